@@ -5,6 +5,7 @@
 #   make test       every test but those below
 #   make test-system clusters, other people's clients, attackers; what needs Java, Go or etcd is skipped where there is none
 #   make test-spark the tests with Spark, which they install
+#   make attack     attackers beside an innocent client, all of them; make test-system has the short ones
 #   make check      ruff, mypy, pyright, and who may import whom
 #   make nightly    what takes too long for every change
 
@@ -43,7 +44,7 @@ SPARK_WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv jar demo test test-system test-spark again nightly check format interop spark applications suites differential large crash kills chaos bench bench-peers flames budget fuzz fuzz-broker sim sim-cluster sim-replicas scenarios mutants mutants-cluster docs tables compiled image wheel wheels sbom constraints clean
+.PHONY: help venv jar demo test attack test-system test-spark again nightly check format interop spark applications suites differential large crash kills chaos bench bench-peers flames budget fuzz fuzz-broker sim sim-cluster sim-replicas scenarios mutants mutants-cluster docs tables compiled image wheel wheels sbom constraints clean
 
 help:  ## Show the targets.
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -80,6 +81,9 @@ test: $(STAMP) $(if $(filter $(addsuffix %,$(SPARK_TESTS)),$(TESTS)),$(SPARK_STA
 
 test-system: $(STAMP)  ## Run the tests of clusters, with other people's clients, and with attackers.
 	@$(PYTEST) $(ARGS) $(SYSTEM_TESTS)
+
+attack: $(STAMP)  ## Run every attack, those that take long as well. ARGS="-k name" narrows them down.
+	@KOHORT_TEST_NIGHTLY=1 $(PYTEST) $(ARGS) tests/attacks
 
 test-spark: jar  ## Run the tests with Spark; the long ones are left to make spark.
 	@$(PYTEST) --numprocesses $(SPARK_WORKERS) $(ARGS) $(SPARK_TESTS)

@@ -98,6 +98,8 @@ class Report:
     answers: int = 0
     slowest: Slowest = field(default_factory=Slowest)
     baseline_ms: float = 0.0  # The longest wait before anybody attacked.
+    p99_ms: float = 0.0  # What one of a hundred answers was waited for, and longer,
+    baseline_p99_ms: float = 0.0  # and before anybody attacked.
     wrong: list[str] = field(default_factory=list)  # Answers that were wrong, or never came.
 
     def told(self) -> str:
@@ -105,7 +107,8 @@ class Report:
         slowest = self.slowest
         return (
             f"{self.answers} answers, slowest {slowest.waited_ms:.0f} ms ({slowest.step}; on the wall "
-            f"{slowest.took_ms:.0f} ms), before the attack {self.baseline_ms:.0f} ms"
+            f"{slowest.took_ms:.0f} ms), before the attack {self.baseline_ms:.0f} ms; "
+            f"p99 {self.p99_ms:.0f} ms, before {self.baseline_p99_ms:.0f} ms"
         )
 
 
@@ -121,6 +124,7 @@ class Client:
 
     def __init__(self, address: tuple[str, int], broker_pid: int) -> None:
         self.report = Report()
+        self.waits_ms: list[float] = []
         self._line = Line(address, timeout_s=LOOK_EVERY_S, client_id="innocent")
         self._broker_pid = broker_pid
         self._member_id = ""
@@ -245,6 +249,7 @@ class Client:
             raise Wrong(f"{step}: {error!r}") from error
         finally:
             waited_ms = watch.waited_ms()
+            self.waits_ms.append(waited_ms)
             if waited_ms > self.report.slowest.waited_ms:
                 self.report.slowest = Slowest(step, waited_ms, watch.took_ms(), watch.began_s)
         self.report.answers += 1
@@ -280,18 +285,27 @@ def watch(client: Client) -> Report:
     """Go round until standard input closes, or something is wrong; return what was seen."""
     try:
         client.settle()
-        client.report = Report()  # How long the group took to form is not the question.
+        client.report, client.waits_ms = Report(), []  # How long the group took to form is not the question.
         baseline_ends_s = time.monotonic() + BASELINE_S
         while time.monotonic() < baseline_ends_s:
             client.round()
             time.sleep(PAUSE_S)
-        client.report = Report(baseline_ms=client.report.slowest.waited_ms)
+        client.report = Report(
+            baseline_ms=client.report.slowest.waited_ms, baseline_p99_ms=percentile_99(client.waits_ms)
+        )
+        client.waits_ms = []
         print("ready", flush=True)  # noqa: T201  # It is what its parent waits for.
         while not select.select([sys.stdin], [], [], PAUSE_S)[0]:
             client.round()
     except Wrong as wrong:
         client.report.wrong.append(str(wrong))
+    client.report.p99_ms = percentile_99(client.waits_ms)
     return client.report
+
+
+def percentile_99(waits_ms: list[float]) -> float:
+    """Return what one of a hundred took, or longer."""
+    return sorted(waits_ms)[len(waits_ms) * 99 // 100] if waits_ms else 0.0
 
 
 class Innocent:

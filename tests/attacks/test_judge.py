@@ -134,7 +134,10 @@ def test_spent_memory_is_noticed(trial: StartTrial) -> None:
 
 def test_a_report_tells_waiting_from_the_machine_being_busy() -> None:
     told = Report(answers=7, slowest=Slowest("Heartbeat", 12.0, 900.0, 0.5), baseline_ms=3.0).told()
-    assert told == ("7 answers, slowest 12 ms (Heartbeat; on the wall 900 ms), before the attack 3 ms")
+    assert told == (
+        "7 answers, slowest 12 ms (Heartbeat; on the wall 900 ms), before the attack 3 ms; "
+        "p99 0 ms, before 0 ms"
+    )
 
 
 def test_the_time_taken_off_is_that_of_the_thread_that_lost_most() -> None:

@@ -35,6 +35,7 @@ from tests.attacks.trial import SETTINGS, scratch
 from tests.attacks.wire import Line
 from tests.interop.broker_process import BrokerProcess
 from tests.messages import message_of
+from tests.repetitions import some_by_day
 
 CONNECTIONS = 12
 WARMED_UP_S, MEASURED_S = 3.0, 6.0
@@ -112,7 +113,7 @@ def cpu_seconds(pid: int) -> float:
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
-@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("name", some_by_day(ASKED, "ApiVersions", "DescribeConfigs"))
 def test_a_hundredth_of_the_loop_is_no_more(
     broker: BrokerProcess, name: str, record_property: Callable[[str, object], None]
 ) -> None:

@@ -14,6 +14,7 @@ from kohort.protocol.messages import DescribeClusterRequest
 from tests.attacks.trial import answers, scratch
 from tests.attacks.wire import Line
 from tests.interop.broker_process import BrokerProcess
+from tests.repetitions import some_by_day
 
 STUCK = Path(__file__).parent / "stuck"
 STALL_S = 3.0
@@ -54,7 +55,7 @@ def until(happens: object, within_s: float = ENDED_WITHIN_S) -> bool:
     return True
 
 
-@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("how", some_by_day(HOWS, "compute", "compute in C"))
 def test_a_loop_that_stands_still_is_ended_and_its_stack_is_in_the_log(
     broker: BrokerProcess, how: str
 ) -> None:
@@ -92,7 +93,7 @@ def test_a_loop_with_much_to_do_is_not_ended(broker: BrokerProcess) -> None:
     assert broker.is_running()
 
 
-@pytest.mark.parametrize("how", ["compute", "compute in C"])
+@pytest.mark.parametrize("how", some_by_day(["compute", "compute in C"], "compute"))
 def test_a_worker_that_stands_still_is_ended_and_started_anew(broker: BrokerProcess, how: str) -> None:
     broker.options = ("--workers", "2")
     broker.start()
