@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from uuid import UUID
 
 import anyio
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskGroup
 
 from kohort.client.config import ClientConfig
 from kohort.client.connection import Connection, Observer
@@ -89,6 +89,7 @@ class Cluster:
         self._tasks: TaskGroup | None = None
         self._home: HomeLoop | None = None
         self._ends: anyio.Event | None = None
+        self._have_tasks_ended = False
         self._last_words: tuple[LastWords, float] | None = None
         self._guests = 0  # Clusters that have this one as their hub.
         self._guest_gone = Signal()
@@ -97,8 +98,10 @@ class Cluster:
     async def __aenter__(self) -> Self:
         self._home = HomeLoop()
         host = await self._stack.enter_async_context(anyio.create_task_group())
+        self._ends, opened = anyio.Event(), anyio.Event()
+        host.start_soon(self._hold_tasks, opened)
         try:
-            self._tasks = await host.start(self._hold_tasks)
+            await opened.wait()
         except BaseException:
             self._end_tasks()
             await self._stack.aclose()
@@ -124,7 +127,7 @@ class Cluster:
         if self._home is not None:
             self._home.check()
 
-    async def _hold_tasks(self, *, task_status: TaskStatus[TaskGroup]) -> None:
+    async def _hold_tasks(self, opened: anyio.Event) -> None:
         """Keep the tasks until they are ended; who is cancelled needs them until it has said good-bye.
 
         They can be ended without whoever has opened the cluster, and a failure of one ends that.
@@ -133,14 +136,15 @@ class Cluster:
             self._hub._guests += 1
         try:
             with anyio.CancelScope(shield=True):
-                async with anyio.create_task_group() as tasks:
-                    self._ends = anyio.Event()
-                    task_status.started(tasks)
+                async with anyio.create_task_group() as self._tasks:
+                    opened.set()
+                    assert self._ends is not None
                     await self._ends.wait()
                     if self._last_words is not None:
                         await self._say_last_words(*self._last_words)
                     self._end_tasks()
         finally:
+            self._have_tasks_ended = True
             if self._hub is not None:
                 self._hub._guests -= 1
                 self._hub._guest_gone.set()
@@ -173,8 +177,13 @@ class Cluster:
 
     @property
     def is_open(self) -> bool:
-        """Whether there are tasks."""
+        """Whether it was opened and is not closed, though its tasks may have ended with their loop."""
         return self._tasks is not None
+
+    @property
+    def takes_tasks(self) -> bool:
+        """Whether tasks can be started: it is open, and nothing has ended them, such as a failure of one."""
+        return self._tasks is not None and not self._have_tasks_ended
 
     @property
     def tasks(self) -> TaskGroup:

@@ -104,7 +104,7 @@ class ShareSession:
         self, work: Callable[[], Awaitable[None]], *, patience_ms: float = CLOSE_TIMEOUT_MS
     ) -> None:
         """Run what leaves the group to its end; whoever is cancelled meanwhile waits so long at most."""
-        if self._cluster.is_open:
+        if self._cluster.takes_tasks:
             await complete(self._cluster.tasks, work, patience_ms=patience_ms)
         else:
             await work()
