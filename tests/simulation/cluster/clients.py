@@ -28,6 +28,7 @@ class Client(Process):
         self.leader = NO_LEADER
         self.leader_epoch = -1
         self.replicas: tuple[int, ...] = ()
+        self._silent: set[int] = set()  # They gave no answer: others are asked who leads.
         self.after(1_000 + world.random.randrange(100), self.turn)
 
     def turn(self) -> None:
@@ -41,15 +42,23 @@ class Client(Process):
         heard: "Callable[[Any], None]",
     ) -> None:
         """Have a broker do something; `heard` is given its answer, or None."""
+
+        def note(answer: Any) -> None:
+            if answer is None:
+                self._silent.add(node_id)
+            else:
+                self._silent.discard(node_id)
+            heard(answer)
+
         self.call(
             name_of(node_id),
             lambda reply: self.world.deliver(node_id, lambda broker: serve(broker, reply)),
-            heard,
+            note,
             TIMEOUT_MS,
         )
 
     def look(self) -> None:
-        """Ask some broker who leads, then go on."""
+        """Ask some broker who leads, then go on: as clients do, none that gave no answer last."""
 
         def heard(state: Any) -> None:
             if state is not None and state.leader_epoch >= self.leader_epoch:
@@ -57,7 +66,10 @@ class Client(Process):
                 self.leader_epoch = state.leader_epoch
             self.after(50 + self.world.random.randrange(100), self.turn)
 
-        node_id = self.world.random.choice(self.world.node_ids)
+        answering = [each for each in self.world.node_ids if each not in self._silent]
+        if not answering:
+            self._silent.clear()
+        node_id = self.world.random.choice(answering or self.world.node_ids)
         self.ask(node_id, lambda broker, reply: broker.knows(self.index, reply), heard)
 
 
