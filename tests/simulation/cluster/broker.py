@@ -18,7 +18,6 @@ from kohort.broker.replication import (
     FetchFrom,
     Following,
     Leadership,
-    Proposal,
     ReplicaFetch,
     Restart,
     Served,
@@ -27,7 +26,8 @@ from kohort.broker.replication import (
 )
 from kohort.protocol.errors import ErrorCode
 from tests.simulation.cluster.disk import MemoryLog, Record
-from tests.simulation.cluster.etcd import Key, Outcome, Transaction
+from tests.simulation.cluster.etcd import Events, Key, Loaded, Outcome, Transaction
+from tests.simulation.cluster.metadata import ModelInSyncReplicas, ModelStore, start
 from tests.simulation.cluster.session import (
     CONTROLLER,
     Session,
@@ -133,6 +133,8 @@ class Broker(Session):
         self._fetch_number = 0
         self._deciding: set[int] = set()
         self._balanced_ms = 0
+        self.store = ModelStore(self, len(world.indexes), world.new_change_id)
+        self._in_sync = ModelInSyncReplicas(self.store)
         self.transactions: TransactionParts | None = None  # Where nobody uses any.
         if world.state_index is not None:
             self.transactions = TransactionParts(self, world.state_index, world.written)
@@ -178,8 +180,17 @@ class Broker(Session):
             if role_now is not None and isinstance(role_now.core, Leadership):
                 role_now.core.min_insync_replicas = self.rules(role_now.core.state.index).min_insync_replicas
 
+    def watched(self, answer: Events) -> None:
+        """Let the store know what the watch has told."""
+        self.store.watched(answer.revision, answer.events)
+
+    def reloaded(self, loaded: Loaded) -> None:
+        """Let the store know all that there is."""
+        self.store.reloaded(loaded)
+
     def began(self) -> None:
         """Be what the metadata says, in a new life."""
+        self.store.registered(self.node_id, self.authority.broker_epoch, self.lease)
         for key in list(self.view):
             if key[0] == "partition":
                 self.changed(key)
@@ -440,7 +451,9 @@ class Broker(Session):
     def _propose(self, index: int, role: Role) -> None:
         core = role.core
         if self.may_act and self.roles.get(index) is role and isinstance(core, Leadership):
-            core.propose(self.now_ms())
+            proposal = core.propose(self.now_ms())
+            if proposal is not None and proposal.joining:
+                self.world.on_joining(self, min(proposal.joining))
             lagging = role.lagging(core.log.log_end_offset, self.now_ms(), self.world.lag_ms)
             self.world.books.expect(
                 "who lags is asked to leave the ISR",
@@ -448,31 +461,11 @@ class Broker(Session):
                 lambda: f"partition {index}: {lagging} of {core.state}",
             )
             if core.proposal is not None:  # A new one, or one of which nothing was heard.
-                self._ask_for(index, role, core, core.proposal)
+                start(self, self._in_sync.ask_for(index, core, core.proposal))
 
     def _learn(self, outcome: Outcome | None) -> None:
         if outcome is not None:
             self.learn(outcome)
-
-    def _ask_for(self, index: int, role: Role, core: Leadership, proposal: Proposal) -> None:
-        key = partition_key(index)
-        entry = self.view[key]
-        if entry.value != proposal.before:
-            return
-        own = {broker_key(self.node_id): self.authority.broker_epoch}
-        joining = {broker_key(each): epoch for each, epoch in proposal.joining.items()}
-        asked = Transaction(
-            created=own | joining, modified={key: entry.mod_revision}, puts={key: proposal.after}
-        )
-
-        def heard(outcome: Outcome | None) -> None:
-            if outcome is None:
-                return  # It may have been taken or not: the next round asks the same once more.
-            self.learn(outcome)
-            if not outcome.succeeded and self.roles.get(index) is role and core.proposal is proposal:
-                core.refused()
-
-        self.ask(asked, heard)
 
     # -- the controller ---------------------------------------------------------------------------------
 

@@ -42,15 +42,32 @@ class Transaction:
     puts: Mapping[Key, Any] = field(default_factory=dict)
     deletes: tuple[Key, ...] = ()
     lease: int | None = None
+    otherwise: Mapping[Key, Any] = field(default_factory=dict)
+    """What is put where they do not hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a transaction, and how the compared keys are after it."""
+    """What came of a transaction, and how the compared keys are after it, and were before it."""
 
     succeeded: bool
     revision: int
     entries: dict[Key, Entry]
+    before: dict[Key, Entry]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyAt:
+    """Asks for a key as it was at a revision."""
+
+    key: Key
+    revision: int
+
+
+class Was(NamedTuple):
+    """A key as it was at a revision; None where it was not there."""
+
+    entry: Entry | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +135,8 @@ class Member:
         self.is_up = True
         self.latency_ms = 0
         self.watch_lag_ms = 0
+        self.stands_until_ms = 0
+        """Until then it holds back what it is asked, and carries it out afterwards."""
 
 
 class Etcd:
@@ -139,7 +158,9 @@ class Etcd:
         """Let a member do what is asked, a while later if it is slow, never if it is down."""
         member = self.members[member_index]
         if member.is_up:
-            self._schedule.after(member.latency_ms, lambda: self._handle(member, request, answer))
+            standing_ms = member.stands_until_ms - self._schedule.time_ms
+            delay_ms = max(member.latency_ms, standing_ms)
+            self._schedule.after(delay_ms, lambda: self._handle(member, request, answer))
 
     def _handle(self, member: Member, request: object, answer: Answer) -> None:
         match request:
@@ -147,6 +168,8 @@ class Etcd:
                 answer(self.transact(request))
             case Watch(after_revision=after):
                 self._watch(member, after, answer)
+            case KeyAt(key=key, revision=revision):
+                answer(self._at(key, revision))
             case Range():
                 answer(Loaded(self.revision, dict(self.entries)))
             case Grant(ttl_ms=ttl_ms):
@@ -171,12 +194,24 @@ class Etcd:
         modified = {key: self._revisions(key)[1] for key in asked.modified}
         holds = made == dict(asked.created) and modified == dict(asked.modified)
         holds = holds and (asked.lease is None or asked.lease in self._leases)
-        if holds:
+        compared = (*asked.created, *asked.modified)
+        before = {key: self.entries[key] for key in compared if key in self.entries}
+        if not holds:
+            self._change(asked.otherwise, None)
+        else:
             changes: dict[Key, Any] = {key: None for key in asked.deletes if key in self.entries}
             self._change(changes | dict(asked.puts), asked.lease)
-        compared = (*asked.created, *asked.modified)
         entries = {key: self.entries[key] for key in compared if key in self.entries}
-        return Outcome(holds, self.revision, entries)
+        return Outcome(holds, self.revision, entries, before)
+
+    def _at(self, key: Key, revision: int) -> Was | Compacted:
+        events = [each for each in self._events if each.key == key]
+        earlier = [each for each in events if each.revision <= revision]
+        if revision < self._compacted or (events and not earlier and self._compacted):
+            return Compacted()
+        if events:
+            return Was(earlier[-1].entry if earlier else None)
+        return Was(self.entries.get(key))
 
     def _revisions(self, key: Key) -> tuple[int, int]:
         entry = self.entries.get(key)

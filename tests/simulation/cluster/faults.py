@@ -15,12 +15,14 @@ from tests.simulation.cluster.links import ETCD
 from tests.simulation.cluster.session import CONTROLLER, TTL_MS, name_of, partition_key, rules_key
 
 if TYPE_CHECKING:
+    from tests.simulation.cluster.broker import Broker
     from tests.simulation.cluster.world import World
 
 INTERVAL_MS = 2_600
 MOVE_MS = 20_000
 """How long a move does not end because one of those who are added is dead."""
 LOOK_MS = 200
+LATE_MS = 4_000
 NOT_SYNCED = WHOLE._replace(is_synced=False, is_same_boot=False)
 RESTORED = WHOLE._replace(is_last_life=False, was_stopped=True)
 
@@ -41,6 +43,8 @@ class Faults:
             (3, "link slow", self._slow_link),
             (2, "etcd member down", self._member_down),
             (3, "etcd member slow", self._member_slow),
+            (3, "etcd member stands still", self._member_stands),
+            (3, "who joins dies while etcd holds that back", self._join_late),
             (2, "etcd compacted", self._compact),
             (6, "broker paused", self._pause),
             (5, "broker killed", lambda: self._crash(lost_power=False)),
@@ -134,6 +138,31 @@ class Faults:
             member.latency_ms = member.watch_lag_ms = 0
 
         self._world.schedule.after(self._duration_ms(), heal)
+        return True
+
+    def _member_stands(self) -> bool:
+        """Have a member carry out later what it is asked meanwhile, and nobody waits for any more."""
+        member = self._random.choice(self._world.etcd.members)
+        member.stands_until_ms = self._world.schedule.time_ms + self._duration_ms()
+        return True
+
+    def _join_late(self) -> bool:
+        """Have the next change that lets a follower in carried out late; it dies, and is cut off."""
+
+        def hold(leader: "Broker", node_id: int) -> None:
+            self._world.on_joining = lambda leader, node_id: None
+            if self._stopped or not self._world.brokers[node_id].alive:
+                return
+            standing_ms = LATE_MS + self._random.randrange(LATE_MS)
+            member = self._world.etcd.members[leader.member]
+            member.stands_until_ms = self._world.schedule.time_ms + standing_ms
+            for source, target in ((leader.node_id, node_id), (node_id, leader.node_id)):
+                self._world.links.cut(name_of(source), name_of(target), standing_ms + 2_000)
+            self._world.note(f"fault: {node_id} is about to join, and dies")
+            self._world.crash(node_id, lost_power=False)
+            self._world.start_later(node_id, 50)
+
+        self._world.on_joining = hold
         return True
 
     def _compact(self) -> bool:

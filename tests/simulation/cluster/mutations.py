@@ -6,6 +6,7 @@ COORDINATION = "broker/kohort/broker/coordination"
 TRANSACTIONS = "broker/kohort/broker/transactions"
 STORAGE = "storage/kohort/storage"
 CONTROLLER = "broker/kohort/broker/controller"
+METADATA = "broker/kohort/broker/metadata"
 REPLICATION = "broker/kohort/broker/replication"
 HANDLERS = "broker/kohort/broker/handlers"
 
@@ -65,6 +66,20 @@ MUTANTS = (
         f"{REPLICATION}/leadership.py",
         "self.proposal is not None and self.state.partition_epoch >= self.proposal.after.partition_epoch:\n",
         "self.proposal is not None and self.state.partition_epoch < 0:\n",
+    ),
+    Mutant(
+        "a change of the isr that is not found counts as refused, though etcd makes it later",
+        f"{METADATA}/etcd_transactions.py",
+        "        looks: list[Operation] = [*(Range(key) for key in keys), settle]\n"
+        "        is_sent_again = all(each.revision for each in transaction.compares)\n",
+        "        looks: list[Operation] = [*(Range(key) for key in keys)]\n        is_sent_again = False\n",
+        others=(
+            Edit(
+                f"{METADATA}/etcd_store.py",
+                "            transaction.compares += registered\n",
+                "            pass\n",
+            ),
+        ),
     ),
     # Who is in sync.
     Mutant(

@@ -107,6 +107,11 @@ class Session(Process):
         self._revision = 0
         self._attempt = 0  # Callbacks of an earlier registration are of no use.
 
+    @property
+    def member(self) -> int:
+        """Which member of etcd is asked."""
+        return self._member
+
     def now_ms(self) -> int:
         """Return this machine's time since it was switched on, which drifts."""
         return int(self.schedule.time_ms * self._clock_rate)
@@ -227,6 +232,7 @@ class Session(Process):
             if answer is not None:
                 for event in answer.events:
                     self._see(event.key, event.entry)
+                self.watched(answer)
                 self._revision = max(self._revision, answer.revision)
             if answer is None:
                 self.after(100, lambda: self._watch(attempt))
@@ -247,6 +253,7 @@ class Session(Process):
             self._see(key, None)
         for key, entry in loaded.entries.items():
             self._see(key, entry)
+        self.reloaded(loaded)
 
     def learn(self, outcome: Outcome) -> None:
         """Take over what a transaction's answer said of the keys that it compared."""
@@ -264,6 +271,14 @@ class Session(Process):
 
     def changed(self, key: Key) -> None:
         """Hear that a key is another, or gone."""
+        raise NotImplementedError
+
+    def watched(self, answer: Events) -> None:
+        """Hear what the watch has told."""
+        raise NotImplementedError
+
+    def reloaded(self, loaded: Loaded) -> None:
+        """Hear that all was read anew."""
         raise NotImplementedError
 
     def began(self) -> None:

@@ -69,3 +69,8 @@ def test_a_mutant_of_the_high_watermark_is_caught() -> None:
 def test_a_replica_that_leads_on_though_its_move_was_taken_back_is_caught() -> None:
     mutant = BY_NAME["a replica that is taken away again leads on"]
     assert judge(mutant, seeds=FIRST_CHANGE_OF_MIND + 1).rule == "a leader is in sync"
+
+
+def test_a_change_of_the_isr_that_is_taken_for_refused_and_made_later_is_caught() -> None:
+    mutant = BY_NAME["a change of the isr that is not found counts as refused, though etcd makes it later"]
+    assert judge(mutant, seeds=2).rule == "who joins the in-sync replicas has all that is committed"

@@ -95,12 +95,15 @@ class World:
             self.topics = (*TOPICS, STATE_TOPIC, STATE_TOPIC)
         self.changes_minds = seed % SEEDS_PER_CHANGE_OF_MIND == FIRST_CHANGE_OF_MIND
         """Whether moves are taken back while one who was added leads, which is rare by chance."""
+        self.on_joining: Callable[[Broker, int], None] = lambda leader, node_id: None
+        """Called where a leader is about to ask for a follower in the ISR."""
         self.plain = list(range(len(TOPICS)))
         """Which partitions somebody writes to and reads without transactions."""
         self.indexes = list(range(len(self.topics)))
         self.topic_ids = {index: UUID(int=1_000 + index) for index in self.indexes}
         self.brokers: dict[int, Broker] = {}
         self._values = 0
+        self._change_ids = 0
         self._emptied_ms = -60_000
         self._emptied: set[int] = set()
         self._lost_disk = self._new_disk()
@@ -195,6 +198,11 @@ class World:
         self._lost_disk.logs = dict(disk.logs)
         disk.lose_tails(found, self.random)
 
+    def new_change_id(self) -> UUID:
+        """Return an id that no other change of the metadata has."""
+        self._change_ids += 1
+        return UUID(int=self._change_ids)
+
     def new_directory_id(self) -> UUID:
         """Return an id that no folder has."""
         return UUID(int=self.random.getrandbits(100) + 1)
@@ -275,7 +283,7 @@ class World:
         self.note("everything is healed")
         self.links.heal()
         for member in self.etcd.members:
-            member.is_up, member.latency_ms, member.watch_lag_ms = True, 0, 0
+            member.is_up, member.latency_ms, member.watch_lag_ms, member.stands_until_ms = True, 0, 0, 0
         for disk in self.disks.values():
             disk.sync_ms = 2
         for index in self.indexes:

@@ -94,10 +94,8 @@ class InSyncReplicas:
             return  # What it is by now is on its way to the leadership, or has come.
         for node_id, broker_epoch in proposal.joining.items():
             broker = now.broker(node_id)
-            if (
-                broker is None or broker.epoch != broker_epoch
-            ):  # Had it been made before, it would be in `now`.
-                leadership.refused()
+            if broker is None or broker.epoch != broker_epoch:
+                leadership.refused()  # Had it been made before that, it would be in `now`.
                 return
         mutation = Mutation(partitions={key: proposal.after})
         try:
