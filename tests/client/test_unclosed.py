@@ -34,11 +34,15 @@ from tests.interop.waiting import wait_until
 def drop(made: list[object]) -> None:
     """Let go of what was made, which is to warn of it; a warning holds its client until it is forgotten."""
     names = [type(each).__name__ for each in made]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()  # What other tests have left.
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         made.clear()
         gc.collect()
-    texts = [str(each.message) for each in warned if each.category is ResourceWarning]
+    ours = [each for each in warned if type(each.source).__module__.startswith("kohort.client")]
+    texts = [str(each.message) for each in ours]
     assert sorted(each.partition("<")[2].removeprefix("aio.").split()[0] for each in texts) == sorted(names)
 
 
