@@ -7,7 +7,7 @@ import trio
 
 from kohort.broker.cluster.dialing import Dial, Dialled, dial_plain
 from kohort.broker.cluster.peer_connection import PeerConnection
-from kohort.broker.coordination.transaction_peers import Unreachable
+from kohort.broker.runtime.other_brokers import Unreachable
 from kohort.broker.runtime.turns import NO_TURNS, Turns
 from kohort.protocol.errors import WireError
 from kohort.protocol.schema import Message

@@ -16,7 +16,6 @@ from kohort.broker.config.current import CurrentConfig
 from kohort.broker.config.group_settings import GroupSettings
 from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.coordination.dead_letter_records import Letters, Origin, build_letters, read_records
-from kohort.broker.coordination.transaction_peers import OtherBrokers, Unreachable
 from kohort.broker.group.share.record import DeadRecords
 from kohort.broker.metadata import NO_LEADER, MetadataStore, TopicState
 from kohort.broker.metadata.topic_plans import NewTopic
@@ -24,6 +23,7 @@ from kohort.broker.partitions import Partition, PartitionTable
 from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.partitions.produced import prepare
 from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.other_brokers import OtherBrokers, Unreachable
 from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.workers import Workers
 from kohort.broker.share_state.state import ShareKey

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 from uuid import UUID
 
-from kohort.broker.coordination.transaction_peers import OtherBrokers, Unreachable
 from kohort.broker.metadata import NO_LEADER, MetadataStore
 from kohort.broker.partitions import PartitionTable
+from kohort.broker.runtime.other_brokers import OtherBrokers, Unreachable
 from kohort.broker.runtime.workers import Workers
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kohort.broker.coordination.share_state_wire import BY_COMMAND, Kind, Place
-from kohort.broker.coordination.transaction_peers import OtherBrokers, Unreachable
+from kohort.broker.runtime.other_brokers import OtherBrokers, Unreachable
 from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.workers import Workers
 from kohort.protocol.errors import ErrorCode

@@ -15,7 +15,6 @@ from kohort.broker.coordination.share_machine import ShareStateMachine
 from kohort.broker.coordination.share_partitions import SharePartitions
 from kohort.broker.coordination.share_state_peers import ShareStatePeers
 from kohort.broker.coordination.share_states import ShareStates
-from kohort.broker.coordination.transaction_peers import OtherBrokers
 from kohort.broker.group.share.commands import ShareStateReady
 from kohort.broker.group.share.group import ShareGroup
 from kohort.broker.metadata import MetadataStore, TopicState
@@ -23,6 +22,7 @@ from kohort.broker.metadata.topic_plans import NewTopic
 from kohort.broker.partitions import PartitionTable
 from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.other_brokers import OtherBrokers
 from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import Workers

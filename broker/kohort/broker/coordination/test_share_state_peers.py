@@ -15,9 +15,9 @@ import trio.testing
 
 from kohort.broker.coordination.share_state_peers import ShareStatePeers
 from kohort.broker.coordination.share_state_wire import BY_COMMAND, BY_REQUEST
-from kohort.broker.coordination.transaction_peers import Unreachable
 from kohort.broker.group.decision import Reply
 from kohort.broker.runtime.clock import SystemClock
+from kohort.broker.runtime.other_brokers import Unreachable
 from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.workers import TrioWorkers
 from kohort.broker.share_state.commands import (

@@ -11,8 +11,9 @@ import structlog
 import trio
 
 from kohort.broker.coordination.transaction_markers import Marker
-from kohort.broker.coordination.transaction_peers import Addition, TransactionPeers, Unreachable
+from kohort.broker.coordination.transaction_peers import Addition, TransactionPeers
 from kohort.broker.runtime.clock import SystemClock
+from kohort.broker.runtime.other_brokers import Unreachable
 from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.workers import TrioWorkers
 from kohort.protocol.errors import ErrorCode

@@ -7,11 +7,12 @@ is the one to ask again. Source: TransactionMarkerChannelManager, AddPartitionsT
 """
 
 from collections.abc import Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
 from kohort.broker.coordination.transaction_markers import Marker, Written
+from kohort.broker.runtime.other_brokers import OtherBrokers, Unreachable
 from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.workers import Workers
 from kohort.broker.transactions.transaction import Place
@@ -26,7 +27,6 @@ from kohort.protocol.messages import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from kohort.protocol.schema import Message
 
 MARKERS_VERSION = 2
 ADDITIONS_VERSION = 5
@@ -34,23 +34,7 @@ ITEMS_PER_REQUEST_MAX = 1_000
 MARKER_REQUESTS_MAX = 4
 
 Item = TypeVar("Item")
-AnswerT = TypeVar("AnswerT", bound=Message)
 Answered = Callable[[ErrorCode], None]
-
-
-class Unreachable(OSError):
-    """Another broker could not be asked, or did not answer in time; what was asked may have been done."""
-
-
-class OtherBrokers(Protocol):
-    """How another broker is asked."""
-
-    node_id: int
-    """Of this broker."""
-
-    async def ask(self, node_id: int, request: Message, answer: type[AnswerT], version: int, /) -> AnswerT:
-        """Return the answer of the broker with that id. Raises: Unreachable."""
-        ...
 
 
 class Addition(msgspec.Struct, frozen=True, gc=False):

@@ -9,11 +9,12 @@ from kohort.broker.coordination.coordinators import Coordinators
 from kohort.broker.coordination.transaction_coordinators import TransactionCoordinators
 from kohort.broker.coordination.transaction_machine import TransactionMachine
 from kohort.broker.coordination.transaction_markers import MarkerWriter
-from kohort.broker.coordination.transaction_peers import OtherBrokers, TransactionPeers
+from kohort.broker.coordination.transaction_peers import TransactionPeers
 from kohort.broker.metadata import MetadataStore
 from kohort.broker.partitions import PartitionTable
 from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.other_brokers import OtherBrokers
 from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import Workers

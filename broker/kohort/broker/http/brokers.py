@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import trio
 
-from kohort.broker.coordination.transaction_peers import OtherBrokers, Unreachable
 from kohort.broker.group import coordinator_partition
 from kohort.broker.metadata import NO_LEADER, OFFSETS_TOPIC, MetadataStore
+from kohort.broker.runtime.other_brokers import OtherBrokers, Unreachable
 from kohort.protocol.between_brokers import BrokerPageRequest, BrokerPageResponse
 from kohort.protocol.errors import ErrorCode
 

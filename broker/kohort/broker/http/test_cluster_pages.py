@@ -11,13 +11,13 @@ import trio.testing
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from kohort.broker.coordination.transaction_peers import OtherBrokers, Unreachable
 from kohort.broker.http.brokers import ANSWER_SECONDS, SILENT_SECONDS, Brokers
 from kohort.broker.http.cluster_pages import ClusterPages
 from kohort.broker.http.own_pages import WAITING_MAX, OwnPages
 from kohort.broker.http.questions import Answer, Question, answered
 from kohort.broker.http.view import View
 from kohort.broker.metadata import MetadataStore
+from kohort.broker.runtime.other_brokers import OtherBrokers, Unreachable
 from kohort.protocol.between_brokers import BrokerPageRequest, BrokerPageResponse
 
 ME = 1

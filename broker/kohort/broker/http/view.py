@@ -23,12 +23,12 @@ from kohort.storage import StorageError
 
 if TYPE_CHECKING:
     from kohort.broker.coordination.share_partitions import SharePartitions
-    from kohort.broker.coordination.transaction_peers import OtherBrokers
     from kohort.broker.group.share.explaining import ShareGroupExplained
     from kohort.broker.http.asking import Ask
     from kohort.broker.http.brokers import Brokers
     from kohort.broker.http.catching_up import CatchingUp
     from kohort.broker.lag.ends import Ends
+    from kohort.broker.runtime.other_brokers import OtherBrokers
 
 MESSAGES_ENABLE = "kohort.http.messages.enable"
 

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import structlog
 
-from kohort.broker.coordination.transaction_peers import OtherBrokers, Unreachable
 from kohort.broker.lag.first_record import FirstRecord, Work, first_records
 from kohort.broker.metadata import NO_LEADER, MetadataStore
 from kohort.broker.partitions import Partition, PartitionTable
 from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.other_brokers import OtherBrokers, Unreachable
 from kohort.broker.runtime.workers import Workers
 from kohort.protocol.between_brokers import (
     ReadableOffsetsFound,

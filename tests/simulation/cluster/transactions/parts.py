@@ -20,7 +20,7 @@ from kohort.broker.coordination.group_machine import GroupMachine
 from kohort.broker.coordination.transaction_coordinators import TransactionCoordinators
 from kohort.broker.coordination.transaction_machine import TransactionMachine
 from kohort.broker.coordination.transaction_markers import MarkerWriter
-from kohort.broker.coordination.transaction_peers import TransactionPeers, Unreachable
+from kohort.broker.coordination.transaction_peers import TransactionPeers
 from kohort.broker.group import GroupConfig
 from kohort.broker.handlers.data import init_producer_id
 from kohort.broker.handlers.data.transactional import Permissions
@@ -37,6 +37,7 @@ from kohort.broker.metadata import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kohort.broker.metadata.partition_state import NO_LEADER
 from kohort.broker.partitions.partition import Committed
 from kohort.broker.replication import Leadership
+from kohort.broker.runtime.other_brokers import Unreachable
 from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.transactions.coordinator import TransactionConfig

@@ -10,7 +10,6 @@ import trio
 from kohort.broker.broker import Broker
 from kohort.broker.coordination.dead_letters import DeadLetters
 from kohort.broker.coordination.test_shard import Client
-from kohort.broker.coordination.transaction_peers import Unreachable
 from kohort.broker.handlers.share.test_support import (
     ACCEPT,
     GROUP,
@@ -23,6 +22,7 @@ from kohort.broker.handlers.share.test_support import (
     produce,
     running,
 )
+from kohort.broker.runtime.other_brokers import Unreachable
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
 from kohort.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig

@@ -1,0 +1,22 @@
+"""How a broker asks the others of its cluster. Connections stand behind it elsewhere."""
+
+from typing import Protocol, TypeVar
+
+from kohort.protocol.schema import Message
+
+AnswerT = TypeVar("AnswerT", bound=Message)
+
+
+class Unreachable(OSError):
+    """Another broker could not be asked, or did not answer in time; what was asked may have been done."""
+
+
+class OtherBrokers(Protocol):
+    """How another broker is asked."""
+
+    node_id: int
+    """Of this broker."""
+
+    async def ask(self, node_id: int, request: Message, answer: type[AnswerT], version: int, /) -> AnswerT:
+        """Return the answer of the broker with that id. Raises: Unreachable."""
+        ...
