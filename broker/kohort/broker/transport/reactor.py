@@ -435,8 +435,8 @@ class Reactor:
 
     def _look_after(self) -> None:
         """Look after the connections, and again later."""
+        self._look_later(SWEEP_INTERVAL_MS)  # First: whatever fails below, there is a next time.
         self._beat()
-        self._look_later(SWEEP_INTERVAL_MS)
         is_full = self.in_flight.allowance.is_full
         self._sweep.look(self._connections.values(), self.now_ms, is_full=is_full)
 

@@ -36,7 +36,7 @@ Described = tuple[DescribeConfigsResourceResult, ...]
 
 def handle(
     admin: Administration, message: DescribeConfigsRequest, request: Request
-) -> DescribeConfigsResponse | Coroutine[object, object, DescribeConfigsResponse]:
+) -> DescribeConfigsResponse | Coroutine[object, object, DescribeConfigsResponse | None]:
     """Return each resource's values, once; names that it does not have are passed over.
 
     Where there are many, others have their turn in between.
@@ -46,19 +46,25 @@ def handle(
         resources.setdefault((each.resource_type, each.resource_name), each)
     describing = _Describing(admin, message)
     if len(resources) > NEW_PER_TURN:
-        return _in_turns(admin, describing, tuple(resources.values()))
+        return _in_turns(admin, describing, tuple(resources.values()), request)
     results = tuple(describing.result(each) for each in resources.values())
     return DescribeConfigsResponse(throttle_time_ms=0, results=results)
 
 
 async def _in_turns(
-    admin: Administration, describing: "_Describing", resources: Sequence[DescribeConfigsResource]
-) -> DescribeConfigsResponse:
+    admin: Administration,
+    describing: "_Describing",
+    resources: Sequence[DescribeConfigsResource],
+    request: Request,
+) -> DescribeConfigsResponse | None:
+    """Return the answer; None where nobody waits for it any more: who asks and goes shall leave no work."""
     results: list[DescribeConfigsResult] = []
     for place, each in enumerate(resources):
         if place % RESOURCES_PER_TURN == 0 or describing.new >= NEW_PER_TURN:
             describing.new = 0
             await admin.workers.give_way()
+            if request.connection.closed:
+                return None
         results.append(describing.result(each))
     return DescribeConfigsResponse(throttle_time_ms=0, results=tuple(results))
 

@@ -39,7 +39,7 @@ class AdminWorld:
         self.store = EmbeddedMetadataStore.open(
             filesystem or OsFileSystem(), folder, cluster_id="cluster", node_id=1
         )
-        self.connection = SimpleNamespace(client_software="", listener=0, principal=ANONYMOUS)
+        self.connection = SimpleNamespace(client_software="", listener=0, principal=ANONYMOUS, closed=False)
         self.current = CurrentConfig(BrokerConfig(**config))
         follow_broker_config(self.store, self.current, 1)
         self.topics = Topics(self.store, self.current, self._ready)

@@ -521,3 +521,12 @@ async def test_an_answer_has_so_many_settings_and_no_more(tmp_path: Path) -> Non
     assert 0 < sum(1 + len(entry.synonyms) for each in told for entry in each.configs) <= ENTRIES_MAX
     assert results[-1].error_code == ErrorCode.INVALID_REQUEST
     assert "ask for fewer resources" in (results[-1].error_message or "")
+
+
+async def test_nothing_is_described_for_who_has_gone(tmp_path: Path) -> None:
+    world = await world_with_topic(tmp_path)
+    request = Request(cast("Connection", world.connection), BY_NAME["DescribeConfigs"], 4, 1, "test")
+    asked = groups_asked(*map(str, range(1_000)))
+    answering = cast(Awaitable[object], world.handlers.handler_of(32)(asked, request))
+    world.connection.closed = True
+    assert await answering is None
