@@ -10,6 +10,7 @@ import pytest
 from kohort.client import Admin, Consumer, ShareConsumer, TopicPartition
 from kohort.client.config import ConsumerOptions
 from tests.client.steps import MakeTopic, poll_until, produce, read
+from tests.interop.waiting import wait_until
 
 PROTOCOLS = ("classic", "consumer")
 
@@ -109,7 +110,8 @@ def test_a_leader_does_not_make_the_topics_of_other_members(
     options = {**options, "metadata_max_age_ms": 100}
     with Admin(bootstrap_servers=bootstrap) as admin, Consumer(mine, **options) as leader:
         poll_until(leader, leader.assignment, "mine")
-        with Consumer(others, **{**options, "allow_auto_create_topics": False}) as other:
+        options = {**options, "allow_auto_create_topics": False}
+        with Consumer(others, **options) as other:
             deadline = time.monotonic() + 20
             while not other.assignment() and time.monotonic() < deadline:
                 leader.poll(timeout_ms=20)
@@ -140,7 +142,8 @@ def test_a_topic_that_is_subscribed_to_by_name_is_made_where_it_is_missing(
     bootstrap: str, topic: MakeTopic, options: ConsumerOptions
 ) -> None:
     missing = f"{topic(1)}-missing"
-    with Consumer(missing, **{**options, "metadata_max_age_ms": 100}) as consumer:
+    options = {**options, "metadata_max_age_ms": 100}
+    with Consumer(missing, **options) as consumer:
         poll_until(consumer, consumer.assignment, "the new topic")
         assert {each.topic for each in consumer.assignment()} == {missing}
 
@@ -150,20 +153,26 @@ def test_a_share_consumer_hands_out_nothing_of_a_topic_that_it_has_left(
 ) -> None:
     left, wanted = topic(1), topic(1)
     with ShareConsumer(left, bootstrap_servers=bootstrap, group_id=group) as consumer:
-        while not consumer.assignment():
-            consumer.poll(timeout_ms=50)
+        wait_until(lambda: consumer.poll(timeout_ms=50) or consumer.assignment(), "an assignment")
         produce(bootstrap, left, 1_000)
-        assert len(consumer.poll(max_records=5)) == 5
+        assert len(consumer.poll(timeout_ms=20_000, max_records=5)) == 5
         consumer.subscribe(wanted)
-        while TopicPartition(wanted, 0) not in consumer.assignment():
-            assert consumer.poll(timeout_ms=50) == []
-        produce(bootstrap, wanted, 100)
         found: Counter[str] = Counter()
-        while found[wanted] < 100:
-            found.update(each.topic for each in consumer.poll(timeout_ms=100))
+
+        def polled() -> Counter[str]:
+            found.update(each.topic for each in consumer.poll(timeout_ms=50))
+            return found
+
+        wait_until(lambda: polled() or TopicPartition(wanted, 0) in consumer.assignment(), "the other topic")
+        produce(bootstrap, wanted, 100)
+        wait_until(lambda: polled()[wanted] >= 100, "its records")
         assert found == {wanted: 100}
         with ShareConsumer(left, bootstrap_servers=bootstrap, group_id=group) as other:
             offsets: list[int] = []
-            while len(offsets) < 995:
-                offsets += [each.offset for each in other.poll(timeout_ms=5_000)]
+
+            def read_on() -> bool:
+                offsets.extend(each.offset for each in other.poll(timeout_ms=500))
+                return len(offsets) >= 995
+
+            wait_until(read_on, "what was given back")
             assert offsets == list(range(5, 1_000)), "what it had was given back at once"
