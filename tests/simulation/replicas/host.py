@@ -28,14 +28,14 @@ from kohort.broker.partitions.unsynced import Unsynced
 from kohort.broker.runtime.clock import ManualClock
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.turns import NoTurns
-from kohort.storage import DataDirectory, StorageError
+from kohort.storage import DataDirectory, PartitionLog, StorageError
 from kohort.storage.journal import Journal
 from kohort.storage.layout import log_id_of
 from kohort.storage.memory_filesystem import MemoryFileSystem
 
 ROOT = Path("/data")
 NODE_ID = 1
-JOURNAL_BYTES = 2_048
+JOURNAL_BYTES = 768
 INLINE_SHARE = 0.6
 
 T = TypeVar("T")
@@ -64,6 +64,18 @@ class SteppedFlusher(Flusher):
 
     def _contain(self, what: str) -> None:
         raise  # noqa: PLE0704  # What a rule says of it is not for the broker to survive.
+
+
+class ReadableFiles(LogFiles):
+    """The real ones, some of which can't be read."""
+
+    host: "Host"
+
+    def open(self, partition: Partition, *, again: bool = False) -> PartitionLog:
+        """Return the log, as a disk without that sector would. Raises: StorageError."""
+        if partition.topic in self.host.unreadable:
+            raise StorageError(f"{partition.topic}-0 cannot be read")
+        return super().open(partition, again=again)
 
 
 class SteppedQueue:
@@ -114,7 +126,8 @@ class Host:
         self.flusher.on_unsynced = timers.written
         self.unsynced = Unsynced(self._note_unsynced, self._note_failed)
         self.flusher.may_leave_unsynced = self.unsynced.may_leave
-        self.files = LogFiles(self.data, self.journal)
+        self.files = ReadableFiles(self.data, self.journal)
+        self.files.host = self
         self.table = PartitionTable(
             cast(Any, metadata),
             current,
@@ -132,6 +145,8 @@ class Host:
         self.table.on_lax = timers.changed
         self.appending = Appending(self.table, self.flusher, clock, NoTurns())
         self.life: FolderLife
+        self.unreadable: set[str] = set()
+        """Topics whose logs can't be opened: the disk has lost a sector."""
         self.has_begun_anew = False
         self._is_to_begin_anew = False
 

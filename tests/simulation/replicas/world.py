@@ -38,6 +38,10 @@ LAX = {"flush.messages": "1000"}
 SETTINGS: tuple[dict[str, str], ...] = ({}, {}, {"flush.messages": "4"}, LAX, LAX | {"flush.ms": "200"})
 FETCHED_MAX = 3
 SETTLE_STEPS = 4_000
+CRASHES, DELICATE_CRASHES = 0.006, 0.05
+"""How often the broker dies; oftener for so many steps behind a cut, and behind a change of settings."""
+DELICATE_STEPS = 12
+WAITING_STEPS = 120
 UNNOTED_STEPS = 40
 """So soon after a disk failed a kill may come before the folder says that a sync has failed."""
 RECORDS_MAX = 60
@@ -58,6 +62,7 @@ class Topic:
     committed: int = 0
     is_fetching: bool = False
     may_be_offline: bool = False
+    waits_since: int = 0
 
     def cut_told(self, offset: int) -> None:
         del self.told[offset:]
@@ -97,6 +102,7 @@ class World:
         self._is_failing = False
         self._before = 0
         self._failing_at = -UNNOTED_STEPS
+        self._changed_at = -DELICATE_STEPS
 
     def note(self, text: str) -> None:
         """Write a line into the trace."""
@@ -157,7 +163,8 @@ class World:
 
     def _start(self) -> None:
         was_failing = self._is_failing
-        self._heal()
+        self.disk.heal()
+        self._is_failing = False
         self.host = Host(self.disk.file_system, self.metadata, self.clock, self.random)
         self.host.begin(self._registered, f"boot {self._boot}")
         self._registered = self.host.life.incarnation_id
@@ -168,6 +175,7 @@ class World:
             self._forget_what_was_lax()
         for topic in self.topics.values():
             topic.is_fetching = topic.may_be_offline = False
+            topic.waits_since = 0
             if topic.is_here:
                 self._check_told(topic)
         for name, values in self.acknowledged.items():
@@ -216,6 +224,7 @@ class World:
         if self._is_failing:
             self.note("the disk is well")
         self.disk.heal()
+        self.host.unreadable = set()
         self._is_failing = False
 
     # -- steps ----------------------------------------------------------------------------------------------
@@ -223,8 +232,9 @@ class World:
     async def _step(self) -> bool:
         """Do one thing; return whether this life goes on."""
         self._before += 1
-        self.clock.advance(self.random.randrange(40))
-        if self.random.random() < 0.008:
+        self.clock.advance(self.random.randrange(20))
+        is_delicate = self._before - self._changed_at < DELICATE_STEPS
+        if self.random.random() < (DELICATE_CRASHES if is_delicate else CRASHES):
             return await self._crash()
         actions = (
             (30, self._fetch),
@@ -237,6 +247,7 @@ class World:
             (1, self._move),
             (0.3, self._make_again),
             (1, self._fail_reads),
+            (0.7, self._fail_reads_of_all),
             (1, self._fail_disk),
             (2, self._heal),
         )
@@ -266,7 +277,7 @@ class World:
             partition = self._partition(topic)
             if partition is None:
                 continue
-            if self._is_failing:
+            if self._is_failing or topic.name in self.host.unreadable:
                 topic.may_be_offline = True
             elif partition.offline is None and not self.host.flusher.busy:
                 topic.may_be_offline = False
@@ -335,6 +346,7 @@ class World:
         topic = self._topic()
         topic.settings = dict(self.random.choice(SETTINGS))
         self.injected["settings changed"] += 1
+        self._changed_at = self._before
         self.note(f"{topic.name}: {topic.settings}")
         self._put(topic)
 
@@ -357,13 +369,22 @@ class World:
 
     def _fail_reads(self) -> None:
         """Let a read of a log fail: it is opened again."""
-        topic = self._topic()
+        self._fail_reads_of(self._topic())
+
+    def _fail_reads_of(self, topic: Topic) -> None:
         partition = self._partition(topic)
         if partition is not None and partition.serving_log is not None:
             self.injected["read failed"] += 1
             self.note(f"{topic.name}: a read fails")
             topic.may_be_offline = True
             partition.failed(StorageError(f"{topic.name}-0 cannot be read"))
+
+    def _fail_reads_of_all(self) -> None:
+        """Let reads of all logs fail at once; one of them stays as it is, and another is to be cut."""
+        for topic in self.topics.values():
+            self._fail_reads_of(topic)
+        self.host.unreadable = {self._topic().name}
+        self._elect()
 
     def _fail_disk(self) -> None:
         self._is_failing = True
@@ -400,12 +421,17 @@ class World:
         at = following.next_fetch()
         if at is None:
             host.appending.sync_what_is_waited_for(partition)
+            topic.waits_since = topic.waits_since or self._before
+            waited = self._before - topic.waits_since
+            self.expect("a follower does not wait for a sync for ever", waited < WAITING_STEPS, topic.name)
             return
+        topic.waits_since = 0
         if at.leader_epoch != topic.leader_epoch:
             return
         refused = answer_to(at, cast(Any, topic.leader))
         if isinstance(refused, Diverging):
             await host.appending.cut(partition, following, following.diverged(refused))
+            self._changed_at = self._before
             return
         if refused is ErrorCode.OFFSET_OUT_OF_RANGE:
             cut = following.out_of_range(0, topic.leader.log_end_offset)
@@ -478,6 +504,7 @@ def _batches(leader: MemoryLog, offset: int) -> bytes:
     """Return what a leader gives from there on, a batch for each record."""
     found = bytearray()
     for place, record in enumerate(leader.records[offset : offset + FETCHED_MAX], offset):
+        assert isinstance(record.value, int)
         batch = bytearray(build_batch([(0, None, b"%d" % record.value, ())]))
         batch[:8] = place.to_bytes(8, "big")
         batch[12:16] = record.epoch.to_bytes(4, "big")
