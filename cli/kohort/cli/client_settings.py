@@ -96,8 +96,6 @@ def read_settings(path: Path, *, of_reader: bool = False) -> Mapping[str, object
         properties = read_properties(path)
     except OSError as error:
         raise ValueError(error.strerror) from None
-    if of_reader:
-        from kohort.client.setting_texts import reader_setting
     known, _ = providers({each.name: each.value for each in properties})
     found: dict[str, object] = {}
     for name, text, line in properties:
@@ -110,6 +108,8 @@ def read_settings(path: Path, *, of_reader: bool = False) -> Mapping[str, object
             continue
         try:
             if of_reader and plain not in ClientConfig.__struct_fields__:
+                from kohort.client.setting_texts import reader_setting
+
                 found[plain] = reader_setting(name, value)[1]
             else:
                 found[plain] = parse_setting(plain, value.strip())
