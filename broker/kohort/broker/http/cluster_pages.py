@@ -17,7 +17,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kohort.broker.http import cluster_merging as merging
 from kohort.broker.http.brokers import Brokers, Silent
-from kohort.broker.http.guard import error_response
+from kohort.broker.http.conversation import CONVERSATION
+from kohort.broker.http.guard import USER, error_response
 from kohort.broker.http.keeping import KeptPages
 from kohort.broker.http.live.feed import FeedResponse, Feeds, key_of
 from kohort.broker.http.live.messages import place_of
@@ -124,7 +125,7 @@ class ClusterPages:
             return passed_on(await answered(self._own, question))
         return passed_on(await self._of_coordinator(_group_of(question.body), question))
 
-    async def messages(self, request: Request) -> Response:
+    async def messages(self, request: Request) -> ASGIApp:
         """Return some records of a partition, as its leader has them."""
         question = await question_from(request)
         if not self._view_of_own.shows_messages():
@@ -137,6 +138,11 @@ class ClusterPages:
         where = f"{place.topic}-{place.partition}"
         if leader < 0:
             return error_response(UNAVAILABLE, f"{where} has no leader now")
+        if leader == self._brokers.node_id:
+            return self._own  # It knows who asks, and tells the audit log.
+        conversation = request.scope.get(CONVERSATION)
+        host = "" if conversation is None else conversation.host
+        self._view_of_own.looked_at(place.topic, request.scope.get(USER, ""), host)
         return passed_on(await self._of(leader, question, f"leads {where}"))
 
     async def look(self, request: Request) -> ASGIApp:
