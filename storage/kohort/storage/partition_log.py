@@ -113,6 +113,8 @@ class PartitionLog(WritableLog):
             if name.endswith(SNAPSHOT_SUFFIX) and int(name.removesuffix(SNAPSHOT_SUFFIX)) > end_offset:
                 self.file_system.remove(f"{self._path}/{name}")
         self.file_system.sync_directory(self._path)
+        if end_offset:
+            self._name_folder()  # What is left counts as synced.
         self._segments = tuple(kept)
         active = kept[-1]
         self._tail = Tail(end_offset, active, active.size_bytes)

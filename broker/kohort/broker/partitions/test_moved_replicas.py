@@ -104,3 +104,14 @@ def test_what_an_unclean_start_has_found_is_whose_it_is_after_a_power_failure() 
     after_power_failure = DataDirectory.open(ROOT, killed.after_crash(choose=lambda _: 0))
     assert [each.topic_id for each in after_power_failure.partitions()] == [topic_id]
     assert after_power_failure.open_log("t", topic_id, 0, LogConfig()).log_end_offset == 2
+
+
+def test_what_a_cut_leaves_of_a_log_that_nobody_had_synced_is_whose_it_is_after_a_power_failure() -> None:
+    disk = MemoryFileSystem()
+    world = World(ROOT, disk)
+    topic_id = world.create("t", configs={"flush.messages": "1000"})
+    world.fill("t", batches=3)
+    world.partition("t").log.truncate_to(2)
+    found = DataDirectory.open(ROOT, disk.after_crash(choose=lambda _: 0))
+    assert [each.topic_id for each in found.partitions()] == [topic_id]
+    assert found.open_log("t", topic_id, 0, LogConfig()).log_end_offset == 2
