@@ -139,10 +139,12 @@ class Cluster:
                 async with anyio.create_task_group() as self._tasks:
                     opened.set()
                     assert self._ends is not None
-                    await self._ends.wait()
-                    if self._last_words is not None:
-                        await self._say_last_words(*self._last_words)
-                    self._end_tasks()
+                    try:
+                        await self._ends.wait()
+                        if self._last_words is not None:
+                            await self._say_last_words(*self._last_words)
+                    finally:  # Where a task has failed, too: connections end by being closed alone.
+                        self._end_tasks()
         finally:
             self._have_tasks_ended = True
             if self._hub is not None:
