@@ -11,7 +11,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
 WHOLE = {"spark"}  # It has a page of its own.
 
 
-# Those that serve until they are stopped, and one that prints a shell's script.
+# Those that serve until they are stopped, one that prints a shell's script, and one that prints a line.
 NO_RESULT = {
     "kohort serve",
     "kohort queue run",
@@ -19,6 +19,7 @@ NO_RESULT = {
     "kohort region coordinate",
     "kohort region run",
     "kohort completion",
+    "kohort version",
 }
 
 

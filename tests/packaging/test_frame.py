@@ -21,19 +21,22 @@ def test_ci_calls_the_same_targets_as_people_do() -> None:
     subprocess.run(["bash", "-n", script], check=True)
 
 
-def test_ci_ends_within_forty_minutes_with_the_line_that_counts_most_tests() -> None:
+def test_ci_ends_within_an_hour_with_the_line_of_a_test_runner() -> None:
     text = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     (end_s,) = re.findall(r"^END=(\d+)", text, re.MULTILINE)
     (grace_s,) = re.findall(r"--kill-after=(\d+)", text)
-    assert int(end_s) + int(grace_s) <= 40 * 60
-    assert re.findall(r"^tests (\S+)", text, re.MULTILINE) == ["test-spark", "test-system", "test"]
+    assert int(end_s) + int(grace_s) <= 60 * 60
+    assert re.findall(r"^tests (\S+)", text, re.MULTILINE) == ["test-spark", "test-system"]
     assert text.endswith('\nexit "$status"\n')
 
 
 def test_ci_goes_on_behind_a_step_that_fails_and_its_status_tells(tmp_path: Path) -> None:
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci")
-    for failing, status in (("test-spark", 1), ("check", 1), ("", 0)):
+    git = tmp_path / "git"
+    git.write_text('#!/bin/sh\nmkdir "$4"\n')
+    git.chmod(0o755)
+    for failing, status in (("test-spark", 1), ("check", 1), ("demo", 1), ("test", 1), ("", 0)):
         make = tmp_path / "make"
         make.write_text(f'#!/bin/sh\necho "$1"\n[ "$1" != \'{failing}\' ]\n')
         make.chmod(0o755)
@@ -44,8 +47,8 @@ def test_ci_goes_on_behind_a_step_that_fails_and_its_status_tells(tmp_path: Path
         )  # fmt: skip
         assert done.returncode == status
         assert done.stdout.split() == [
-            "venv", ".venv/.installed-spark", "check", "budget", "compiled", "sim", "sim-cluster",
-            "test-spark", "test-system", "test",
+            "demo", "test", "venv", ".venv/.installed-spark", "check", "budget", "compiled", "image", "sim",
+            "sim-cluster", "sim-replicas", "test-spark", "test-system",
         ]  # fmt: skip
 
 
@@ -103,8 +106,8 @@ def test_every_target_can_be_planned(target: str) -> None:
 
 
 def test_every_dependency_is_pinned_once() -> None:
-    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    pins = [line for line in lines if line and not line.startswith("#")]
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").replace("\\\n", "").splitlines()
+    pins = [line.partition(" --hash=")[0].strip() for line in lines if line and not line.startswith("#")]
     assert all(re.match(r"[a-z0-9][a-z0-9.-]*==\S+( ; .+)?$", pin) for pin in pins)
     pinned = {pin.partition("==")[0] for pin in pins}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
