@@ -58,6 +58,16 @@ def test_commands_say_who_they_are(here: Guarded, file: Path) -> None:
     kohort("groups", "list", *place)
 
 
+@pytest.mark.parametrize("command", ["topics list", "doctor"])
+def test_the_broker_logs_no_failed_handshake_for_a_command(here: Guarded, file: Path, command: str) -> None:
+    kohort("topics", "list", "-b", here.at("SASL_SSL"), "--command-config", str(file))
+    before = len(here.broker.log_lines())
+    done = kohort(*command.split(), "-b", here.at("SASL_SSL"), "--command-config", str(file))
+    assert "FAIL" not in done
+    kohort("topics", "list", "-b", here.at("SASL_SSL"), "--command-config", str(file))  # It would log by now.
+    assert not [line for line in here.broker.log_lines()[before:] if "handshake" in line]
+
+
 def test_records_are_forwarded_from_a_broker_that_wants_to_know_who_asks(
     here: Guarded, file: Path, tmp_path: Path
 ) -> None:

@@ -71,9 +71,9 @@ def take_properties(context: click.Context, _parameter: click.Parameter, given: 
     context.meta[OF_READER] = {**context.meta.get(OF_READER, {}), **found}
 
 
-def is_encrypted() -> bool:
-    """Return whether brokers are to be spoken to by TLS."""
-    return str(client_settings().get("security_protocol", "")).endswith("SSL")
+def is_encrypted(context: click.Context | None = None) -> bool:
+    """Return whether brokers are to be spoken to by TLS, as the settings of that command say."""
+    return str(client_settings(context).get("security_protocol", "")).endswith("SSL")
 
 
 def take_file(context: click.Context, _parameter: click.Parameter, path: Path | None) -> None:

@@ -6,8 +6,9 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from kohort.cli.client_settings import with_settings
-from kohort.cli.options import DEFAULT_SERVERS, answers_kafka
+from kohort.cli.options import DEFAULT_SERVERS
 from kohort.cli.output import print_script
+from kohort.cli.probe import answers_kafka
 from kohort.client import Admin
 from kohort.client.config import AdminOptions, parse_address
 from kohort.client.errors import KohortError
@@ -59,7 +60,7 @@ def _names(
 ) -> list[CompletionItem]:
     servers = str(ctx.params.get("servers") or DEFAULT_SERVERS).split(",")[0].strip()
     try:
-        if not answers_kafka(*parse_address(servers), timeout_seconds=PROBE_SECONDS):
+        if not answers_kafka(*parse_address(servers), timeout_seconds=PROBE_SECONDS, context=ctx):
             return []
         options: AdminOptions = {
             "bootstrap_servers": servers,

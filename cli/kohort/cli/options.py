@@ -1,16 +1,15 @@
-"""Options that several commands share, and the first word with a broker."""
+"""Options that several commands share, and an admin client for the brokers that they name."""
 
 import re
-import socket
-import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import click
 
-from kohort.cli.client_settings import is_encrypted, take_file, with_settings
+from kohort.cli.client_settings import take_file, with_settings
 from kohort.cli.lazy import SERVERS, ServersOption
+from kohort.cli.probe import CLIENT_ID, answers_kafka
 from kohort.client import Admin
 from kohort.client.config import AdminOptions, parse_address
 from kohort.client.errors import ConfigurationError, NetworkError
@@ -19,12 +18,7 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 DEFAULT_SERVERS = "127.0.0.1:9092"
-PROBE_SECONDS = 3.0
 API_TIMEOUT_MS = 15_000
-CLIENT_ID = b"kohort-cli"
-# ApiVersions 0, which every broker answers: length, key, version, correlation id and client id.
-_HELLO = struct.pack(">ihhih", 10 + len(CLIENT_ID), 18, 0, 0, len(CLIENT_ID)) + CLIENT_ID
-_TLS_ALERT = b"\x15\x03"
 
 
 def command_config_option(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -69,35 +63,6 @@ def yes_option(command: Callable[Parameters, Result]) -> Callable[Parameters, Re
     return click.option("--yes", "-y", is_flag=True, help="Don't ask.")(command)
 
 
-class SpeaksOtherwise(NetworkError):
-    """Whoever listens there does not speak Kafka's protocol."""
-
-
-def answers_kafka(host: str, port: int, *, timeout_seconds: float = PROBE_SECONDS) -> bool:
-    """Return whether somebody listens there, who answers a first request in time.
-
-    Raises: OSError where nobody listens, SpeaksOtherwise where what answers is no broker's.
-    """
-    with socket.create_connection((host, port), timeout_seconds) as connection:
-        if is_encrypted():
-            return True  # It would not answer this.
-        connection.sendall(_HELLO)
-        try:
-            begin = connection.recv(4)
-        except TimeoutError:
-            return False  # It may be busy: who goes on has more patience.
-    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    if begin == b"HTTP":
-        raise SpeaksOtherwise(
-            f"{where} is an HTTP address; give the one that `kohort ready` calls kafka=, by default port 9092"
-        )
-    if begin[:2] == _TLS_ALERT:
-        raise SpeaksOtherwise(
-            f"{where} speaks TLS: give --command-config FILE with security.protocol=SSL, or SASL_SSL"
-        )
-    return True
-
-
 def require_broker(servers: str) -> list[str]:
     """Return the addresses, one of which is a broker's.
 
@@ -109,11 +74,11 @@ def require_broker(servers: str) -> list[str]:
     except ConfigurationError as error:
         raise click.UsageError(f"--bootstrap-server: {error}") from None
     reasons: list[str] = []
-    others: list[SpeaksOtherwise] = []
+    others: list[NetworkError] = []
     for host, port in addresses:
         try:
             answers_kafka(host, port)
-        except SpeaksOtherwise as error:
+        except NetworkError as error:  # It listens, but speaks another protocol, or no TLS.
             others.append(error)
         except OSError as error:
             reasons.append(f"{host}:{port} ({error.strerror or error})")

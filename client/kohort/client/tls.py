@@ -24,11 +24,16 @@ async def shake_hands(
             )
     except TimeoutError:
         problem: Exception = RequestTimeoutError(f"no TLS handshake with {address} in {timeout_ms:.0f} ms")
-    except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError) as error:
-        problem = NetworkError(f"no TLS with {address}: {handshake_failure(error)}")
-    except ssl.SSLError as error:  # It would fail the next time, too. Source: SslTransportLayer.
-        problem = SslAuthenticationError(f"no TLS with {address}: {handshake_failure(error)}")
-    except (OSError, anyio.BrokenResourceError, anyio.EndOfStream):
-        problem = NetworkError(f"no TLS with {address}: it closed the connection; is its listener PLAINTEXT?")
+    except (OSError, anyio.BrokenResourceError, anyio.EndOfStream) as error:
+        problem = handshake_problem(error, address)
     await anyio.aclose_forcefully(stream)
     raise problem
+
+
+def handshake_problem(error: Exception, address: str) -> NetworkError | SslAuthenticationError:
+    """Return a failed handshake as a client's error, which is final where the next one would fail, too."""
+    if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError):
+        return NetworkError(f"no TLS with {address}: {handshake_failure(error)}")
+    if isinstance(error, ssl.SSLError):  # Source: SslTransportLayer.
+        return SslAuthenticationError(f"no TLS with {address}: {handshake_failure(error)}")
+    return NetworkError(f"no TLS with {address}: it closed the connection; is its listener PLAINTEXT?")
