@@ -308,8 +308,16 @@ class FetchBuffer:
                 stand.position = record.offset + 1
                 return record
         found = self.take(1)
-        self._current = next((each for each in self._chunks if not each.state.paused), None)
+        self._current = self._first_read()
         return found[0] if found else None
+
+    def _first_read(self) -> Chunk | None:
+        """Return the first chunk of a partition that is not paused; others may be added meanwhile."""
+        for place in range(len(self._chunks)):
+            chunk = self._chunks[place]
+            if not chunk.state.paused:
+                return chunk
+        return None
 
     def take_columns(self, *, may_raise: bool = True) -> "tuple[TopicPartition, RecordColumns] | None":
         """Return some megabytes of a partition's records, counted as consumed, or None when none are there.

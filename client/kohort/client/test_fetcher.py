@@ -1,5 +1,8 @@
 """What answers do to partitions, and what a poll then hands out."""
 
+from collections import deque
+from collections.abc import Iterator
+
 import pytest
 
 from kohort.client.cluster import Cluster
@@ -467,3 +470,21 @@ def test_what_is_held_is_counted_and_paused_partitions_can_be_let_go_of() -> Non
     world.state(0).paused = True
     world.buffer.let_go_of_paused()
     assert (world.buffer.held_bytes, world.state(0).fetch_offset) == (len(records), 0)
+
+
+def test_what_the_other_thread_adds_meanwhile_costs_no_record() -> None:
+    world = World(0)
+    world.receive(records_of(0, b"a"))
+
+    class Busy(deque[Chunk]):
+        """What the loop adds to as soon as somebody walks over it."""
+
+        def __iter__(self) -> Iterator[Chunk]:
+            steps = super().__iter__()
+            world.receive(records_of(len(self), b"more"))
+            return steps
+
+    world.buffer._chunks = Busy(world.buffer._chunks)
+    record = world.buffer.next_record()
+    assert record is not None
+    assert record.value == b"a"
