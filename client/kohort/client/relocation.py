@@ -28,10 +28,12 @@ class Relocation:
         accumulator: Accumulator,
         partitioner: Partitioner | None,
         give_up: Callable[[Parcel, KohortError], None],
+        drop: Callable[[Parcel], None],
     ) -> None:
         self._accumulator = accumulator
         self._partitioner = partitioner
         self._give_up = give_up
+        self._drop = drop
 
     def run(self) -> None:
         """Place all of which every answer has come."""
@@ -46,6 +48,8 @@ class Relocation:
                 self._give_up(Parcel(queue, batch), _gone(queue, "The batch may be written"))
             elif batch.record_count:
                 placed += self._moved(queue, batch, placed)
+            else:  # An exception kept its first record out.
+                self._drop(Parcel(queue, batch))
 
     def _moved(self, queue: PartitionQueue, batch: Batch, placed: list[Batch]) -> list[Batch]:
         """Place a batch's records where they would go now; return the new batches."""

@@ -81,7 +81,9 @@ class Sender:
         self._outcomes = Outcomes(
             config, accumulator, self.identifier, metrics, need_metadata, warnings=cluster.warnings
         )
-        self._relocation = Relocation(accumulator, partitioner, self._outcomes.give_up_vanished)
+        self._relocation = Relocation(
+            accumulator, partitioner, self._outcomes.give_up_vanished, self._outcomes.drop
+        )
         if self.transactions is not None:
             self._outcomes.on_failed = self.transactions.failed
         self._codec = Codec(

@@ -254,6 +254,16 @@ def test_what_waits_for_a_missing_topic_is_written_when_it_is_made(monkeypatch: 
     assert [each.known_metadata().partition for each in sent] == [0] * 20
 
 
+def test_a_batch_that_an_exception_left_empty_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, partitions=4)
+    empty = world.accumulator._begin_batch(world.accumulator._topics["t"].partitions[3], 60)
+    assert empty is not None
+    remake(world, 1)
+    world.sender.step()
+    assert empty.is_done, "a flush would wait for it for ever"
+    assert world.accumulator.buffered_bytes == 0
+
+
 @pytest.mark.parametrize("seed", range(repetitions(60, by_night=300)))
 def test_however_often_a_topic_is_made_anew_no_record_is_written_twice(
     monkeypatch: pytest.MonkeyPatch, seed: int
