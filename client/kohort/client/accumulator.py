@@ -45,10 +45,14 @@ class PartitionQueue:
         "open",
         "partition",
         "sequences",
+        "topic_id",
     )
 
     def __init__(self, partition: TopicPartition, largest_bytes: int) -> None:
         self.partition = partition
+        self.topic_id = (
+            ZERO_UUID  # Of the topic that its sequences are of, whatever the metadata says by now.
+        )
         self.largest_bytes = largest_bytes  # What a batch may grow to.
         self.batches: deque[Batch] = deque()
         self.open: Batch | None = None
@@ -88,6 +92,8 @@ class _TopicQueues:
         if self.sticky is not None and self.sticky.partition.partition >= partition_count:
             self.sticky = self.sticky_batch = None
         del self.partitions[partition_count:]
+        for queue in (*self.partitions, *self.vanished.values()):
+            queue.topic_id = self.topic_id
 
     def have_new_logs(self) -> None:
         """Take note that the topic was made anew."""

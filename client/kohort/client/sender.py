@@ -265,13 +265,8 @@ class Sender:
             self._failed(load, error, was_sent=False)
 
     def _start(self, connection: Connection, broker: _Broker, load: Load) -> None:
-        topics = self._cluster.metadata.topics
-        ids = {
-            topic: found.topic_id
-            for topic in {each.queue.partition.topic for each in load}
-            if (found := topics.get(topic)) is not None and found.topic_id != ZERO_UUID
-        }
-        names_only = any(each.queue.partition.topic not in ids for each in load)
+        ids = {queue.partition.topic: queue.topic_id for queue, _ in load}
+        names_only = ZERO_UUID in ids.values()
         highest = NAMES_IN_PRODUCE if names_only else None
         if self.transactions is not None:
             highest = self.transactions.produce_highest or highest

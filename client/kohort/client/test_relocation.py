@@ -264,6 +264,23 @@ def test_a_batch_that_an_exception_left_empty_is_dropped(monkeypatch: pytest.Mon
     assert world.accumulator.buffered_bytes == 0
 
 
+def test_nothing_goes_to_a_new_log_before_its_sequences_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another task may hear of the new topic first. What was written there is not written again."""
+    world = World(monkeypatch)
+    world.send(1)
+    world.settle()
+    world.known.make("t", 1, NEW_ID)
+    world.logs = [Log()]
+    world.send(1)
+    request, on_done = world.wire.take()
+    if request.topic_data[0].topic_id == NEW_ID:
+        world.process(request)
+    on_done(NetworkError("the answer is lost"))
+    world.accumulator.learn("t", 1, NEW_ID)
+    settle(world)
+    assert numbers(world.logs[0]) == [1]
+
+
 @pytest.mark.parametrize("seed", range(repetitions(60, by_night=300)))
 def test_however_often_a_topic_is_made_anew_no_record_is_written_twice(
     monkeypatch: pytest.MonkeyPatch, seed: int
