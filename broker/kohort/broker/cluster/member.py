@@ -300,14 +300,15 @@ class ClusterMember:
     async def _restate(self, is_drained: bool) -> None:
         """Let the registration say whether this broker is to lead: others decide by that."""
         while self._broker is not None and self.store.membership.is_registered:
-            is_draining = self._stops or self._disk_fails
-            says = msgspec.structs.replace(self._broker, is_drained=is_drained, is_draining=is_draining)
+            registered, is_draining = self._broker, self._stops or self._disk_fails
+            says = msgspec.structs.replace(registered, is_drained=is_drained, is_draining=is_draining)
             if says == self._stated:
                 return
             self._stated = None  # What a lost answer was about may be there, or come.
             try:
                 await self.store.register(says)
-                self._stated = self._broker = says
+                if self._broker is registered:  # Else it has begun anew meanwhile, with another folder's id.
+                    self._stated = self._broker = says
             except StorageError as error:
                 log.warning("the registration could not be changed", error=str(error))
                 await trio.sleep(RETRY_SECONDS)

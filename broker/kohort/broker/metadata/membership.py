@@ -109,6 +109,7 @@ class Membership:
         key = self._keys.broker(broker.node_id)
         deadline = trio.current_time() + lease.ttl_seconds * 2
         while True:
+            broker = self._broker  # Another one where it has begun anew meanwhile.
             puts = [Put(key, broker_value(broker), lease.id)]
             if broker.incarnation_id is not None:
                 puts.append(Put(self._keys.life(broker.node_id), str(broker.incarnation_id).encode()))
