@@ -234,8 +234,13 @@ class Flusher:
             log.error("the journal cannot be emptied", error=str(failure))
         self._to_unname = []
         for log_id, done in asking:
-            is_named = self._journal.may_name(log_id)
-            done(self._journal.failure or StorageError("the journal cannot be emptied") if is_named else None)
+            error: StorageError | None = None
+            if self._journal.may_name(log_id):
+                error = self._journal.failure or StorageError("the journal cannot be emptied")
+            try:
+                done(error)
+            except Exception:  # noqa: BLE001  # A supervisor: what goes wrong there is kept from the others who wait.
+                self._contain("whoever waited for an empty journal met an impossible state")
 
     def _begin(self, job: Job, *, loop_may_wait: bool = True) -> None:
         """Have the job written, in the loop itself where that takes no time to speak of."""

@@ -222,6 +222,20 @@ def test_while_the_journal_is_emptied_for_one_log_all_that_is_acknowledged_is_du
         assert world.after_power_failure(other.topic) == [b"before", b"meanwhile", b"behind"]
 
 
+def test_one_that_waited_for_an_empty_journal_and_fails_keeps_nobody_else_waiting() -> None:
+    world = World()
+    orders = followed_up_to_8(world)
+    answers: list[StorageError | None] = []
+
+    def fails(_: StorageError | None) -> None:
+        raise RuntimeError
+
+    world.flusher.when_unnamed(orders.log.log_id, fails)
+    world.flusher.when_unnamed(orders.log.log_id, answers.append)
+    world.flusher.start_round()
+    assert answers == [None]
+
+
 def test_at_every_operation_of_a_cut_the_log_is_whole_or_cut() -> None:
     world = World()
     orders, broken = followed_up_to_8(world), follow(world, "broken")
