@@ -325,32 +325,6 @@ def test_doctor_says_what_is_wrong_and_what_to_do(web: str) -> None:
     assert "what answers there is no kohort broker" in elsewhere.stdout
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_there_is_a_completion_for_each_shell(shell: str) -> None:
-    done = here.kohort("completion", shell)
-    assert done.returncode == 0
-    assert "_KOHORT_COMPLETE" in done.stdout
-
-
-def test_topics_and_groups_are_completed(environment: dict[str, str], topic: str, committed: str) -> None:
-    def complete(words: str, index: int) -> list[str]:
-        asked = {
-            **environment,
-            "_KOHORT_COMPLETE": "bash_complete",
-            "COMP_WORDS": words,
-            "COMP_CWORD": str(index),
-        }
-        program = "import sys; from kohort.cli.main import main; sys.argv[0] = 'kohort'; main()"
-        done = subprocess.run(
-            [COMMAND[0], "-c", program], env=asked, capture_output=True, text=True, check=True
-        )
-        return [line.partition(",")[2] for line in done.stdout.splitlines()]
-
-    assert complete("kohort topics descr", 2) == ["describe"]
-    assert complete(f"kohort topics describe {topic[:-1]}", 3) == [topic]
-    assert complete("kohort groups describe watched-", 3).count(committed) == 1
-
-
 def test_a_failure_of_the_system_is_in_its_words_alone(tmp_path: Path, kohort: Kohort, topic: str) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()

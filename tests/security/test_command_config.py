@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -66,6 +67,25 @@ def test_the_broker_logs_no_failed_handshake_for_a_command(here: Guarded, file: 
     assert "FAIL" not in done
     kohort("topics", "list", "-b", here.at("SASL_SSL"), "--command-config", str(file))  # It would log by now.
     assert not [line for line in here.broker.log_lines()[before:] if "handshake" in line]
+
+
+@pytest.mark.parametrize("protocol", ["SASL_SSL", "SASL_PLAINTEXT"])
+def test_names_are_completed(here: Guarded, file: Path, tmp_path: Path, protocol: str) -> None:
+    place = ("-b", here.at(protocol), "--command-config", str(tmp_path / "completed.properties"))
+    (tmp_path / "completed.properties").write_text(file.read_text().replace("SASL_SSL", protocol))
+    kohort("topics", "create", f"completed-{protocol}", *place)
+    words = " ".join(("kohort", "topics", "describe", *place, "completed-"))
+    asked = {
+        **os.environ,
+        "_KOHORT_COMPLETE": "bash_complete",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(words.count(" ")),
+    }
+    program = "import sys; from kohort.cli.main import main; sys.argv[0] = 'kohort'; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=asked, capture_output=True, text=True, check=True
+    )
+    assert f"plain,completed-{protocol}" in done.stdout.splitlines()
 
 
 def test_records_are_forwarded_from_a_broker_that_wants_to_know_who_asks(

@@ -5,7 +5,7 @@ from typing import ParamSpec, TypeVar
 
 import click
 
-from kohort.cli.completion import complete_groups, complete_topics
+from kohort.cli.completion import complete_groups, complete_topics, complete_users
 from kohort.cli.lazy import CommandGroup
 from kohort.cli.options import bootstrap_option, json_option, open_admin
 from kohort.cli.output import print_json, print_line
@@ -82,7 +82,7 @@ def _operation(text: str) -> AclOperation:
 
 
 @acls.command("list")
-@click.option("--principal", metavar="USER", help="Of this user alone.")
+@click.option("--principal", metavar="USER", help="Of this user alone.", shell_complete=complete_users)
 @_resource_options
 @json_option
 @bootstrap_option
@@ -121,7 +121,7 @@ def list_acls(
 
 
 @acls.command()
-@click.argument("principal", metavar="USER")
+@click.argument("principal", metavar="USER", shell_complete=complete_users)
 @click.argument("operations", metavar="OPERATION...", nargs=-1, required=True)
 @_resource_options
 @click.option("--host", default="*", show_default=True, metavar="ADDRESS", help="From this address alone.")
@@ -171,7 +171,7 @@ def add(
 
 
 @acls.command()
-@click.argument("principal", metavar="USER")
+@click.argument("principal", metavar="USER", shell_complete=complete_users)
 @click.argument("operations", metavar="OPERATION...", nargs=-1, required=True)
 @_resource_options
 @click.option("--host", default="*", show_default=True, metavar="ADDRESS", help="The entry's own address.")

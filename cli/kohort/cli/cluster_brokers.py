@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import click
 
+from kohort.cli.completion import complete_brokers
 from kohort.cli.options import bootstrap_option, json_option, open_admin, yes_option
 from kohort.cli.output import ask_before, print_json, print_line
 from kohort.client import Admin, BrokerError, ElectionType, ItemsError, ResourceType
@@ -69,7 +70,7 @@ def _partitions(admin: Admin) -> Iterator[PartitionDetails]:
 
 
 @click.command()
-@click.argument("broker", metavar="ID", type=click.IntRange(0))
+@click.argument("broker", metavar="ID", type=click.IntRange(0), shell_complete=complete_brokers)
 @json_option
 @bootstrap_option
 def drain(broker: int, as_json: bool, servers: str) -> None:
@@ -103,7 +104,7 @@ def _wait_until_drained(admin: Admin, broker: int) -> int:
 
 
 @click.command()
-@click.argument("broker", metavar="ID", type=click.IntRange(0))
+@click.argument("broker", metavar="ID", type=click.IntRange(0), shell_complete=complete_brokers)
 @json_option
 @bootstrap_option
 def undrain(broker: int, as_json: bool, servers: str) -> None:
@@ -137,7 +138,7 @@ def _code(error: object) -> ErrorCode | None:
 
 
 @click.command()
-@click.argument("broker", metavar="ID", type=click.IntRange(0))
+@click.argument("broker", metavar="ID", type=click.IntRange(0), shell_complete=complete_brokers)
 @json_option
 @yes_option
 @bootstrap_option

@@ -4,7 +4,7 @@ import time
 
 import click
 
-from kohort.cli.completion import complete_topics
+from kohort.cli.completion import complete_brokers, complete_topics
 from kohort.cli.options import bootstrap_option, json_option, open_admin
 from kohort.cli.output import print_json, print_line
 from kohort.cli.spread import Assignment, Place, Replicas, TooFewBrokers, spread
@@ -22,8 +22,19 @@ LOOK_SECONDS = 0.2
     help="These; without it all.",
     shell_complete=complete_topics,
 )
-@click.option("--brokers", metavar="ID[,...]", help="Who shall hold replicas; without it all that run.")
-@click.option("--without", metavar="ID[,...]", default="", help="Brokers that shall hold none.")
+@click.option(
+    "--brokers",
+    metavar="ID[,...]",
+    help="Who shall hold replicas; without it all that run.",
+    shell_complete=complete_brokers,
+)
+@click.option(
+    "--without",
+    metavar="ID[,...]",
+    default="",
+    help="Brokers that shall hold none.",
+    shell_complete=complete_brokers,
+)
 @click.option("--replication-factor", type=click.IntRange(1), help="How many replicas each shall have.")
 @click.option("--dry-run", is_flag=True, help="Print what would be moved.")
 @click.option("--wait", is_flag=True, help="Return when nothing moves any more.")

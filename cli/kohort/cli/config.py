@@ -6,7 +6,13 @@ from typing import ParamSpec, TypeVar
 
 import click
 
-from kohort.cli.completion import complete_groups, complete_topics
+from kohort.cli.completion import (
+    ALL_BROKERS,
+    complete_brokers_or_all,
+    complete_groups,
+    complete_settings,
+    complete_topics,
+)
 from kohort.cli.config_changes import OWN, check_names
 from kohort.cli.lazy import CommandGroup
 from kohort.cli.options import bootstrap_option, json_option, key_values, open_admin
@@ -17,8 +23,6 @@ from kohort.protocol.errors import ErrorCode
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
-ALL_BROKERS = "all"
-
 
 @click.group(cls=CommandGroup)
 def config() -> None:
@@ -28,7 +32,12 @@ def config() -> None:
 def _thing_options(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Add --topic, --group and --broker, of which one at most is given."""
     for option in (
-        click.option("--broker", metavar="ID", help="The settings of this broker; `all`: of every one."),
+        click.option(
+            "--broker",
+            metavar="ID",
+            help="The settings of this broker; `all`: of every one.",
+            shell_complete=complete_brokers_or_all,
+        ),
         click.option("--group", "-g", help="The settings of a group.", shell_complete=complete_groups),
         click.option("--topic", "-t", help="The settings of a topic.", shell_complete=complete_topics),
     ):
@@ -105,7 +114,9 @@ def _entry_json(entry: ConfigEntry) -> dict[str, object]:
 
 
 @config.command("set")
-@click.argument("settings", metavar="NAME=VALUE...", nargs=-1, required=True)
+@click.argument(
+    "settings", metavar="NAME=VALUE...", nargs=-1, required=True, shell_complete=complete_settings
+)
 @_thing_options
 @json_option
 @bootstrap_option
@@ -135,7 +146,7 @@ def set_(
 
 
 @config.command()
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=complete_settings)
 @_thing_options
 @json_option
 @bootstrap_option

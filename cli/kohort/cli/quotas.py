@@ -5,6 +5,7 @@ from typing import ParamSpec, TypeVar
 
 import click
 
+from kohort.cli.completion import complete_users
 from kohort.cli.lazy import CommandGroup
 from kohort.cli.options import bootstrap_option, json_option, open_admin
 from kohort.cli.output import print_json, print_line
@@ -22,6 +23,11 @@ KEYS = {
 }
 
 
+def _complete_keys(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the quotas whose keys begin so."""
+    return [each for each in KEYS if each.startswith(incomplete)]
+
+
 @click.group(cls=CommandGroup)
 def quotas() -> None:
     """List, set and remove quotas of users, client ids and addresses."""
@@ -32,7 +38,12 @@ def _entity_options(command: Callable[Parameters, Result]) -> Callable[Parameter
     for option in (
         click.option("--ip", metavar="ADDRESS", help=f"Of an address; {QUOTA_DEFAULT!r}: of all others."),
         click.option("--client-id", metavar="ID", help=f"Of a client id; {QUOTA_DEFAULT!r}: of all others."),
-        click.option("--user", metavar="NAME", help=f"Of a user; {QUOTA_DEFAULT!r}: of all others."),
+        click.option(
+            "--user",
+            metavar="NAME",
+            help=f"Of a user; {QUOTA_DEFAULT!r}: of all others.",
+            shell_complete=complete_users,
+        ),
     ):
         command = option(command)
     return command
@@ -65,7 +76,7 @@ def list_quotas(
 
 
 @quotas.command("set")
-@click.argument("values", metavar="KEY=VALUE...", nargs=-1, required=True)
+@click.argument("values", metavar="KEY=VALUE...", nargs=-1, required=True, shell_complete=_complete_keys)
 @_entity_options
 @json_option
 @bootstrap_option
@@ -98,7 +109,7 @@ def set_quotas(
 
 
 @quotas.command()
-@click.argument("keys", metavar="[KEY...]", nargs=-1)
+@click.argument("keys", metavar="[KEY...]", nargs=-1, shell_complete=_complete_keys)
 @_entity_options
 @json_option
 @bootstrap_option

@@ -2,7 +2,7 @@
 
 import click
 
-from kohort.cli.completion import complete_topics
+from kohort.cli.completion import complete_topic_settings, complete_topics
 from kohort.cli.config_changes import check_names, own_configs
 from kohort.cli.lazy import CommandGroup
 from kohort.cli.options import bootstrap_option, json_option, key_values, open_admin, yes_option
@@ -46,7 +46,13 @@ def list_topics(internal: bool, as_json: bool, servers: str) -> None:
 )
 @click.option("--replication-factor", type=click.IntRange(1, 32767), help="[default: the broker's]")
 @click.option(
-    "--config", "-c", "configs", multiple=True, metavar="NAME=VALUE", help="A setting of the topic."
+    "--config",
+    "-c",
+    "configs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting of the topic.",
+    shell_complete=complete_topic_settings,
 )
 @click.option("--if-not-exists", is_flag=True, help="Leave a topic alone that exists already.")
 @json_option
@@ -172,8 +178,23 @@ def _partitions_of(admin: Admin, name: str) -> list[int]:
 @topics.command()
 @click.argument("name", shell_complete=complete_topics)
 @click.option("--partitions", "-p", type=click.IntRange(1), help="The new number of partitions: only more.")
-@click.option("--config", "-c", "configs", multiple=True, metavar="NAME=VALUE", help="A setting to change.")
-@click.option("--delete-config", "-d", multiple=True, metavar="NAME", help="A setting to take back.")
+@click.option(
+    "--config",
+    "-c",
+    "configs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting to change.",
+    shell_complete=complete_topic_settings,
+)
+@click.option(
+    "--delete-config",
+    "-d",
+    multiple=True,
+    metavar="NAME",
+    help="A setting to take back.",
+    shell_complete=complete_topic_settings,
+)
 @json_option
 @bootstrap_option
 def alter(

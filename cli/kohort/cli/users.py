@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from kohort.cli.completion import complete_users
 from kohort.cli.lazy import CommandGroup
 from kohort.cli.options import bootstrap_option, json_option, open_admin
 from kohort.cli.output import print_json, print_line
@@ -36,7 +37,7 @@ def list_users(*, as_json: bool, servers: str) -> None:
 
 
 @users.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_users)
 @click.option(
     "--mechanism",
     "mechanisms",
@@ -79,7 +80,7 @@ def add(
 
 
 @users.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_users)
 @click.option(
     "--mechanism",
     "mechanisms",
