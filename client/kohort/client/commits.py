@@ -203,12 +203,12 @@ class Commits:
         somebody else: the commit would take that back.
         """
         async with self._turn:  # So that a commit never overtakes an earlier one.
+            self._check_owned(offsets, as_of)
             membership = self._bound_to()
             if membership is None:
                 topic_ids = self._positions.topic_ids(offsets)
                 await commit_offsets(self._cluster, self._group_id(), offsets, topic_ids=topic_ids)
                 return
-            self._check_owned(offsets, as_of)
             await self._commit_as(membership, offsets)
 
     async def _commit_as(self, membership: Membership, offsets: Offsets) -> None:
@@ -239,6 +239,7 @@ class Commits:
         """Return if this consumer owns these, and did when it polled them. Raises: CommitFailedError."""
         membership = self._bound_to()
         if membership is None:
+            self._check_not_made_anew(offsets, polled_at)
             return
         group_id = self._group_id()
         if membership.generation_id < 0:
@@ -262,6 +263,19 @@ class Commits:
                 f"the offsets of {_names(gone)} were not committed: group {group_id!r} has not assigned that"
                 f" to this consumer in generation {membership.generation_id}, or has taken it away since;"
                 " whoever owns it now may have read on",
+                gone,
+            )
+
+    def _check_not_made_anew(self, offsets: Iterable[TopicPartition], polled_at: int | None) -> None:
+        """Return if these are of the topics that were polled, by hand. Raises: CommitFailedError."""
+        if polled_at is None:
+            return
+        gone = tuple(each for each in offsets if self._assigned_at.get(each, 0) > polled_at)
+        if gone:
+            raise CommitFailedError(
+                ErrorCode.UNKNOWN_TOPIC_ID,
+                f"the offsets of {_names(gone)} were not committed: the topic was deleted and made anew since they"
+                " were read",
                 gone,
             )
 

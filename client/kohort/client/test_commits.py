@@ -11,11 +11,12 @@ from kohort.client import commits
 from kohort.client.cluster import Cluster
 from kohort.client.commits import Commits
 from kohort.client.config import consumer_config
+from kohort.client.consumer_records import ConsumerRecords
 from kohort.client.errors import CommitFailedError, NetworkError
 from kohort.client.membership import Membership
 from kohort.client.positions import Positions
 from kohort.client.retry import Deadline
-from kohort.client.values import OffsetAndMetadata, TopicPartition
+from kohort.client.values import ConsumerRecord, OffsetAndMetadata, TopicPartition
 
 KEPT, MOVED = TopicPartition("t", 0), TopicPartition("t", 1)
 MEMBER = cast(Membership, SimpleNamespace(generation_id=3, member_id="m", lost={}))
@@ -26,7 +27,7 @@ class World:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         config = consumer_config({"group_id": "g", "retry_backoff_ms": 1})
-        self.member = MEMBER
+        self.member: Membership | None = MEMBER
         self.positions = Positions()
         self.positions.assign([KEPT, MOVED])
         self.commits = Commits(
@@ -86,3 +87,25 @@ def test_what_is_lost_is_not_committed_before_the_user_has_heard_of_it(
     with pytest.raises(CommitFailedError, match="t-0 were not committed"):
         world.commit(KEPT)
     assert world.kept == []
+
+
+def test_offsets_of_a_topic_are_not_committed_for_one_that_is_made_anew_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No group has assigned it: who reads it by hand is told, too."""
+    world = World(monkeypatch)
+    world.member = None
+    with pytest.raises(CommitFailedError, match="t-1 were not committed: the topic was deleted"):
+        world.commit(MOVED)
+    assert world.kept == []
+
+
+def test_records_of_before_are_not_committed_for_a_topic_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    world.member = None
+    record = ConsumerRecord("t", 1, 599, 0, None, b"old")
+    records = ConsumerRecords([record], world.commits.assignment_number)
+    world.commits.assigned([MOVED])
+    with pytest.raises(CommitFailedError, match="t-1 were not committed: the topic was deleted"):
+        anyio.run(world.commits.commit, records, Deadline(5_000))
+    assert world.attempts == 0
