@@ -274,8 +274,8 @@ class Commits:
         if gone:
             raise CommitFailedError(
                 ErrorCode.UNKNOWN_TOPIC_ID,
-                f"the offsets of {_names(gone)} were not committed: the topic was deleted and made anew since they"
-                " were read",
+                f"the offsets of {_names(gone)} were not committed: the topic was deleted since they were"
+                " read, and made anew",
                 gone,
             )
 
