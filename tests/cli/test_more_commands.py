@@ -102,6 +102,23 @@ def test_a_brokers_settings_are_shown_and_set_for_one_and_for_all(kohort: Kohort
     assert kohort("config", "unset", "nope", "--broker", "all").returncode == 1
 
 
+@pytest.mark.parametrize(
+    "whose, words",
+    [
+        (("--broker", "all"), "all brokers: Unknown broker config name: nope"),
+        (("--broker", "1"), "broker 1: Unknown broker config name: nope"),
+        (("--group", "g"), "group 'g': Unknown group config name: nope"),
+        (("--topic", "TOPIC"), "topic 'TOPIC': Unknown topic config name: nope"),
+    ],
+)
+def test_a_setting_that_is_refused_is_said_with_whose_it_is(
+    kohort: Kohort, topic: str, whose: tuple[str, str], words: str
+) -> None:
+    done = kohort("config", "set", "nope=1", whose[0], whose[1].replace("TOPIC", topic))
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"kohort: {words.replace('TOPIC', topic)}")
+
+
 def test_a_setting_that_no_topic_has_cannot_be_taken_back(kohort: Kohort, topic: str) -> None:
     done = kohort("topics", "alter", topic, "--delete-config", "nope")
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "kohort: a topic has no setting 'nope'\n")

@@ -72,7 +72,7 @@ class ConfigAdmin:
         for result in answer.responses:
             if result.error_code:
                 text = result.error_message or str(BrokerError(result.error_code))
-                raise BrokerError(result.error_code, f"{result.resource_name!r}: {text}")
+                raise BrokerError(result.error_code, f"{_described(resource, name)}: {text}")
 
     async def _ask(self, request: Message, kind: type[Answer], node_id: int | None) -> Answer:
         """Return one broker's answer; only a broken connection makes it ask again."""
@@ -98,6 +98,13 @@ def changes_of(
     for operation, given in ((SET, values), (APPEND, append), (SUBTRACT, subtract)):
         changes += [(each, operation, value) for each, value in (given or {}).items()]
     return changes
+
+
+def _described(resource: ResourceType, name: str) -> str:
+    """Return in words whose settings these are; without a name those of all brokers."""
+    if resource is ResourceType.BROKER:
+        return f"broker {name}" if name else "all brokers"
+    return f"{resource.name.lower().replace('_', ' ')} {name!r}"
 
 
 def _node_of(resource: ResourceType, name: str) -> int | None:
