@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kohort.client import Producer
+from kohort.client import Admin, NewTopic, Producer
 from tests.cli.here import kohort
 from tests.interop.waiting import wait_until
 
@@ -118,6 +118,34 @@ def test_a_wrong_use_is_said_in_one_line(arguments: tuple[str, ...], words: str)
     done = kohort("queue", *arguments)
     assert done.returncode == 2
     assert words in done.stderr
+
+
+def test_a_queue_that_no_worker_has_served_yet_is_all_unread(bootstrap: str, topic: str) -> None:
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for value in (b"a", b"b", b"c"):
+            producer.send(topic, value, partition=1)
+    found = _stats(bootstrap, topic)
+    assert [each["unread"] for each in found["partitions"]] == [0, 3]
+    assert [each["open"] for each in found["partitions"]] == [0, 0]
+    assert (found["dead_letters"], len(found["missing_topics"])) == (0, 2)
+    done = kohort("queue", "stats", topic, "-b", bootstrap)
+    assert f"Topic {topic}__markers does not exist: the first worker or tracker creates it.\n" in done.stderr
+    where = kohort("queue", "where", topic, "1", "2", "-b", bootstrap)
+    assert (where.returncode, where.stdout) == (0, f"{topic}-1 at 2: nobody has taken it yet\n")
+
+
+def test_markers_of_fewer_partitions_than_the_topic_has_count_where_they_are(
+    bootstrap: str, topic: str
+) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics(NewTopic(f"{topic}__markers", partitions=1))
+        wait_until(lambda: f"{topic}__markers" in admin.list_topics(), "the topic is known")
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send(topic, b"a", partition=1)
+    found = _stats(bootstrap, topic)
+    assert [each["unread"] for each in found["partitions"]] == [0, 1]
+    assert found["missing_topics"] == [f"{topic}__undelivered"]
+    assert kohort("queue", "where", topic, "1", "0", "-b", bootstrap).returncode == 0
 
 
 def test_a_topic_that_is_not_there_is_said(bootstrap: str) -> None:

@@ -33,6 +33,7 @@ def stats(*, servers: str, as_json: bool, **names: str | int) -> None:
                 "topic": queue.topic,
                 "partitions": [_as_json(each) for each in found.partitions],
                 "dead_letters": found.dead_letters,
+                "missing_topics": found.missing_topics,
             }
         )
         return
@@ -44,6 +45,8 @@ def stats(*, servers: str, as_json: bool, **names: str | int) -> None:
     for row in rows:
         print_line(" ".join(f"{cell:>11}" for cell in row))
     print_line(f"{found.dead_letters:,} record(s) in {queue.dead_letters_topic}")
+    for topic in found.missing_topics:
+        print_line(f"Topic {topic} does not exist: the first worker or tracker creates it.", err=True)
 
 
 def _row(name: str, each: PartitionStats) -> tuple[str, ...]:

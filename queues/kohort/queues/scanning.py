@@ -3,10 +3,22 @@
 from collections.abc import AsyncIterator
 
 from kohort.client.aio import Consumer
+from kohort.client.errors import BrokerError
 from kohort.client.values import ConsumerRecord, TopicPartition
+from kohort.protocol.errors import ErrorCode
 
 POLL_MS = 1_000
 Reader = Consumer[bytes, bytes]
+
+
+async def partitions_if_any(reader: Reader, topic: str) -> tuple[TopicPartition, ...]:
+    """Return the topic's partitions, none where it does not exist. Raises: KohortError."""
+    try:
+        return await reader.partitions_for(topic)
+    except BrokerError as error:
+        if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        return ()
 
 
 async def scan(

@@ -14,7 +14,7 @@ from kohort.queues.kmq.markers import MarkerError, Start, decode_key, decode_val
 from kohort.queues.kmq.queue import Queue
 from kohort.queues.kmq.tracker import wall_ms
 from kohort.queues.options import reader_options, shared_options
-from kohort.queues.scanning import scan
+from kohort.queues.scanning import partitions_if_any, scan
 
 
 class State(Enum):
@@ -112,6 +112,8 @@ async def _copies(
 
 async def _marks(reader: Consumer[bytes, bytes], queue: Queue, partition: int) -> Mapping[int, _Marks]:
     where = TopicPartition(queue.markers_topic, partition)
+    if where not in await partitions_if_any(reader, queue.markers_topic):
+        return {}  # No worker has taken a record of that partition yet.
     begin = (await reader.beginning_offsets(where))[where]
     end = (await reader.end_offsets(where))[where]
     found: dict[int, _Marks] = {}
@@ -130,7 +132,7 @@ async def _dead_letters(
 ) -> Mapping[int, tuple[int, int]]:
     """Return the dead letters of a partition's records: partition and offset of each in their topic."""
     found: dict[int, tuple[int, int]] = {}
-    partitions = await reader.partitions_for(queue.dead_letters_topic)
+    partitions = await partitions_if_any(reader, queue.dead_letters_topic)
     begins = await reader.beginning_offsets(*partitions)
     for where, end in (await reader.end_offsets(*partitions)).items():
         async for record in scan(reader, where, begins[where], end):

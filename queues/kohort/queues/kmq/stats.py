@@ -12,7 +12,7 @@ from kohort.queues.kmq.queue import Queue
 from kohort.queues.kmq.tracker import wall_ms
 from kohort.queues.kmq.tracking import TrackedPartition
 from kohort.queues.options import reader_options, shared_options
-from kohort.queues.scanning import scan
+from kohort.queues.scanning import partitions_if_any, scan
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,8 @@ class QueueStats:
 
     partitions: tuple[PartitionStats, ...]
     dead_letters: int
+    missing_topics: tuple[str, ...] = ()
+    """Those of the markers and of the dead letters that nobody has made yet; they count as empty."""
 
     @property
     def total(self) -> PartitionStats:
@@ -52,11 +54,15 @@ async def queue_stats(queue: Queue, **options: Unpack[ConsumerOptions]) -> Queue
         tracked = await admin.list_group_offsets(queue.redelivery_group_id)
         messages = await reader.partitions_for(queue.topic)
         begins, ends = await reader.beginning_offsets(*messages), await reader.end_offsets(*messages)
+        markers = await partitions_if_any(reader, queue.markers_topic)
+        letters = await partitions_if_any(reader, queue.dead_letters_topic)
         found = []
         for where in messages:
-            markers = TopicPartition(queue.markers_topic, where.partition)
-            kept = tracked.get(markers)
-            state = await _state(reader, queue, markers, None if kept is None else kept.offset)
+            where_marked = TopicPartition(queue.markers_topic, where.partition)
+            kept = tracked.get(where_marked)
+            state = TrackedPartition(where.partition, queue.use_now_after_ms)
+            if where_marked in markers:
+                await _read_markers(reader, where_marked, 0 if kept is None else kept.offset, state)
             read = taken.get(where)
             found.append(
                 PartitionStats(
@@ -67,21 +73,20 @@ async def queue_stats(queue: Queue, **options: Unpack[ConsumerOptions]) -> Queue
                     decode_counters("" if kept is None else kept.metadata),
                 )
             )
-        letters = await reader.partitions_for(queue.dead_letters_topic)
         first, last = await reader.beginning_offsets(*letters), await reader.end_offsets(*letters)
-    return QueueStats(tuple(found), sum(last[each] - first[each] for each in letters))
+    topics = ((queue.markers_topic, markers), (queue.dead_letters_topic, letters))
+    missing = tuple(name for name, partitions in topics if not partitions)
+    return QueueStats(tuple(found), sum(last[each] - first[each] for each in letters), missing)
 
 
-async def _state(
-    reader: Consumer[bytes, bytes], queue: Queue, where: TopicPartition, committed: int | None
-) -> TrackedPartition:
-    """Return the open markers of one partition; by the wall clock, for all of them were read."""
-    state = TrackedPartition(where.partition, queue.use_now_after_ms)
+async def _read_markers(
+    reader: Consumer[bytes, bytes], where: TopicPartition, committed: int, state: TrackedPartition
+) -> None:
+    """Take the markers of one partition into its state; by the wall clock, for all of them are read."""
     first, end = await reader.beginning_offsets(where), await reader.end_offsets(where)
-    async for record in scan(reader, where, max(first[where], committed or 0), end[where]):
+    async for record in scan(reader, where, max(first[where], committed), end[where]):
         try:
             key, value = decode_key(record.key), decode_value(record.value)
         except MarkerError:
             continue
         state.take(record.offset, key, value, record.timestamp_ms, now_ms=0)
-    return state
