@@ -31,15 +31,20 @@ from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import Workers
 from kohort.broker.transport.dispatch import Dispatch, Handle
 from kohort.broker.transport.request import Origin, Request
+from kohort.protocol.between_brokers import BROKER_PAGE_KEY, READABLE_OFFSETS_KEY
 from kohort.protocol.schema import Message
 
 PRODUCES, FETCHES, SHARE_FETCHES = 0, 1, 78
 ADDS_TO_TRANSACTIONS, WRITES_MARKERS = 24, 27
+SHARE_STATES = range(83, 88)
+BETWEEN_BROKERS = frozenset((WRITES_MARKERS, *SHARE_STATES, READABLE_OFFSETS_KEY, BROKER_PAGE_KEY))
 FIRST_OF_BROKERS = 4
 """From that version on brokers add partitions to transactions for their clients."""
 NOBODY = -1
 TURN_SECONDS = 0.05
 """So often a task looks whether another of those who share its quota has ended."""
+TURN_MS_MAX = 1_000
+"""So long others wait for a task, which may wait for a replica: then the next one begins beside it."""
 THROTTLE = "throttle_time_ms"
 
 IsBroker = Callable[[Request, int, int], bool]
@@ -119,8 +124,9 @@ class Metering:
         self._bound: dict[int, Handle] = {}
         self._workers = workers
         self._noted_s = 0.0  # In the turn under way, by handlers.
-        self._askers: dict[Origin, tuple[str, str]] = {}  # Whose time a connection's turns are.
-        self._running: set[Sharers] = set()  # Who has a task.
+        # Whose time a connection's turns are; None: those of a broker, which are free.
+        self._askers: dict[Origin, tuple[str, str] | None] = {}
+        self._running: dict[Sharers, tuple[Measured, int]] = {}  # Whose task was begun last, and when.
         self.book = Book()
         self.muting = Muting(timers, clock, workers)
         config = current.config
@@ -171,6 +177,8 @@ class Metering:
     def _wait_ms(self, message: Any, request: Request) -> int:
         """Return for how long nothing may be asked by those who share the quota; 0 where there is none."""
         if self._is_brokers(message, request):
+            if request.connection in self._askers:
+                self._askers[request.connection] = None
             return 0
         user, client = request.principal.partition(":")[2], request.client_id or ""
         self._remember(request.connection, user, client)
@@ -240,17 +248,23 @@ class Metering:
     async def _in_turn(self, sharers: Sharers, measured: Measured, answer: Awaitable[Any]) -> Any:
         """Return what is answered by a task, which waits for others of those who share its quota."""
         has_waited = False
-        while sharers in self._running or (has_waited and self._time_wait_ms(measured)):
+        while self._has_turn(sharers) or (has_waited and self._time_wait_ms(measured)):
             has_waited = True
             await self._workers.sleep(TURN_SECONDS)
             if measured.connection.closed and isinstance(answer, Coroutine):
                 answer.close()  # It has not begun.
                 return None
-        self._running.add(sharers)
+        self._running[sharers] = turn = measured, self._clock.now_ms()
         try:
             return await _stepped(answer, self._busy_s, partial(self._note_step, measured))
         finally:
-            self._running.discard(sharers)
+            if self._running.get(sharers) is turn:
+                del self._running[sharers]
+
+    def _has_turn(self, sharers: Sharers) -> bool:
+        """Return whether a task of theirs is to be waited for."""
+        turn = self._running.get(sharers)
+        return turn is not None and self._clock.now_ms() - turn[1] < TURN_MS_MAX
 
     def _time_wait_ms(self, measured: Measured) -> int:
         return self.meter.time_wait_ms(measured.user, measured.client, self._clock.now_ms())
@@ -283,9 +297,9 @@ class Metering:
             self.muting.mute(measured.connection, throttle_ms)
 
     def _is_brokers(self, message: Any, request: Request) -> bool:
-        """Return whether another broker asks, for its replicas or for transactions: anybody can say so."""
+        """Return whether another broker asks, as none but brokers do: anybody can say so."""
         api_key = request.api.api_key
-        if api_key == WRITES_MARKERS or (
+        if api_key in BETWEEN_BROKERS or (
             api_key == ADDS_TO_TRANSACTIONS and request.version >= FIRST_OF_BROKERS
         ):
             return self._is_broker(request, NOBODY, NOBODY)

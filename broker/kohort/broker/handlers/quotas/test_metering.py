@@ -7,11 +7,12 @@ from typing import Any, cast
 
 import pytest
 import trio
+import trio.testing
 
 from kohort.broker.config import BrokerConfig
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.handlers.quota_switch import QuotaSwitch
-from kohort.broker.handlers.quotas.metering import Metering
+from kohort.broker.handlers.quotas.metering import TURN_MS_MAX, Metering
 from kohort.broker.metadata import EmbeddedMetadataStore, update
 from kohort.broker.metadata.quotas import alteration, quotas
 from kohort.broker.runtime.timers import Timers
@@ -38,7 +39,7 @@ from kohort.protocol.messages import (
 )
 from kohort.protocol.messages.fetch import ReplicaState
 from kohort.protocol.messages.share_fetch import ShareFetchPartitionResponse, ShareFetchTopicResponse
-from kohort.protocol.registry import APIS, BY_NAME
+from kohort.protocol.registry import BY_NAME, api_of
 from kohort.protocol.schema import Message
 from kohort.storage import OsFileSystem
 from tests.messages import message_of
@@ -120,7 +121,7 @@ class World:
             0: message_of(ProduceResponse),
             12: message_of(HeartbeatResponse),
             19: message_of(CreateTopicsResponse),
-            **{each: message_of(APIS[each].response) for each in (17, 18, 24, 27)},
+            **{each: message_of(response_of(each)) for each in (17, 18, 24, 27, 85, 30_001, 30_002)},
         }
 
         def handle(message: Any, request: Request) -> Any:
@@ -171,6 +172,12 @@ class World:
             self.now_ms = due_ms
             self.timers.run_due(due_ms)
         self.now_ms = BEGAN_MS + until_ms
+
+
+def response_of(api_key: int) -> type[Message]:
+    api = api_of(api_key)
+    assert api is not None
+    return api.response
 
 
 def produced(count: int, acks: int = 1) -> ProduceRequest:
@@ -479,3 +486,57 @@ async def test_a_quota_that_goes_counts_no_more_and_one_that_is_kept_does_after_
     await world.allow({"user": "alice", "client-id": None}, producer_byte_rate=None, consumer_byte_rate=None)
     assert list(quotas(world.store.snapshot())) == []
     assert world.ask(Connection("alice"), produced(10**6)).throttle_time_ms == 0
+
+
+async def test_replicas_are_not_held_up_by_what_else_their_connection_asks(world: World) -> None:
+    """A follower asks for offsets over the connection by which it copies."""
+    await world.allow({"user": None}, request_percentage=50)
+    broker = Connection("ANONYMOUS")
+    world.ask(broker, HEARTBEAT)
+    follower = message_of(FetchRequest, max_bytes=10**6, replica_id=2)
+    for _ in range(20):
+        world.ask(broker, follower, 12)
+        world.metering.note_turn(cast(Origin, broker), 6.0)
+    assert not broker.is_muted
+
+
+@pytest.mark.parametrize("name", ["BrokerPage", "ReadableOffsets", "WriteShareGroupState"])
+async def test_what_brokers_ask_each_other_is_free(world: World, name: str) -> None:
+    await world.allow({"user": None}, request_percentage=10)
+    world.brokers = (("User:broker", -1, -1),)
+    broker, alice = Connection("broker"), Connection("alice")
+    for each in (broker, alice):
+        world.ask(each, message_of(BY_NAME[name].request))
+    assert (broker.is_muted, alice.is_muted) == (False, True)
+
+
+async def test_a_task_that_waits_for_something_else_does_not_hold_up_the_others(
+    world: World, autojump_clock: trio.testing.MockClock
+) -> None:
+    await world.allow({"user": "alice"}, request_percentage=1_000)
+    world.steps, world.hangs = 1, True
+    hanging = [world.ask(Connection("alice"), message_of(CreateTopicsRequest)) for _ in range(3)]
+
+    async def run(task: Any) -> None:
+        await task
+
+    async def pass_time() -> None:
+        while True:
+            await trio.sleep(0.1)
+            world.now_ms += 100
+
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(pass_time)
+            for each in hanging:
+                nursery.start_soon(run, each)
+            await trio.sleep(TURN_MS_MAX / 1_000 - 0.5)
+            assert world.running == 1
+            await trio.sleep(2 * TURN_MS_MAX / 1_000)
+            assert world.running == 3
+            world.hangs = False
+            assert await world.ask(Connection("alice"), message_of(CreateTopicsRequest)) is not None
+            began_at = trio.current_time()
+            assert await world.ask(Connection("alice"), message_of(CreateTopicsRequest)) is not None
+            assert trio.current_time() == began_at, "who has ended is waited for no more"
+            nursery.cancel_scope.cancel()
