@@ -2,8 +2,10 @@
 
 Failures are counted of a user from a network (an IPv4 address, the /64 of an IPv6 one), so that nobody can
 lock a user out from elsewhere; and of a network whoever it says that it is, with a higher limit, so that many
-users cannot be tried from there. Who has been let in from a network as this user does not wait for the others
-of it. What comes meanwhile is not looked at, and does not make it longer. Failures are forgotten with time.
+users cannot be tried from there. Of a user that waits already only one in `HALVED_MS` counts for its network:
+a client with an old password does not lock out the others there. Who has been let in from a network as this
+user does not wait for the others of it. What comes meanwhile is not looked at, and does not make it longer.
+Failures are forgotten with time.
 """
 
 from collections import OrderedDict
@@ -28,6 +30,8 @@ Key = bytes
 class _Failures(NamedTuple):
     number: int
     last_ms: int
+    told_ms: int
+    """When it counted for the network, too."""
 
 
 class LockOut:
@@ -54,8 +58,13 @@ class LockOut:
 
     def failed(self, host: str, user: str, now_ms: int) -> None:
         """Count one who was looked at and is not who it says."""
-        _count(self._users, self._key(host, user), now_ms)
-        _count(self._networks, self._key(host), now_ms)
+        key = self._key(host, user)
+        before = self._users.get(key)
+        if before is None or _left(before, now_ms) < FREE or now_ms - before.told_ms >= HALVED_MS:
+            _count(self._users, key, now_ms, now_ms)
+            _count(self._networks, self._key(host), now_ms, now_ms)
+        else:
+            _count(self._users, key, now_ms, before.told_ms)
 
     def succeeded(self, host: str, user: str) -> None:
         """Note one who is who it says: its own failures are forgotten, those of its network are not."""
@@ -72,9 +81,9 @@ class LockOut:
         return digest(self._secret, text.encode("utf-8", "surrogatepass"), "sha256")[:16]
 
 
-def _count(table: OrderedDict[Key, _Failures], key: Key, now_ms: int) -> None:
+def _count(table: OrderedDict[Key, _Failures], key: Key, now_ms: int, told_ms: int) -> None:
     before = table.get(key)
-    table[key] = _Failures((0 if before is None else _left(before, now_ms)) + 1, now_ms)
+    table[key] = _Failures((0 if before is None else _left(before, now_ms)) + 1, now_ms, told_ms)
     table.move_to_end(key)
     if len(table) > KEPT_MAX:
         table.popitem(last=False)

@@ -93,3 +93,22 @@ def test_memory_has_a_bound_whatever_names_there_are(monkeypatch: pytest.MonkeyP
         lock.failed(f"10.0.{number % 250}.{number // 250}", f"{number}\ud800" * 1_000, number)
         lock.succeeded(HERE, f"user{number}")
     assert len(lock) == 300
+
+
+@pytest.mark.parametrize("clients", [1, 3])
+def test_clients_with_an_old_password_do_not_lock_out_newcomers_of_their_network(clients: int) -> None:
+    """They ask on for hours, each second; who comes for the first time is looked at within minutes."""
+    lock, hours_s, waits = LockOut(), 5 * 3_600, 0
+    for second in range(hours_s):
+        for user in (f"old{each}" for each in range(clients)):
+            if not wait_ms(lock, HERE, user, second * 1_000):
+                lock.failed(HERE, user, second * 1_000)
+        waits += second >= hours_s - 3_600 and wait_ms(lock, HERE, "newcomer", second * 1_000) > 0
+    assert waits < 3_600 / 2
+
+
+def test_some_users_are_not_tried_on_and_on_either() -> None:
+    lock = LockOut()
+    assert (
+        guesses(lock, HERE, [f"user{each}" for each in range(100)], 1_200_000) < FREE_OF_NETWORK + 6 + 20 * 11
+    )
