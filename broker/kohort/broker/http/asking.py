@@ -43,10 +43,12 @@ class InHouse:
         origin = _Origin()
         request = Request(origin, BY_NAME[api], version, 0, CLIENT_ID)
         self._mailbox.post(partial(self._begin, message, request))
-        with trio.move_on_after(ANSWER_SECONDS):
-            await origin.ended.wait()
+        try:
+            with trio.move_on_after(ANSWER_SECONDS):
+                await origin.ended.wait()
+        finally:
+            origin.close()  # Those who remember who has asked forget it.
         if origin.answer is None:
-            origin.close()
             raise NotAnswered(f"{api} was not answered")
         return origin.answer
 
@@ -98,7 +100,8 @@ class _Origin:
         """Take it that the next one need not."""
 
     def close(self) -> None:
-        """Take it that there will be no answer."""
+        """Take it that there will be no other answer."""
+        self.closed = True
         self.ended.set()
         actions, self.on_close = self.on_close, []
         for action in actions:
