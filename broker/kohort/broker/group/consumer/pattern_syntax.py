@@ -142,7 +142,7 @@ _DIGITS: Ranges = ((0x30, 0x39),)
 _SPACES: Ranges = ((0x09, 0x0A), (0x0C, 0x0D), (0x20, 0x20))
 _WORDS: Ranges = ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A))
 _CLASSES: dict[str, Ranges] = {"d": _DIGITS, "s": _SPACES, "w": _WORDS}
-_BRACES = re.compile("(?P<lowest>[0-9]+)(?P<comma>,?)(?P<highest>[0-9]*)}")
+_BRACES = re.compile("(?P<lowest>[0-9]++)(?P<comma>,?)(?P<highest>[0-9]*+)}")  # ++: they are read once.
 _CONTROLS = {"a": 7, "f": 12, "t": 9, "n": 10, "r": 13, "v": 11}
 _POSIX: dict[str, Ranges] = {
     "alnum": ((0x30, 0x39), (0x41, 0x5A), (0x61, 0x7A)),
