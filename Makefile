@@ -89,7 +89,8 @@ test-spark: jar  ## Run the tests with Spark; the long ones are left to make spa
 	@$(PYTEST) --numprocesses $(SPARK_WORKERS) $(ARGS) $(SPARK_TESTS)
 
 again: $(STAMP)  ## Run the tests again that have failed, one by one.
-	@$(PY) -m pytest -p no:xdist --last-failed --last-failed-no-failures none $(ARGS)
+	@files=$$($(PY) -m tests.last_failed | sed 's/::.*//' | sort -u) && \
+		$(PY) -m pytest -p no:xdist --last-failed --last-failed-no-failures none $(ARGS) $$files
 
 nightly: $(SPARK_STAMP)  ## Run everything that takes long. ONLY="crash kills" for some of it.
 	@$(PY) -m tests.nightly $(ARGS) $(ONLY)

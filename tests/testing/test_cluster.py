@@ -167,13 +167,22 @@ def test_our_own_client_goes_on_through_a_restart_of_each_in_turn(cluster: Clust
     assert values == [b"1", b"2", b"3", b"end"]
 
 
+OWN = ("kohort-broker", "kohort-metadata")
+
+
+def own_threads() -> set[str]:
+    """Return the threads of brokers and of their metadata. Brokers have pools besides, which come and go."""
+    return {f"{each.name} {each.ident}" for each in threading.enumerate() if each.name.startswith(OWN)}
+
+
 def test_mistakes_are_said_before_anything_starts(cluster: Cluster) -> None:
-    threads = threading.active_count()
+    threads = own_threads()
+    assert len(threads) > len(cluster.brokers)
     with pytest.raises(ConfigError, match="1 broker or more"):
         Cluster(brokers=0)
     with pytest.raises(ConfigError, match=r"num\.partitions"):
         Cluster(num_partition=4)
-    assert threading.active_count() <= threads  # Those of a pool may have gone meanwhile.
+    assert own_threads() == threads
     with pytest.raises(ApiError):
         cluster.create_topic("no/slash")
     with pytest.raises(KeyError):
@@ -182,7 +191,7 @@ def test_mistakes_are_said_before_anything_starts(cluster: Cluster) -> None:
         each.stop()
     with pytest.raises(BrokerFailed, match="no broker of this cluster is running"):
         cluster.records("orders")
-    assert threading.active_count() < threads
+    assert len(own_threads()) == len(threads) - len(cluster.brokers)
 
 
 def test_nothing_of_it_is_left_when_it_is_closed() -> None:

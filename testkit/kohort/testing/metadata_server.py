@@ -29,8 +29,10 @@ class MetadataServer:
         self._http = _Server(("127.0.0.1", 0), _Handler)
         self._http.metadata = self
         self._threads = [
-            threading.Thread(target=self._http.serve_forever, args=(TICK_SECONDS,), daemon=True),
-            threading.Thread(target=self._expire, daemon=True),
+            threading.Thread(
+                target=self._http.serve_forever, args=(TICK_SECONDS,), name="kohort-metadata", daemon=True
+            ),
+            threading.Thread(target=self._expire, name="kohort-metadata-leases", daemon=True),
         ]
         for each in self._threads:
             each.start()
