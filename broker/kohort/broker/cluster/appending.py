@@ -101,7 +101,7 @@ class Appending:
                 partition.moved()
             is_over = True
 
-        while not is_over:
+        while not is_over and partition.following is following:  # A log that has failed needs the journal.
             await self._until_unnamed(partition)
             try:
                 await self._partitions.between_writes(partition, act)
