@@ -1,6 +1,7 @@
 """Who stands still is ended, and who was stopped or is idle is not: over virtual time."""
 
 import os
+import signal
 
 import pytest
 
@@ -71,6 +72,20 @@ def test_nobody_is_expected_before_the_first_sign_of_life_nor_after_the_last() -
     loop.look(beats=True)
     loop.dog.rest()
     assert not loop.look(times=1_000, busy=1.0)
+
+
+def test_threads_that_begin_between_two_looks_do_not_set_the_kernels_timer_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They may compute on all processors until the next look winds it up."""
+    wound: list[float] = []
+    monkeypatch.setattr(os, "cpu_count", lambda: 32)
+    monkeypatch.setattr(signal, "setitimer", lambda _, seconds: wound.append(seconds))
+    loop = Loop()
+    loop.dog.start()
+    loop.dog.stop()
+    assert wound[0] >= STALL_S + 32 * loop.dog.look_seconds
+    assert wound[-1] == 0
 
 
 @pytest.mark.parametrize("is_watching", [False, True])

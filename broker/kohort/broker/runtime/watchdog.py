@@ -101,9 +101,12 @@ class Watchdog:
             self.look()
 
     def _wind_up(self) -> None:
-        """Let the kernel's timer run for a stall, and for what all threads may compute between two looks."""
-        threads = min(os.cpu_count() or 1, threading.active_count())
-        signal.setitimer(signal.ITIMER_PROF, self._stall_seconds + threads * self.look_seconds)
+        """Let the kernel's timer run for a stall, and for what all threads may compute between two looks.
+
+        How many threads there are now says nothing about that: many may begin right after this look.
+        """
+        processors = os.cpu_count() or 1
+        signal.setitimer(signal.ITIMER_PROF, self._stall_seconds + processors * self.look_seconds)
 
     def look(self) -> None:
         """End the process if its loop stands still, or its parent has gone long ago."""
