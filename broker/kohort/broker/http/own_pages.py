@@ -22,7 +22,7 @@ PAGES_MAX = 4
 """Made at once for others; one more waits."""
 WAITING_MAX = 64
 PATHS = "/api/v1/"
-FEED = "/events"
+LIVE, FEED = "/api/v1/live/", "/events"
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
 
 
@@ -36,7 +36,8 @@ class OwnPages:
 
     async def answer(self, asked: BrokerPageRequest) -> BrokerPageResponse:
         """Return the page."""
-        if not asked.path.startswith(PATHS) or asked.path.endswith(FEED):
+        is_feed = asked.path.startswith(LIVE) and asked.path.endswith(FEED)  # A group may have that name.
+        if not asked.path.startswith(PATHS) or is_feed:
             return BrokerPageResponse(error_code=ErrorCode.NONE, status=404)
         if self._limit.statistics().tasks_waiting >= WAITING_MAX:
             return BrokerPageResponse(error_code=ErrorCode.NONE, status=503)

@@ -171,3 +171,14 @@ async def test_only_so_many_pages_are_made_and_wait_for_others(monkeypatch: pyte
 async def test_another_broker_is_given_nothing_but_pages_that_end(path: str) -> None:
     pages = OwnPages(lambda: cast(View, None))
     assert (await pages.answer(BrokerPageRequest(path=path))).status == 404
+
+
+@pytest.mark.parametrize("path", ["/api/v1/groups/orders/events", "/api/v1/share-groups/events"])
+async def test_a_group_may_be_named_like_a_feed(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = OwnPages(lambda: cast(View, None))
+
+    async def made(asked: BrokerPageRequest) -> Answer:
+        return Answer(200, (), b"{}")
+
+    monkeypatch.setattr(pages, "_answered", made)
+    assert (await pages.answer(BrokerPageRequest(path=path))).status == 200
