@@ -126,6 +126,22 @@ def test_who_is_connected_by_a_certificate_that_is_revoked_later_is_closed(here:
         assert asked(lines[good])
 
 
+def test_a_handshake_that_began_before_the_list_lets_nobody_in(here: Revoking) -> None:
+    good, bad = here.client("good"), here.client("bad")
+    context = ssl.create_default_context(cafile=str(here.trusted))
+    context.load_cert_chain(bad)
+    with socket.create_connection(here.address, 20) as plain:
+        assert here.lets_in(good), "connections are taken in order"
+        here.put(revoked_list(here.authority, serial(bad)))
+        wait_until(lambda: here.reloads() == 1, "the list is read anew")
+        try:
+            with context.wrap_socket(plain, server_hostname="localhost") as line:
+                assert not asked(line)
+        except (ssl.SSLError, ConnectionError):
+            pass  # It is closed already.
+    assert here.lets_in(good)
+
+
 def asked(line: ssl.SSLSocket) -> bool:
     """Return whether one who is connected is answered."""
     try:

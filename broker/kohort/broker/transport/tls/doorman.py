@@ -150,7 +150,17 @@ class Doorman:
             log.error("the new certificates cannot be used, the old ones stay", error=str(error))
         else:
             log.info("certificates were reloaded")
-            await self._close_revoked(config)
+            if config.kohort_ssl_crl_location is not None:
+                self._give_up_half_open()
+                await self._close_revoked(config)
+
+    def _give_up_half_open(self) -> None:
+        """Close those in the middle of a handshake, which would end by the lists of before."""
+        while (oldest := self._half_open.oldest()) is not None:
+            connection, _ = oldest
+            self._half_open.left(connection)
+            self.failed(connection, "the lists of revoked certificates have changed meanwhile")
+            connection.close()
 
     async def _close_revoked(self, config: BrokerConfig) -> None:
         """Close connections whose certificate has been revoked since they came."""
