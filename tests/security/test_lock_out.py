@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from base64 import b64encode
 from contextlib import suppress
 from pathlib import Path
 from urllib.error import HTTPError
@@ -65,8 +66,9 @@ def test_who_has_waited_is_looked_at_again(tmp_path: Path) -> None:
             time.sleep(0.1)
 
 
-def status(here: Guarded, secret: str) -> int:
-    request = Request(f"http://{here.broker.http}/metrics", headers={"Authorization": f"Bearer {secret}"})
+def status(here: Guarded, secret: str, name: str = "") -> int:
+    shown = f"Basic {b64encode(f'{name}:{secret}'.encode()).decode()}" if name else f"Bearer {secret}"
+    request = Request(f"http://{here.broker.http}/metrics", headers={"Authorization": shown})
     try:
         with urlopen(request, timeout=PATIENCE_S) as answer:
             return int(answer.status)
@@ -83,6 +85,16 @@ def test_secrets_of_pages_are_not_guessed_without_end(tmp_path: Path) -> None:
         assert {status(here, f"guess{each}") for each in range(60)} == {401}
         assert status(here, "a secret number 0") == 200, "who was known still is"
         assert status(here, "a secret number 1") == 401, "nothing is learned any more"
+
+
+def test_the_secret_of_a_name_that_is_known_is_not_guessed_without_end(tmp_path: Path) -> None:
+    (tmp_path / "credentials").write_text("alice:a long secret\nbob:another secret")
+    settings = (*SETTINGS, f"kohort.http.credentials.file={tmp_path}/credentials")
+    with guarded(tmp_path, *settings) as here:
+        assert status(here, "a long secret", "alice") == status(here, "another secret", "bob") == 200
+        assert {status(here, f"guess{each}", "alice") for each in range(12)} == {401}
+        assert status(here, "a long secret", "alice") == 401, "nothing is learned any more"
+        assert status(here, "another secret", "bob") == 200
 
 
 def test_it_can_be_switched_off(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ A secret comes as Basic with its name (RFC 7617), as a browser sends it, or by i
 import hashlib
 from base64 import b64decode
 from binascii import Error
+from contextlib import suppress
 from hmac import compare_digest
 from secrets import token_bytes
 
@@ -37,6 +38,15 @@ class Credentials:
             self._digests[name] = _digest(secret)
         if not self._digests:
             raise WrongCredentials("it names nobody: give NAME:SECRET, one a line")
+
+    @staticmethod
+    def claimed(header: str) -> str:
+        """Return whose secret an Authorization header says that it shows; itself where it says no name."""
+        scheme, _, shown = header[:HEADER_CHARACTERS_MAX].partition(" ")
+        if scheme.lower() == "basic":
+            with suppress(Error, ValueError):
+                return f"Basic {b64decode(shown.strip(), validate=True).decode().partition(':')[0]}"
+        return header
 
     def name_of(self, header: str) -> str:
         """Return whose secret an Authorization header shows; it is one of those that `knows` takes."""

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kohort.broker.http.conversation import CONVERSATION, Conversation
+from kohort.broker.http.credentials import Credentials
 from kohort.broker.runtime.lock_out import LockOut
 
 BODY_BYTES_MAX = 4 * 1024
@@ -146,14 +147,14 @@ class Guard:
         """Return whether a secret is right; nobody's is who has shown too many wrong ones just before."""
         if header is None:
             return False
-        now_ms = int(trio.current_time() * 1000)
-        if self._lock_out.wait_ms(host, header, now_ms, longest_ms=self._lock_out_max_ms):
+        now_ms, who = int(trio.current_time() * 1000), Credentials.claimed(header)
+        if self._lock_out.wait_ms(host, who, now_ms, longest_ms=self._lock_out_max_ms):
             return False
         is_right = knows(header)
         if is_right:
-            self._lock_out.succeeded(host, header)
+            self._lock_out.succeeded(host, who)
         else:
-            self._lock_out.failed(host, header, now_ms)
+            self._lock_out.failed(host, who, now_ms)
         return is_right
 
     def _note_guess(self) -> None:
