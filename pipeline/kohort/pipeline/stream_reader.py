@@ -124,6 +124,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begins = {each: offset for each, offset in begins.items() if each.topic not in anew}
         wanted = [each for each in sorted(stops) if stops[each] != begins.get(each)]
         ends = self._ends()
+        since = made_anew(behind.topic_ids, self._topic_ids)
+        lost = sorted({each.topic for each in wanted if each.topic in since})
+        if lost:  # Spark had written down where the batch ends, and may plan it again much later.
+            self._lose(f"{', '.join(lost)} was made anew: what was to be read of it is gone")
         planned: list[InputPartition] = []
         for each in wanted:
             found = ends.get(each)
