@@ -114,5 +114,5 @@ def _password(file: Path | None) -> str:
         line = sys.stdin.readline()
     password = line.rstrip("\r\n")
     if not password:
-        raise ConfigurationError("an empty password is none")
+        raise ConfigurationError("the password is empty")
     return password

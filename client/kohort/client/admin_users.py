@@ -60,7 +60,7 @@ class UserAdmin:
     ) -> None:
         """Let a user have this password, by each of these mechanisms. Raises: BrokerError."""
         if not password:
-            raise ConfigurationError("an empty password is none")
+            raise ConfigurationError("the password is empty")
         given = []
         for mechanism in _mechanisms(mechanisms):
             salt = salt_of(secrets.token_bytes(SALT_SEED_BYTES))

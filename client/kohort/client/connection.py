@@ -106,6 +106,10 @@ class _Held:
         self.unsent: list[OnSent] = []
 
 
+def _unanswered(address: str, request: str, timeout_ms: float) -> RequestTimeoutError:
+    return RequestTimeoutError(f"{address} did not answer {request} within {round(timeout_ms) / 1000:g} s")
+
+
 class Connection:
     """A connection that has agreed on versions with its broker, once `open` has returned it.
 
@@ -348,7 +352,7 @@ class Connection:
             await waiter.done.wait()
         if waiter.outcome is None:
             name = type(request).__name__.removesuffix("Request")
-            self.close(RequestTimeoutError(f"{self.address} did not answer {name} in {timeout_ms:.0f} ms"))
+            self.close(_unanswered(self.address, name, timeout_ms))
         if isinstance(waiter.outcome, KohortError):
             raise waiter.outcome
         assert waiter.outcome is not None
@@ -389,8 +393,7 @@ class Connection:
                 continue
             due = self._due[0]
             if due.at_ms <= monotonic_ms():
-                late = f"{self.address} did not answer {due.name} in {due.timeout_ms:.0f} ms"
-                self.close(RequestTimeoutError(late))
+                self.close(_unanswered(self.address, due.name, due.timeout_ms))
             await anyio.sleep(max(0.0, due.at_ms - monotonic_ms()) / 1000)
 
     async def _write(self) -> None:

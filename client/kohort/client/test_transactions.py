@@ -42,6 +42,9 @@ async def test_a_record_that_comes_while_the_rest_is_flushed_is_refused(opened: 
     await transactions.end(flush, is_commit=True)
     assert refused
     assert isinstance(transactions.refusal, TransactionStateError), "another thread may have just sent one"
+    for is_commit in (True, False):
+        with pytest.raises(TransactionStateError, match=r"^no transaction is open; call begin_"):
+            await transactions.end(flush, is_commit=is_commit)
     await transactions.begin()
     transactions.check_may_send()
     assert transactions.refusal is None

@@ -70,6 +70,7 @@ logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer", bound=Message)
 Result = TypeVar("Result")
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+_NOT_OPEN = "no transaction is open; call begin_transaction()"
 
 
 class State(Enum):
@@ -153,6 +154,8 @@ class Transactions:
 
     def _out_of_turn(self) -> TransactionStateError:
         state = State.ENDING if self._is_flushing else self._state
+        if state is State.READY:
+            return TransactionStateError(_NOT_OPEN)
         return TransactionStateError(f"a record is sent, but the producer {state.value}")
 
     def may_send(self, partition: TopicPartition) -> bool:
@@ -365,6 +368,8 @@ class Transactions:
         if self._state is not State.OPEN or self._is_flushing or self._is_aborting:
             what = "committed" if is_commit else "aborted"
             state = State.ENDING if self._is_flushing or self._is_aborting else self._state
+            if state is State.READY:
+                raise TransactionStateError(_NOT_OPEN)
             raise TransactionStateError(f"a transaction is {what}, but the producer {state.value}")
         if not is_commit:
             self.failed(
