@@ -142,7 +142,9 @@ def test_topics_partitions_settings_and_messages(page: Browser) -> None:
 
 def test_brokers_and_health(page: Browser) -> None:
     page.press("b")
-    page.until("document.querySelector('main').innerText.includes('Ready: everything')", "health is shown")
+    page.until(
+        "document.querySelector('main').innerText.includes('Ready: serving all requests')", "health is shown"
+    )
     assert "log cleaner" in page.text
 
 

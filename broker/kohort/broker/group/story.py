@@ -170,7 +170,7 @@ def _stand_still(report: RebalanceReport) -> list[str]:
     lines = []
     if report.protocol_name in EAGER and not report.is_initial:
         stop = duration(eager_stop_ms(report))
-        lines.append(f"  {report.protocol_name} stops everyone: the first to rejoin read nothing for {stop}.")
+        lines.append(f"  {report.protocol_name} pauses every member, here {stop}.")
     if not report.moves:
         return [*lines, "  No partition moved."]
     lines.append(f"  {_moved(report)}:")

@@ -53,7 +53,7 @@ def test_an_expired_member_and_what_became_of_its_partitions() -> None:
         "  Cause: worker-b-22222222 missed its session timeout: nothing was heard of it for 45 s.",
         "  Joining took 5.2 s: it waited for worker-c-33333333 (5.2 s), worker-a-11111111 (0.4 s).",
         "  Assigning took 80 ms: worker-a-11111111 leads 2 members, range.",
-        "  range stops everyone: the first to rejoin read nothing for 4.9 s.",
+        "  range pauses every member, here 4.9 s.",
         "  5 partitions moved, read by nobody for up to 50 s:",
         "    orders 0-2  worker-b-22222222 -> worker-a-11111111  50 s",
         "    orders 5  worker-b-22222222 -> worker-c-33333333  50 s",

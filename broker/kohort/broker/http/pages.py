@@ -36,7 +36,7 @@ PATHS = {
     "/": "in a browser, the live page",
     "/metrics": "metrics for Prometheus",
     "/health/live": "200 while the broker's loop runs",
-    "/health/ready": "200 while everything can be asked, else 503 with the reasons",
+    "/health/ready": "200 while the broker serves all requests, else 503 with the reasons",
     "/api/v1/groups": "every group in short",
     "/api/v1/groups/GROUP": "one group: members, offsets, lag, rebalances",
     "/api/v1/share-groups/GROUP": "one share group: who holds which records here, what came back and why",

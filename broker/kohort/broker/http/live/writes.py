@@ -31,7 +31,7 @@ WORDS = {
     ErrorCode.NON_EMPTY_GROUP: "the group has members: stop them first",
     ErrorCode.UNKNOWN_MEMBER_ID: "the group has members, or this one is gone",
     ErrorCode.GROUP_ID_NOT_FOUND: "there is no such group",
-    ErrorCode.NOT_COORDINATOR: "another broker coordinates this group: ask there",
+    ErrorCode.NOT_COORDINATOR: "this broker does not coordinate the group; ask its coordinator",
 }
 REASON = "removed from the live page"
 

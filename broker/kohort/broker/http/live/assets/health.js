@@ -16,12 +16,12 @@ export function healthView(told) {
     h("h1", {}, `Broker ${told.node_id}`),
     told.reasons.length
       ? h("div", { class: "bad", role: "alert" }, h("p", {}, "Not ready:"), h("ul", {}, told.reasons.map((each) => h("li", {}, shown(each)))))
-      : h("p", { class: "good" }, "Ready: everything can be asked."),
+      : h("p", { class: "good" }, "Ready: serving all requests."),
     facts([
       ["Version", shown(told.version)], ["Cluster", shown(told.cluster_id)], ["Connections", number(told.connections)],
       ["Topics", number(told.topics)], ["Fetch sessions", number(told.fetch_sessions)],
       ["Disk", disk.free_bytes === null ? "–" : `${bytes(disk.free_bytes)} of ${bytes(disk.total_bytes)} free`],
-      ["Loop late by at most", `${Math.round(told.loop_late_seconds_max * 1000)} ms`],
+      ["Maximum event-loop delay", `${Math.round(told.loop_late_seconds_max * 1000)} ms`],
       ["Shards of groups", Object.entries(told.shards).map(([state, count]) => `${count} ${state}`).join(", ")],
     ]),
     h("h2", {}, "Brokers"),

@@ -26,7 +26,7 @@ export function topicView(told, context) {
     h("span", { class: each.isr.length < each.replicas.length ? "warn" : null }, each.isr.join(", ")),
     each.offline ? h("span", { class: "bad" }, shown(each.offline)) : number(each.log_start_offset), number(each.high_watermark),
     bytes(each.size_bytes),
-    h("button", { type: "button", onclick: () => context.set({ partition: each.index, offset: "" }) , "aria-label": `Messages of partition ${each.index}` }, "look"),
+    h("button", { type: "button", onclick: () => context.set({ partition: each.index, offset: "" }) , "aria-label": `Messages of partition ${each.index}` }, "View messages"),
   ]);
   const own = told.settings.filter((each) => each.is_set), others = told.settings.filter((each) => !each.is_set);
   const setting = (each) => [shown(each.name), shown(each.value ?? "–")];
@@ -52,7 +52,7 @@ function messages(told, { parameters, set }) {
       onchange: (event) => set({ partition: event.target.value, offset: "" }) })),
     h("label", {}, "from offset ", h("input", { type: "number", value: offset, placeholder: "the last 50",
       onchange: (event) => set({ offset: event.target.value }) })),
-    h("button", { type: "button", onclick: () => load(place, told.name, partition, offset) }, "read again"));
+    h("button", { type: "button", onclick: () => load(place, told.name, partition, offset) }, "Reload"));
   load(place, told.name, partition, offset);
   return [form, place];
 }
