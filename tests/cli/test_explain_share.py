@@ -90,7 +90,7 @@ def test_each_thing_that_happened_has_its_words() -> None:
     )
     who = "worker-a-11111111"
     assert found == [
-        "workers: another broker than 3 coordinates it.",
+        "workers: broker 3 does not coordinate this group; ask another broker.",
         "",
         "jobs 0: from offset 4 up to 90; 0 held, 2 to be handed out again, 1 without the dead letter due.",
         f"  {AT}  offset 4: {who} gave it back, delivery 2: it comes again",
@@ -182,7 +182,9 @@ def test_a_broker_that_is_down_leaves_the_others_to_be_told_of(capsys: pytest.Ca
     with brokers([of_broker(1, a_partition())]) as http:
         told = share_group_jsons(f"127.0.0.1:1,{http}", "workers")
     ShareTelling("workers", as_json=False).all(told, 3, AT_MS)
-    assert capsys.readouterr().out.startswith("workers: another broker than 1 coordinates it.")
+    assert capsys.readouterr().out.startswith(
+        "workers: broker 1 does not coordinate this group; ask another broker."
+    )
 
 
 def test_a_group_that_nobody_knows_is_not_found() -> None:

@@ -40,9 +40,7 @@ _COMMANDS = {
         "kohort.cli.quotas", "quotas", "List, set and remove quotas of users, client ids and addresses."
     ),
     "users": Later("kohort.cli.users", "users", "List, add and remove users of SCRAM."),
-    "doctor": Later(
-        "kohort.cli.doctor", "doctor", "Find out what keeps clients from a broker, or soon will."
-    ),
+    "doctor": Later("kohort.cli.doctor", "doctor", "Diagnose why clients cannot connect."),
     "log": Later("kohort.cli.log", "log", "Dump and verify the files of a data folder."),
     "spark": Later(
         "kohort.cli.spark", "spark", "Ingest topics into tables with Spark, and tell groups of it."

@@ -1,4 +1,4 @@
-"""`kohort doctor`: what keeps clients from a broker, or soon will."""
+"""`kohort doctor`: why clients cannot connect."""
 
 from collections.abc import Callable, Iterator
 
@@ -26,7 +26,7 @@ PROBLEM = 1
 @json_option
 @bootstrap_option
 def doctor(*, servers: str, http: str | None, data: str, as_json: bool) -> None:
-    """Find out what keeps clients from a broker, or soon will: run it where the clients are.
+    """Diagnose why clients cannot connect, or soon will not: run it where the clients are.
 
     It looks whether the brokers answer, whether the addresses that they have clients connect to can be
     reached from here, at partitions without a leader, at the broker's health, disk, descriptors and clock,

@@ -133,7 +133,8 @@ def lines(told: Sequence[ShareGroupExplained], happened_max: int, now_ms: int) -
     group = whole.group
     brokers = ", ".join(map(str, whole.brokers))
     if group is None:
-        yield f"{whole.group_id}: another broker than {brokers} coordinates it."
+        asked = f"broker {brokers} does" if len(whole.brokers) == 1 else f"brokers {brokers} do"
+        yield f"{whole.group_id}: {asked} not coordinate this group; ask another broker."
     else:
         yield (
             f"{whole.group_id}: {group.state}, {_count(group.members, 'member')}, epoch {group.epoch}, "
