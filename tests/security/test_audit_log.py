@@ -131,9 +131,11 @@ def test_the_file_is_turned_over_and_old_ones_go(tmp_path: Path) -> None:
     sizes = ("kohort.audit.log.max.bytes=20000", "kohort.audit.log.files.max=2")
     broker = BrokerProcess(tmp_path, *SETTINGS, f"kohort.audit.log.file={path}", *sizes)
     broker.start()
+    with Admin(bootstrap_servers="{}:{}".format(*broker.address)) as admin:
+        admin.create_topics(NewTopic("orders"))
     line = Line(broker.address)
     for number in range(200):
-        alter(line, TOPIC_RESOURCE, f"topic-{number}", retention_ms="1000")
+        alter(line, TOPIC_RESOURCE, "orders", retention_ms=f"{1_000 + number}")
     line.close()
     assert broker.stop() == 0
     files = sorted(each.name for each in tmp_path.glob("audit*"))
@@ -142,8 +144,8 @@ def test_the_file_is_turned_over_and_old_ones_go(tmp_path: Path) -> None:
         assert lines_of(tmp_path / name)
         assert (tmp_path / name).stat().st_size <= 20_000
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
-    newest = lines_of(path)[-1]["request"]["resources"][0]["resource_name"]
-    assert newest == "topic-199"
+    [newest] = lines_of(path)[-1]["request"]["resources"][0]["configs"]
+    assert newest["value"] == "1199"
 
 
 def test_a_disk_that_stands_still_holds_nobody_up_and_what_is_lost_is_counted(tmp_path: Path) -> None:

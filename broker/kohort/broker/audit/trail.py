@@ -3,9 +3,9 @@
     {"time":"2026-11-26T18:20:00.123Z","event":"change","principal":"User:alice","host":"10.0.0.1",...}
 
 Whoever reads a topic asks many times a second. So one line tells of the first time, and the next one, after
-`REPEAT_MS`, how often there was the same meanwhile. Changes are told of each time. Of what is refused so many
-lines a second are written, and the others counted: who is refused shall not turn the file over until all that
-came before is gone.
+`REPEAT_MS`, how often there was the same meanwhile. Changes are told of each time. Of what is refused, or
+comes to nothing, so many lines a second are written, and the others counted: who is refused shall not turn
+the file over until all that came before is gone.
 """
 
 from collections import OrderedDict
@@ -58,7 +58,7 @@ class Trail:
             if now_ms - use[0] < REPEAT_MS:
                 return
             times, use[0], use[1] = use[1], now_ms, 0
-        if not allowed and not self._may_tell_refusal(now_ms):
+        if not allowed and not self.may_tell_refusal():
             return
         self.tell(
             "use",
@@ -75,13 +75,14 @@ class Trail:
         """Note somebody who has shown who it is, or has not, for which `refusal` is the reason."""
         if not refusal:
             self.used(principal, host, mechanism, LOGIN, "CLUSTER:kafka-cluster", allowed=True)
-        elif self._may_tell_refusal(self._clock.now_ms()):
+        elif self.may_tell_refusal():
             self.tell(
                 "login", principal=principal, host=host, mechanism=mechanism, allowed=False, reason=refusal
             )
 
-    def _may_tell_refusal(self, now_ms: int) -> bool:
+    def may_tell_refusal(self) -> bool:
         """Return whether there is room for a line in this second; its first one tells of the others."""
+        now_ms = self._clock.now_ms()
         if now_ms // 1000 != self._second:
             left_out, self._left_out = self._left_out, 0
             self._second, self._refusals = now_ms // 1000, 0

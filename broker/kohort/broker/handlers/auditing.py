@@ -9,17 +9,20 @@ from typing import Any
 
 import msgspec
 
-from kohort.broker.audit.trail import Trail, cut
+from kohort.broker.audit.trail import TEXT_MAX, Trail, cut
 from kohort.broker.config import BrokerConfig
 from kohort.broker.config.topic_config import TopicConfig
 from kohort.broker.handlers.prepared import Prepared
 from kohort.broker.transport.dispatch import Dispatch, Handle
 from kohort.broker.transport.request import Request
+from kohort.protocol.between_brokers import BROKER_PAGE_KEY
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.schema import Message
 
-CHANGES = frozenset((19, 20, 21, 30, 31, 33, 37, 42, 43, 44, 45, 47, 49, 51, 64, 91, 92, 30_002))
+CHANGES = frozenset((19, 20, 21, 30, 31, 33, 37, 42, 43, 44, 45, 47, 49, 51, 64, 91, 92, BROKER_PAGE_KEY))
 """Of topics, records, entries, settings, groups, leaders, replicas, offsets, quotas, users and brokers."""
+LOOKS = frozenset(("GET", "HEAD"))
+"""Pages that one broker asks another for and that change nothing."""
 
 SECRET = frozenset(("salt", "salted_password"))
 HIDDEN = "[hidden]"
@@ -94,6 +97,9 @@ class Auditing:
             return handle
 
         def told(message: Any, request: Request) -> Any:
+            if api_key == BROKER_PAGE_KEY and message.method in LOOKS:
+                return handle(message, request)  # Nothing is changed; live pages look every two seconds.
+
             def tell(answer: Any) -> None:
                 self._tell(request, message, answer)
 
@@ -109,6 +115,8 @@ class Auditing:
 
     def _tell(self, request: Request, message: Any, answer: Any) -> None:
         found = answer.message if isinstance(answer, Prepared) else answer
+        if answer is not None and 0 not in outcomes(found) and not self._trail.may_tell_refusal():
+            return
         errors = list(errors_of(found, ""))
         denials = [each for each in errors if each["error"].endswith("AUTHORIZATION_FAILED")]
         self._trail.tell(
@@ -155,7 +163,7 @@ class Shown:
             return found
         if isinstance(value, int | float | None):
             return value
-        return cut(str(value))
+        return cut(str(value[:TEXT_MAX] if isinstance(value, bytes | memoryview) else value))
 
 
 def _is_secret(part: Any, field: str) -> bool:
@@ -181,3 +189,14 @@ def errors_of(answer: Any, of: str) -> Iterator[dict[str, str]]:
         if isinstance(value, tuple | list):
             for each in value:
                 yield from errors_of(each, name)
+
+
+def outcomes(answer: Any) -> Iterator[int]:
+    """Yield what became of each part, of the innermost ones: 0 where something was done."""
+    if not isinstance(answer, msgspec.Struct):
+        return
+    parts = [getattr(answer, field) for field in answer.__struct_fields__]
+    inner = [
+        code for each in parts if isinstance(each, tuple | list) for part in each for code in outcomes(part)
+    ]
+    yield from inner or ([answer.error_code] if hasattr(answer, "error_code") else [])

@@ -1,0 +1,82 @@
+"""What of requests the audit log tells: each change, and of what came to nothing no more than it can hold."""
+
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kohort.broker.audit.trail import REFUSALS_PER_SECOND_MAX, TEXT_MAX, Trail
+from kohort.broker.handlers.auditing import Auditing
+from kohort.broker.runtime.clock import ManualClock
+from kohort.broker.transport.request import Request
+from kohort.protocol.between_brokers import BrokerPageRequest, BrokerPageResponse
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.messages import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from kohort.protocol.registry import BY_NAME
+from kohort.protocol.schema import Message
+from tests.messages import message_of
+
+MANY = 3 * REFUSALS_PER_SECOND_MAX
+PAGE = BrokerPageResponse(error_code=ErrorCode.NONE, status=200)
+
+
+def lines_of(message: Message, answer: Message, times: int = 1) -> list[dict[str, Any]]:
+    """Return the lines of a request that is made so often within a second, and answered so."""
+    lines: list[dict[str, Any]] = []
+    trail = Trail(lambda line: lines.append(json.loads(line)), ManualClock())
+    dispatch = SimpleNamespace(handler_of=lambda _: lambda *_: answer)
+    api = BY_NAME[type(message).__name__.removesuffix("Request")]
+    connection = SimpleNamespace(principal="User:bob", client_host="/10.0.0.1")
+    request = Request(cast(Any, connection), api, api.versions.highest, 1, "app")
+    handle = Auditing(cast(Any, dispatch), trail).handler_of(api.api_key)
+    for _ in range(times):
+        assert handle(message, request) is answer
+    return lines
+
+
+def deleted(*codes: ErrorCode) -> DeleteTopicsResponse:
+    return message_of(
+        DeleteTopicsResponse,
+        responses=tuple(message_of(DeletableTopicResult, name="t", error_code=each) for each in codes),
+    )
+
+
+@pytest.mark.parametrize(
+    "codes",
+    [
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED,),
+        (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (),
+    ],
+)
+def test_changes_that_come_to_nothing_do_not_turn_the_file_over(codes: tuple[ErrorCode, ...]) -> None:
+    assert len(lines_of(message_of(DeleteTopicsRequest), deleted(*codes), MANY)) == REFUSALS_PER_SECOND_MAX
+
+
+@pytest.mark.parametrize("codes", [(ErrorCode.NONE,), (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.NONE)])
+def test_each_change_is_told_of(codes: tuple[ErrorCode, ...]) -> None:
+    lines = lines_of(message_of(DeleteTopicsRequest), deleted(*codes), MANY)
+    assert len(lines) == MANY
+    assert lines[-1]["allowed"] is (len(codes) == 1)
+    assert len(lines[-1]["errors"]) == len(codes) - 1
+
+
+def test_pages_that_brokers_look_at_for_others_are_no_changes() -> None:
+    assert lines_of(BrokerPageRequest(path="/api/v1/live/groups"), PAGE, MANY) == []
+    [line] = lines_of(BrokerPageRequest(path="/api/v1/live/write", method="POST", body=b"x" * 10**6), PAGE)
+    assert line["request"]["method"] == "POST"
+    assert len(line["request"]["body"]) < TEXT_MAX + 20
+
+
+def test_what_many_parts_have_in_them_is_cut() -> None:
+    topics = tuple(message_of(CreatableTopic, name=f"t{each}") for each in range(10_000))
+    [line] = lines_of(message_of(CreateTopicsRequest, topics=topics), message_of(CreateTopicsResponse))
+    assert line["request"]["topics"][-1] == "... 10000 in all"
