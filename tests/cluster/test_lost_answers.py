@@ -29,6 +29,7 @@ from kohort.broker.metadata.topic_plans import partitions_of, random_topic_id
 from tests.cluster.etcd_process import EtcdProcess
 
 SETTINGS = ConfigResource(ResourceType.GROUP, "g")
+MORE_SETTINGS = ConfigResource(ResourceType.GROUP, "h")
 LIMIT_SECONDS = 20
 
 
@@ -248,6 +249,49 @@ async def test_who_was_overtaken_by_another_change_is_refused(shared_etcd: EtcdP
             await cluster.store.change(before, shrunk(before))
         assert with_others.has_run
         assert await cluster.network.release() == [False]
+
+
+def set_up_both(now: Snapshot) -> Mutation:
+    return Mutation(configs={SETTINGS: {"x": "1"}, MORE_SETTINGS: {"y": "1"}})
+
+
+def deleted_both(now: Snapshot) -> Mutation:
+    return Mutation(delete=("a", "b"))
+
+
+def led_anew_both(now: Snapshot) -> Mutation:
+    b = now.topics["b"]
+    (state,) = b.partitions
+    after = msgspec.structs.replace(state, leader_epoch=1, partition_epoch=state.partition_epoch + 1)
+    return Mutation(partitions={**led_anew(now).partitions, (b.topic_id, 0): after})
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [(set_up_both, set_up), (deleted_both, deleted), (led_anew_both, led_anew)],
+    ids=["made", "deleted", "changed"],
+)
+async def test_who_was_overtaken_by_a_part_of_the_same_change_is_refused(
+    shared_etcd: EtcdProcess,
+    change: Callable[[Snapshot], Mutation],
+    part: Callable[[Snapshot], Mutation],
+) -> None:
+    async with opened(shared_etcd.url) as cluster:
+        before = await update(cluster.store, lambda _: Mutation(put=(topic("a"), topic("b"))))
+        await cluster.told(lambda now: "b" in now.topics)
+
+        async def overtake() -> None:
+            await update(cluster.other, part)
+
+        with_others = _After(cluster.network, overtake)
+        cluster.network.holds = 1
+        with pytest.raises(MetadataConflict):
+            await cluster.store.change(before, change(before))
+        assert with_others.has_run
+        assert await cluster.network.release() == [False]
+        now = cluster.store.snapshot()
+        assert MORE_SETTINGS not in now.configs
+        assert now.topics["b"] == before.topics["b"]
 
 
 class _After:

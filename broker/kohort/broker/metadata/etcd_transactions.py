@@ -120,8 +120,8 @@ class Transactions:
         What makes a key is not sent again, only ended: if somebody has removed that key meanwhile, it would
         be made twice. The key that settles it goes with this broker's lease, without which no guard holds.
         """
-        sign = _sign_of(transaction)
-        keys = list(dict.fromkeys([*(each.key for each in compares), sign.key]))
+        signs = _signs_of(transaction)
+        keys = list(dict.fromkeys([*(each.key for each in compares), signs[0].key]))
         settle = Put(settled, b"", self._membership.lease_id if guards else 0)
         looks: list[Operation] = [*(Range(key) for key in keys), settle]
         is_sent_again = all(each.revision for each in transaction.compares)
@@ -136,39 +136,63 @@ class Transactions:
         if done.succeeded and is_sent_again:
             return done.revision
         looked = _looked(keys, done)
-        if await self._shows(sign, looked[sign.key]):
+        if await self._show(signs, looked):
             return done.revision
         self.check_guards(guards, done)
         others = {each.key: looked[each.key] for each in compares if each.key != settled}
         return Refusal(others, done.revision)
 
-    async def _shows(self, sign: _Sign, item: KeyValue | None) -> bool:
-        """Return whether the key is, or was, as the transaction makes it. Raises: ChangeUnknown.
+    async def _show(self, signs: Sequence[_Sign], looked: Looked) -> bool:
+        """Return whether all keys are, or were, as the transaction makes them. Raises: ChangeUnknown.
 
-        A key that somebody else has removed is as good as removed.
+        Somebody else may have made the same of one of them. A key that somebody else has removed is as good
+        as removed.
         """
-        if sign.value is None:
-            return item is None or item.create_revision > sign.since
+        first, *others = signs
+        if first.value is None:
+            return all(_is_gone(each, looked[each.key]) for each in signs)
+        item = looked[first.key]
         try:
-            while item is not None and item.mod_revision > sign.since:
-                if item.value == sign.value:
+            while item is not None and item.mod_revision > first.since:
+                if item.value == first.value and await self._were_made(others, item.mod_revision):
                     return True
-                before = await self._client.range(Range(sign.key, revision=item.mod_revision - 1))
+                before = await self._client.range(Range(first.key, revision=item.mod_revision - 1))
                 item = before.items[0] if before.items else None
         except EtcdError as error:
             raise ChangeUnknown(f"a change's answer was lost, and others came after it: {error}") from error
         return False
 
+    async def _were_made(self, signs: Sequence[_Sign], revision: int) -> bool:
+        """Return whether that very revision has left all keys as they are to be. Raises: EtcdError."""
+        if not signs:
+            return True
+        done = await self._client.txn([], [Range(each.key, revision=revision) for each in signs], again=True)
+        looked = _looked([each.key for each in signs], done)
+        return all(_is_made(each, looked[each.key], revision) for each in signs)
 
-def _sign_of(transaction: Transaction) -> _Sign:
-    """Return what shows whether a transaction was made: as it is made as a whole, one of its keys does."""
+
+def _signs_of(transaction: Transaction) -> list[_Sign]:
+    """Return what shows whether a transaction was made: the one that shows most first.
+
+    Keys that are removed were all compared.
+    """
     compared = {each.key: each.revision for each in transaction.compares if each.target == "MOD"}
     signs = [
         _Sign(each.key, each.value if isinstance(each, Put) else None, compared.get(each.key, 0))
         for each in transaction.operations
         if isinstance(each, Put) or (isinstance(each, Delete) and not each.end)
     ]
-    return min(signs, key=lambda sign: (sign.value is None, sign.key not in compared))
+    return sorted(signs, key=lambda sign: (sign.value is None, sign.key not in compared))
+
+
+def _is_made(sign: _Sign, item: KeyValue | None, revision: int) -> bool:
+    if item is None:
+        return sign.value is None
+    return item.mod_revision == revision and item.value == sign.value
+
+
+def _is_gone(sign: _Sign, item: KeyValue | None) -> bool:
+    return item is None or item.create_revision > sign.since
 
 
 def _looked(keys: Sequence[bytes], done: Transacted) -> Looked:
