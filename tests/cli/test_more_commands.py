@@ -119,6 +119,21 @@ def test_a_setting_that_is_refused_is_said_with_whose_it_is(
     assert done.stderr.startswith(f"kohort: {words.replace('TOPIC', topic)}")
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "config set max.connections=9 --broker 7",
+        "config show --broker 7",
+        "cluster drain 7",
+        "cluster undrain 7",
+    ],
+)
+def test_a_broker_that_does_not_run_is_said_at_once(kohort: Kohort, command: str) -> None:
+    done = kohort(*command.split())
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "kohort: broker 7 does not exist or does not run; these run: 1\n"
+
+
 def test_a_setting_that_no_topic_has_cannot_be_taken_back(kohort: Kohort, topic: str) -> None:
     done = kohort("topics", "alter", topic, "--delete-config", "nope")
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "kohort: a topic has no setting 'nope'\n")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from kohort.cli.completion import complete_brokers
-from kohort.cli.options import bootstrap_option, json_option, open_admin, yes_option
+from kohort.cli.options import bootstrap_option, json_option, open_admin, require_running, yes_option
 from kohort.cli.output import ask_before, print_json, print_line
 from kohort.client import Admin, BrokerError, ElectionType, ItemsError, ResourceType
 from kohort.client.admin_values import PartitionDetails
@@ -79,6 +79,7 @@ def drain(broker: int, as_json: bool, servers: str) -> None:
     It holds its replicas and stays in sync. Returns once it leads nothing more.
     """
     with open_admin(servers) as admin:
+        require_running(admin, broker)
         admin.alter_configs(ResourceType.BROKER, str(broker), values={DRAINED: "true"})
         left = _wait_until_drained(admin, broker)
     _say(
@@ -110,6 +111,7 @@ def _wait_until_drained(admin: Admin, broker: int) -> int:
 def undrain(broker: int, as_json: bool, servers: str) -> None:
     """Let broker ID lead again; `kohort cluster balance` has it do so at once."""
     with open_admin(servers) as admin:
+        require_running(admin, broker)
         admin.alter_configs(ResourceType.BROKER, str(broker), delete=[DRAINED])
     _say(as_json, {"broker": broker, "drained": False}, f"Broker {broker} may lead again.")
 

@@ -15,7 +15,7 @@ from kohort.cli.completion import (
 )
 from kohort.cli.config_changes import OWN, check_names
 from kohort.cli.lazy import CommandGroup
-from kohort.cli.options import bootstrap_option, json_option, key_values, open_admin
+from kohort.cli.options import bootstrap_option, json_option, key_values, open_admin, require_running
 from kohort.cli.output import print_json, print_line
 from kohort.client import Admin, BrokerError, ConfigEntry, ResourceType
 from kohort.protocol.errors import ErrorCode
@@ -61,6 +61,8 @@ def _thing(
         return ResourceType.BROKER, str(nodes[0])
     if broker != ALL_BROKERS and not broker.isdecimal():
         raise click.UsageError(f"--broker {broker!r} is not a broker's id, nor `all`")
+    if broker != ALL_BROKERS:
+        require_running(admin, int(broker))
     return ResourceType.BROKER, "" if broker == ALL_BROKERS else broker
 
 

@@ -103,6 +103,15 @@ def open_admin(servers: str) -> Admin:
     return Admin(**options)
 
 
+def require_running(admin: Admin, broker_id: int) -> None:
+    """Return if this broker runs: it alone takes its settings. Raises: click.ClickException."""
+    running = sorted(each.node_id for each in admin.describe_cluster().nodes)
+    if broker_id not in running:
+        raise click.ClickException(
+            f"broker {broker_id} does not exist or does not run; these run: {', '.join(map(str, running))}"
+        )
+
+
 def key_values(pairs: tuple[str, ...], option: str) -> dict[str, str]:
     """Return NAME=VALUE options as a dictionary. Raises: click.UsageError."""
     found = {}
