@@ -41,6 +41,13 @@ def test_topics_and_groups_are_completed(environment: dict[str, str], bootstrap:
     assert completed("kohort topics descr", environment) == ["describe"]
     assert completed(f"kohort topics describe {topic[:-1]}", environment) == [topic]
     assert completed("kohort groups describe watched-", environment).count(group) == 1
+    assert completed("kohort queue stats orders --group watched-", environment).count(group) == 1
+    for command in (
+        f"groups reset-offsets {group} --topic",
+        "share-groups delete-offsets g -t",
+        "spark replay",
+    ):
+        assert completed(f"kohort {command} {topic[:-1]}", environment) == [topic]
 
 
 @pytest.mark.parametrize(

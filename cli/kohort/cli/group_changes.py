@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from kohort.cli.completion import complete_groups
+from kohort.cli.completion import complete_groups, complete_topics
 from kohort.cli.options import bootstrap_option, json_option, open_admin
 from kohort.cli.output import print_file, print_json, print_line
 from kohort.cli.reset_plan import ByGroup, Planner, Spec, from_csv, to_csv
@@ -25,7 +25,13 @@ NAME_WIDTH = 15
 @click.argument("group_ids", metavar="GROUP...", nargs=-1, shell_complete=complete_groups)
 @click.option("--all-groups", is_flag=True, help="Reset every group.")
 @click.option(
-    "--topic", "-t", "topics", multiple=True, metavar="NAME[:0,1]", help="These partitions; may be repeated."
+    "--topic",
+    "-t",
+    "topics",
+    multiple=True,
+    metavar="NAME[:0,1]",
+    help="These partitions; may be repeated.",
+    shell_complete=complete_topics,
 )
 @click.option("--all-topics", is_flag=True, help="Every partition that the group has committed.")
 @click.option("--to-earliest", is_flag=True, help="To the first record.")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from kohort.cli.completion import complete_groups
+from kohort.cli.completion import complete_groups, complete_topics
 from kohort.cli.options import bootstrap_option, json_option, open_admin, yes_option
 from kohort.cli.output import ask_before, print_json, print_line
 from kohort.cli.reset_plan import Planner
@@ -19,7 +19,14 @@ NAME_WIDTH = 15
 @click.command("delete-offsets")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @click.option(
-    "--topic", "-t", "topics", multiple=True, required=True, metavar="NAME[:0,1]", help="May be repeated."
+    "--topic",
+    "-t",
+    "topics",
+    multiple=True,
+    required=True,
+    metavar="NAME[:0,1]",
+    help="May be repeated.",
+    shell_complete=complete_topics,
 )
 @yes_option
 @json_option

@@ -12,7 +12,7 @@ import anyio
 import click
 
 from kohort.cli.client_settings import with_settings
-from kohort.cli.completion import complete_topics
+from kohort.cli.completion import complete_groups, complete_topics
 from kohort.cli.options import API_TIMEOUT_MS, bootstrap_option, require_broker
 from kohort.client.config import ConsumerOptions
 from kohort.client.errors import ConfigurationError
@@ -26,13 +26,29 @@ Result = TypeVar("Result")
 _DEFAULTS = Queue("TOPIC")
 _OPTIONS = (
     click.argument("topic", shell_complete=complete_topics),
-    click.option("--markers-topic", default="", help=f"[default: {_DEFAULTS.markers_topic}]"),
-    click.option("--dead-letters-topic", default="", help=f"[default: {_DEFAULTS.dead_letters_topic}]"),
-    click.option("--group", default="", help=f"Reads the topic.  [default: {_DEFAULTS.group_id}]"),
+    click.option(
+        "--markers-topic",
+        default="",
+        help=f"[default: {_DEFAULTS.markers_topic}]",
+        shell_complete=complete_topics,
+    ),
+    click.option(
+        "--dead-letters-topic",
+        default="",
+        help=f"[default: {_DEFAULTS.dead_letters_topic}]",
+        shell_complete=complete_topics,
+    ),
+    click.option(
+        "--group",
+        default="",
+        help=f"Reads the topic.  [default: {_DEFAULTS.group_id}]",
+        shell_complete=complete_groups,
+    ),
     click.option(
         "--redelivery-group",
         default="",
         help=f"Reads the markers.  [default: {_DEFAULTS.redelivery_group_id}]",
+        shell_complete=complete_groups,
     ),
     click.option(
         "--message-timeout-ms",

@@ -6,6 +6,7 @@ import click
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from kohort.cli.completion import complete_topics
 from kohort.cli.options import bootstrap_option
 from kohort.cli.queue_options import (
     client_options,
@@ -37,7 +38,12 @@ _GAUGES = {  # The name here, what divides the member's figure, and the words.
     help="Makes the operator: it has process (async), save and restore.",
 )
 @click.option(
-    "--topic", "topics", multiple=True, required=True, help="What it reads; several are several options."
+    "--topic",
+    "topics",
+    multiple=True,
+    required=True,
+    help="What it reads; several are several options.",
+    shell_complete=complete_topics,
 )
 @click.option("--index", type=int, default=0, show_default=True, help="Has to be the coordinator's.")
 @click.option(

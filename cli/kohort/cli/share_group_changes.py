@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from kohort.cli.completion import complete_share_groups
+from kohort.cli.completion import complete_share_groups, complete_topics
 from kohort.cli.group_changes import DRY_RUN, INACTIVE, SHARE, check_outcome, check_usage, show_plans
 from kohort.cli.options import bootstrap_option, json_option, open_admin, yes_option
 from kohort.cli.output import ask_before, print_json, print_line
@@ -24,7 +24,13 @@ NAME_WIDTH = 15
 @click.command("reset-offsets")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_share_groups)
 @click.option(
-    "--topic", "-t", "topics", multiple=True, metavar="NAME[:0,1]", help="These partitions; may be repeated."
+    "--topic",
+    "-t",
+    "topics",
+    multiple=True,
+    metavar="NAME[:0,1]",
+    help="These partitions; may be repeated.",
+    shell_complete=complete_topics,
 )
 @click.option("--all-topics", is_flag=True, help="Every partition that the group has.")
 @click.option("--to-earliest", is_flag=True, help="To the first record.")
@@ -109,7 +115,14 @@ def _begins(admin: Admin, group_id: str) -> Mapping[TopicPartition, OffsetAndMet
 @click.command("delete-offsets")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_share_groups)
 @click.option(
-    "--topic", "-t", "topics", multiple=True, required=True, metavar="NAME", help="May be repeated."
+    "--topic",
+    "-t",
+    "topics",
+    multiple=True,
+    required=True,
+    metavar="NAME",
+    help="May be repeated.",
+    shell_complete=complete_topics,
 )
 @yes_option
 @json_option

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 import click
 
 from kohort.cli.client_settings import client_settings
+from kohort.cli.completion import complete_groups
 from kohort.cli.lazy import CommandGroup
 from kohort.cli.options import bootstrap_option, json_option, require_broker
 from kohort.cli.output import print_json, print_line
@@ -201,7 +202,9 @@ def java_cause(text: str) -> str:
 
 @spark.command()
 @click.argument("checkpoint", metavar="CHECKPOINT")
-@click.option("--group", required=True, help="The group that mirrors the checkpoint.")
+@click.option(
+    "--group", required=True, help="The group that mirrors the checkpoint.", shell_complete=complete_groups
+)
 @click.option("--execute", is_flag=True, help="Change the group; without it nothing is changed.")
 @click.option("--backwards", is_flag=True, help="Also let the group go back to the checkpoint.")
 @json_option

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kohort.cli.completion import complete_topics
 from kohort.cli.options import bootstrap_option, json_option
 from kohort.cli.output import print_encoded, print_line
 from kohort.cli.spark import cluster_at, follow, require_pyspark, spark_options, spark_session, telling_errors
@@ -15,7 +16,14 @@ if TYPE_CHECKING:
 
 
 @click.command("alerts")
-@click.option("--to-topic", "topic", required=True, metavar="TOPIC", help="Where alerts go; it has to exist.")
+@click.option(
+    "--to-topic",
+    "topic",
+    required=True,
+    metavar="TOPIC",
+    help="Where alerts go; it has to exist.",
+    shell_complete=complete_topics,
+)
 @click.option(
     "--every", "every_s", type=click.FloatRange(0.1), default=10.0, show_default=True, metavar="SECONDS",
     help="How often to look.",

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kohort.cli.completion import complete_groups, complete_topics
 from kohort.cli.options import bootstrap_option, json_option
 from kohort.cli.output import print_json, print_line
 from kohort.cli.spark import (
@@ -22,10 +23,13 @@ if TYPE_CHECKING:
 
 
 @click.command("ingest")
-@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
+@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, shell_complete=complete_topics)
 @click.option("--to", "table", required=True, metavar="DIR", help="The table's folder.")
 @click.option(
-    "--group", required=True, help="The group that is told how far Spark is: one that nobody else uses."
+    "--group",
+    required=True,
+    help="The group that is told how far Spark is: one that nobody else uses.",
+    shell_complete=complete_groups,
 )
 @click.option("--checkpoint", metavar="DIR", help="Spark's checkpoint.  [default: _checkpoint in the table]")
 @click.option(

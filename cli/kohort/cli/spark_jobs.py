@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kohort.cli.completion import complete_groups, complete_topics
 from kohort.cli.options import bootstrap_option, json_option
 from kohort.cli.output import print_json, print_line
 from kohort.cli.spark import (
@@ -32,13 +33,19 @@ MEGABYTE = 1_000_000
 
 
 @click.command()
-@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
+@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, shell_complete=complete_topics)
 @click.option("--from", "starting", default="earliest", show_default=True, metavar="PLACE", help="The first.")
 @click.option(
     "--until", "ending", default="latest", show_default=True, metavar="PLACE", help="Behind the last."
 )
 @click.option("--to", "folder", metavar="DIR", help="Write Parquet files into this folder, which is new.")
-@click.option("--to-topic", "topic", metavar="TOPIC", help="Write the records to this topic.")
+@click.option(
+    "--to-topic",
+    "topic",
+    metavar="TOPIC",
+    help="Write the records to this topic.",
+    shell_complete=complete_topics,
+)
 @click.option("--name", help="With --to-topic: under the same name the same range is written once.")
 @spark_options
 @json_option
@@ -170,7 +177,13 @@ def _tell_audit(found: "Audit", problems: list[dict[str, object]], seconds: floa
 
 
 @click.command()
-@click.option("--group", "groups", multiple=True, help="Look at this group only; repeatable.")
+@click.option(
+    "--group",
+    "groups",
+    multiple=True,
+    help="Look at this group only; repeatable.",
+    shell_complete=complete_groups,
+)
 @click.option("--report", default="groups.html", show_default=True, metavar="FILE", help="The page to write.")
 @click.option("--to", "output", metavar="DIR", help="Also write the report's tables there, as Parquet.")
 @click.option(
