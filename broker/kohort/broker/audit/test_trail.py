@@ -56,3 +56,13 @@ def test_memory_and_lines_have_bounds_whatever_names_there_are() -> None:
     world.use("\ud800" + "x" * 100_000)
     assert len(world.lines[-1]["resource"]) < TEXT_MAX + 20
     assert trails.cut("line\nbreak") == "line\nbreak", "JSON escapes it"
+
+
+def test_who_is_refused_does_not_have_others_told_of_anew() -> None:
+    world = World()
+    world.use()
+    for number in range(KEPT_MAX + 10):
+        world.use(f"none-{number}", allowed=False)
+    world.use()
+    assert len([each for each in world.lines if each.get("allowed")]) == 1
+    assert len(world.trail._refused) == KEPT_MAX

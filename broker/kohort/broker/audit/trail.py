@@ -19,7 +19,8 @@ from kohort.broker.runtime.clock import Clock
 
 REPEAT_MS = 600_000
 KEPT_MAX = 10_000
-"""Whose uses are remembered; of the one that was used longest ago the next is told of as the first."""
+"""Whose uses are remembered, allowed ones and refused ones each; of the one that was used longest ago the
+next is told of as the first."""
 TEXT_MAX = 256
 REFUSALS_PER_SECOND_MAX = 50
 LOGIN = "LOGIN"
@@ -37,6 +38,9 @@ class Trail:
         self._refusals = 0  # In that second.
         self._left_out = 0
         self._uses: OrderedDict[Key, list[int]] = OrderedDict()
+        self._refused: OrderedDict[Key, list[int]] = (
+            OrderedDict()
+        )  # Apart: anybody can name what there is not.
 
     def used(
         self, principal: str, host: str, api: str, operation: str, resource: str, *, allowed: bool
@@ -46,14 +50,15 @@ class Trail:
             principal, resource = cut(principal), cut(resource)
         key = (principal, host, operation, resource, allowed)
         now_ms = self._clock.now_ms()
-        use = self._uses.get(key)
+        uses = self._uses if allowed else self._refused
+        use = uses.get(key)
         if use is None:
-            self._uses[key] = [now_ms, 0]
-            if len(self._uses) > KEPT_MAX:
-                self._uses.popitem(last=False)
+            uses[key] = [now_ms, 0]
+            if len(uses) > KEPT_MAX:
+                uses.popitem(last=False)
             times = 1
         else:
-            self._uses.move_to_end(key)
+            uses.move_to_end(key)
             use[1] += 1
             if now_ms - use[0] < REPEAT_MS:
                 return
