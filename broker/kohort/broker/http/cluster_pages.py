@@ -175,9 +175,11 @@ class ClusterPages:
         if name == "group":
             found = await self._of_coordinator(parameters.get("id", ""), question)
             return msgspec.Raw(_body(found))
+        if name not in MERGED_VIEWS:
+            return msgspec.Raw(_body(await answered(self._own, question)))
         told, silent = await self._ask_all(question)
         own = told[self._brokers.node_id]
-        if name not in MERGED_VIEWS or own.status != 200:
+        if own.status != 200:
             return msgspec.Raw(_body(own))
         sound = {each: answer for each, answer in told.items() if answer.status == 200}
         return await _in_thread(MERGED_VIEWS[name], sound, silent, self._brokers.node_id, parameters)

@@ -87,6 +87,11 @@ async def test_the_scope_of_one_broker_asks_nobody(site: Site) -> None:
     assert site.others.asked == []
 
 
+async def test_nobody_is_asked_for_a_view_that_there_is_not(site: Site) -> None:
+    await site.get("/api/v1/live/nothing")
+    assert site.others.asked == []
+
+
 async def hangs() -> BrokerPageResponse:
     await trio.sleep_forever()
     raise AssertionError
