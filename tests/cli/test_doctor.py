@@ -10,6 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from kohort.cli.diagnosis import Level
+from kohort.cli.diagnosis_broker import _look_at_advertised
+from kohort.client import Admin
+from kohort.client.admin_values import ClusterDescription
+from kohort.client.values import Node
 from kohort.testing import Broker
 from tests.cli import here
 from tests.interop.broker_process import BrokerProcess
@@ -80,6 +85,18 @@ def test_a_bootstrap_server_of_another_cluster_fails(one: str, another: str) -> 
     found = failures(one, another)
     assert list(found) == [f"bootstrap server {another}"]
     assert found[f"bootstrap server {another}"].startswith("belongs to another cluster, ")
+
+
+def test_two_brokers_that_advertise_one_address_fail(one: str) -> None:
+    with Admin(bootstrap_servers=one) as admin:
+        cluster = admin.describe_cluster()
+    (node,) = cluster.nodes
+    twice = ClusterDescription(cluster.cluster_id, 1, (node, Node(7, node.host, node.port)))
+    found = list(_look_at_advertised(twice, [one]))
+    assert [each.subject for each in found] == [f"broker {each}, advertised as {one}" for each in (1, 7)]
+    assert {(each.level, each.text) for each in found} == {
+        (Level.FAIL, "2 brokers of this cluster advertise this address")
+    }
 
 
 def test_an_advertised_address_that_leads_to_another_cluster_fails(tmp_path: Path, another: str) -> None:

@@ -69,6 +69,23 @@ def test_the_broker_logs_no_failed_handshake_for_a_command(here: Guarded, file: 
     assert not [line for line in here.broker.log_lines()[before:] if "handshake" in line]
 
 
+def test_a_handshake_that_fails_is_told_by_every_command(here: Guarded, file: Path, tmp_path: Path) -> None:
+    strange = tmp_path / "strange.properties"
+    lines = file.read_text().splitlines()
+    strange.write_text("\n".join(line for line in lines if "truststore" not in line))
+    place = ("-b", here.at("SASL_SSL"), "--command-config", str(strange))
+    words = f"no TLS with {here.at('SASL_SSL')}: its certificate is not trusted"
+    assert kohort("topics", "list", *place, code=1).startswith(f"kohort: {words}")
+    done = subprocess.run(
+        [sys.executable, "-m", "kohort.cli", "doctor", *place],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert f"FAIL  bootstrap server {here.at('SASL_SSL')}: {words}" in done.stdout
+    clear = ("-b", here.at("SASL_PLAINTEXT"), "--command-config", str(file))
+    assert "is its listener PLAINTEXT?" in kohort("topics", "list", *clear, code=1)
+
+
 @pytest.mark.parametrize("protocol", ["SASL_SSL", "SASL_PLAINTEXT"])
 def test_names_are_completed(here: Guarded, file: Path, tmp_path: Path, protocol: str) -> None:
     place = ("-b", here.at(protocol), "--command-config", str(tmp_path / "completed.properties"))
