@@ -11,6 +11,7 @@ import anyio
 import anyio.lowlevel
 
 from kohort.client.errors import ClosedError
+from kohort.client.home_loop import HomeLoop
 
 if TYPE_CHECKING:
     import asyncio
@@ -21,6 +22,7 @@ class _Stay:
 
     def __init__(self, client: AbstractAsyncContextManager[Any]) -> None:
         self._client = client
+        self._home = HomeLoop()
         self._opened = anyio.Event()
         self._stopping = anyio.Event()
         self._ended = anyio.Event()
@@ -39,7 +41,12 @@ class _Stay:
             self._raise()
 
     async def end(self) -> None:
-        """Return when the client is closed; cancelled, it goes on to its end. Raises: what it raised."""
+        """Return when the client is closed; cancelled, it goes on to its end.
+
+        Raises: what it raised; ConcurrentAccessError in another loop while it is open.
+        """
+        if not self._ended.is_set():
+            self._home.check()
         self._stopping.set()
         await self._ended.wait()
         self._raise()

@@ -82,6 +82,28 @@ def test_the_other_librarys_loop_is_another(loops: tuple[str, str]) -> None:
     anyio.run(main, backend=first)
 
 
+@pytest.mark.parametrize("first", ["asyncio", "trio"])
+@pytest.mark.parametrize("second", ["asyncio", "trio"])
+def test_what_one_loop_has_started_no_other_one_stops(first: str, second: str) -> None:
+    async def main() -> None:
+        consumer = await aio.Consumer(bootstrap_servers=NOBODY).start()
+
+        async def stop() -> None:
+            with anyio.fail_after(5):
+                await consumer.stop()
+
+        def elsewhere() -> None:
+            with pytest.raises(ConcurrentAccessError):
+                anyio.run(stop, backend=second)
+
+        with anyio.fail_after(10):
+            await anyio.to_thread.run_sync(elsewhere)
+            await consumer.stop()
+        assert "closed" in repr(consumer)
+
+    anyio.run(main, backend=first)
+
+
 def test_a_second_run_of_asyncio_is_another_loop() -> None:
     """As two tests have it that share a fixture's client."""
     producer = aio.Producer(bootstrap_servers=NOBODY)
