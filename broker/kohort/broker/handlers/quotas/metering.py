@@ -21,7 +21,7 @@ import msgspec
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.handlers.prepared import Prepared
 from kohort.broker.handlers.quotas.mutations import STRICT_FROM, Mutations
-from kohort.broker.handlers.quotas.muting import Muting
+from kohort.broker.handlers.quotas.muting import YIELD_MS, Muting
 from kohort.broker.metadata import MetadataStore
 from kohort.broker.metadata.quotas import follow_quotas
 from kohort.broker.quotas.book import MUTATION, REQUEST, Book, Sharers
@@ -203,7 +203,7 @@ class Metering:
         throttle_ms = self._note_time(measured)
         measured.busy_since_s = None
         if measured.api.api_key != FETCHES:  # It waits once it is answered, and has no records then.
-            self._throttle(measured, throttle_ms)
+            self._throttle(measured, throttle_ms, YIELD_MS)
         if answer is None:
             return None
         if isinstance(answer, Awaitable):
@@ -238,7 +238,7 @@ class Metering:
             return
         throttle_ms = self.meter.record_time(*asker, seconds - noted_s, self._clock.now_ms())
         if throttle_ms and not connection.closed:
-            self.muting.mute(connection, throttle_ms)
+            self.muting.mute(connection, throttle_ms + YIELD_MS)
 
     async def _later(self, measured: Measured, answer: Awaitable[Any]) -> Any:
         limit = self.book.limit(REQUEST, measured.user, measured.client)
@@ -273,7 +273,7 @@ class Metering:
         now_ms = self._clock.now_ms()
         throttle_ms = self.meter.record_time(measured.user, measured.client, busy_s, now_ms)
         if not measured.connection.closed:
-            self._throttle(measured, throttle_ms)
+            self._throttle(measured, throttle_ms, YIELD_MS)
 
     def answered(self, measured: Measured, answer: Any) -> Any:
         """Return the answer, which says for how long its client has to wait, if it has to."""
@@ -282,7 +282,7 @@ class Metering:
             now_ms = self._clock.now_ms()
             self._throttle(measured, self.meter.hand_out(measured.user, measured.client, count, now_ms))
         elif measured.api.api_key == FETCHES and not measured.has_records:
-            self._throttle(measured, self._note_time(measured))
+            self._throttle(measured, self._note_time(measured), YIELD_MS)
         if not measured.throttle_ms:
             return answer
         found = answer.message if isinstance(answer, Prepared) else answer
@@ -291,10 +291,10 @@ class Metering:
         told_ms = max(measured.throttle_ms, found.throttle_time_ms)
         return msgspec.structs.replace(found, throttle_time_ms=told_ms)
 
-    def _throttle(self, measured: Measured, throttle_ms: int) -> None:
+    def _throttle(self, measured: Measured, throttle_ms: int, yield_ms: int = 0) -> None:
         if throttle_ms > measured.throttle_ms:
             measured.throttle_ms = throttle_ms
-            self.muting.mute(measured.connection, throttle_ms)
+            self.muting.mute(measured.connection, throttle_ms + yield_ms)
 
     def _is_brokers(self, message: Any, request: Request) -> bool:
         """Return whether another broker asks, as none but brokers do: anybody can say so."""
@@ -323,7 +323,7 @@ class Metering:
         """
         throttle_ms = self._note_time(measured)
         if throttle_ms:
-            self._throttle(measured, throttle_ms)
+            self._throttle(measured, throttle_ms, YIELD_MS)
             return False
         now_ms = self._clock.now_ms()
         measured.has_records, throttle_ms = self.meter.fetch(

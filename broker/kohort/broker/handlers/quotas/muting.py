@@ -18,6 +18,10 @@ from kohort.broker.transport.request import Origin, Request
 
 log = structlog.get_logger("kohort.quotas")
 
+YIELD_MS = 50
+"""So much longer those wait who have had their turn; others a millisecond less for each time that they were
+put back. So of those who wait for one quota that one comes first that has waited longest."""
+
 Ask = Callable[[Any, Request], Any]
 
 
@@ -30,12 +34,14 @@ class _Held(NamedTuple):
 class _Muted:
     """One connection that has to wait."""
 
-    __slots__ = ("forget", "held", "until_ms")
+    __slots__ = ("forget", "held", "put_back", "until_ms")
 
     def __init__(self, until_ms: int, forget: Callable[[], None]) -> None:
         self.until_ms = until_ms
         self.forget = forget
         self.held: deque[_Held] = deque()
+        self.put_back = 0
+        """How often that which is held back first was."""
 
 
 class Muting:
@@ -76,7 +82,8 @@ class Muting:
         """Hold back for longer what was held back before, in its place."""
         muted = self._muted[request.connection]
         muted.held.appendleft(_Held(ask, message, request))
-        self.mute(request.connection, throttle_ms)
+        muted.put_back += 1
+        self.mute(request.connection, throttle_ms + max(0, YIELD_MS - muted.put_back))
 
     def _forget(self, connection: Origin) -> None:
         """Forget a connection that closes."""
@@ -89,7 +96,10 @@ class Muting:
         while muted.held and self._muted.get(connection) is muted:
             if muted.until_ms > self._clock.now_ms():
                 return  # There is a timer for that.
+            before = muted.put_back
             self._ask(muted.held.popleft())
+            if muted.put_back == before:
+                muted.put_back = 0
         if self._muted.get(connection) is muted and muted.until_ms <= self._clock.now_ms():
             del self._muted[connection]
             connection.on_close.remove(muted.forget)

@@ -340,6 +340,22 @@ async def test_many_connections_have_no_more_of_the_loop_than_one(world: World) 
     assert all(each.is_muted for each in connections[10:])
 
 
+@pytest.mark.parametrize("percent", [10, 25, 40])
+async def test_who_asks_without_end_does_not_keep_out_who_shares_the_quota(
+    world: World, percent: int
+) -> None:
+    await world.allow({"user": "alice"}, request_percentage=percent)
+    busy, others = Connection("alice"), [Connection("alice") for _ in range(3)]
+    for _ in range(200):
+        world.ask(busy, HEARTBEAT)
+    for each in others:
+        world.ask(each, HEARTBEAT)
+    for second in range(1, 301):
+        world.go_on(second * 1_000)
+    assert [len(each.answers) for each in others] == [1, 1, 1]
+    assert busy.answers
+
+
 async def test_what_waits_keeps_its_order(world: World) -> None:
     await world.allow({"user": "alice"}, request_percentage=10)
     first, alice = Connection("alice"), Connection("alice")
