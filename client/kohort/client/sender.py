@@ -187,6 +187,9 @@ class Sender:
                 self._outcomes.drop(parcel)
                 continue
             if self._is_encoded(parcel):
+                if self._config.enable_idempotence and not parcel.batch.has_sequence:
+                    # At once: to look whether another partition's may go can raise the epoch.
+                    queue.sequences.assign(parcel.batch, self.identifier.identity)
                 load.append(parcel)
                 loads[broker.node_id] = (load, load_bytes + size_bytes)
         for node_id, (load, _) in loads.items():
@@ -257,8 +260,6 @@ class Sender:
             batch.attempts += 1
             queue.in_flight.append(batch)
             self._in_flight[batch] = queue
-            if self._config.enable_idempotence and not batch.has_sequence:
-                queue.sequences.assign(batch, self.identifier.identity)
         try:
             self._start(connection, broker, load)
         except KohortError as error:

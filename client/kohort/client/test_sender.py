@@ -331,6 +331,27 @@ def test_a_producer_that_the_broker_forgot_goes_on_in_a_new_epoch(world: World) 
     assert world.sender.identifier.identity == ProducerIdentity(9, 1)
 
 
+def test_an_epoch_that_one_partition_raises_leaves_what_another_sends_at_once_in_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, partitions=2)
+    for partition in (0, 1, 1):
+        world.send(1, partition)
+        world.settle()
+    lost = world.accumulator._topics["t"].partitions[1].sequences
+    lost.last_acked_sequence, lost.is_unresolved = 0, True  # Of one it never became known: it has expired.
+    world.send(1, 0)
+    assert len(world.wire.waiting) == 1, "on its way in the old epoch"
+    for number, partition in ((4, 0), (5, 1), (6, 0), (7, 1)):
+        value = (b"%d" % number).ljust(60, b".")
+        world.accumulator.append("t", value, None, partition, world.now_ms, ())
+    world.sender.step()
+    world.settle()
+    assert numbers(world.logs[0]) == [0, 3, 4, 6]
+    assert numbers(world.logs[1]) == [1, 2, 5, 7]
+    assert world.sender.identifier.identity.epoch == 1
+
+
 def test_an_answer_that_names_the_new_leader_is_believed(world: World) -> None:
     learned: list[tuple[TopicPartition, int, int, list[Node]]] = []
     world.known.learn_leader = lambda *leader: learned.append(leader)  # type: ignore[attr-defined]
