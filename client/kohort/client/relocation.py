@@ -35,11 +35,18 @@ class Relocation:
         self._give_up = give_up
         self._drop = drop
 
-    def run(self) -> None:
-        """Place all of which every answer has come."""
+    def run(self) -> frozenset[str]:
+        """Place all of which every answer has come; return the topics of which one is awaited.
+
+        What was appended to these since waits: it would overtake what may be placed again.
+        """
+        awaited: set[str] = set()
         for queue in self._accumulator.vanished():
-            if not queue.in_flight:
+            if queue.in_flight:
+                awaited.add(queue.partition.topic)
+            else:
                 self._empty(queue)
+        return frozenset(awaited)
 
     def _empty(self, queue: PartitionQueue) -> None:
         placed: list[Batch] = []

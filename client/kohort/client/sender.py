@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 EXPIRY_CHECK_MS = 100
 NEVER_MS = 1 << 62
+NOTHING: frozenset[str] = frozenset()
 
 
 class _Broker(msgspec.Struct):
@@ -91,6 +92,7 @@ class Sender:
         )
         self._brokers: dict[int, _Broker] = {}
         self._in_flight: dict[Batch, PartitionQueue] = {}
+        self._held_back = NOTHING  # Topics of which records may have to be placed again, before all others.
         self._wake = Signal()
         self._room = Signal()
         self._sleeps_until_ms = 0
@@ -142,8 +144,9 @@ class Sender:
         # Before looking: who appends from now on wakes again.
         now_ms = monotonic_ms()
         self._expire(now_ms)
+        self._held_back = NOTHING
         if self._accumulator.has_vanished:  # Before anything is sent: what was appended first goes first.
-            self._relocation.run()
+            self._held_back = self._relocation.run()
         if self.identifier.failure is not None:
             self._fail_all(self.identifier.failure)
         if self.transactions is not None and (refusal := self.transactions.refusal) is not None:
@@ -233,6 +236,8 @@ class Sender:
 
     def _may_send(self, queue: PartitionQueue) -> bool:
         """Whether the order of the partition's batches lets the next one go."""
+        if self._held_back and queue.partition.topic in self._held_back:
+            return False
         if not self._config.enable_idempotence:
             return self._config.max_in_flight > 1 or not queue.in_flight
         batch = queue.batches[0]

@@ -96,6 +96,39 @@ def test_what_waits_goes_before_what_is_sent_later(monkeypatch: pytest.MonkeyPat
     assert numbers(world.logs[0]) == list(range(12))
 
 
+@pytest.mark.parametrize("is_idempotent", [True, False])
+def test_what_is_on_its_way_goes_before_what_is_sent_later(
+    monkeypatch: pytest.MonkeyPatch, is_idempotent: bool
+) -> None:
+    world = World(monkeypatch, partitions=4, enable_idempotence=is_idempotent)
+    key = next(key for key in (b"%d" % n for n in range(100)) if partition_for_key(key, 4) == 3)
+    send(world, key)
+    world.sender.step()
+    _, on_done = world.wire.take()
+    remake(world, 1)
+    later = [send(world, key) for _ in range(3)]
+    world.pass_time(100)
+    assert not world.wire.waiting, "the first may have to go there"
+    on_done(response((3, ErrorCode.UNKNOWN_TOPIC_ID, -1)))
+    settle(world)
+    assert numbers(world.logs[0]) == [0, 1, 2, 3]
+    assert all(each.is_done for each in later)
+
+
+def test_a_partition_that_comes_back_holds_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, partitions=2)
+    send(world, None, 1)
+    world.sender.step()
+    remake(world, 1)
+    other = send(world, None, 0)
+    world.sender.step()
+    remake(world, 2, UUID(int=9))
+    world.sender.step()
+    assert len(world.wire.waiting) == 2, "what is on its way is not placed again"
+    settle(world)
+    assert other.known_metadata().offset == 0
+
+
 def test_records_without_a_key_go_to_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, partitions=8)
     sent = [send(world, None) for _ in range(40)]
