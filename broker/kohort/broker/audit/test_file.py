@@ -1,6 +1,7 @@
 """The file of the audit log: its disk may be slow, full, or gone; nobody waits, losses are counted."""
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from kohort.broker.audit import file as audit_file
-from kohort.broker.audit.file import AuditFile
+from kohort.broker.audit.file import LINES_MAX, AuditFile
+from kohort.broker.audit.trail import Trail
+from kohort.broker.runtime.clock import ManualClock
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -70,6 +73,31 @@ def test_a_disk_that_stands_still_costs_lines_and_no_time(
     os.set_blocking(reader, True)
     os.close(reader)
     file.close()
+
+
+def test_many_uses_at_once_leave_room_for_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One request may name ten thousand topics; what comes right behind it shall not be lost for that."""
+    disk_goes_on, append = threading.Event(), AuditFile._append
+
+    def append_later(file: AuditFile, lines: list[bytes]) -> None:
+        disk_goes_on.wait(20)
+        append(file, lines)
+
+    monkeypatch.setattr(AuditFile, "_append", append_later)
+    path = tmp_path / "audit"
+    file = opened(path, 10**9)
+    trail = Trail(file.write, ManualClock(), file.write_use)
+    for number in range(2 * LINES_MAX):
+        trail.used("User:bob", "10.0.0.1", "Metadata", "DESCRIBE", f"TOPIC:made-up-{number}", allowed=True)
+    lost = file.lost
+    assert lost > LINES_MAX
+    trail.tell("change", principal="User:bob", api="DeleteTopics")
+    trail.login("User:mallory", "10.0.0.1", "PLAIN", "the password is not that of mallory")
+    assert file.lost == lost
+    disk_goes_on.set()
+    file.close()
+    assert b"DeleteTopics" in path.read_bytes()
+    assert b"mallory" in path.read_bytes()
 
 
 def test_a_full_disk_is_told_of_and_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

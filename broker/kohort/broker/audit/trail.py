@@ -31,8 +31,12 @@ Key = tuple[str, str, str, str, bool]
 class Trail:
     """Makes the lines. The loop's thread only."""
 
-    def __init__(self, write: Callable[[bytes], None], clock: Clock) -> None:
+    def __init__(
+        self, write: Callable[[bytes], None], clock: Clock, write_use: Callable[[bytes], None] | None = None
+    ) -> None:
+        """`write` takes lines, and `write_use`, if there is one, those of uses, of which there are most."""
         self._write = write
+        self._write_use = write_use or write
         self._clock = clock
         self._second = -1
         self._refusals = 0  # In that second.
@@ -65,7 +69,8 @@ class Trail:
             times, use[0], use[1] = use[1], now_ms, 0
         if not allowed and not self.may_tell_refusal():
             return
-        self.tell(
+        self._tell(
+            self._write_use,
             "use",
             principal=principal,
             host=host,
@@ -99,10 +104,13 @@ class Trail:
 
     def tell(self, event: str, **facts: object) -> None:
         """Write a line."""
+        self._tell(self._write, event, **facts)
+
+    def _tell(self, write: Callable[[bytes], None], event: str, **facts: object) -> None:
         moment = datetime.fromtimestamp(self._clock.wall_ms() / 1000, UTC)
         time = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         shown = {name: cut(value) if isinstance(value, str) else value for name, value in facts.items()}
-        self._write(msgspec.json.encode({"time": time, "event": event, **shown}))
+        write(msgspec.json.encode({"time": time, "event": event, **shown}))
 
 
 def cut(text: str) -> str:
@@ -114,4 +122,4 @@ def cut(text: str) -> str:
 def open_trail(path: str, *, size_bytes_max: int, files_max: int, clock: Clock) -> "tuple[AuditFile, Trail]":
     """Return the file and what writes to it. Raises: OSError."""
     file = AuditFile(path, size_bytes_max=size_bytes_max, files_max=files_max)
-    return file, Trail(file.write, clock)
+    return file, Trail(file.write, clock, file.write_use)
