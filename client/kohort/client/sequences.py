@@ -55,9 +55,9 @@ class PartitionSequences:
         waits until the first batch of all is written: a broker that knows nothing of a producer takes any
         sequence for its first, so that the second could shut the first out. And while a batch is sent again:
         a broker knows duplicates among the last five batches alone. A new log takes any sequence for the
-        first, too: all wait until nothing is on its way to the old one, and begin at 0.
+        first, too: all wait until nothing is on its way to the old one, and begin at 0. All wait for an id.
         """
-        if self.has_new_log and not identity.is_transactional:
+        if identity is NOBODY or (self.has_new_log and not identity.is_transactional):
             return True
         if batch.has_sequence:
             return self.outstanding[0] is not batch

@@ -10,7 +10,7 @@ import pytest
 
 from kohort.client import accumulator, outcomes, producer_metrics, sender
 from kohort.client.accumulator import Accumulator
-from kohort.client.batch import Appended, ProducerIdentity
+from kohort.client.batch import NOBODY, Appended, ProducerIdentity
 from kohort.client.cluster import Cluster
 from kohort.client.config import producer_config
 from kohort.client.errors import BrokerError, DeliveryTimeoutError, KohortError, NetworkError
@@ -19,6 +19,7 @@ from kohort.client.metrics import Metrics
 from kohort.client.partitioner import Partitioner
 from kohort.client.producer_metrics import ProducerMetrics
 from kohort.client.sender import Sender
+from kohort.client.sequences import EPOCH_MAX
 from kohort.client.values import Node, PartitionInfo, TopicPartition
 from kohort.client.warnings import Warnings
 from kohort.protocol.errors import ErrorCode
@@ -350,6 +351,25 @@ def test_an_epoch_that_one_partition_raises_leaves_what_another_sends_at_once_in
     assert numbers(world.logs[0]) == [0, 3, 4, 6]
     assert numbers(world.logs[1]) == [1, 2, 5, 7]
     assert world.sender.identifier.identity.epoch == 1
+
+
+def test_nothing_goes_out_for_nobody_when_the_epochs_are_used_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.sender.identifier.identity = ProducerIdentity(9, EPOCH_MAX)
+    world.send(1)
+    world.settle()
+    monkeypatch.setattr(world.sender.identifier, "_is_asking", True)
+    sequences = world.accumulator._topics["t"].partitions[0].sequences
+    sequences.last_acked_sequence, sequences.is_unresolved = -1, True  # One has expired: was it written?
+    world.send(1)
+    assert world.sender.identifier.identity == NOBODY
+    assert not world.wire.waiting, "another id is asked for"
+    world.sender.identifier.identity = ProducerIdentity(10, 0)
+    world.logs = [Log()]  # It does not know that one yet.
+    world.settle()
+    assert numbers(world.logs[0]) == [2]
+    assert world.appended[2].batch.identity == ProducerIdentity(10, 0)
 
 
 def test_an_answer_that_names_the_new_leader_is_believed(world: World) -> None:
