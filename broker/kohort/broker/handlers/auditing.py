@@ -199,4 +199,5 @@ def outcomes(answer: Any) -> Iterator[int]:
     inner = [
         code for each in parts if isinstance(each, tuple | list) for part in each for code in outcomes(part)
     ]
-    yield from inner or ([answer.error_code] if hasattr(answer, "error_code") else [])
+    code = getattr(answer, "error_code", None)
+    yield from inner or ([] if code is None else [code])
