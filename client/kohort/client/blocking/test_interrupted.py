@@ -4,12 +4,14 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 from kohort.client import (
     Admin,
     ClosedError,
+    CommitFailedError,
     Consumer,
     KohortError,
     Producer,
@@ -55,6 +57,26 @@ def test_a_poll_that_is_interrupted_loses_nothing(
         consumer.poll()
     monkeypatch.undo()
     assert [each.offset for each in consumer.poll(timeout_ms=0)] == [0, 1]
+
+
+def test_records_belong_to_the_topic_that_they_were_taken_of(
+    consumer: Consumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop notices at that moment that the topic was made anew."""
+    take = consumer._session.take_ready
+
+    def take_and_begin_anew(most: int) -> list[Any]:
+        found = take(most)
+        consumer._session.commits.assigned([PARTITION])
+        return found
+
+    receive(consumer, b"a")
+    monkeypatch.setattr(consumer._session, "take_ready", take_and_begin_anew)
+    records = consumer.poll(timeout_ms=0)
+    assert len(records) == 1
+    assert records.assignment_number < consumer._session.commits.assignment_number
+    with pytest.raises(CommitFailedError, match="t-0 were not committed"):
+        consumer.commit(records)
 
 
 @contextmanager
