@@ -2,10 +2,12 @@
 
 import json
 from base64 import b64encode
+from uuid import UUID
 
 from kohort.protocol.errors import WireError
 from kohort.protocol.offsets_topic import UnknownKey, decode_record
 from kohort.protocol.schema import Message
+from kohort.storage.layout import format_uuid
 
 DELETED = "<DELETE>"
 
@@ -49,6 +51,8 @@ def _plain(value: object, version: int) -> object:
         return [_plain(each, version) for each in value]
     if isinstance(value, (bytes, memoryview)):
         return b64encode(value).decode()
+    if isinstance(value, UUID):
+        return format_uuid(value)
     return value
 
 
