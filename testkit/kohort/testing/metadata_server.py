@@ -98,6 +98,7 @@ class MetadataServer:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 128  # The default, 5, cuts off connections where brokers ask at once.
     block_on_close = False
     metadata: MetadataServer
 
