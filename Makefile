@@ -44,7 +44,7 @@ SPARK_WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv jar demo test attack test-system test-spark again nightly check format interop spark applications suites differential large crash kills chaos bench bench-peers flames budget fuzz fuzz-broker sim sim-cluster sim-replicas scenarios mutants mutants-cluster docs tables compiled image wheel wheels sbom constraints clean
+.PHONY: help venv jar demo test attack test-system test-spark again nightly check format interop spark applications suites differential large crash kills chaos bench bench-peers flames budget trail fuzz fuzz-broker sim sim-cluster sim-replicas scenarios mutants mutants-cluster docs tables compiled image wheel wheels sbom constraints clean
 
 help:  ## Show the targets.
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -162,8 +162,8 @@ differential: $(STAMP)  ## Compare group answers with Apache Kafka's, script by 
 large: $(STAMP)  ## Run 1,000 groups of 10 members, on 10,000 connections.
 	@KOHORT_TEST_LARGE=1 $(PY) -m pytest tests/large $(ARGS)
 
-WRITTEN := benchmarks/budget.py benchmarks/growth.py
-bench: jar  ## Run every benchmark, and write what requests cost, and how that grows, into the docs.
+WRITTEN := benchmarks/budget.py benchmarks/growth.py benchmarks/trail.py
+bench: jar  ## Run every benchmark, and write what requests cost, how that grows, and how far they walk, into the docs.
 	@set -e; for each in $(WRITTEN); do echo "== $$each"; $(PY) "$$each" --write; done
 	@set -e; for each in $(filter-out $(WRITTEN) benchmarks/peers.py benchmarks/flames.py,$(wildcard benchmarks/*.py)); do \
 		echo "== $$each"; $(PY) "$$each"; done
@@ -177,6 +177,9 @@ flames: $(STAMP)  ## Draw flame graphs of the hot paths into build/flames by py-
 
 budget: $(STAMP)  ## Count what each request costs the broker; more than benchmarks/budget.json says fails. ARGS=--record.
 	@$(PY) benchmarks/budget.py --check $(ARGS)
+
+trail: $(STAMP)  ## Count the functions and modules that each request enters, and write the table. ARGS="--trail OffsetCommit".
+	@$(PY) benchmarks/trail.py $(or $(ARGS),--write)
 
 fuzz: $(STAMP)  ## Throw random and mutated bytes at everything that decodes.
 	@$(PY) -m tests.fuzz.wire $(ARGS)

@@ -37,7 +37,14 @@ from kohort.protocol.registry import BY_NAME
 from kohort.protocol.schema import Message
 
 SETTINGS = (("group.initial.rebalance.delay.ms", "0"), ("group.consumer.assignment.interval.ms", "0"))
-VERSIONS = {"OffsetCommit": 9, "OffsetFetch": 9, "Fetch": 12, "Produce": 11, "Metadata": 12}
+VERSIONS = {
+    "OffsetCommit": 9,
+    "OffsetFetch": 9,
+    "Fetch": 12,
+    "Produce": 11,
+    "Metadata": 12,
+    "TxnOffsetCommit": 5,
+}
 """What is asked by the names of topics; of all others the newest version."""
 LISTENER = 9  # A number that no listener of the broker has.
 ROUNDS_PER_MS = 10  # How fast the clock goes.
