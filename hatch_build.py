@@ -30,12 +30,16 @@ COMPILED = (
     *within("broker/kohort/broker/transport", "connection in_flight load peer plain reactor request"),
     *within(
         "broker/kohort/broker/group",
-        "brought causes coordinator final_errors group group_records history joining leaving member"
-        " offset_commits parking rebalance rebalancing replaying reports sessions shard_bytes"
-        " static_membership subscriptions syncing turn",
+        "causes coordinator group history rebalance reports shard_bytes subscriptions turn",
     ),
-    *within("broker/kohort/broker/group/consumer", "at_rest"),
+    *within(
+        "broker/kohort/broker/group/classic",
+        "final_errors joining leaving member member_metadata parking rebalancing records replaying sessions"
+        " static_membership syncing",
+    ),
+    *within("broker/kohort/broker/group/consumer", "heartbeat_fast_path"),
     *within("broker/kohort/broker/group/epochs", "group sessions"),
+    *within("broker/kohort/broker/group/offsets", "commits"),
     *within(
         "broker/kohort/broker/coordination", "coordinators counters events group_events led_shards shard"
     ),

@@ -10,6 +10,7 @@ import click
 import msgspec
 import pytest
 
+from kohort.broker.group.share.delivery_events import Outcome, Reason
 from kohort.broker.group.share.explaining import (
     GroupExplained,
     Happened,
@@ -19,7 +20,6 @@ from kohort.broker.group.share.explaining import (
     PartitionExplained,
     ShareGroupExplained,
 )
-from kohort.broker.group.share.happenings import Outcome, Reason
 from kohort.broker.group.story import clock_time
 from kohort.cli.explain_share import HELD_TOLD, ShareTelling, lines, merged
 from kohort.cli.http_source import share_group_jsons
@@ -51,7 +51,7 @@ def a_partition(
     )
 
 
-def happening(outcome: Outcome, reason: Reason | None, first: int, last: int) -> Happened:
+def delivery_event(outcome: Outcome, reason: Reason | None, first: int, last: int) -> Happened:
     return Happened(AT_MS, outcome, reason, A, 2, first, last)
 
 
@@ -79,13 +79,13 @@ def test_each_thing_that_happened_has_its_words() -> None:
     again = Outcome.COMES_AGAIN
     found = told(
         a_partition(
-            happening(again, Reason.RELEASED, 4, 4),
-            happening(again, Reason.LOCK_ENDED, 5, 6),
-            happening(again, Reason.SESSION_CLOSED, 7, 7),
-            happening(Outcome.WAITS_FOR_DEAD_LETTER, Reason.CONNECTION_LOST, 8, 8),
-            happening(Outcome.GIVEN_UP, Reason.REJECTED, 9, 9),
-            happening(Outcome.DEAD_LETTER, None, 8, 8),
-            happening(Outcome.NO_DEAD_LETTER, None, 9, 9),
+            delivery_event(again, Reason.RELEASED, 4, 4),
+            delivery_event(again, Reason.LOCK_ENDED, 5, 6),
+            delivery_event(again, Reason.SESSION_CLOSED, 7, 7),
+            delivery_event(Outcome.WAITS_FOR_DEAD_LETTER, Reason.CONNECTION_LOST, 8, 8),
+            delivery_event(Outcome.GIVEN_UP, Reason.REJECTED, 9, 9),
+            delivery_event(Outcome.DEAD_LETTER, None, 8, 8),
+            delivery_event(Outcome.NO_DEAD_LETTER, None, 9, 9),
         )
     )
     who = "worker-a-11111111"
@@ -110,7 +110,7 @@ def test_only_the_first_runs_that_are_held_are_shown_and_the_last_things_that_ha
     )
     found = told(
         a_partition(
-            *(happening(Outcome.GIVEN_UP, Reason.REJECTED, each, each) for each in range(30)), held=held
+            *(delivery_event(Outcome.GIVEN_UP, Reason.REJECTED, each, each) for each in range(30)), held=held
         )
     )
     assert found[3] == "  offset 0: held by worker-a-11111111 for 12 s, its time is up, delivery 1"
@@ -121,7 +121,7 @@ def test_only_the_first_runs_that_are_held_are_shown_and_the_last_things_that_ha
 
 
 def test_a_partition_that_nobody_reads_is_told_of_by_its_past() -> None:
-    found = told(a_partition(happening(Outcome.COMES_AGAIN, Reason.RELEASED, 4, 4), start_offset=None))
+    found = told(a_partition(delivery_event(Outcome.COMES_AGAIN, Reason.RELEASED, 4, 4), start_offset=None))
     assert found[2:] == [
         "jobs 0: nobody reads it now.",
         f"  {AT}  offset 4: worker-a-11111111 gave it back, delivery 2: it comes again",
@@ -193,8 +193,8 @@ def test_a_group_that_nobody_knows_is_not_found() -> None:
 
 
 def test_what_happens_later_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
-    first = happening(Outcome.COMES_AGAIN, Reason.RELEASED, 4, 4)
-    second = happening(Outcome.GIVEN_UP, Reason.REJECTED, 5, 5)
+    first = delivery_event(Outcome.COMES_AGAIN, Reason.RELEASED, 4, 4)
+    second = delivery_event(Outcome.GIVEN_UP, Reason.REJECTED, 5, 5)
     held_back = msgspec.structs.replace(STABLE, hold_ups=(HoldUp(HoldUpKind.NO_SUCH_TOPIC, "mail"),))
     pages = [
         of_broker(1, a_partition(first), group=STABLE),
@@ -215,7 +215,7 @@ def test_what_happens_later_is_told_once(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_news_as_json_is_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
-    later = a_partition(happening(Outcome.DEAD_LETTER, None, 8, 9))
+    later = a_partition(delivery_event(Outcome.DEAD_LETTER, None, 8, 9))
     with brokers([of_broker(1, a_partition(), group=STABLE), of_broker(1, later, group=STABLE)]) as http:
         telling = ShareTelling("workers", as_json=True)
         telling.all(share_group_jsons(http, "workers"), 3, AT_MS)

@@ -17,7 +17,7 @@ are told (->), and what is left where that has changed.
 
 import re
 
-from kohort.broker.group.share.happenings import Happening
+from kohort.broker.group.share.delivery_events import DeliveryEvent
 from kohort.broker.group.share.partition import Limits, SharePartition, Write
 from kohort.broker.group.share.record import FINAL, Acknowledgement, Batch, RecordState
 from kohort.protocol.errors import ApiError
@@ -59,7 +59,7 @@ class SharePartitionConversation:
         self._start_offset = 0
         self._kept: dict[int, tuple[RecordState, int]] = {}
         self._write_fails = False
-        self._told: list[Happening] = []
+        self._told: list[DeliveryEvent] = []
         self._standing = ""
 
     @property
@@ -159,7 +159,7 @@ class SharePartitionConversation:
     # -- what it comes to -----------------------------------------------------------------------------------
 
     def _tell_rest(self) -> None:
-        for each in self.core.happenings:
+        for each in self.core.delivery_events:
             if each not in self._told:
                 self._told.append(each)
                 why = "" if each.reason is None else f" of {each.member_id}, {each.reason.value}"

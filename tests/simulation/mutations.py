@@ -51,7 +51,7 @@ MUTANTS = (
     # Dropped checks.
     Mutant(
         "an old generation may heartbeat",
-        f"{GROUP}/sessions.py",
+        f"{GROUP}/classic/sessions.py",
         "        or message.generation_id != group.generation_id\n",
         "",
     ),
@@ -75,26 +75,26 @@ MUTANTS = (
     ),
     Mutant(
         "an old generation may sync",
-        f"{GROUP}/syncing.py",
+        f"{GROUP}/classic/syncing.py",
         "    if message.generation_id != group.generation_id:\n",
         "    if message.generation_id > group.generation_id:\n",
     ),
     # Lost timers.
     Mutant(
         "the join timer is never set",
-        f"{GROUP}/rebalancing.py",
+        f"{GROUP}/classic/rebalancing.py",
         "    turn.set_timer(JoinTimer(group.group_id), deadline_ms)\n",
         "",
     ),
     Mutant(
         "the sync timer is never set",
-        f"{GROUP}/rebalancing.py",
+        f"{GROUP}/classic/rebalancing.py",
         "    turn.set_timer(SyncTimer(group.group_id), group.sync_deadline_ms)\n",
         "",
     ),
     Mutant(
         "a session timer that fires early is lost",
-        f"{GROUP}/sessions.py",
+        f"{GROUP}/classic/sessions.py",
         "        turn.set_timer(key, member.session_deadline_ms)\n",
         "",
     ),
@@ -107,25 +107,25 @@ MUTANTS = (
     # Wrong state.
     Mutant(
         "everybody gets the leader's assignment",
-        f"{GROUP}/syncing.py",
+        f"{GROUP}/classic/syncing.py",
         "        if answer_sync(turn, member, _assigned(group, assignments[member.member_id])):\n",
         '        if answer_sync(turn, member, _assigned(group, assignments[group.leader or ""])):\n',
     ),
     Mutant(
         "a static member's return is not logged",
-        f"{GROUP}/static_membership.py",
+        f"{GROUP}/classic/static_membership.py",
         "    turn.log(group_record(group, assignments, group.state_since_ms))\n",
         "",
     ),
     Mutant(
         "the first commit of a partition stands",
-        f"{GROUP}/replaying.py",
+        f"{GROUP}/classic/replaying.py",
         "    offsets[key.partition] = value\n",
         "    offsets.setdefault(key.partition, value)\n",
     ),
     Mutant(
         "a request that is sent twice stays parked",
-        f"{GROUP}/parking.py",
+        f"{GROUP}/classic/parking.py",
         "    answer_join(turn, group, member, parked_join_error(ErrorCode.REBALANCE_IN_PROGRESS, member))\n",
         "    group.awaiting_joins -= member.awaiting_join is not None\n",
     ),
@@ -145,25 +145,25 @@ MUTANTS = (
     ),
     Mutant(
         "offsets that are read may be deleted",
-        f"{GROUP}/offset_removal.py",
+        f"{GROUP}/offsets/removal.py",
         " if group.subscribes_to(topic.name) else ErrorCode.NONE\n",
         " if not topic.name else ErrorCode.NONE\n",
     ),
     Mutant(
         "offsets expire while members read on",
-        f"{GROUP}/offset_removal.py",
+        f"{GROUP}/offsets/removal.py",
         "    unread = None if group.is_empty else group.subscribed_topics\n",
         "    unread = None\n",
     ),
     Mutant(
         "offsets expire by their commit alone",
-        f"{GROUP}/offset_removal.py",
+        f"{GROUP}/offsets/removal.py",
         "        since_ms = max(since_ms, group.state_since_ms)",
         "        pass",
     ),
     Mutant(
         "a group outlives its last offset",
-        f"{GROUP}/offset_removal.py",
+        f"{GROUP}/offsets/removal.py",
         "            for record in tombstones(group):\n                turn.log(record)\n",
         "",
     ),
@@ -535,7 +535,7 @@ MUTANTS = (
     ),
     Mutant(
         "offsets of an aborted transaction count",
-        f"{GROUP}/pending_offsets.py",
+        f"{GROUP}/offsets/pending.py",
         "        if not is_commit:\n            return []\n",
         "",
         is_of_transactions=True,
@@ -612,7 +612,7 @@ MUTANTS = (
     ),
     Mutant(
         "who takes a partition over is told an offset that may change",
-        f"{GROUP}/offset_commits.py",
+        f"{GROUP}/offsets/commits.py",
         "                if pending.holds(group_id, topic.name, each.partition_index)\n",
         "                if not topic.name\n",
         is_of_transactions=True,

@@ -26,7 +26,7 @@ from kohort.broker.group import Decision, Event, GroupCoordinator, coordinator_p
 from kohort.broker.group.group import Group
 from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.handlers.data.family import Data
-from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.handlers.table import HandlerTable
 from kohort.broker.metadata import SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC, MetadataStore, Mutation
 from kohort.broker.metadata.leader_epochs import raised_topic
@@ -269,7 +269,7 @@ class Server:
         )
         self.coordinators.witness = witness
         self._look_after(current)
-        groups = Groups(
+        groups = GroupServices(
             self.coordinators,
             store,
             NODE_ID,

@@ -27,7 +27,7 @@ from kohort.broker.handlers.data.family import Data
 from kohort.broker.handlers.data.fetch_sessions import FetchSessions
 from kohort.broker.handlers.data.record_checks import RecordChecks
 from kohort.broker.handlers.features import has_consumer_groups, has_streams_groups, share_version
-from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.handlers.opening import Opening
 from kohort.broker.handlers.quota_switch import QuotaSwitch
 from kohort.broker.handlers.table import HandlerTable
@@ -343,7 +343,7 @@ class Broker:
     def _answer(self) -> None:
         self.fetch_sessions = FetchSessions(self.current.config.max_incremental_fetch_session_cache_slots)
         self.record_checks = RecordChecks(self.mailbox, self.workers)
-        groups = Groups(
+        groups = GroupServices(
             self.coordinators,
             self.metadata,
             self.node_id,
@@ -477,7 +477,7 @@ class Broker:
 
         return Auditing(dispatch, self._trail)
 
-    def _sharing(self, groups: Groups, data: Data) -> "Sharing":
+    def _sharing(self, groups: GroupServices, data: Data) -> "Sharing":
         """Return what questions about share groups are put to, made with the first of them."""
         from kohort.broker.handlers.share.family import Sharing  # noqa: PLC0415
 

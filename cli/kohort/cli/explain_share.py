@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import click
 import msgspec
 
+from kohort.broker.group.share.delivery_events import Outcome, Reason
 from kohort.broker.group.share.explaining import (
     GroupExplained,
     Happened,
@@ -15,7 +16,6 @@ from kohort.broker.group.share.explaining import (
     PartitionExplained,
     ShareGroupExplained,
 )
-from kohort.broker.group.share.happenings import Outcome, Reason
 from kohort.broker.group.story import clock_time
 from kohort.broker.group.words import duration, member_name
 from kohort.cli.output import print_encoded, print_line

@@ -6,9 +6,9 @@ import trio
 
 from kohort.broker.broker import Broker
 from kohort.broker.coordination.coordinators import GroupShard
+from kohort.broker.group.classic.member import Member
 from kohort.broker.group.commands import Heartbeat
 from kohort.broker.group.group import Group
-from kohort.broker.group.member import Member
 from kohort.protocol.messages import HeartbeatRequest
 from kohort.protocol.schema import Message
 from kohort.testing.clock import MovableClock

@@ -22,9 +22,9 @@ from kohort.broker.metadata import (
 )
 from kohort.broker.share_state.state import ShareKey
 from kohort.protocol.records import iterate_records
-from tests.simulation.befalling import Befalling
 from tests.simulation.books import Books
 from tests.simulation.disk import VirtualDisk
+from tests.simulation.fault_steps import FaultSteps
 from tests.simulation.metadata import Metadata, places
 from tests.simulation.network import Host, Link
 from tests.simulation.schedule import Action, Schedule
@@ -111,7 +111,7 @@ class SharingEnsemble:
             (3, self._cut),
             (3, self._drop_shard),
         ]
-        self._befalling = Befalling(world.schedule, random, faults)
+        self._fault_steps = FaultSteps(world.schedule, random, faults)
 
     def states(self) -> list[TopicState]:
         """Return what the metadata begin with."""
@@ -131,7 +131,7 @@ class SharingEnsemble:
     def begin(self) -> None:
         """Act from now on."""
         self._replace_the_dead()
-        self._befalling.later(self._step)
+        self._fault_steps.later(self._step)
 
     def _replace_the_dead(self) -> None:
         """Have as many members as wanted, in each group by turns."""
@@ -153,9 +153,9 @@ class SharingEnsemble:
         sharer.begin()
 
     def _step(self) -> None:
-        self._befalling.later(self._step)
+        self._fault_steps.later(self._step)
         if not self._is_calm:
-            self._befalling.fault()
+            self._fault_steps.fault()
         self._replace_the_dead()
 
     # -- what befalls them ----------------------------------------------------------------------------------
@@ -170,16 +170,16 @@ class SharingEnsemble:
         self._one().leave()
 
     def _rest(self) -> None:
-        self._one().rest(self._befalling.span_ms(REST_MS_MAX))
+        self._one().rest(self._fault_steps.span_ms(REST_MS_MAX))
 
     def _hold(self) -> None:
-        self._one().hold(self._befalling.span_ms(HOLD_MS_MAX))
+        self._one().hold(self._fault_steps.span_ms(HOLD_MS_MAX))
 
     def _lose_connection(self) -> None:
         self._one().lose_connection()
 
     def _cut(self) -> None:
-        self._befalling.cut(self._one(), HOLD_MS_MAX)
+        self._fault_steps.cut(self._one(), HOLD_MS_MAX)
 
     def _drop_shard(self) -> None:
         """Let a shard of share state drop what it knows, as a bug would make it, while much waits for it."""
@@ -189,7 +189,7 @@ class SharingEnsemble:
         self._world.disk.latency_ms = SLOW_DISK_MS
         self._world.schedule.after(2 * SLOW_DISK_MS, self._world.disk.heal)
         place = self._random.random()
-        self._world.schedule.after(self._befalling.span_ms(SLOW_DISK_MS), lambda: _drop(server, place))
+        self._world.schedule.after(self._fault_steps.span_ms(SLOW_DISK_MS), lambda: _drop(server, place))
 
     # -- what must hold -------------------------------------------------------------------------------------
 

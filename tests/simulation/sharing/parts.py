@@ -8,7 +8,7 @@ from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.coordination.share_states import ShareStateShard
 from kohort.broker.coordination.shares import Shares, make_shares
 from kohort.broker.handlers.data.family import Data
-from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.handlers.share.family import Sharing
 from kohort.broker.metadata import MetadataStore, TopicState
 from kohort.broker.metadata.topic_plans import NewTopic
@@ -22,7 +22,7 @@ share_states.PRUNED_BYTES_MIN = 8 * 1024  # So that logs begin anew within a run
 class SharingParts:
     """What one life of the broker has for share groups."""
 
-    def __init__(self, server: "Server", groups: Groups, data: Data, current: CurrentConfig) -> None:
+    def __init__(self, server: "Server", groups: GroupServices, data: Data, current: CurrentConfig) -> None:
         self._server = server
         self.shares: Shares = make_shares(
             cast(MetadataStore, server.metadata),

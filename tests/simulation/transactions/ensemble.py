@@ -21,8 +21,8 @@ from kohort.broker.transactions.transaction import (
 )
 from kohort.protocol.messages import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from kohort.protocol.registry import BY_NAME
-from tests.simulation.befalling import Befalling
 from tests.simulation.books import Books
+from tests.simulation.fault_steps import FaultSteps
 from tests.simulation.metadata import FIRST_PRODUCER_ID, Metadata, places
 from tests.simulation.network import Host, Link
 from tests.simulation.schedule import Action, Schedule
@@ -134,7 +134,7 @@ class Ensemble:
             (2, self._drop_shard),
             (12, self._send_a_late_marker),
         ]
-        self._befalling = Befalling(world.schedule, random, faults)
+        self._fault_steps = FaultSteps(world.schedule, random, faults)
 
     def states(self) -> list[TopicState]:
         """Return what the metadata begin with."""
@@ -180,7 +180,7 @@ class Ensemble:
         self._others += (plain, watcher, shortener)
         for each in self._others:
             each.begin()
-        self._befalling.later(self._step)
+        self._fault_steps.later(self._step)
 
     def _fresh_random(self) -> Random:
         return Random(self._random.getrandbits(64))
@@ -233,8 +233,8 @@ class Ensemble:
     def _step(self) -> None:
         if self._stopped:
             return
-        self._befalling.later(self._step)
-        self._befalling.fault()
+        self._fault_steps.later(self._step)
+        self._fault_steps.fault()
         self._replace_the_dead()
 
     def _replace_the_dead(self) -> None:
@@ -262,12 +262,12 @@ class Ensemble:
 
     def _rest(self) -> None:
         if producer := self._one():
-            producer.rest(self._befalling.span_ms(REST_MS_MAX))
+            producer.rest(self._fault_steps.span_ms(REST_MS_MAX))
 
     def _hold(self) -> None:
         """Let what a process sends be late: it gives up meanwhile, and asks again on another connection."""
         if producer := self._one():
-            producer.hold(self._befalling.span_ms(HOLD_MS_MAX))
+            producer.hold(self._fault_steps.span_ms(HOLD_MS_MAX))
 
     def _lose_connection(self) -> None:
         clients: list[Process] = [*self._readers]
@@ -277,7 +277,7 @@ class Ensemble:
 
     def _cut(self) -> None:
         if producer := self._one():
-            self._befalling.cut(producer, HOLD_MS_MAX)
+            self._fault_steps.cut(producer, HOLD_MS_MAX)
 
     def _make_again(self) -> None:
         """Delete a topic, and make another of its name, while transactions have it."""
@@ -357,7 +357,7 @@ class Ensemble:
 
     def _calm(self) -> None:
         self._is_calm = True
-        self._befalling.calm()
+        self._fault_steps.calm()
         for transactional_id, processes in self._processes.items():
             alive = [each for each in processes if not each.stopped]
             for rival in alive[1:]:

@@ -14,7 +14,7 @@ from kohort.broker.handlers.data.family import Data
 from kohort.broker.handlers.data.fetch_sessions import FetchSessions
 from kohort.broker.handlers.data.record_checks import RecordChecks
 from kohort.broker.handlers.data.transactional import Permissions
-from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.handlers.transactions.family import Transactions
 from kohort.broker.metadata import MetadataStore
 from kohort.broker.partitions import ProducerIds
@@ -44,7 +44,7 @@ class VirtualProducerIds:
 class TransactionParts:
     """What one life of the broker has for records and transactions."""
 
-    def __init__(self, server: "Server", groups: Groups, current: CurrentConfig) -> None:
+    def __init__(self, server: "Server", groups: GroupServices, current: CurrentConfig) -> None:
         self.groups = groups
         self.coordinators = self._coordinators(server, current)
         self.transactions = Transactions(self.use, groups, cast(ProducerIds, VirtualProducerIds(server)))

@@ -13,8 +13,8 @@ import structlog
 
 from kohort.broker.config.group_settings import GroupSettings, duration_ms
 from kohort.broker.coordination.share_states import ShareStates, is_passing
+from kohort.broker.group.share.delivery_events import DeliveryEvents, Reason
 from kohort.broker.group.share.explaining import PartitionExplained, explain_partition
-from kohort.broker.group.share.happenings import Happenings, Reason
 from kohort.broker.group.share.partition import Limits, SharePartition, Words, Write
 from kohort.broker.group.share.record import Batch, DeadRecords, RecordState
 from kohort.broker.partitions import Partition
@@ -76,13 +76,13 @@ class LedSharePartition:
         clock: Clock,
         forget: Callable[["LedSharePartition"], None],
         bury: Bury,
-        happenings: Happenings | None = None,
+        delivery_events: DeliveryEvents | None = None,
     ) -> None:
         """`forget` is called once it is of no use any more: nobody's, or with an error.
 
-        `bury` has dead letters written, and then calls `buried`. `happenings` were noted before, of the same.
+        `bury` has dead letters written, and then calls `buried`. `delivery_events` are those noted before.
         """
-        self.happenings = Happenings() if happenings is None else happenings
+        self.delivery_events = DeliveryEvents() if delivery_events is None else delivery_events
         self.key = key
         self.partition = partition
         self.core: SharePartition | None = None
@@ -179,7 +179,7 @@ class LedSharePartition:
         return end_offset if found is None else min(found[0], end_offset)
 
     def _begin(self, start_offset: int, batches: Sequence[Batch]) -> None:
-        self.core = SharePartition(start_offset, _limits(self._settings()), batches, self.happenings)
+        self.core = SharePartition(start_offset, _limits(self._settings()), batches, self.delivery_events)
         self.core.log_starts_at(self.partition.log.log_start_offset)
         self._attempts = 0
         self._bury_dead(self.core.batches())  # Whoever led the partition before may not have come to it.

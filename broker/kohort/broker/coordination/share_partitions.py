@@ -13,8 +13,8 @@ from kohort.broker.config.group_settings import GroupSettings, group_settings
 from kohort.broker.coordination.dead_letters import Burial, DeadLetters
 from kohort.broker.coordination.led_share_partition import LedSharePartition
 from kohort.broker.coordination.share_states import ShareStates
+from kohort.broker.group.share.delivery_events import DeliveryEvents, Reason
 from kohort.broker.group.share.explaining import PartitionExplained, happened
-from kohort.broker.group.share.happenings import Happenings, Reason
 from kohort.broker.group.share.record import DeadRecords
 from kohort.broker.metadata import MetadataStore
 from kohort.broker.partitions import Partition, PartitionTable
@@ -28,7 +28,7 @@ INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 EPOCH_MAX = 2**31 - 1
 SETTINGS_KEPT = 1_000
-HAPPENINGS_KEPT = 256
+DELIVERY_EVENTS_KEPT = 256
 """Of so many share partitions that nobody reads is still known what happened to their records."""
 
 Place = tuple[UUID, int]
@@ -105,7 +105,7 @@ class SharePartitions:
         self._timers = timers
         self._clock = clock
         self._led: dict[ShareKey, LedSharePartition] = {}
-        self._past: dict[ShareKey, Happenings] = {}  # Of those that are no longer led, or in use.
+        self._past: dict[ShareKey, DeliveryEvents] = {}  # Of those that are no longer led, or in use.
         self._sessions: dict[tuple[str, str], ShareSession] = {}
         self._settings: dict[str, tuple[object, GroupSettings]] = {}
 
@@ -127,7 +127,7 @@ class SharePartitions:
                 clock=self._clock,
                 forget=self._forget,
                 bury=self._bury,
-                happenings=self._past.pop(key, None),
+                delivery_events=self._past.pop(key, None),
             )
             known.load()
         return known
@@ -179,9 +179,9 @@ class SharePartitions:
     def _forget(self, led: LedSharePartition) -> None:
         if self._led.get(led.key) is led:
             del self._led[led.key]
-            if led.happenings:
-                self._past[led.key] = led.happenings
-                if len(self._past) > HAPPENINGS_KEPT:
+            if led.delivery_events:
+                self._past[led.key] = led.delivery_events
+                if len(self._past) > DELIVERY_EVENTS_KEPT:
                     del self._past[next(iter(self._past))]
 
     def settings_of(self, group_id: str) -> GroupSettings:

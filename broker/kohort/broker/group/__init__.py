@@ -3,6 +3,7 @@
 No loop, clock, socket, randomness or log in here: time and fresh ids come with the commands.
 """
 
+from kohort.broker.group.classic.final_errors import final_error
 from kohort.broker.group.commands import (
     NO_REQUEST,
     Command,
@@ -40,7 +41,6 @@ from kohort.broker.group.decision import (
     TimerKey,
 )
 from kohort.broker.group.events import Event
-from kohort.broker.group.final_errors import final_error
 from kohort.broker.group.member_view import MemberView
 from kohort.broker.group.partition import coordinator_partition
 from kohort.broker.group.refusals import refusal, refused_instead

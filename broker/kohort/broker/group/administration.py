@@ -1,12 +1,12 @@
 """DescribeGroups, ListGroups, DeleteGroups: what administrators ask of a group."""
 
+from kohort.broker.group.classic.member import Member
+from kohort.broker.group.classic.records import tombstones
 from kohort.broker.group.commands import DeleteGroup, DescribeGroup, ListGroups
 from kohort.broker.group.decision import SessionTimer
 from kohort.broker.group.events import GroupDeleted
 from kohort.broker.group.group import CLASSIC, Group
-from kohort.broker.group.group_records import tombstones
-from kohort.broker.group.member import Member
-from kohort.broker.group.offset_removal import all_offsets, remove_offsets
+from kohort.broker.group.offsets.removal import all_offsets, remove_offsets
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode

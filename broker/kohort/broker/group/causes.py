@@ -1,8 +1,8 @@
 """Why a rebalance begins: who did what, and with which words."""
 
+from kohort.broker.group.classic.member import Member
 from kohort.broker.group.events import Cause, CauseKind
 from kohort.broker.group.group import CONSUMER, Group
-from kohort.broker.group.member import Member
 from kohort.broker.group.turn import Turn
 from kohort.protocol.consumer import ConsumerProtocolSubscription
 from kohort.protocol.errors import WireError

@@ -7,7 +7,11 @@ from types import ModuleType
 from typing import Any, TypeVar
 from uuid import UUID
 
-from kohort.broker.group import administration, joining, leaving, offset_removal, rebalancing, syncing
+from kohort.broker.group import administration
+from kohort.broker.group.classic import joining, leaving, rebalancing, syncing
+from kohort.broker.group.classic.parking import lose, parked_join_error, sync_error
+from kohort.broker.group.classic.replaying import keep_offset, replay_group, replay_offset
+from kohort.broker.group.classic.sessions import connection_closed, heartbeat, session_timer_fired
 from kohort.broker.group.commands import (
     ConnectionClosed,
     DeleteGroup,
@@ -31,13 +35,11 @@ from kohort.broker.group.config import GroupConfig
 from kohort.broker.group.decision import Decision, JoinTimer, Record, SessionTimer, SyncTimer
 from kohort.broker.group.events import Cause, CauseKind, GroupLoaded
 from kohort.broker.group.group import CLASSIC, Group
-from kohort.broker.group.offset_commits import commit_offsets, fetch_offsets
-from kohort.broker.group.offset_transactions import commit_in_transaction, end_transaction
-from kohort.broker.group.parking import lose, parked_join_error, sync_error
-from kohort.broker.group.replaying import keep_offset, replay_group, replay_offset
-from kohort.broker.group.sessions import connection_closed, heartbeat, session_timer_fired
+from kohort.broker.group.offsets import removal
+from kohort.broker.group.offsets.commits import commit_offsets, fetch_offsets
+from kohort.broker.group.offsets.transactions import commit_in_transaction, end_transaction
 from kohort.broker.group.shard_bytes import Room
-from kohort.broker.group.turn import Groups, Turn
+from kohort.broker.group.turn import ShardState, Turn
 from kohort.broker.group.views import GroupView, view_of
 from kohort.protocol.compiled import mypyc_attr
 from kohort.protocol.errors import ErrorCode
@@ -63,7 +65,7 @@ class GroupCoordinator:
     def __init__(self, config: GroupConfig, room: Room | None = None) -> None:
         """`room` is that of all cores of this broker; one alone has its own."""
         self.config = config
-        self._groups = Groups(config, Room() if room is None else room)
+        self._groups = ShardState(config, Room() if room is None else room)
         self._handlers = _Handlers(self._groups)
 
     @property
@@ -85,7 +87,7 @@ class GroupCoordinator:
             assert value is None or isinstance(value, GroupMetadataValue)
             replay_group(self._groups, key, value)
         else:
-            newer_kinds().replay(self._groups, key, value)
+            loaded_kinds().replay(self._groups, key, value)
 
     def replay_pending(self, producer_id: int, record: Record) -> None:
         """Take over an offset of a transaction that is open."""
@@ -146,7 +148,7 @@ class GroupCoordinator:
 
 def _resume(turn: Turn, group: Group) -> None:
     if group.group_type != CLASSIC:
-        newer_kinds().resume(turn, group)
+        loaded_kinds().resume(turn, group)
     if not group.members:
         return
     for member in group.members.values():
@@ -167,7 +169,7 @@ def _timer_fired(turn: Turn, command: TimerFired) -> None:
     key = command.key
     group = turn.groups.by_id.get(key.group_id)
     if group is not None and group.group_type != CLASSIC:
-        newer_kinds().timer_fired(turn, group, key)
+        loaded_kinds().timer_fired(turn, group, key)
     elif isinstance(key, SessionTimer):
         session_timer_fired(turn, key)
     elif isinstance(key, JoinTimer):
@@ -176,29 +178,29 @@ def _timer_fired(turn: Turn, command: TimerFired) -> None:
         syncing.sync_timer_fired(turn, key)
 
 
-def newer_kinds() -> ModuleType:
+def loaded_kinds() -> ModuleType:
     """Return the way to groups of newer kinds, imported with the first of them."""
-    return import_module("kohort.broker.group.newer_kinds")
+    return import_module("kohort.broker.group.kinds")
 
 
 class _Handlers(dict[type, Callable[..., Decision]]):
     """Which function handles which command; those about groups of newer kinds are found at their first."""
 
-    def __init__(self, groups: Groups) -> None:
+    def __init__(self, groups: ShardState) -> None:
         super().__init__(_classic_handlers(groups))
         self._groups = groups
 
     def __missing__(self, kind: type) -> Callable[..., Decision]:
-        kinds = newer_kinds()
+        kinds = loaded_kinds()
         handler: Callable[..., Decision] = _in_a_turn(self._groups, kinds.handler_of(kind))
-        at_rest = kinds.at_rest_handler_of(kind)
-        if at_rest is not None:
-            handler = _at_rest_or(self._groups, at_rest, handler)
+        fast_path = kinds.fast_path_of(kind)
+        if fast_path is not None:
+            handler = _fast_path_or(self._groups, fast_path, handler)
         self[kind] = handler
         return handler
 
 
-def _in_a_turn(groups: Groups, function: Callable[[Turn, C], None]) -> Callable[[C, int], Decision]:
+def _in_a_turn(groups: ShardState, function: Callable[[Turn, C], None]) -> Callable[[C, int], Decision]:
     def handle(command: C, now_ms: int) -> Decision:
         turn = Turn(groups, now_ms)
         function(turn, command)
@@ -207,19 +209,19 @@ def _in_a_turn(groups: Groups, function: Callable[[Turn, C], None]) -> Callable[
     return handle
 
 
-def _at_rest_or(
-    groups: Groups,
-    at_rest: Callable[[Groups, C, int], Decision | None],
+def _fast_path_or(
+    groups: ShardState,
+    fast_path: Callable[[ShardState, C, int], Decision | None],
     otherwise: Callable[[C, int], Decision],
 ) -> Callable[[C, int], Decision]:
     def handle(command: C, now_ms: int) -> Decision:
-        decision = at_rest(groups, command, now_ms)
+        decision = fast_path(groups, command, now_ms)
         return otherwise(command, now_ms) if decision is None else decision
 
     return handle
 
 
-def _classic_handlers(groups: Groups) -> dict[type, Callable[..., Decision]]:
+def _classic_handlers(groups: ShardState) -> dict[type, Callable[..., Decision]]:
     in_a_turn = partial(_in_a_turn, groups)
     return {
         Heartbeat: partial(heartbeat, groups),
@@ -233,9 +235,9 @@ def _classic_handlers(groups: Groups) -> dict[type, Callable[..., Decision]]:
         DescribeGroup: in_a_turn(administration.describe_group),
         ListGroups: in_a_turn(administration.list_groups),
         DeleteGroup: in_a_turn(administration.delete_group),
-        OffsetDelete: in_a_turn(offset_removal.delete_offsets),
-        TopicsDeleted: in_a_turn(offset_removal.delete_topics),
-        ExpireOffsets: in_a_turn(offset_removal.expire_offsets),
+        OffsetDelete: in_a_turn(removal.delete_offsets),
+        TopicsDeleted: in_a_turn(removal.delete_topics),
+        ExpireOffsets: in_a_turn(removal.expire_offsets),
         TimerFired: in_a_turn(_timer_fired),
         RequestLost: in_a_turn(lose),
         ConnectionClosed: in_a_turn(connection_closed),

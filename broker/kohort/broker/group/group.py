@@ -2,8 +2,8 @@
 
 from typing import ClassVar
 
+from kohort.broker.group.classic.member import Member
 from kohort.broker.group.events import RebalanceReport
-from kohort.broker.group.member import Member
 from kohort.broker.group.partition import hash_table_place
 from kohort.broker.group.rebalance import Rebalance
 from kohort.broker.group.shard_bytes import ShardBytes
@@ -276,7 +276,7 @@ class Group:
         self.shard_bytes.keep_members(difference_bytes)
 
     def _count(self, member: Member, difference: int) -> None:
-        self._hold(difference * member.brought_bytes)
+        self._hold(difference * member.metadata_bytes)
         for protocol in member.protocols:
             count = self.protocol_counts.get(protocol.name, 0) + difference
             if count:

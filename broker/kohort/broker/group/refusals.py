@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+from kohort.broker.group.classic.leaving import leave_answer
+from kohort.broker.group.classic.parking import join_error, sync_error
 from kohort.broker.group.commands import (
     DeleteGroup,
     DescribeGroup,
@@ -17,10 +19,8 @@ from kohort.broker.group.commands import (
     SyncGroup,
     TxnOffsetCommit,
 )
-from kohort.broker.group.leaving import leave_answer
-from kohort.broker.group.offset_commits import commit_error
-from kohort.broker.group.offset_transactions import transactional_commit_error
-from kohort.broker.group.parking import join_error, sync_error
+from kohort.broker.group.offsets.commits import commit_error
+from kohort.broker.group.offsets.transactions import transactional_commit_error
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
     AddOffsetsToTxnResponse,

@@ -13,8 +13,8 @@ from kohort.broker.group import (
     SessionTimer,
     TopicsDeleted,
 )
+from kohort.broker.group.classic.member import LOST
 from kohort.broker.group.history import bytes_of
-from kohort.broker.group.member import LOST
 from kohort.broker.group.test_world import Client, World, assignment, logged_state
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import DeletableGroupResult, JoinGroupResponse, SyncGroupResponse
@@ -216,7 +216,7 @@ class Walk:
             if isinstance(key, SessionTimer):
                 assert key.member_id in group.members or key.member_id in group.pending_members
         for group in self.world.core.groups.values():
-            assert group.member_bytes == sum(each.brought_bytes for each in group.members.values())
+            assert group.member_bytes == sum(each.metadata_bytes for each in group.members.values())
         if self.world.core.groups:
             shard_bytes = next(iter(self.world.core.groups.values())).shard_bytes
             remembered = (each for group in self.world.core.groups.values() for each in group.history)

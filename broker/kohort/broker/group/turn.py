@@ -2,6 +2,7 @@
 
 from collections import deque
 
+from kohort.broker.group.classic.member import Member
 from kohort.broker.group.config import GroupConfig
 from kohort.broker.group.decision import (
     NOTHING,
@@ -17,14 +18,13 @@ from kohort.broker.group.decision import (
 )
 from kohort.broker.group.events import Event
 from kohort.broker.group.group import Group
-from kohort.broker.group.member import Member
-from kohort.broker.group.pending_offsets import PendingOffsets
+from kohort.broker.group.offsets.pending import PendingOffsets
 from kohort.broker.group.shard_bytes import Room, ShardBytes
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.schema import Message
 
 
-class Groups:
+class ShardState:
     """All that a shard knows: its groups by id, and which member each parked request belongs to."""
 
     __slots__ = ("by_id", "config", "given_member_ids", "parked", "pending", "room", "shard_bytes")
@@ -59,7 +59,7 @@ class Turn:
 
     __slots__ = ("config", "effects", "groups", "now_ms", "records")
 
-    def __init__(self, groups: Groups, now_ms: int) -> None:
+    def __init__(self, groups: ShardState, now_ms: int) -> None:
         self.groups = groups
         self.config = groups.config
         self.now_ms = now_ms

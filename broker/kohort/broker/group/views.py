@@ -2,9 +2,9 @@
 
 import msgspec
 
+from kohort.broker.group.classic.member import Member
 from kohort.broker.group.events import Cause, RebalanceReport, Waited
 from kohort.broker.group.group import CLASSIC, CONSUMER, SHARE, STREAMS, Group
-from kohort.broker.group.member import Member
 from kohort.broker.group.member_view import MemberView
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.subscriptions import assigned_partitions

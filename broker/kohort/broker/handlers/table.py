@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kohort.broker.handlers.administration.family import Administration
     from kohort.broker.handlers.between.family import Between
     from kohort.broker.handlers.data.family import Data
-    from kohort.broker.handlers.groups.family import Groups
+    from kohort.broker.handlers.groups.family import GroupServices
     from kohort.broker.handlers.opening import Opening
     from kohort.broker.handlers.share.family import Sharing
     from kohort.broker.handlers.transactions.family import Transactions
@@ -33,7 +33,7 @@ class HandlerTable:
 
     def __init__(
         self,
-        groups: "Groups",
+        groups: "GroupServices",
         data: "Data",
         administration: "Administration",
         opening: "Opening | None" = None,

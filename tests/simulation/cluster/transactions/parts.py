@@ -24,7 +24,7 @@ from kohort.broker.coordination.transaction_peers import TransactionPeers
 from kohort.broker.group import GroupConfig
 from kohort.broker.handlers.data import init_producer_id
 from kohort.broker.handlers.data.transactional import Permissions
-from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.handlers.transactions import (
     add_offsets_to_txn,
     add_partitions_to_txn,
@@ -161,7 +161,7 @@ class TransactionParts:
             workers=cast(Any, workers),
             peers=peers,
         )
-        groups = Groups(self.groups, metadata, self.node_id, GroupCounters(), self._topic_is_there)
+        groups = GroupServices(self.groups, metadata, self.node_id, GroupCounters(), self._topic_is_there)
         self._transactions = Transactions(lambda: self.coordinators, groups, cast(Any, self))
         self._permissions = Permissions(self._transactions)
         self._workers = workers

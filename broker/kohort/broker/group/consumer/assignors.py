@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from uuid import UUID
 
-from kohort.broker.group.consumer.partitions import Partitions
+from kohort.broker.group.epochs.partitions import Partitions
 
 Subscriptions = Mapping[str, frozenset[UUID]]
 """The ids of the topics that each member reads, by its id; only topics that exist."""

@@ -7,6 +7,8 @@ GroupMetadataManager's classicGroupJoinToConsumerGroup and its like.
 
 import msgspec
 
+from kohort.broker.group.classic.member import unique_by_name
+from kohort.broker.group.classic.parking import join_error, sync_error
 from kohort.broker.group.commands import Heartbeat, JoinGroup, SyncGroup
 from kohort.broker.group.consumer.group import ConsumerGroup
 from kohort.broker.group.consumer.joining import (
@@ -20,19 +22,17 @@ from kohort.broker.group.consumer.member import (
     ClassicSide,
     ConsumerMember,
     MemberState,
-    brought_bytes,
+    metadata_bytes,
 )
 from kohort.broker.group.consumer.migrating import assignment_bytes, downgrade_soon, version_of
-from kohort.broker.group.consumer.partitions import Partitions
 from kohort.broker.group.consumer.sessions import await_request, extend_session, stop_awaiting
 from kohort.broker.group.consumer.stepping import Step
 from kohort.broker.group.consumer.subscriptions import Metadata
 from kohort.broker.group.decision import Decision
 from kohort.broker.group.epochs.members import check_static
+from kohort.broker.group.epochs.partitions import Partitions
 from kohort.broker.group.group import CONSUMER
-from kohort.broker.group.member import unique_by_name
-from kohort.broker.group.parking import join_error, sync_error
-from kohort.broker.group.turn import Groups, Turn
+from kohort.broker.group.turn import ShardState, Turn
 from kohort.protocol.consumer import ConsumerProtocolSubscription
 from kohort.protocol.errors import ApiError, ErrorCode, WireError
 from kohort.protocol.messages import (
@@ -54,7 +54,7 @@ def join(turn: Turn, group: ConsumerGroup, command: JoinGroup) -> None:
     side = _side(group, command, member_id)
     subscription = _subscription(side)
     topic_names = tuple(sorted(set(subscription.topics)))
-    check_room(turn, group, member_id, brought_bytes(topic_names, None, side))
+    check_room(turn, group, member_id, metadata_bytes(topic_names, None, side))
     is_dynamic = not message.member_id and message.group_instance_id is None
     if is_dynamic and command.version >= VERSION_OF_KNOWN_MEMBER_IDS:
         turn.reply(command.request_id, join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id, command.version))
@@ -139,7 +139,7 @@ def _syncing_member(
     return member, side
 
 
-def heartbeat(groups: Groups, group: ConsumerGroup, command: Heartbeat, now_ms: int) -> Decision:
+def heartbeat(groups: ShardState, group: ConsumerGroup, command: Heartbeat, now_ms: int) -> Decision:
     """Return the answer: all is well, or another JoinGroup is due."""
     turn = Turn(groups, now_ms)
     message = command.message

@@ -9,8 +9,8 @@ import msgspec
 
 from kohort.broker.group.config import GroupConfig
 from kohort.broker.group.consumer.member import ConsumerMember, preferred_assignor
-from kohort.broker.group.consumer.partitions import Held, Partitions
 from kohort.broker.group.epochs.group import EpochGroup
+from kohort.broker.group.epochs.partitions import Held, Partitions
 from kohort.broker.group.group import CONSUMER
 from kohort.broker.group.reports import Owners
 from kohort.broker.group.shard_bytes import ShardBytes
@@ -18,7 +18,7 @@ from kohort.broker.group.state import GroupState
 from kohort.protocol.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
-    from kohort.broker.group.member import Member
+    from kohort.broker.group.classic.member import Member
     from kohort.protocol.messages import OffsetCommitRequest, OffsetFetchRequestGroup, TxnOffsetCommitRequest
 
 VERSION_OF_MEMBER_EPOCHS = 9
@@ -139,7 +139,7 @@ class ConsumerGroup(EpochGroup[ConsumerMember]):
         self.consumer_members[member.member_id] = member
         if member.instance_id is not None:
             self.instances[member.instance_id] = member.member_id
-        self._hold(member.brought_bytes)
+        self._hold(member.metadata_bytes)
         self.name_counts.update(member.topic_names)
         if member.topic_regex:
             self.regex_counts[member.topic_regex] += 1
@@ -180,7 +180,7 @@ class ConsumerGroup(EpochGroup[ConsumerMember]):
         return GroupState.RECONCILING
 
     def _forget_subscription(self, member: ConsumerMember) -> None:
-        self._hold(-member.brought_bytes)
+        self._hold(-member.metadata_bytes)
         for name in member.topic_names:
             _count_down(self.name_counts, name)
         if member.topic_regex:

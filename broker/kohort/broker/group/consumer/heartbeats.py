@@ -21,13 +21,13 @@ from kohort.broker.group.consumer.member import (
     JOINING,
     LEAVING,
     ConsumerMember,
-    brought_bytes,
+    metadata_bytes,
 )
-from kohort.broker.group.consumer.partitions import same_partitions
 from kohort.broker.group.consumer.requests import check_heartbeat
 from kohort.broker.group.consumer.stepping import Step
 from kohort.broker.group.consumer.subscriptions import compiled
 from kohort.broker.group.epochs.members import check_static
+from kohort.broker.group.epochs.partitions import same_partitions
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import (
@@ -55,7 +55,7 @@ def _live(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeat
     if message.subscribed_topic_regex:
         compiled(message.subscribed_topic_regex)  # Before anything comes into being.
     group = turn.groups.by_id.get(message.group_id)
-    more_bytes = brought_bytes(message.subscribed_topic_names or (), message.subscribed_topic_regex)
+    more_bytes = metadata_bytes(message.subscribed_topic_names or (), message.subscribed_topic_regex)
     check_room(turn, group, message.member_id, more_bytes)
     if message.member_epoch == JOINING:
         joins = joining_group(turn, message, command.metadata)

@@ -5,7 +5,6 @@ import msgspec
 from kohort.broker.group.consumer.group import ConsumerGroup
 from kohort.broker.group.consumer.member import AWAY, JOINING, ConsumerMember
 from kohort.broker.group.consumer.migrating import upgraded
-from kohort.broker.group.consumer.partitions import owns_only
 from kohort.broker.group.consumer.reconciling import Owned
 from kohort.broker.group.consumer.records import (
     current_record,
@@ -17,6 +16,7 @@ from kohort.broker.group.consumer.replaying import consumer_group
 from kohort.broker.group.consumer.sessions import forget_timers
 from kohort.broker.group.consumer.subscriptions import Metadata
 from kohort.broker.group.epochs.members import fenced, unreleased
+from kohort.broker.group.epochs.partitions import owns_only
 from kohort.broker.group.events import StaticMemberReturned
 from kohort.broker.group.group import CLASSIC, Group
 from kohort.broker.group.turn import Turn
@@ -98,7 +98,7 @@ def check_room(turn: Turn, group: Group | None, member_id: str, more_bytes: int)
     if isinstance(group, ConsumerGroup):
         group_bytes = group.member_bytes
         before = group.consumer_members.get(member_id)
-        more_bytes -= 0 if before is None else before.brought_bytes
+        more_bytes -= 0 if before is None else before.metadata_bytes
     taken_bytes = turn.groups.room.member_bytes_with(turn.groups.shard_bytes)
     if more_bytes > 0 and (
         group_bytes + more_bytes > turn.config.group_member_bytes_max

@@ -52,7 +52,7 @@ def leave(turn: Turn, message: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHe
         turn.log(current_record(group.group_id, away))
         note_left(turn, group.group_id, member, AWAY_FOR_A_WHILE)
     else:
-        put_out(turn, group, explaining.cause_of(turn, CauseKind.MEMBER_LEFT, member), member)
+        remove_member(turn, group, explaining.cause_of(turn, CauseKind.MEMBER_LEFT, member), member)
         note_left(turn, group.group_id, member, LEFT)
     return ConsumerGroupHeartbeatResponse(
         throttle_time_ms=0,
@@ -63,7 +63,7 @@ def leave(turn: Turn, message: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHe
     )
 
 
-def put_out(turn: Turn, group: ConsumerGroup, cause: Cause, *members: ConsumerMember) -> None:
+def remove_member(turn: Turn, group: ConsumerGroup, cause: Cause, *members: ConsumerMember) -> None:
     """Take the members out; what they had is free for the others from the next epoch on."""
     group_id = group.group_id
     explaining.epoch_grows(turn, group, cause, without={each.member_id for each in members})
@@ -100,7 +100,7 @@ def leave_together(turn: Turn, group: ConsumerGroup, identities: Sequence[Member
             note_left(turn, group.group_id, member, client_reason(identity.reason) or LEFT)
     if leaving:
         cause = explaining.cause_of(turn, CauseKind.MEMBER_LEFT, next(iter(leaving.values())))
-        put_out(turn, group, cause, *leaving.values())
+        remove_member(turn, group, cause, *leaving.values())
     return codes
 
 
@@ -147,5 +147,5 @@ def awaited_timer_fired(turn: Turn, group: ConsumerGroup, key: AwaitedTimer) -> 
 def _expire(turn: Turn, group: ConsumerGroup, member_id: str, kind: CauseKind, reason: str) -> None:
     member = group.consumer_member(member_id)
     after_ms = silent_ms(turn, group, member_id)
-    put_out(turn, group, explaining.cause_of(turn, kind, member, after_ms=after_ms), member)
+    remove_member(turn, group, explaining.cause_of(turn, kind, member, after_ms=after_ms), member)
     note_expired(turn, group.group_id, member, reason, after_ms)

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 import msgspec
 
-from kohort.broker.group.consumer.partitions import Held
+from kohort.broker.group.epochs.partitions import Held
 
 JOINING = 0
 """The epoch with which a member joins."""
@@ -70,12 +70,12 @@ class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
     @property
-    def brought_bytes(self) -> int:
+    def metadata_bytes(self) -> int:
         """About how much is kept of what the member has brought."""
-        return brought_bytes(self.topic_names, self.topic_regex, self.classic)
+        return metadata_bytes(self.topic_names, self.topic_regex, self.classic)
 
 
-def brought_bytes(
+def metadata_bytes(
     topic_names: Sequence[str], topic_regex: str | None, classic: ClassicSide | None = None
 ) -> int:
     """Return about how much a subscription takes."""

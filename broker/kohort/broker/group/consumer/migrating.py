@@ -10,9 +10,11 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from uuid import UUID
 
+from kohort.broker.group.classic.member import Member
+from kohort.broker.group.classic.parking import answer_join, answer_sync, parked_join_error, sync_error
+from kohort.broker.group.classic.records import group_tombstone
 from kohort.broker.group.consumer.group import ConsumerGroup
 from kohort.broker.group.consumer.member import ClassicSide, ConsumerMember, MemberState
-from kohort.broker.group.consumer.partitions import Held
 from kohort.broker.group.consumer.records import (
     current_record,
     epoch_record,
@@ -26,11 +28,9 @@ from kohort.broker.group.consumer.replaying import replay as replay_consumer_gro
 from kohort.broker.group.consumer.sessions import extend_session, forget_timers
 from kohort.broker.group.consumer.subscriptions import Metadata
 from kohort.broker.group.decision import JoinTimer, Record, SessionTimer, SyncTimer
+from kohort.broker.group.epochs.partitions import Held
 from kohort.broker.group.events import Outcome
 from kohort.broker.group.group import CONSUMER, Group
-from kohort.broker.group.group_records import group_tombstone
-from kohort.broker.group.member import Member
-from kohort.broker.group.parking import answer_join, answer_sync, parked_join_error, sync_error
 from kohort.broker.group.partition import hash_table_place
 from kohort.broker.group.reports import close_rebalance
 from kohort.broker.group.turn import Turn

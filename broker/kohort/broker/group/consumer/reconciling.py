@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 
 from kohort.broker.group.consumer.member import ConsumerMember, MemberState
-from kohort.broker.group.consumer.partitions import Held, Partitions, TopicPartitions, owns_any
+from kohort.broker.group.epochs.partitions import Held, Partitions, TopicPartitions, owns_any
 from kohort.protocol.errors import ApiError, ErrorCode
 
 Owned = Sequence[TopicPartitions] | None

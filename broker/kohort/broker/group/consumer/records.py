@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from kohort.broker.group.consumer.group import ConsumerGroup, Resolved
 from kohort.broker.group.consumer.member import ClassicSide, ConsumerMember
-from kohort.broker.group.consumer.partitions import Held, Partitions
 from kohort.broker.group.decision import Record
+from kohort.broker.group.epochs.partitions import Held, Partitions
 from kohort.protocol.consumer_group_records import (
     ClassicMemberMetadata,
     ClassicProtocol,

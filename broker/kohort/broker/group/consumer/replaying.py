@@ -11,9 +11,9 @@ import msgspec
 
 from kohort.broker.group.consumer.group import ConsumerGroup, Resolved
 from kohort.broker.group.consumer.member import ClassicSide, ConsumerMember, MemberState
-from kohort.broker.group.consumer.partitions import Held
+from kohort.broker.group.epochs.partitions import Held
 from kohort.broker.group.epochs.replaying import forget, group_of, known, made_unless_gone
-from kohort.broker.group.turn import Groups
+from kohort.broker.group.turn import ShardState
 from kohort.protocol.consumer_group_records import (
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -39,17 +39,19 @@ def knows(key: Message) -> bool:
     return type(key) in _REPLAYS
 
 
-def replay(groups: Groups, key: Message, value: Message | None) -> None:
+def replay(groups: ShardState, key: Message, value: Message | None) -> None:
     """Take over what the log says of a consumer group; with None it has gone."""
     _REPLAYS[type(key)](groups, key, value)
 
 
-def consumer_group(groups: Groups, group_id: str) -> ConsumerGroup:
+def consumer_group(groups: ShardState, group_id: str) -> ConsumerGroup:
     """Return the group; what was there under its id before was written earlier, and is over."""
     return group_of(groups, group_id, ConsumerGroup)
 
 
-def _epoch(groups: Groups, key: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue | None) -> None:
+def _epoch(
+    groups: ShardState, key: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue | None
+) -> None:
     if value is None:
         _forget(groups, key.group_id)
         return
@@ -59,7 +61,7 @@ def _epoch(groups: Groups, key: ConsumerGroupMetadataKey, value: ConsumerGroupMe
     group.refresh()
 
 
-def _forget(groups: Groups, group_id: str) -> None:
+def _forget(groups: ShardState, group_id: str) -> None:
     group = known(groups, group_id, ConsumerGroup)
     if group is None:
         return
@@ -69,7 +71,7 @@ def _forget(groups: Groups, group_id: str) -> None:
 
 
 def _member(
-    groups: Groups, key: ConsumerGroupMemberMetadataKey, value: ConsumerGroupMemberMetadataValue | None
+    groups: ShardState, key: ConsumerGroupMemberMetadataKey, value: ConsumerGroupMemberMetadataValue | None
 ) -> None:
     if value is None:
         group = known(groups, key.group_id, ConsumerGroup)
@@ -103,7 +105,7 @@ def _classic(value: ClassicMemberMetadata | None) -> ClassicSide | None:
 
 
 def _target_epoch(
-    groups: Groups,
+    groups: ShardState,
     key: ConsumerGroupTargetAssignmentMetadataKey,
     value: ConsumerGroupTargetAssignmentMetadataValue | None,
 ) -> None:
@@ -115,7 +117,7 @@ def _target_epoch(
 
 
 def _target(
-    groups: Groups,
+    groups: ShardState,
     key: ConsumerGroupTargetAssignmentMemberKey,
     value: ConsumerGroupTargetAssignmentMemberValue | None,
 ) -> None:
@@ -130,7 +132,7 @@ def _target(
 
 
 def _current(
-    groups: Groups,
+    groups: ShardState,
     key: ConsumerGroupCurrentMemberAssignmentKey,
     value: ConsumerGroupCurrentMemberAssignmentValue | None,
 ) -> None:
@@ -175,7 +177,7 @@ def _held(topics: tuple[CurrentPartitions, ...], epoch: int) -> Held:
 
 
 def _regex(
-    groups: Groups,
+    groups: ShardState,
     key: ConsumerGroupRegularExpressionKey,
     value: ConsumerGroupRegularExpressionValue | None,
 ) -> None:
@@ -191,11 +193,11 @@ def _regex(
     group.refresh()
 
 
-def _nothing(_groups: Groups, _key: Message, _value: Message | None) -> None:
+def _nothing(_groups: ShardState, _key: Message, _value: Message | None) -> None:
     """Pass over what Kafka before 4.1 kept: the topics, which the metadata have."""
 
 
-_REPLAYS: dict[type[Message], Callable[[Groups, Any, Any], None]] = {
+_REPLAYS: dict[type[Message], Callable[[ShardState, Any, Any], None]] = {
     ConsumerGroupMetadataKey: _epoch,
     ConsumerGroupPartitionMetadataKey: _nothing,
     ConsumerGroupMemberMetadataKey: _member,

@@ -6,7 +6,6 @@ from uuid import UUID
 from kohort.broker.group.consumer.group import ConsumerGroup, Resolved
 from kohort.broker.group.consumer.joining import Joined
 from kohort.broker.group.consumer.member import ConsumerMember, MemberState
-from kohort.broker.group.consumer.partitions import Partitions
 from kohort.broker.group.consumer.reconciling import Owned, reconciled
 from kohort.broker.group.consumer.records import (
     current_record,
@@ -19,6 +18,7 @@ from kohort.broker.group.consumer.sessions import extend_session, stop_awaiting
 from kohort.broker.group.consumer.subscriptions import Metadata, metadata_hash, resolved_anew, topics_of
 from kohort.broker.group.consumer.target import Wishes, update_target
 from kohort.broker.group.epochs import explaining
+from kohort.broker.group.epochs.partitions import Partitions
 from kohort.broker.group.epochs.sessions import expect_revocation, stop_expecting
 from kohort.broker.group.events import CauseKind, MemberJoined
 from kohort.broker.group.turn import Turn

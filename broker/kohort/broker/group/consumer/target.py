@@ -8,9 +8,9 @@ import msgspec
 from kohort.broker.group.consumer.assignors import ASSIGNORS
 from kohort.broker.group.consumer.group import ConsumerGroup, Resolved
 from kohort.broker.group.consumer.member import ConsumerMember, preferred_assignor
-from kohort.broker.group.consumer.partitions import Partitions
 from kohort.broker.group.consumer.records import target_epoch_record, target_record
 from kohort.broker.group.consumer.subscriptions import Metadata, topics_of
+from kohort.broker.group.epochs.partitions import Partitions
 from kohort.broker.group.turn import Turn
 
 Members = Mapping[str, ConsumerMember]

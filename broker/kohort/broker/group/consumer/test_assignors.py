@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from kohort.broker.group.consumer.assignors import ASSIGNORS, by_range, uniform
-from kohort.broker.group.consumer.partitions import Partitions
+from kohort.broker.group.epochs.partitions import Partitions
 
 T, U, V = (UUID(int=number) for number in (1, 2, 3))
 

@@ -3,12 +3,12 @@
 from typing import TypeVar
 
 from kohort.broker.group.group import Group
-from kohort.broker.group.turn import Groups
+from kohort.broker.group.turn import ShardState
 
 G = TypeVar("G", bound=Group)
 
 
-def group_of(groups: Groups, group_id: str, kind: type[G]) -> G:
+def group_of(groups: ShardState, group_id: str, kind: type[G]) -> G:
     """Return the group of that kind; what was there under its id before was written earlier, and is over.
 
     Offsets that were there are its own from now on.
@@ -23,18 +23,18 @@ def group_of(groups: Groups, group_id: str, kind: type[G]) -> G:
     return made
 
 
-def known(groups: Groups, group_id: str, kind: type[G]) -> G | None:
+def known(groups: ShardState, group_id: str, kind: type[G]) -> G | None:
     """Return the group, if it is one of that kind."""
     group = groups.by_id.get(group_id)
     return group if isinstance(group, kind) else None
 
 
-def made_unless_gone(value: object, groups: Groups, group_id: str, kind: type[G]) -> G | None:
+def made_unless_gone(value: object, groups: ShardState, group_id: str, kind: type[G]) -> G | None:
     """Return the group for a record with a value, made if need be; for a tombstone only one that is known."""
     return known(groups, group_id, kind) if value is None else group_of(groups, group_id, kind)
 
 
-def forget(groups: Groups, group: Group) -> None:
+def forget(groups: ShardState, group: Group) -> None:
     """Forget a group that has let its members go; its offsets go on as those of a simple group."""
     del groups.by_id[group.group_id]
     if group.offsets:  # They have records of their own.

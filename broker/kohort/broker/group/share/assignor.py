@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from heapq import heapify, heappop, heappush
 from uuid import UUID
 
-from kohort.broker.group.consumer.partitions import Partitions
+from kohort.broker.group.epochs.partitions import Partitions
 
 Place = tuple[UUID, int]
 

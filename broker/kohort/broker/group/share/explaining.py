@@ -7,8 +7,8 @@ from enum import Enum
 
 import msgspec
 
+from kohort.broker.group.share.delivery_events import DeliveryEvent, Outcome, Reason
 from kohort.broker.group.share.group import ShareGroup, ShareTopics
-from kohort.broker.group.share.happenings import Happening, Outcome, Reason
 from kohort.broker.group.share.partition import SharePartition
 
 RUNS_TOLD = 200
@@ -170,12 +170,12 @@ def explain_partition(
             )
             for each in standing.held
         ),
-        happened=tuple(happened(each, ahead_ms) for each in core.happenings),
+        happened=tuple(happened(each, ahead_ms) for each in core.delivery_events),
     )
 
 
-def happened(each: Happening, ahead_ms: int) -> Happened:
-    """Return a happening with its time since 1970."""
+def happened(each: DeliveryEvent, ahead_ms: int) -> Happened:
+    """Return a delivery event with its time since 1970."""
     return Happened(
         each.at_ms + ahead_ms,
         each.outcome,

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from kohort.broker.group.consumer.partitions import Partitions
+from kohort.broker.group.epochs.partitions import Partitions
 from kohort.broker.group.epochs.sessions import Session
 from kohort.broker.group.group import SHARE, Group
 from kohort.broker.group.shard_bytes import ShardBytes
@@ -113,7 +113,7 @@ class ShareGroup(Group):
         if former is not None:
             self._forget_subscription(former)
         self.share_members[member.member_id] = member
-        self._hold(member.brought_bytes)
+        self._hold(member.metadata_bytes)
         self.name_counts.update(member.topic_names)
         self._refresh()
 
@@ -130,7 +130,7 @@ class ShareGroup(Group):
         self.state = GroupState.STABLE if self.share_members else GroupState.EMPTY
 
     def _forget_subscription(self, member: ShareMember) -> None:
-        self._hold(-member.brought_bytes)
+        self._hold(-member.metadata_bytes)
         for name in member.topic_names:
             self.name_counts[name] -= 1
             if not self.name_counts[name]:

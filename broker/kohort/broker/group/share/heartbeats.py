@@ -10,9 +10,9 @@ from uuid import UUID
 
 import msgspec
 
-from kohort.broker.group.consumer.partitions import Partitions
 from kohort.broker.group.consumer.subscriptions import metadata_hash
 from kohort.broker.group.epochs.members import fenced
+from kohort.broker.group.epochs.partitions import Partitions
 from kohort.broker.group.events import MemberJoined
 from kohort.broker.group.share.assignor import assign
 from kohort.broker.group.share.commands import ShareGroupHeartbeat, heartbeat_error

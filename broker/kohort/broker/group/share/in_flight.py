@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kohort.broker.group.share.happenings import Reason
+from kohort.broker.group.share.delivery_events import Reason
 from kohort.broker.group.share.record import FINAL, Batch, Cause, RecordState
 
 

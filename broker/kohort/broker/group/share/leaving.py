@@ -30,7 +30,7 @@ def leave(turn: Turn, message: ShareGroupHeartbeatRequest) -> ShareGroupHeartbea
             reason=LEFT,
         )
     )
-    _put_out(turn, group, member)
+    _remove_member(turn, group, member)
     return ShareGroupHeartbeatResponse(
         throttle_time_ms=0,
         error_code=ErrorCode.NONE,
@@ -57,10 +57,10 @@ def session_timer_fired(turn: Turn, group: ShareGroup, key: SessionTimer) -> Non
             reason=SILENT,
         )
     )
-    _put_out(turn, group, member)
+    _remove_member(turn, group, member)
 
 
-def _put_out(turn: Turn, group: ShareGroup, member: ShareMember) -> None:
+def _remove_member(turn: Turn, group: ShareGroup, member: ShareMember) -> None:
     """Take the member out; the others share what it read from the next epoch on."""
     for record in member_tombstones(group.group_id, member.member_id):
         turn.log(record)

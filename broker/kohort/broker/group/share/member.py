@@ -2,7 +2,7 @@
 
 import msgspec
 
-from kohort.broker.group.consumer.partitions import Partitions
+from kohort.broker.group.epochs.partitions import Partitions
 
 JOINING = 0
 """The epoch with which a member joins."""
@@ -27,6 +27,6 @@ class ShareMember(msgspec.Struct, frozen=True, kw_only=True):
     assigned: Partitions = {}
 
     @property
-    def brought_bytes(self) -> int:
+    def metadata_bytes(self) -> int:
         """About how much is kept of what the member has brought."""
         return sum(map(len, self.topic_names)) + 8 * len(self.topic_names)

@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 from itertools import groupby
 from typing import NamedTuple
 
-from kohort.broker.group.share.happenings import Happenings, Outcome, Reason
+from kohort.broker.group.share.delivery_events import DeliveryEvents, Outcome, Reason
 from kohort.broker.group.share.in_flight import InFlightBatch, InFlightBatches, merged
 from kohort.broker.group.share.record import (
     FINAL,
@@ -79,14 +79,14 @@ class SharePartition:
         start_offset: int,
         limits: Limits,
         batches: Iterable[Batch] = (),
-        happenings: Happenings | None = None,
+        delivery_events: DeliveryEvents | None = None,
     ) -> None:
         """Begin at an offset, with the states that were written. What none of them names is available.
 
-        `happenings` are those that were noted before, None where there are none.
+        `delivery_events` are those that were noted before, None where there are none.
         """
         self.limits = limits
-        self.happenings = Happenings() if happenings is None else happenings
+        self.delivery_events = DeliveryEvents() if delivery_events is None else delivery_events
         self.start_offset = start_offset
         self.end_offset = start_offset
         self._in_flight = InFlightBatches()
@@ -282,7 +282,7 @@ class SharePartition:
         ]
         outcome = Outcome.DEAD_LETTER if is_written else Outcome.NO_DEAD_LETTER
         for batch in taken:
-            self.happenings.add(
+            self.delivery_events.add(
                 now_ms,
                 outcome,
                 None,
@@ -480,7 +480,7 @@ class SharePartition:
 
     def _note(self, now_ms: int, batch: InFlightBatch, state: RecordState, reason: Reason) -> None:
         """Note what makes records leave their member's hands, before they do."""
-        self.happenings.add(
+        self.delivery_events.add(
             now_ms,
             _OUTCOMES[state],
             reason,

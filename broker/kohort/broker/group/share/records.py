@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from kohort.broker.group.consumer.partitions import Partitions
 from kohort.broker.group.decision import Record
+from kohort.broker.group.epochs.partitions import Partitions
 from kohort.broker.group.share.group import ShareGroup, ShareTopics
 from kohort.broker.group.share.member import ShareMember
 from kohort.protocol.share_group_records import (

@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
-from kohort.broker.group.consumer.partitions import Partitions, TopicPartitions
+from kohort.broker.group.epochs.partitions import Partitions, TopicPartitions
 from kohort.broker.group.epochs.replaying import forget, group_of, known, made_unless_gone
 from kohort.broker.group.share.group import ShareGroup, ShareTopic, ShareTopics
 from kohort.broker.group.share.member import ShareMember
-from kohort.broker.group.turn import Groups
+from kohort.broker.group.turn import ShardState
 from kohort.protocol.schema import Message
 from kohort.protocol.share_group_records import (
     ShareGroupCurrentMemberAssignmentKey,
@@ -28,17 +28,17 @@ from kohort.protocol.share_group_records import (
 )
 
 
-def replay(groups: Groups, key: Message, value: Message | None) -> None:
+def replay(groups: ShardState, key: Message, value: Message | None) -> None:
     """Take over what the log says of a share group; with None it has gone."""
     _REPLAYS[type(key)](groups, key, value)
 
 
-def share_group(groups: Groups, group_id: str) -> ShareGroup:
+def share_group(groups: ShardState, group_id: str) -> ShareGroup:
     """Return the group; what was there under its id before was written earlier, and is over."""
     return group_of(groups, group_id, ShareGroup)
 
 
-def _epoch(groups: Groups, key: ShareGroupMetadataKey, value: ShareGroupMetadataValue | None) -> None:
+def _epoch(groups: ShardState, key: ShareGroupMetadataKey, value: ShareGroupMetadataValue | None) -> None:
     if value is None:
         _forget(groups, key.group_id)
         return
@@ -47,7 +47,7 @@ def _epoch(groups: Groups, key: ShareGroupMetadataKey, value: ShareGroupMetadata
     group.metadata_hash = value.metadata_hash
 
 
-def _forget(groups: Groups, group_id: str) -> None:
+def _forget(groups: ShardState, group_id: str) -> None:
     group = known(groups, group_id, ShareGroup)
     if group is None:
         return
@@ -57,7 +57,7 @@ def _forget(groups: Groups, group_id: str) -> None:
 
 
 def _member(
-    groups: Groups, key: ShareGroupMemberMetadataKey, value: ShareGroupMemberMetadataValue | None
+    groups: ShardState, key: ShareGroupMemberMetadataKey, value: ShareGroupMemberMetadataValue | None
 ) -> None:
     if value is None:
         group = known(groups, key.group_id, ShareGroup)
@@ -78,7 +78,7 @@ def _member(
 
 
 def _target_epoch(
-    groups: Groups,
+    groups: ShardState,
     key: ShareGroupTargetAssignmentMetadataKey,
     value: ShareGroupTargetAssignmentMetadataValue | None,
 ) -> None:
@@ -89,7 +89,7 @@ def _target_epoch(
 
 
 def _target(
-    groups: Groups,
+    groups: ShardState,
     key: ShareGroupTargetAssignmentMemberKey,
     value: ShareGroupTargetAssignmentMemberValue | None,
 ) -> None:
@@ -102,7 +102,7 @@ def _target(
 
 
 def _current(
-    groups: Groups,
+    groups: ShardState,
     key: ShareGroupCurrentMemberAssignmentKey,
     value: ShareGroupCurrentMemberAssignmentValue | None,
 ) -> None:
@@ -125,7 +125,7 @@ def _current(
 
 
 def _state(
-    groups: Groups,
+    groups: ShardState,
     key: ShareGroupStatePartitionMetadataKey,
     value: ShareGroupStatePartitionMetadataValue | None,
 ) -> None:
@@ -151,7 +151,7 @@ def _partitions(topics: Iterable[TopicPartitions]) -> Partitions:
     return {each.topic_id: frozenset(each.partitions) for each in topics if each.partitions}
 
 
-_REPLAYS: dict[type[Message], Callable[[Groups, Any, Any], None]] = {
+_REPLAYS: dict[type[Message], Callable[[ShardState, Any, Any], None]] = {
     ShareGroupMetadataKey: _epoch,
     ShareGroupMemberMetadataKey: _member,
     ShareGroupTargetAssignmentMetadataKey: _target_epoch,

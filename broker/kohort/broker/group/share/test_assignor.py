@@ -5,7 +5,7 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kohort.broker.group.consumer.partitions import Partitions
+from kohort.broker.group.epochs.partitions import Partitions
 from kohort.broker.group.share.assignor import assign
 
 TOPICS = [UUID(int=number) for number in range(1, 4)]

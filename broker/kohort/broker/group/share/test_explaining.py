@@ -3,6 +3,7 @@
 from uuid import UUID
 
 from kohort.broker.group.epochs.sessions import Session
+from kohort.broker.group.share.delivery_events import KEPT, DeliveryEvents, Outcome, Reason
 from kohort.broker.group.share.explaining import (
     Happened,
     Held,
@@ -13,7 +14,6 @@ from kohort.broker.group.share.explaining import (
     hold_ups,
 )
 from kohort.broker.group.share.group import ShareGroup, ShareTopic
-from kohort.broker.group.share.happenings import KEPT, Happenings, Outcome, Reason
 from kohort.broker.group.share.member import ShareMember
 from kohort.broker.group.share.partition import Limits, SharePartition
 from kohort.broker.group.share.record import Acknowledgement
@@ -57,7 +57,7 @@ def test_where_all_is_accepted_nothing_is_noted() -> None:
     core = SharePartition(0, Limits())
     core.acquire("a", 0, 9, 10, 0)
     say(core, 0, *[ACCEPT] * 10, now_ms=1)
-    assert (len(core.happenings), core.happenings._kept) == (0, None)
+    assert (len(core.delivery_events), core.delivery_events._kept) == (0, None)
     assert explained(core).held == ()
 
 
@@ -108,7 +108,7 @@ def test_what_is_delivered_too_often_waits_for_its_letter_until_there_is_one_or_
 
 
 def test_only_the_last_are_kept_and_a_long_run_is_one() -> None:
-    kept = Happenings()
+    kept = DeliveryEvents()
     for offset in range(1_000):
         kept.add(1, Outcome.COMES_AGAIN, Reason.RELEASED, offset, offset, member_id="a", delivery_count=1)
     assert [(each.first_offset, each.last_offset) for each in kept] == [(0, 999)]

@@ -139,12 +139,12 @@ class StreamsGroup(EpochGroup[StreamsMember]):
         """Let the member stand as logged."""
         former = self.streams_members.get(member.member_id)
         if former is not None:
-            self._hold(-former.brought_bytes)
+            self._hold(-former.metadata_bytes)
             self._release(former)
         self.streams_members[member.member_id] = member
         if member.instance_id is not None:
             self.instances[member.instance_id] = member.member_id
-        self._hold(member.brought_bytes)
+        self._hold(member.metadata_bytes)
         for held in (member.assigned, member.revoking):
             for task in each_task(held.active):
                 self.active_owners[task] = member.process_id
@@ -158,7 +158,7 @@ class StreamsGroup(EpochGroup[StreamsMember]):
         member = self.streams_members.pop(member_id, None)
         if member is None:
             return
-        self._hold(-member.brought_bytes)
+        self._hold(-member.metadata_bytes)
         self._release(member)
         self.sessions.pop(member_id, None)
         self.revocations.pop(member_id, None)

@@ -86,7 +86,7 @@ def _check_room(
     message: StreamsGroupHeartbeatRequest,
 ) -> None:
     """Raises: ApiError GROUP_MAX_SIZE_REACHED where members bring more than there is room for."""
-    more_bytes = wish.brought_bytes - before.brought_bytes
+    more_bytes = wish.metadata_bytes - before.metadata_bytes
     if message.topology is not None and group.topology is None:
         more_bytes += sum(len(each.encode(0)) for each in message.topology.subtopologies)
     all_bytes = turn.groups.room.member_bytes_with(turn.groups.shard_bytes)

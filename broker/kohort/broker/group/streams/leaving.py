@@ -47,7 +47,7 @@ def leave(turn: Turn, message: StreamsGroupHeartbeatRequest) -> StreamsGroupHear
         )
         turn.log(current_record(group.group_id, away))
     else:
-        put_out(turn, group, explaining.cause_of(turn, CauseKind.MEMBER_LEFT, member), member)
+        remove_member(turn, group, explaining.cause_of(turn, CauseKind.MEMBER_LEFT, member), member)
     note_left(turn, group.group_id, member, AWAY_FOR_A_WHILE if is_away else LEFT)
     return StreamsGroupHeartbeatResponse(
         throttle_time_ms=0,
@@ -67,7 +67,7 @@ def not_found(group_id: str, *, is_there: bool) -> ApiError:
     return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, words)
 
 
-def put_out(turn: Turn, group: StreamsGroup, cause: Cause, member: StreamsMember) -> None:
+def remove_member(turn: Turn, group: StreamsGroup, cause: Cause, member: StreamsMember) -> None:
     """Take the member out; what it had is free for the others from the next epoch on."""
     group_id, member_id = group.group_id, member.member_id
     explaining.epoch_grows(turn, group, cause, without={member_id})
@@ -102,7 +102,7 @@ def revocation_timer_fired(turn: Turn, group: StreamsGroup, key: RevocationTimer
 def _expire(turn: Turn, group: StreamsGroup, member_id: str, kind: CauseKind, reason: str) -> None:
     member = group.streams_member(member_id)
     after_ms = silent_ms(turn, group, member_id)
-    put_out(turn, group, explaining.cause_of(turn, kind, member, after_ms=after_ms), member)
+    remove_member(turn, group, explaining.cause_of(turn, kind, member, after_ms=after_ms), member)
     note_expired(turn, group.group_id, member, reason, after_ms)
 
 

@@ -62,7 +62,7 @@ class StreamsMember(msgspec.Struct, frozen=True, kw_only=True):
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
     @property
-    def brought_bytes(self) -> int:
+    def metadata_bytes(self) -> int:
         """About how much is kept of what the member has brought."""
         tags_bytes = sum(len(key) + len(value) + 16 for key, value in self.client_tags.items())
         host_bytes = 0 if self.user_endpoint is None else len(self.user_endpoint.host)

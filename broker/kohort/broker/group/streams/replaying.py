@@ -10,7 +10,7 @@ from kohort.broker.group.streams.group import FIRST_EPOCH, StreamsGroup
 from kohort.broker.group.streams.member import Endpoint, MemberState, StreamsMember
 from kohort.broker.group.streams.tasks import NOTHING_HELD, HeldTasks, Since, Tasks, task_set
 from kohort.broker.group.streams.topology import CopartitionGroup, InternalTopic, Subtopology, Topology
-from kohort.broker.group.turn import Groups
+from kohort.broker.group.turn import ShardState
 from kohort.protocol.schema import Message
 from kohort.protocol.streams_group_records import (
     StreamsGroupCurrentMemberAssignmentKey,
@@ -36,17 +36,17 @@ def knows(key: Message) -> bool:
     return type(key) in _REPLAYS
 
 
-def replay(groups: Groups, key: Message, value: Message | None) -> None:
+def replay(groups: ShardState, key: Message, value: Message | None) -> None:
     """Take over what the log says of a streams group; with None it has gone."""
     _REPLAYS[type(key)](groups, key, value)
 
 
-def streams_group(groups: Groups, group_id: str) -> StreamsGroup:
+def streams_group(groups: ShardState, group_id: str) -> StreamsGroup:
     """Return the group; what was there under its id before was written earlier, and is over."""
     return group_of(groups, group_id, StreamsGroup)
 
 
-def _epoch(groups: Groups, key: StreamsGroupMetadataKey, value: StreamsGroupMetadataValue | None) -> None:
+def _epoch(groups: ShardState, key: StreamsGroupMetadataKey, value: StreamsGroupMetadataValue | None) -> None:
     if value is None:
         _forget(groups, key.group_id)
         return
@@ -62,7 +62,7 @@ def _epoch(groups: Groups, key: StreamsGroupMetadataKey, value: StreamsGroupMeta
     group.refresh()
 
 
-def _forget(groups: Groups, group_id: str) -> None:
+def _forget(groups: ShardState, group_id: str) -> None:
     group = known(groups, group_id, StreamsGroup)
     if group is None:
         return
@@ -73,7 +73,7 @@ def _forget(groups: Groups, group_id: str) -> None:
 
 
 def _member(
-    groups: Groups, key: StreamsGroupMemberMetadataKey, value: StreamsGroupMemberMetadataValue | None
+    groups: ShardState, key: StreamsGroupMemberMetadataKey, value: StreamsGroupMemberMetadataValue | None
 ) -> None:
     if value is None:
         group = known(groups, key.group_id, StreamsGroup)
@@ -100,7 +100,7 @@ def _member(
 
 
 def _target_epoch(
-    groups: Groups,
+    groups: ShardState,
     key: StreamsGroupTargetAssignmentMetadataKey,
     value: StreamsGroupTargetAssignmentMetadataValue | None,
 ) -> None:
@@ -112,7 +112,7 @@ def _target_epoch(
 
 
 def _target(
-    groups: Groups,
+    groups: ShardState,
     key: StreamsGroupTargetAssignmentMemberKey,
     value: StreamsGroupTargetAssignmentMemberValue | None,
 ) -> None:
@@ -127,7 +127,7 @@ def _target(
 
 
 def _current(
-    groups: Groups,
+    groups: ShardState,
     key: StreamsGroupCurrentMemberAssignmentKey,
     value: StreamsGroupCurrentMemberAssignmentValue | None,
 ) -> None:
@@ -176,7 +176,9 @@ def _since(ids: Iterable[StreamsGroupCurrentTaskIds], member_epoch: int) -> Sinc
     return found
 
 
-def _topology(groups: Groups, key: StreamsGroupTopologyKey, value: StreamsGroupTopologyValue | None) -> None:
+def _topology(
+    groups: ShardState, key: StreamsGroupTopologyKey, value: StreamsGroupTopologyValue | None
+) -> None:
     if value is None:
         group = known(groups, key.group_id, StreamsGroup)
         if group is not None:
@@ -206,7 +208,7 @@ def _internal(told: StreamsGroupTopicInfo) -> InternalTopic:
     return InternalTopic(told.name, told.partitions, told.replication_factor, configs)
 
 
-_REPLAYS: dict[type[Message], Callable[[Groups, Any, Any], None]] = {
+_REPLAYS: dict[type[Message], Callable[[ShardState, Any, Any], None]] = {
     StreamsGroupMetadataKey: _epoch,
     StreamsGroupMemberMetadataKey: _member,
     StreamsGroupTargetAssignmentMetadataKey: _target_epoch,

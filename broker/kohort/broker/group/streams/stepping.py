@@ -7,11 +7,11 @@ GroupMetadataManager.streamsGroupHeartbeat.
 
 from collections.abc import Mapping
 
+from kohort.broker.group.classic.records import group_tombstone
 from kohort.broker.group.consumer.subscriptions import Metadata, metadata_hash
 from kohort.broker.group.epochs import explaining
 from kohort.broker.group.epochs.sessions import expect_revocation, stop_expecting
 from kohort.broker.group.events import CauseKind
-from kohort.broker.group.group_records import group_tombstone
 from kohort.broker.group.streams.assignor import Candidate, Work, assign
 from kohort.broker.group.streams.group import NOT_VALIDATED, StreamsGroup
 from kohort.broker.group.streams.joining import Joined, take_place

@@ -11,7 +11,7 @@ from kohort.broker.config import BrokerConfig, ConfigValue
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.handlers.data.family import Data
-from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.handlers.prepared import Prepared
 from kohort.broker.handlers.table import HandlerTable
 from kohort.broker.metadata import BrokerState, EmbeddedMetadataStore, Snapshot
@@ -53,7 +53,7 @@ class AdminWorld:
             folder,
             TrioWorkers(cast(trio.Nursery, None)),
         )
-        self.handlers = HandlerTable(cast(Groups, None), cast(Data, None), self.administration)
+        self.handlers = HandlerTable(cast(GroupServices, None), cast(Data, None), self.administration)
         self.store.watch(self._note_deletions)
 
     def _note_deletions(self, before: Snapshot, after: Snapshot) -> None:

@@ -4,7 +4,7 @@ from typing import cast
 
 from kohort.broker.group.consumer.commands import ConsumerGroupDescribe, describe_error
 from kohort.broker.handlers.gather import Gather
-from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.handlers.groups.group_operations import with_operations
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -17,7 +17,7 @@ from kohort.protocol.schema import Message
 
 
 def handle(
-    groups: Groups, message: ConsumerGroupDescribeRequest, request: Request
+    groups: GroupServices, message: ConsumerGroupDescribeRequest, request: Request
 ) -> ConsumerGroupDescribeResponse | None:
     """Ask every group's shard; answered when all have answered."""
     wanted = tuple(dict.fromkeys(message.group_ids))  # A large group named a thousand times is answered once.

@@ -2,14 +2,14 @@
 
 from kohort.broker.group import NO_REQUEST
 from kohort.broker.group.consumer.commands import ConsumerGroupHeartbeat
-from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import ConsumerGroupHeartbeatRequest
 from kohort.protocol.schema import Message
 
 
-def handle(groups: Groups, message: ConsumerGroupHeartbeatRequest, request: Request) -> Message | None:
+def handle(groups: GroupServices, message: ConsumerGroupHeartbeatRequest, request: Request) -> Message | None:
     """Pass the heartbeat on, with the metadata as they are; answered when what it changes is durable."""
 
     def command(request_id: int) -> ConsumerGroupHeartbeat:

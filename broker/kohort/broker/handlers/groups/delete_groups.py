@@ -3,7 +3,7 @@
 from kohort.broker.group import DeleteGroup
 from kohort.broker.group.group import SHARE
 from kohort.broker.handlers.gather import Gather
-from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
 from kohort.protocol.messages import DeleteGroupsRequest, DeleteGroupsResponse
@@ -11,7 +11,9 @@ from kohort.protocol.messages.delete_groups import DeletableGroupResult
 from kohort.protocol.schema import Message
 
 
-def handle(groups: Groups, message: DeleteGroupsRequest, request: Request) -> DeleteGroupsResponse | None:
+def handle(
+    groups: GroupServices, message: DeleteGroupsRequest, request: Request
+) -> DeleteGroupsResponse | None:
     """Ask every group's shard; answered when all tombstones are durable."""
     names = tuple(dict.fromkeys(message.groups_names))
     if not names:

@@ -4,7 +4,7 @@ from typing import cast
 
 from kohort.broker.group import DescribeGroup
 from kohort.broker.handlers.gather import Gather
-from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.handlers.groups.group_operations import with_operations
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
@@ -13,7 +13,9 @@ from kohort.protocol.messages.describe_groups import DescribedGroup
 from kohort.protocol.schema import Message
 
 
-def handle(groups: Groups, message: DescribeGroupsRequest, request: Request) -> DescribeGroupsResponse | None:
+def handle(
+    groups: GroupServices, message: DescribeGroupsRequest, request: Request
+) -> DescribeGroupsResponse | None:
     """Ask every group's shard; answered when all have answered."""
     if not message.groups:
         return DescribeGroupsResponse(groups=())

@@ -27,7 +27,7 @@ def random_uuid_text() -> str:
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
-class Groups(msgspec.Struct, frozen=True):
+class GroupServices(msgspec.Struct, frozen=True):
     """The groups of this broker, and what their members refer to."""
 
     coordinators: Coordinators

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Sequence
 import structlog
 
 from kohort.broker.group import coordinator_partition
-from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.metadata import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC, Snapshot
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -27,7 +27,7 @@ log = structlog.get_logger("kohort.group")
 
 
 def handle(
-    groups: Groups, message: FindCoordinatorRequest, request: Request
+    groups: GroupServices, message: FindCoordinatorRequest, request: Request
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     """Return who keeps each group asked for; later, where the topic is made or groups loaded first."""
     if message.key_type == GROUP:
@@ -43,7 +43,7 @@ def handle(
 
 
 async def _when_ready(
-    groups: Groups, message: FindCoordinatorRequest, request: Request, group_ids: Sequence[str]
+    groups: GroupServices, message: FindCoordinatorRequest, request: Request, group_ids: Sequence[str]
 ) -> FindCoordinatorResponse:
     try:
         await groups.ensure_offsets_topic()
@@ -55,7 +55,7 @@ async def _when_ready(
 
 
 async def _transactions_when_ready(
-    groups: Groups, message: FindCoordinatorRequest, request: Request
+    groups: GroupServices, message: FindCoordinatorRequest, request: Request
 ) -> FindCoordinatorResponse:
     assert groups.transactions is not None
     coordinators = groups.transactions()
@@ -69,7 +69,7 @@ async def _transactions_when_ready(
 
 
 async def _shares_when_ready(
-    groups: Groups, message: FindCoordinatorRequest, request: Request
+    groups: GroupServices, message: FindCoordinatorRequest, request: Request
 ) -> FindCoordinatorResponse:
     assert groups.shares is not None
     try:
@@ -81,7 +81,7 @@ async def _shares_when_ready(
 
 
 def _answer(
-    groups: Groups, message: FindCoordinatorRequest, request: Request, code: ErrorCode
+    groups: GroupServices, message: FindCoordinatorRequest, request: Request, code: ErrorCode
 ) -> FindCoordinatorResponse:
     version, listener = request.version, request.connection.listener
     text = NO_ERROR if version < BATCHED_FROM else ""

@@ -1,14 +1,14 @@
 """Heartbeat: a member lives. Kafka: KafkaApis.handleHeartbeatRequest."""
 
 from kohort.broker.group import NO_REQUEST, Heartbeat
-from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
 from kohort.protocol.messages import HeartbeatRequest
 from kohort.protocol.schema import Message
 
 
-def handle(groups: Groups, message: HeartbeatRequest, request: Request) -> Message | None:
+def handle(groups: GroupServices, message: HeartbeatRequest, request: Request) -> Message | None:
     """Pass the heartbeat on."""
     try:
         shard = groups.coordinators.shard_of(message.group_id)

@@ -2,7 +2,7 @@
 
 from kohort.broker.group import NO_REQUEST, JoinGroup
 from kohort.broker.handlers.groups.closing import speaks_over
-from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
 from kohort.protocol.messages import JoinGroupRequest
@@ -11,7 +11,7 @@ from kohort.protocol.schema import Message
 MAX_PREFIX_CHARACTERS = 249  # As long as Kafka's clients let a group.instance.id be.
 
 
-def handle(groups: Groups, message: JoinGroupRequest, request: Request) -> Message | None:
+def handle(groups: GroupServices, message: JoinGroupRequest, request: Request) -> Message | None:
     """Pass the join on; the core answers it, perhaps only when the whole group has joined."""
     try:
         shard = groups.coordinators.shard_of(message.group_id)
@@ -23,7 +23,9 @@ def handle(groups: Groups, message: JoinGroupRequest, request: Request) -> Messa
     return None
 
 
-def _command(groups: Groups, message: JoinGroupRequest, request: Request, request_id: int) -> JoinGroup:
+def _command(
+    groups: GroupServices, message: JoinGroupRequest, request: Request, request_id: int
+) -> JoinGroup:
     client_id = request.client_id or ""
     member_id = message.member_id
     if not member_id:

@@ -1,14 +1,14 @@
 """LeaveGroup: members go at once. Kafka: KafkaApis.handleLeaveGroupRequest, KIP-345, KIP-800."""
 
 from kohort.broker.group import NO_REQUEST, LeaveGroup
-from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
 from kohort.protocol.messages import LeaveGroupRequest
 from kohort.protocol.schema import Message
 
 
-def handle(groups: Groups, message: LeaveGroupRequest, request: Request) -> Message | None:
+def handle(groups: GroupServices, message: LeaveGroupRequest, request: Request) -> Message | None:
     """Pass the goodbye on."""
     try:
         shard = groups.coordinators.shard_of(message.group_id)

@@ -2,14 +2,14 @@
 
 from kohort.broker.group import ListGroups
 from kohort.broker.handlers.gather import Gather
-from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
 from kohort.protocol.messages import ListGroupsRequest, ListGroupsResponse
 from kohort.protocol.schema import Message
 
 
-def handle(groups: Groups, message: ListGroupsRequest, request: Request) -> ListGroupsResponse | None:
+def handle(groups: GroupServices, message: ListGroupsRequest, request: Request) -> ListGroupsResponse | None:
     """Ask every shard. While one is loading the list would lack groups, so that is said instead."""
     try:
         shards = list(groups.coordinators.active())

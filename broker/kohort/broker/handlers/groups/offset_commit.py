@@ -9,7 +9,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from kohort.broker.group import OffsetCommit
-from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.metadata import Snapshot
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -24,7 +24,9 @@ from kohort.protocol.schema import ZERO_UUID, Message
 TOPIC_IDS_FROM = 10
 
 
-def handle(groups: Groups, message: OffsetCommitRequest, request: Request) -> OffsetCommitResponse | None:
+def handle(
+    groups: GroupServices, message: OffsetCommitRequest, request: Request
+) -> OffsetCommitResponse | None:
     """Pass on what names existing partitions; answered when it is durable."""
     try:
         shard = groups.coordinators.shard_of(message.group_id)

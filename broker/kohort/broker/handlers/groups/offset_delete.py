@@ -1,7 +1,7 @@
 """OffsetDelete: a group forgets offsets of topics that it does not read. Kafka: KIP-496."""
 
 from kohort.broker.group import OffsetDelete
-from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import OffsetDeleteRequest, OffsetDeleteResponse
@@ -14,7 +14,9 @@ from kohort.protocol.messages.offset_delete import (
 from kohort.protocol.schema import Message
 
 
-def handle(groups: Groups, message: OffsetDeleteRequest, request: Request) -> OffsetDeleteResponse | None:
+def handle(
+    groups: GroupServices, message: OffsetDeleteRequest, request: Request
+) -> OffsetDeleteResponse | None:
     """Pass on what names existing partitions; the rest fails alone."""
     try:
         shard = groups.coordinators.shard_of(message.group_id)

@@ -13,7 +13,7 @@ import msgspec
 
 from kohort.broker.group import OffsetFetch
 from kohort.broker.handlers.gather import Gather
-from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import OffsetFetchRequest, OffsetFetchResponse
@@ -34,7 +34,9 @@ NAMED_FEW = 1_000
 TOPIC_IDS_FROM = 10
 
 
-def handle(groups: Groups, message: OffsetFetchRequest, request: Request) -> OffsetFetchResponse | None:
+def handle(
+    groups: GroupServices, message: OffsetFetchRequest, request: Request
+) -> OffsetFetchResponse | None:
     """Ask every group's shard; answered when all have answered, at once unless commits are in flight."""
     version = request.version
     named = tuple(message.groups) if version >= GROUPS_FROM else (one_group(message),)
@@ -124,7 +126,7 @@ def refused(group: OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetchRespo
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=(), error_code=code)
 
 
-def with_names(groups: Groups, group: OffsetFetchRequestGroup) -> OffsetFetchRequestGroup:
+def with_names(groups: GroupServices, group: OffsetFetchRequestGroup) -> OffsetFetchRequestGroup:
     """Return the group with its topics' names, without the ids that nobody has."""
     if group.topics is None:
         return group
@@ -146,7 +148,7 @@ def with_names(groups: Groups, group: OffsetFetchRequestGroup) -> OffsetFetchReq
 
 
 def with_ids(
-    groups: Groups, answer: OffsetFetchResponseGroup, asked: OffsetFetchRequestGroup
+    groups: GroupServices, answer: OffsetFetchResponseGroup, asked: OffsetFetchRequestGroup
 ) -> OffsetFetchResponseGroup:
     """Return the answer with topic ids; offsets of a topic that is gone have none to be told by."""
     snapshot = groups.metadata.snapshot()

@@ -7,7 +7,7 @@ import msgspec
 from kohort.broker.group import NO_REQUEST
 from kohort.broker.group.streams.commands import StreamsGroupHeartbeat, heartbeat_error
 from kohort.broker.group.streams.topology import Status
-from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.metadata import INTERNAL_TOPICS
 from kohort.broker.metadata.topic_names import validate_topic_name
 from kohort.broker.transport.request import Request
@@ -21,7 +21,7 @@ from kohort.protocol.messages import (
 from kohort.protocol.schema import Message
 
 
-def handle(groups: Groups, message: StreamsGroupHeartbeatRequest, request: Request) -> Message | None:
+def handle(groups: GroupServices, message: StreamsGroupHeartbeatRequest, request: Request) -> Message | None:
     """Pass the heartbeat on, with the metadata as they are; answered when what it changes is durable.
 
     Topics that the group lacks are made after that.

@@ -2,14 +2,14 @@
 
 from kohort.broker.group import NO_REQUEST, SyncGroup
 from kohort.broker.handlers.groups.closing import speaks_over
-from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
 from kohort.protocol.messages import SyncGroupRequest
 from kohort.protocol.schema import Message
 
 
-def handle(groups: Groups, message: SyncGroupRequest, request: Request) -> Message | None:
+def handle(groups: GroupServices, message: SyncGroupRequest, request: Request) -> Message | None:
     """Pass the sync on; it is answered when the leader's assignment is durable."""
     try:
         shard = groups.coordinators.shard_of(message.group_id)

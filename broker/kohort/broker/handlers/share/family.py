@@ -8,7 +8,7 @@ import msgspec
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.handlers.data.family import Data
 from kohort.broker.handlers.features import share_version
-from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.groups.family import GroupServices
 
 if TYPE_CHECKING:
     from kohort.broker.coordination.shares import Shares
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Sharing(msgspec.Struct, frozen=True):
     """The groups and partitions of this broker, and what share groups take, made at first use."""
 
-    groups: Groups
+    groups: GroupServices
     data: Data
     shares: "Callable[[], Shares]"
     current: CurrentConfig

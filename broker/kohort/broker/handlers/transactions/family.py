@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kohort.broker.handlers.groups.family import Groups
+from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.partitions import ProducerIds
 
 if TYPE_CHECKING:
@@ -16,5 +16,5 @@ class Transactions(msgspec.Struct, frozen=True):
     """The transactional ids of this broker, made when they are first asked for, and what they refer to."""
 
     coordinators: "Callable[[], TransactionCoordinators]"
-    groups: Groups
+    groups: GroupServices
     producer_ids: ProducerIds

@@ -1,9 +1,9 @@
 import pytest
 
 from kohort.broker.group import Heartbeat, SetTimer
+from kohort.broker.group.classic.sessions import ALIVE
 from kohort.broker.group.decision import SessionTimer
 from kohort.broker.group.events import CauseKind, MemberExpired, RebalanceStarted
-from kohort.broker.group.sessions import ALIVE
 from kohort.broker.group.test_world import Client, World, stable_group, sync_all
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import HeartbeatRequest

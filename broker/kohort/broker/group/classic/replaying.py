@@ -1,9 +1,9 @@
 """The only place where logged state changes: live, while loading, and on a follower alike."""
 
+from kohort.broker.group.classic.member import Member, loaded_member
 from kohort.broker.group.group import CLASSIC, Group
-from kohort.broker.group.member import Member, loaded_member
 from kohort.broker.group.state import GroupState
-from kohort.broker.group.turn import Groups
+from kohort.broker.group.turn import ShardState
 from kohort.protocol.offsets_topic import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -13,14 +13,14 @@ from kohort.protocol.offsets_topic import (
 )
 
 
-def replay_offset(groups: Groups, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
+def replay_offset(groups: ShardState, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
     """Keep, or with None forget, a committed offset, over what transactions have written before."""
     if not groups.pending.is_empty:
         groups.pending.supersede(key)
     keep_offset(groups, key, value)
 
 
-def keep_offset(groups: Groups, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
+def keep_offset(groups: ShardState, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
     """Keep, or with None forget, a committed offset; the group comes into being with its first."""
     group = groups.by_id.get(key.group)
     if value is None:
@@ -35,7 +35,7 @@ def keep_offset(groups: Groups, key: OffsetCommitKey, value: OffsetCommitValue |
     offsets[key.partition] = value
 
 
-def replay_group(groups: Groups, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
+def replay_group(groups: ShardState, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
     """Take over what the log says of a group; with None the group is gone."""
     group = groups.by_id.get(key.group)
     if value is not None:

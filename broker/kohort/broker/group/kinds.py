@@ -4,7 +4,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from kohort.broker.group.consumer import at_rest, describing, heartbeats, leaving, migrating
+from kohort.broker.group.consumer import describing, heartbeat_fast_path, heartbeats, leaving, migrating
 from kohort.broker.group.consumer.commands import ConsumerGroupDescribe, ConsumerGroupHeartbeat
 from kohort.broker.group.consumer.group import ConsumerGroup
 from kohort.broker.group.consumer.replaying import knows as knows_consumer_group
@@ -19,7 +19,7 @@ from kohort.broker.group.decision import (
     TimerKey,
 )
 from kohort.broker.group.group import SHARE, STREAMS, Group
-from kohort.broker.group.turn import Groups, Turn
+from kohort.broker.group.turn import ShardState, Turn
 from kohort.protocol.offsets_topic import STREAMS_GROUP_TYPES
 from kohort.protocol.schema import Message
 
@@ -29,8 +29,8 @@ _HANDLERS: dict[type, Callable[[Turn, Any], None]] = {
 }
 
 
-_AT_REST: dict[type, Callable[[Groups, Any, int], Decision | None]] = {
-    ConsumerGroupHeartbeat: at_rest.heartbeat,
+_FAST_PATHS: dict[type, Callable[[ShardState, Any, int], Decision | None]] = {
+    ConsumerGroupHeartbeat: heartbeat_fast_path.heartbeat,
 }
 
 
@@ -57,12 +57,12 @@ def handler_of(kind: type) -> Callable[[Turn, Any], None]:
     return known
 
 
-def at_rest_handler_of(kind: type) -> Callable[[Groups, Any, int], Decision | None] | None:
+def fast_path_of(kind: type) -> Callable[[ShardState, Any, int], Decision | None] | None:
     """Return what answers most commands of a kind at once, and None for the others of them."""
-    return _AT_REST.get(kind)
+    return _FAST_PATHS.get(kind)
 
 
-def replay(groups: Groups, key: Message, value: Message | None) -> None:
+def replay(groups: ShardState, key: Message, value: Message | None) -> None:
     """Take over a logged record of a group of a newer kind."""
     if knows_consumer_group(key):
         replay_consumer_group(groups, key, value)

@@ -1,10 +1,10 @@
 """Offsets that go: expired, deleted with their topic, or on request."""
 
+from kohort.broker.group.classic.records import offset_tombstone, tombstones
 from kohort.broker.group.commands import ExpireOffsets, OffsetDelete, TopicsDeleted
 from kohort.broker.group.decision import Record
 from kohort.broker.group.events import GroupDeleted, OffsetsRemoved
 from kohort.broker.group.group import CLASSIC, CONSUMER, SHARE, STREAMS, Group
-from kohort.broker.group.group_records import offset_tombstone, tombstones
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode

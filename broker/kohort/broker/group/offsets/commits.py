@@ -5,8 +5,8 @@ from uuid import UUID
 from kohort.broker.group.commands import OffsetCommit, OffsetFetch
 from kohort.broker.group.decision import Decision, Record, Reply
 from kohort.broker.group.group import Group
-from kohort.broker.group.pending_offsets import PendingOffsets
-from kohort.broker.group.turn import Groups
+from kohort.broker.group.offsets.pending import PendingOffsets
+from kohort.broker.group.turn import ShardState
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import (
     OffsetCommitRequest,
@@ -27,7 +27,7 @@ NO_OFFSET = -1
 TIMESTAMP_MAX = 2**63 - 1  # What a record can say: a commit for longer is for ever.
 
 
-def commit_offsets(groups: Groups, command: OffsetCommit, now_ms: int) -> Decision:
+def commit_offsets(groups: ShardState, command: OffsetCommit, now_ms: int) -> Decision:
     """Return the records and the answer; metadata that is too long fails its partition alone."""
     message = command.message
     group = groups.by_id.get(message.group_id)
@@ -74,7 +74,7 @@ def commit_error(message: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitR
     )
 
 
-def fetch_offsets(groups: Groups, command: OffsetFetch, _now_ms: int) -> Decision:
+def fetch_offsets(groups: ShardState, command: OffsetFetch, _now_ms: int) -> Decision:
     """Return the committed offsets of one group, -1 where there is none.
 
     What is answered has been flushed, since every answer follows the records before it. Whoever wants them

@@ -2,6 +2,9 @@
 
 from itertools import chain, islice
 
+from kohort.broker.group.classic.member import Member
+from kohort.broker.group.classic.parking import answer_join, answer_sync, dismiss, sync_error
+from kohort.broker.group.classic.records import empty_group_record
 from kohort.broker.group.decision import JoinTimer, SyncTimer
 from kohort.broker.group.events import (
     Cause,
@@ -15,9 +18,6 @@ from kohort.broker.group.events import (
     RebalanceStarted,
 )
 from kohort.broker.group.group import Group
-from kohort.broker.group.group_records import empty_group_record
-from kohort.broker.group.member import Member
-from kohort.broker.group.parking import answer_join, answer_sync, dismiss, sync_error
 from kohort.broker.group.rebalance import Rebalance
 from kohort.broker.group.reports import close_rebalance
 from kohort.broker.group.state import GroupState
@@ -119,7 +119,7 @@ def complete_join(turn: Turn, group: Group) -> None:
     assert rebalance is not None
     _stop_waiting_for_joins(turn, group)
     rebalance.waited_for = rebalance.waits(turn.now_ms)
-    _put_out_absent(turn, group)
+    _remove_absent(turn, group)
     if not group.members:
         _become_empty(turn, group)
     elif _elect_leader(turn, group):
@@ -209,7 +209,7 @@ def _stop_waiting_for_joins(turn: Turn, group: Group) -> None:
         turn.cancel_timer(JoinTimer(group.group_id))
 
 
-def _put_out_absent(turn: Turn, group: Group) -> None:
+def _remove_absent(turn: Turn, group: Group) -> None:
     """Put out the dynamic members that did not rejoin; static ones keep their place (KIP-345)."""
     absent = [
         each
@@ -217,10 +217,10 @@ def _put_out_absent(turn: Turn, group: Group) -> None:
         if each.awaiting_join is None and each.group_instance_id is None
     ]
     for member in absent:
-        put_out(turn, group, member, "did not rejoin within the rebalance timeout")
+        remove_member(turn, group, member, "did not rejoin within the rebalance timeout")
 
 
-def put_out(turn: Turn, group: Group, member: Member, reason: str) -> None:
+def remove_member(turn: Turn, group: Group, member: Member, reason: str) -> None:
     """Remove a member that was not heard of; what it waits for is answered UNKNOWN_MEMBER_ID."""
     dismiss(turn, group, member, ErrorCode.UNKNOWN_MEMBER_ID)
     group.remove(member.member_id)

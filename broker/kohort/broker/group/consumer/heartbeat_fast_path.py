@@ -7,12 +7,12 @@ not quite so goes there.
 from kohort.broker.group.consumer.commands import ConsumerGroupHeartbeat
 from kohort.broker.group.consumer.group import ConsumerGroup
 from kohort.broker.group.decision import Decision, Reply
-from kohort.broker.group.turn import Groups
+from kohort.broker.group.turn import ShardState
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 
-def heartbeat(groups: Groups, command: ConsumerGroupHeartbeat, now_ms: int) -> Decision | None:
+def heartbeat(groups: ShardState, command: ConsumerGroupHeartbeat, now_ms: int) -> Decision | None:
     """Return the answer, or None where the heartbeat has to be looked at closely."""
     message = command.message
     group = groups.by_id.get(message.group_id)

@@ -72,7 +72,7 @@ class Member:
         return self.awaiting_join is not None or self.awaiting_sync is not None
 
     @property
-    def brought_bytes(self) -> int:
+    def metadata_bytes(self) -> int:
         """How much is kept of what was brought for the member: its protocols, and its assignment."""
         return bytes_of(self.protocols) + len(self.assignment)
 

@@ -1,18 +1,18 @@
 """Static members that come back (KIP-345, KIP-814)."""
 
 from kohort.broker.group.causes import member_cause
-from kohort.broker.group.commands import JoinGroup
-from kohort.broker.group.events import CauseKind, MemberFenced, StaticMemberReturned
-from kohort.broker.group.group import Group
-from kohort.broker.group.group_records import group_record
-from kohort.broker.group.member import Member
-from kohort.broker.group.parking import dismiss, park_join
-from kohort.broker.group.rebalancing import (
+from kohort.broker.group.classic.member import Member
+from kohort.broker.group.classic.parking import dismiss, park_join
+from kohort.broker.group.classic.rebalancing import (
     complete_join_if_all_joined,
     join_success,
     joined_members,
     prepare_rebalance,
 )
+from kohort.broker.group.classic.records import group_record
+from kohort.broker.group.commands import JoinGroup
+from kohort.broker.group.events import CauseKind, MemberFenced, StaticMemberReturned
+from kohort.broker.group.group import Group
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ErrorCode

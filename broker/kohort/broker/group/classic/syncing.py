@@ -1,15 +1,15 @@
 """SyncGroup: the leader brings the assignment, everyone gets their part."""
 
-from kohort.broker.group.brought import fits_assignments
 from kohort.broker.group.causes import member_cause
+from kohort.broker.group.classic.member import Member
+from kohort.broker.group.classic.member_metadata import fits_assignments
+from kohort.broker.group.classic.parking import answer_sync, park_sync, sync_error
+from kohort.broker.group.classic.rebalancing import prepare_rebalance, remove_member, stop_waiting_for_syncs
+from kohort.broker.group.classic.records import group_record
 from kohort.broker.group.commands import SyncGroup
 from kohort.broker.group.decision import SyncTimer
 from kohort.broker.group.events import CauseKind, Outcome
 from kohort.broker.group.group import CLASSIC, CONSUMER, Group
-from kohort.broker.group.group_records import group_record
-from kohort.broker.group.member import Member
-from kohort.broker.group.parking import answer_sync, park_sync, sync_error
-from kohort.broker.group.rebalancing import prepare_rebalance, put_out, stop_waiting_for_syncs
 from kohort.broker.group.reports import close_rebalance
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
@@ -53,7 +53,7 @@ def sync_timer_fired(turn: Turn, key: SyncTimer) -> None:
     assert late, group
     cause = member_cause(turn, CauseKind.MEMBER_DID_NOT_SYNC, late[0])
     for member in late:
-        put_out(turn, group, member, "did not sync within the rebalance timeout")
+        remove_member(turn, group, member, "did not sync within the rebalance timeout")
     prepare_rebalance(turn, group, cause)
 
 
@@ -110,8 +110,8 @@ def _expect_no_longer(turn: Turn, group: Group, member: Member) -> None:
 
 def _complete_rebalance(turn: Turn, group: Group, message: SyncGroupRequest) -> None:
     """Log the assignment and answer who waits for it; `replay` makes the group Stable."""
-    brought = {each.member_id: each.assignment for each in message.assignments}
-    assignments = {member_id: brought.get(member_id, b"") for member_id in group.members}
+    given = {each.member_id: each.assignment for each in message.assignments}
+    assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
     if not fits_assignments(turn, group, assignments):
         _refuse_assignments(turn, group)
         return

@@ -29,7 +29,7 @@ class Outcome(Enum):
 
 
 @dataclass(slots=True)
-class Happening:
+class DeliveryEvent:
     """One thing that happened to offsets beside each other, first and last included."""
 
     at_ms: int
@@ -42,7 +42,7 @@ class Happening:
     last_offset: int
 
 
-class Happenings:
+class DeliveryEvents:
     """The last `KEPT` things that happened in one share partition, the newest last.
 
     Offsets beside each other to which the same happens in the same millisecond are one of them. Where nothing
@@ -52,9 +52,9 @@ class Happenings:
     __slots__ = ("_kept",)
 
     def __init__(self) -> None:
-        self._kept: deque[Happening] | None = None
+        self._kept: deque[DeliveryEvent] | None = None
 
-    def __iter__(self) -> Iterator[Happening]:
+    def __iter__(self) -> Iterator[DeliveryEvent]:
         """Go through them, the oldest first."""
         return iter(self._kept or ())
 
@@ -86,5 +86,5 @@ class Happenings:
             last.last_offset = last_offset
         else:
             self._kept.append(
-                Happening(at_ms, outcome, reason, member_id, delivery_count, first_offset, last_offset)
+                DeliveryEvent(at_ms, outcome, reason, member_id, delivery_count, first_offset, last_offset)
             )

@@ -1,8 +1,8 @@
 """Requests that wait in a member: parked, answered once, or lost with their client."""
 
+from kohort.broker.group.classic.member import LOST, Member
 from kohort.broker.group.commands import JoinGroup, RequestLost
 from kohort.broker.group.group import Group
-from kohort.broker.group.member import LOST, Member
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import JoinGroupResponse, SyncGroupResponse

@@ -6,8 +6,8 @@ the leader's SyncGroup fails where the group's record would be larger. Here the 
 
 from collections.abc import Mapping
 
+from kohort.broker.group.classic.member import bytes_of
 from kohort.broker.group.group import Group
-from kohort.broker.group.member import bytes_of
 from kohort.broker.group.turn import Turn
 from kohort.protocol.messages import JoinGroupRequest
 
@@ -17,26 +17,26 @@ SMALL_BYTES = 1_024
 
 def fits_join(turn: Turn, group: Group | None, message: JoinGroupRequest) -> bool:
     """Return whether there is room for what the member brings instead of what it has brought before."""
-    bytes_brought = bytes_of(message.protocols)
-    if bytes_brought <= SMALL_BYTES:
+    metadata_bytes = bytes_of(message.protocols)
+    if metadata_bytes <= SMALL_BYTES:
         return True
     if group is None:
-        return _fits(turn, 0, bytes_brought)
+        return _fits(turn, 0, metadata_bytes)
     member_id = message.member_id
     if not member_id and message.group_instance_id is not None:
         member_id = group.static_members.get(message.group_instance_id, "")
     member = group.members.get(member_id)
     before_bytes = 0 if member is None else bytes_of(member.protocols)
-    return _fits(turn, group.member_bytes, bytes_brought - before_bytes)
+    return _fits(turn, group.member_bytes, metadata_bytes - before_bytes)
 
 
 def fits_assignments(turn: Turn, group: Group, assignments: Mapping[str, bytes]) -> bool:
     """Return whether there is room for what the leader hands out instead of what its members have."""
-    bytes_brought = sum(map(len, assignments.values()))
-    if bytes_brought <= SMALL_BYTES * len(assignments):
+    metadata_bytes = sum(map(len, assignments.values()))
+    if metadata_bytes <= SMALL_BYTES * len(assignments):
         return True
     before_bytes = sum(len(each.assignment) for each in group.members.values())
-    return _fits(turn, group.member_bytes, bytes_brought - before_bytes)
+    return _fits(turn, group.member_bytes, metadata_bytes - before_bytes)
 
 
 def _fits(turn: Turn, group_bytes: int, more_bytes: int) -> bool:

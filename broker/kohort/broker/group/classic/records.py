@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
+from kohort.broker.group.classic.member import Member
 from kohort.broker.group.decision import Record
 from kohort.broker.group.group import CLASSIC, SHARE, STREAMS, Group
-from kohort.broker.group.member import Member
 from kohort.protocol.offsets_topic import (
     GroupMetadataKey,
     GroupMetadataValue,

@@ -4,12 +4,12 @@ from random import Random
 
 import pytest
 
-from kohort.broker.group import GroupConfig, newer_kinds
-from kohort.broker.group.consumer import at_rest
+from kohort.broker.group import GroupConfig, kinds
+from kohort.broker.group.consumer import heartbeat_fast_path
 from kohort.broker.group.consumer.commands import ConsumerGroupHeartbeat
 from kohort.broker.group.consumer.test_world import AT_ONCE, Consumer, ConsumerWorld, metadata_of
 from kohort.broker.group.decision import Decision
-from kohort.broker.group.turn import Groups
+from kohort.broker.group.turn import ShardState
 
 NAMES = ("a", "b", "c", "d")
 
@@ -59,9 +59,9 @@ class Life:
 @pytest.mark.parametrize("config", [AT_ONCE, GroupConfig()], ids=["at once", "with an interval"])
 @pytest.mark.parametrize("count", [3, 4], ids=["names", "expressions"])
 def test_both_see_the_same(config: GroupConfig, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    quick, answered = 0, at_rest.heartbeat
+    quick, answered = 0, heartbeat_fast_path.heartbeat
 
-    def counted(groups: Groups, command: ConsumerGroupHeartbeat, now_ms: int) -> Decision | None:
+    def counted(groups: ShardState, command: ConsumerGroupHeartbeat, now_ms: int) -> Decision | None:
         nonlocal quick
         found = answered(groups, command, now_ms)
         quick += found is not None
@@ -70,7 +70,7 @@ def test_both_see_the_same(config: GroupConfig, count: int, monkeypatch: pytest.
     for seed in range(10):
         dice, close, life = Random(seed), Life(config), Life(config)
         for handlers, each in (({}, close), ({ConsumerGroupHeartbeat: counted}, life)):
-            monkeypatch.setattr(newer_kinds, "_AT_REST", handlers)
+            monkeypatch.setattr(kinds, "_FAST_PATHS", handlers)
             each.happens(7, 0, 0)  # From now on it knows who handles what.
         for _ in range(200):
             kind, who, number = dice.randrange(12), dice.randrange(count), dice.randrange(100)
@@ -78,7 +78,7 @@ def test_both_see_the_same(config: GroupConfig, count: int, monkeypatch: pytest.
     assert quick > 50
 
 
-def at_rest_world() -> tuple[ConsumerWorld, Consumer]:
+def quiet_world() -> tuple[ConsumerWorld, Consumer]:
     world = ConsumerWorld(t=4)
     member = Consumer(world, "a")
     member.join()
@@ -97,11 +97,11 @@ def quickly(world: ConsumerWorld, member: Consumer, **fields: object) -> bool:
         **fields,  # type: ignore[arg-type]
     )
     command = ConsumerGroupHeartbeat(0, message, 1, "", "client", "/127.0.0.1", world.metadata)
-    return at_rest.heartbeat(world.core._groups, command, world.now_ms) is not None
+    return heartbeat_fast_path.heartbeat(world.core._groups, command, world.now_ms) is not None
 
 
 def test_only_who_says_nothing_to_a_group_where_nothing_is_new_is_answered_at_once() -> None:
-    world, member = at_rest_world()
+    world, member = quiet_world()
     for fields in (
         {"topic_partitions": ()},
         {"subscribed_topic_names": ("t",)},
@@ -114,6 +114,6 @@ def test_only_who_says_nothing_to_a_group_where_nothing_is_new_is_answered_at_on
         assert not quickly(world, member, **fields), fields
     world.change(t=5)
     assert not quickly(world, member)
-    world, member = at_rest_world()
+    world, member = quiet_world()
     Consumer(world, "b").join()
     assert not quickly(world, member)

@@ -1,14 +1,14 @@
 """Heartbeats, and what happens when they stay away."""
 
 from kohort.broker.group.causes import member_cause
+from kohort.broker.group.classic.member import Member
+from kohort.broker.group.classic.rebalancing import complete_join, prepare_rebalance, remove_member
 from kohort.broker.group.commands import ConnectionClosed, Heartbeat
 from kohort.broker.group.decision import Decision, Reply, SessionTimer
 from kohort.broker.group.events import CauseKind, MemberIdExpired
 from kohort.broker.group.group import CLASSIC, CONSUMER, Group
-from kohort.broker.group.member import Member
-from kohort.broker.group.rebalancing import complete_join, prepare_rebalance, put_out
 from kohort.broker.group.state import GroupState
-from kohort.broker.group.turn import Groups, Turn
+from kohort.broker.group.turn import ShardState, Turn
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import HeartbeatRequest, HeartbeatResponse
 
@@ -16,7 +16,7 @@ ALIVE = HeartbeatResponse(throttle_time_ms=0, error_code=ErrorCode.NONE)
 REBALANCING = HeartbeatResponse(throttle_time_ms=0, error_code=ErrorCode.REBALANCE_IN_PROGRESS)
 
 
-def heartbeat(groups: Groups, command: Heartbeat, now_ms: int) -> Decision:
+def heartbeat(groups: ShardState, command: Heartbeat, now_ms: int) -> Decision:
     """Return the answer at once. The most frequent command: it sets no timer, it moves a deadline."""
     message = command.message
     group = groups.by_id.get(message.group_id)
@@ -56,7 +56,7 @@ def connection_closed(turn: Turn, command: ConnectionClosed) -> None:
         member.connection_closed_ms = turn.now_ms
 
 
-def _heartbeat_of_newer_kind(groups: Groups, group: Group, command: Heartbeat, now_ms: int) -> Decision:
+def _heartbeat_of_newer_kind(groups: ShardState, group: Group, command: Heartbeat, now_ms: int) -> Decision:
     """Return the answer to a classic member of a consumer group; other kinds have none."""
     if group.group_type != CONSUMER:
         return Decision((), (Reply(command.request_id, _refusal(group, command.message)),))
@@ -103,7 +103,7 @@ def _end_or_go_on(turn: Turn, group: Group, member: Member, key: SessionTimer) -
         after_ms=silent_ms,
         connection_closed_ms=_closed_ms(member, turn.now_ms),
     )
-    put_out(turn, group, member, "missed its session timeout")
+    remove_member(turn, group, member, "missed its session timeout")
     if group.state is GroupState.PREPARING_REBALANCE:
         assert group.rebalance is not None
         group.rebalance.add_cause(cause)

@@ -13,7 +13,7 @@ from kohort.broker.group.decision import (
 )
 from kohort.broker.group.group import Group
 from kohort.broker.group.state import GroupState
-from kohort.broker.group.turn import Groups
+from kohort.broker.group.turn import ShardState
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import (
     AddOffsetsToTxnResponse,
@@ -25,7 +25,7 @@ from kohort.protocol.messages import (
 from kohort.protocol.offsets_topic import OffsetCommitKey, OffsetCommitValue
 
 
-def commit_in_transaction(groups: Groups, command: TxnOffsetCommit, now_ms: int) -> Decision:
+def commit_in_transaction(groups: ShardState, command: TxnOffsetCommit, now_ms: int) -> Decision:
     """Return the records and the answer; metadata that is too long fails its partition alone."""
     message = command.message
     try:
@@ -67,7 +67,7 @@ def commit_in_transaction(groups: Groups, command: TxnOffsetCommit, now_ms: int)
     )
 
 
-def end_transaction(_groups: Groups, command: EndOffsets, _now_ms: int) -> Decision:
+def end_transaction(_groups: ShardState, command: EndOffsets, _now_ms: int) -> Decision:
     """Return the marker and the answer."""
     end = TransactionEnd(command.is_commit, command.coordinator_epoch)
     answer = AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=0)

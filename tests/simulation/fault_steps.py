@@ -10,7 +10,7 @@ STEP_MS = 2_500
 Fault = Callable[[], None]
 
 
-class Befalling:
+class FaultSteps:
     """Who lets things befall the processes of an ensemble, one after another."""
 
     def __init__(self, schedule: Schedule, random: Random, faults: Sequence[tuple[int, Fault]]) -> None:

@@ -1,13 +1,13 @@
 """LeaveGroup: members go at once, alone or several together."""
 
 from kohort.broker.group.causes import client_reason, member_cause
+from kohort.broker.group.classic.member import Member
+from kohort.broker.group.classic.parking import dismiss
+from kohort.broker.group.classic.rebalancing import complete_join_if_all_joined, prepare_rebalance
 from kohort.broker.group.commands import LeaveGroup
 from kohort.broker.group.decision import SessionTimer
 from kohort.broker.group.events import Cause, CauseKind, MemberLeft
 from kohort.broker.group.group import CLASSIC, CONSUMER, Group
-from kohort.broker.group.member import Member
-from kohort.broker.group.parking import dismiss
-from kohort.broker.group.rebalancing import complete_join_if_all_joined, prepare_rebalance
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode

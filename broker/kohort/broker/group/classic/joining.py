@@ -1,25 +1,25 @@
 """JoinGroup: new members, members that come back, and ids given in advance (KIP-394)."""
 
-from kohort.broker.group.brought import fits_join
 from kohort.broker.group.causes import client_reason, member_cause, rejoin_cause
-from kohort.broker.group.commands import JoinGroup
-from kohort.broker.group.decision import SessionTimer
-from kohort.broker.group.events import CauseKind, MemberIdGiven, MemberJoined, MemberRefused, MemberRejoined
-from kohort.broker.group.final_errors import final_error
-from kohort.broker.group.group import CLASSIC, CONSUMER, STREAMS, Group
-from kohort.broker.group.group_records import tombstones
-from kohort.broker.group.member import Member, unique_by_name
-from kohort.broker.group.parking import dismiss, join_error, park_join
-from kohort.broker.group.rebalancing import (
+from kohort.broker.group.classic.final_errors import final_error
+from kohort.broker.group.classic.member import Member, unique_by_name
+from kohort.broker.group.classic.member_metadata import fits_join
+from kohort.broker.group.classic.parking import dismiss, join_error, park_join
+from kohort.broker.group.classic.rebalancing import (
     complete_join_if_all_joined,
     join_success,
     joined_members,
     prepare_rebalance,
     rebalance_or_complete,
 )
-from kohort.broker.group.sessions import remember_given_id
+from kohort.broker.group.classic.records import tombstones
+from kohort.broker.group.classic.sessions import remember_given_id
+from kohort.broker.group.classic.static_membership import replace_static_member
+from kohort.broker.group.commands import JoinGroup
+from kohort.broker.group.decision import SessionTimer
+from kohort.broker.group.events import CauseKind, MemberIdGiven, MemberJoined, MemberRefused, MemberRejoined
+from kohort.broker.group.group import CLASSIC, CONSUMER, STREAMS, Group
 from kohort.broker.group.state import GroupState
-from kohort.broker.group.static_membership import replace_static_member
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import JoinGroupRequest

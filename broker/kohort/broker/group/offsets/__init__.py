@@ -1,0 +1,1 @@
+"""The offsets that groups of every kind commit: kept, looked up, removed, and those of open transactions."""
