@@ -143,7 +143,7 @@ class _Hungry:
         return member_id
 
     def clear(self) -> None:
-        """Let nobody queue."""
+        """Remove all candidates."""
         self.members.clear()
         self._crowd.clear()
 

@@ -29,7 +29,7 @@ class Speakers:
             self._coordinators.tell(group_id, ConnectionClosed(group_id, member_id))
 
 
-def speaks_over(
+def track_member_connection(
     request: Request, coordinators: Coordinators, shard: GroupShard, group_id: str, member_id: str
 ) -> None:
     """Have the group told when the connection of this request closes, if it knows the member."""

@@ -1,7 +1,7 @@
 """JoinGroup: a member asks to be in the next generation. Kafka: KafkaApis.handleJoinGroupRequest."""
 
 from kohort.broker.group import NO_REQUEST, JoinGroup
-from kohort.broker.handlers.groups.closing import speaks_over
+from kohort.broker.handlers.groups.closing import track_member_connection
 from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
@@ -18,7 +18,7 @@ def handle(groups: GroupServices, message: JoinGroupRequest, request: Request) -
     except ApiError as error:
         return groups.coordinators.refusal(_command(groups, message, request, NO_REQUEST), error.code)
     if message.member_id:
-        speaks_over(request, groups.coordinators, shard, message.group_id, message.member_id)
+        track_member_connection(request, groups.coordinators, shard, message.group_id, message.member_id)
     shard.submit(_command(groups, message, request, shard.ask(request, request.respond)))
     return None
 

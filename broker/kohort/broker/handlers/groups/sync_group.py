@@ -1,7 +1,7 @@
 """SyncGroup: the leader hands the assignment out, everyone gets theirs. Kafka: handleSyncGroupRequest."""
 
 from kohort.broker.group import NO_REQUEST, SyncGroup
-from kohort.broker.handlers.groups.closing import speaks_over
+from kohort.broker.handlers.groups.closing import track_member_connection
 from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
@@ -15,7 +15,7 @@ def handle(groups: GroupServices, message: SyncGroupRequest, request: Request) -
         shard = groups.coordinators.shard_of(message.group_id)
     except ApiError as error:
         return groups.coordinators.refusal(SyncGroup(NO_REQUEST, message, request.version), error.code)
-    speaks_over(request, groups.coordinators, shard, message.group_id, message.member_id)
+    track_member_connection(request, groups.coordinators, shard, message.group_id, message.member_id)
     request_id = shard.ask(request, request.respond)
     shard.submit(SyncGroup(request_id, message, request.version, groups.metadata.snapshot()))
     return None
