@@ -19,7 +19,7 @@ from kohort.broker.runtime.timers import Timers
 from kohort.broker.transport.admission import Admission, Share, reserved
 from kohort.broker.transport.connection import Connection
 from kohort.broker.transport.counters import TransportCounters
-from kohort.broker.transport.crowd import Crowd
+from kohort.broker.transport.pending_connections import PendingConnections
 from kohort.broker.transport.poller import READ, Poller
 from kohort.broker.transport.request import ANONYMOUS
 from kohort.protocol.addresses import canonical_address, network_of
@@ -88,9 +88,9 @@ class Acceptor:
         self._poller.register(sock.fileno(), READ)
 
     @property
-    def strangers(self) -> Crowd[Connection]:
+    def pending(self) -> PendingConnections[Connection]:
         """Those who have not said yet who they are."""
-        return self._admission.strangers
+        return self._admission.pending
 
     def accept(self, descriptor: int) -> None:
         """Take who waits at the listener with that descriptor, if there is one."""
@@ -166,7 +166,7 @@ class Acceptor:
             return self._admission.known < self._places or self._somebody_goes(share)
         if self._open < self._places + self._reserved:
             return True
-        stranger = self._admission.strangers.pick()
+        stranger = self._admission.pending.choose()
         if stranger is not None:
             self._give_up(stranger, "too many others have not said who they are")
         return stranger is not None

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kohort.broker.transport.connection import Connection
-from kohort.broker.transport.crowd import Crowd
+from kohort.broker.transport.pending_connections import PendingConnections
 from kohort.protocol.addresses import network_of
 
 RESERVED_MAX = 32
@@ -34,7 +34,7 @@ class Admission:
         self._is_privileged = is_privileged
         self._users: dict[str, int] = {}
         self._shares: dict[Share, int] = {}
-        self.strangers = Crowd[Connection](0)
+        self.pending = PendingConnections[Connection](0)
         """Those who are not known yet."""
         self.known = 0
         """How many others there are."""
@@ -45,11 +45,11 @@ class Admission:
 
     def came(self, connection: Connection, now_ms: int) -> None:
         """Note a connection of one who is not known yet."""
-        self.strangers.came(connection, now_ms)
+        self.pending.add(connection, now_ms)
 
     def entered(self, connection: Connection) -> None:
         """Note that a connection's principal is known."""
-        self.strangers.left(connection)
+        self.pending.remove(connection)
         share = Share(connection.principal, network_of(connection.host))
         self.known += 1
         self._users[share.principal] = self._users.get(share.principal, 0) + 1
@@ -57,7 +57,7 @@ class Admission:
 
     def left(self, connection: Connection) -> None:
         """Note that a connection has closed."""
-        if self.strangers.left(connection):
+        if self.pending.remove(connection):
             return
         share = Share(connection.principal, network_of(connection.host))
         self.known -= 1

@@ -156,7 +156,7 @@ class Reactor:
                 for each in self._connections.values()
                 if each.principal == share.principal
                 and network_of(each.host) == share.network
-                and each not in self._acceptor.strangers
+                and each not in self._acceptor.pending
             ),
             key=_last_active_ms,
             default=None,

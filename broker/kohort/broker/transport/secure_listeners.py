@@ -16,12 +16,12 @@ from kohort.broker.transport.counters import TransportCounters
 from kohort.broker.transport.reactor import Open, open_plain
 from kohort.broker.transport.sasl import mechanisms
 from kohort.broker.transport.sasl.conversation import Mechanism
-from kohort.broker.transport.sasl.gate import Gate, Logins, Strangers
+from kohort.broker.transport.sasl.gate import Gate, Logins, UnauthenticatedConnections
 from kohort.broker.transport.sasl.mechanisms import SASL, ListenAddress, Users, UserStore
 
 if TYPE_CHECKING:
     from kohort.broker.transport.sasl.keys import KeySource
-    from kohort.broker.transport.tls.doorman import Doorman
+    from kohort.broker.transport.tls.handshakes import Handshakes
 
 Run = Callable[[Part], Awaitable[object]]
 SSL, SASL_SSL, SASL_PLAINTEXT = "SSL", "SASL_SSL", "SASL_PLAINTEXT"
@@ -57,8 +57,8 @@ class SecureListeners:
         self._clock = clock
         self._log = log
         self._lock_out = LockOut()
-        self._strangers = Strangers(timers, clock, log)
-        self._doormen: dict[str, Doorman] = {}
+        self._unauthenticated = UnauthenticatedConnections(timers, clock, log)
+        self._handshakes: dict[str, Handshakes] = {}
         self._bearer: Mechanism | None = None
         self.tasks: dict[str, Run] = {}
         """What is to run as long as there are the listeners, by name."""
@@ -76,11 +76,11 @@ class SecureListeners:
         return found
 
     def _encrypted(self, protocol: str) -> Open:
-        from kohort.broker.transport.tls.doorman import Doorman  # noqa: PLC0415  # SASL_PLAINTEXT has none.
+        from kohort.broker.transport.tls.handshakes import Handshakes  # noqa: PLC0415  # SASL_PLAINTEXT has none.
 
-        doorman = self._doormen.get(protocol)
-        if doorman is None:
-            doorman = self._doormen[protocol] = Doorman(
+        handshakes = self._handshakes.get(protocol)
+        if handshakes is None:
+            handshakes = self._handshakes[protocol] = Handshakes(
                 self._current,
                 self._counters,
                 self._workers,
@@ -90,14 +90,14 @@ class SecureListeners:
                 entered=self._entered,
                 told=self._told,
             )
-            self.tasks[f"certificates of {protocol}"] = doorman.reload_regularly
-        return doorman.open
+            self.tasks[f"certificates of {protocol}"] = handshakes.reload_regularly
+        return handshakes.open
 
     def _gate(self, opens: Open, listener: ListenAddress) -> Gate:
         return Gate(
             opens,
             mechanisms.mechanisms_of(listener, self._current.config, self.users, self._tokens),
-            self._strangers,
+            self._unauthenticated,
             self._current,
             timers=self._timers,
             clock=self._clock,

@@ -60,10 +60,10 @@ def test_nothing_is_left_of_those_who_went() -> None:
     made.came(cast(Any, known), 0)
     made.came(cast(Any, stranger), 0)
     made.entered(cast(Any, known))
-    assert (made.known, len(made.strangers)) == (1, 1)
+    assert (made.known, len(made.pending)) == (1, 1)
     made.left(cast(Any, known))
     made.left(cast(Any, stranger))
-    assert (made.known, len(made.strangers)) == (0, 0)
+    assert (made.known, len(made.pending)) == (0, 0)
     assert not made._users
     assert not made._shares
 

@@ -1,9 +1,9 @@
-"""Who stands at a listener that wants to know who comes: strangers answer for themselves, then all is theirs.
+"""The gate of a listener with SASL: it answers a client until that has authenticated.
 
-A stranger is answered ApiVersions, SaslHandshake and SaslAuthenticate; whatever else it asks ends its
-connection. It has so many requests and so many seconds, and there are so many of them: each further one costs
-another its place (`Crowd` says whose). Once it is known, those who answer it are the broker's own: nothing of
-this is in the way of what it asks then.
+A client that has not authenticated may send ApiVersions, SaslHandshake and SaslAuthenticate; any other
+request closes its connection. The number of its requests, its time, and the number of such connections are
+limited: each further connection displaces another (`PendingConnections` chooses which). After the
+authentication the broker's own handlers answer, and nothing of this is in their way.
 
 Source: Kafka's SaslServerAuthenticator; KIP-43, KIP-152, KIP-368.
 """
@@ -22,8 +22,8 @@ from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.transport.connection import Connection, Driver
 from kohort.broker.transport.counters import TransportCounters
-from kohort.broker.transport.crowd import Crowd
 from kohort.broker.transport.dispatch import Handle
+from kohort.broker.transport.pending_connections import PendingConnections
 from kohort.broker.transport.request import Request
 from kohort.broker.transport.sasl.conversation import Conversation, Mechanism, Refused, Step
 from kohort.broker.transport.sasl.peer import SaslPeer
@@ -39,7 +39,7 @@ from kohort.protocol.schema import Message
 if TYPE_CHECKING:
     from kohort.broker.transport.reactor import Open
 
-STRANGERS_MAX = 256
+UNAUTHENTICATED_MAX = 256
 AUTHENTICATION_MS_MAX = 10_000
 REQUESTS_MAX = 16  # Versions, handshake and a few tokens.
 HANDSHAKE, AUTHENTICATE, API_VERSIONS = 17, 36, 18
@@ -75,50 +75,50 @@ class Session:
         """What it is in the middle of."""
         self.mechanism = ""
         self.requests = 0
-        """How many it has made as a stranger."""
+        """The number of requests before the authentication."""
         self.is_known = False
         self.is_expired = False
 
 
-class Strangers:
-    """Those of all listeners who have not said who they are. The loop's thread only."""
+class UnauthenticatedConnections:
+    """The connections of all listeners that have not authenticated. Used by the loop's thread only."""
 
     def __init__(self, timers: Timers, clock: Clock, log: ThrottledLog) -> None:
         self._timers = timers
         self._clock = clock
         self._log = log
-        self._crowd = Crowd[Connection](STRANGERS_MAX)
+        self._pending = PendingConnections[Connection](UNAUTHENTICATED_MAX)
 
     def __len__(self) -> int:
-        return len(self._crowd)
+        return len(self._pending)
 
     def make_room(self) -> None:
-        """Let one go where there are too many."""
-        if (connection := self._crowd.in_the_way()) is not None:
+        """Close a connection if there are too many."""
+        if (connection := self._pending.to_displace()) is not None:
             self._give_up(connection, "too many others have not said who they are")
 
-    def came(self, connection: Connection) -> None:
-        """Give one its time."""
-        self._crowd.came(connection, self._clock.now_ms())
-        if len(self._crowd) == 1:
+    def add(self, connection: Connection) -> None:
+        """Add a connection; it is closed unless it authenticates in time."""
+        self._pending.add(connection, self._clock.now_ms())
+        if len(self._pending) == 1:
             self._look()
 
-    def left(self, connection: Connection) -> None:
-        """Forget one, which has closed or is known now."""
-        self._crowd.left(connection)
+    def remove(self, connection: Connection) -> None:
+        """Remove a connection that has closed or has authenticated."""
+        self._pending.remove(connection)
 
     def _look(self) -> None:
-        """Let those go whose time is over, and look again when the next one's is."""
-        while (oldest := self._crowd.oldest()) is not None:
+        """Close the connections whose time is over, and look again when that of the next one is."""
+        while (oldest := self._pending.oldest()) is not None:
             connection, since_ms = oldest
             due_ms = since_ms + AUTHENTICATION_MS_MAX
             if self._clock.now_ms() < due_ms:
-                self._timers.set("sasl strangers", due_ms, self._look)
+                self._timers.set("sasl authentication", due_ms, self._look)
                 return
             self._give_up(connection, "it has not said in time who it is")
 
     def _give_up(self, connection: Connection, reason: str) -> None:
-        self._crowd.left(connection)
+        self._pending.remove(connection)
         self._log.warning("a connection is given up", peer=connection.name, reason=reason)
         connection.close()
 
@@ -130,7 +130,7 @@ class Gate:
         self,
         opens: "Open",
         mechanisms: Mapping[str, Mechanism],
-        strangers: Strangers,
+        unauthenticated: UnauthenticatedConnections,
         current: CurrentConfig,
         *,
         timers: Timers,
@@ -150,14 +150,14 @@ class Gate:
         self._told = told
         self._opens = opens
         self._mechanisms = mechanisms
-        self._strangers = strangers
+        self._unauthenticated = unauthenticated
         self._current = current
         self._timers = timers
         self._clock = clock
         self._counters = counters
         self._log = log
         self._sessions: dict[Connection, Session] = {}
-        self._for_strangers = _Answers(
+        self._for_unauthenticated = _Answers(
             {API_VERSIONS: self._versions, HANDSHAKE: self._handshake, AUTHENTICATE: self._authenticate},
             lambda _: self._not_yet,
         )
@@ -176,7 +176,7 @@ class Gate:
         listener: int,
     ) -> Connection:
         """Return a new connection, which has to say who it is. Raises: OSError where its client has gone."""
-        self._strangers.make_room()
+        self._unauthenticated.make_room()
         limit = min(frame_bytes_max, self._current.config.sasl_server_max_receive_size)
         connection = self._opens(driver, sock, address, limit, listener)
         if not self._for_known:
@@ -186,15 +186,15 @@ class Gate:
             driver.handlers.copies.append(known.forget)
         peer = SaslPeer(connection, driver.in_flight.allowance, frame_bytes_max=limit, now_ms=driver.now_ms)
         connection.peer = peer
-        connection.handlers = self._for_strangers
+        connection.handlers = self._for_unauthenticated
         connection.on_close.append(partial(self._left, connection))
         self._sessions[connection] = Session(connection, peer)
-        self._strangers.came(connection)
+        self._unauthenticated.add(connection)
         return connection
 
     def _left(self, connection: Connection) -> None:
         session = self._sessions.pop(connection)
-        self._strangers.left(connection)
+        self._unauthenticated.remove(connection)
         self._timers.cancel(session)
 
     # -- what is asked ------------------------------------------------------------------------------------
@@ -324,7 +324,7 @@ class Gate:
         was_known, session.is_known = session.is_known, True
         connection.principal = principal
         connection.handlers = self._for_known
-        self._strangers.left(connection)
+        self._unauthenticated.remove(connection)
         self._counters.authentications += 1
         self._told(principal, connection.host, session.mechanism, "")
         log.debug("authenticated", peer=connection.name, principal=principal, mechanism=session.mechanism)

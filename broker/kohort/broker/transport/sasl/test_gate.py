@@ -1,4 +1,4 @@
-"""Strangers at a listener that wants to know who comes, through real sockets."""
+"""Clients that have not authenticated at a listener with SASL, through real sockets."""
 
 import struct
 import sys
@@ -16,9 +16,9 @@ from kohort.broker.transport.reactor import open_plain
 from kohort.broker.transport.sasl.gate import (
     AUTHENTICATION_MS_MAX,
     REQUESTS_MAX,
-    STRANGERS_MAX,
+    UNAUTHENTICATED_MAX,
     Gate,
-    Strangers,
+    UnauthenticatedConnections,
 )
 from kohort.broker.transport.sasl.plain import Plain
 from kohort.broker.transport.test_support import API_VERSIONS, World, frame
@@ -46,12 +46,12 @@ class Guarded:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.strangers = Strangers(world.timers, world.clock, world.reactor.log)
+        self.unauthenticated = UnauthenticatedConnections(world.timers, world.clock, world.reactor.log)
         users = {"alice": "secret", "bob": "other"}
         self.gate = Gate(
             open_plain,
             {"PLAIN": partial(Plain, users)},
-            self.strangers,
+            self.unauthenticated,
             world.current,
             timers=world.timers,
             clock=world.clock,
@@ -133,10 +133,10 @@ async def test_who_says_who_it_is_asks_as_itself(poller: str, version: int) -> N
         await client.send(API_VERSIONS, 0, b"")
         await test_support.receive(client.stream)
         assert await client.handshake() == SaslHandshakeResponse(error_code=0, mechanisms=("PLAIN",))
-        assert len(here.strangers) == 1
+        assert len(here.unauthenticated) == 1
         assert (await client.show(RIGHT, version)).error_code == ErrorCode.NONE
         assert await client.beat() == "User:alice"
-        assert len(here.strangers) == 0
+        assert len(here.unauthenticated) == 0
         assert here.world.counters.authentications == 1
 
 
@@ -180,7 +180,7 @@ async def test_who_shows_something_else_waits_and_is_told(token: bytes) -> None:
         assert told.error_message.startswith("Authentication failed")
         assert await client.is_closed()
         assert here.world.asked == []
-        assert len(here.strangers) == 0
+        assert len(here.unauthenticated) == 0
 
 
 async def test_a_user_that_there_is_not_is_told_the_same_as_a_wrong_password() -> None:
@@ -257,13 +257,13 @@ async def test_strangers_have_a_deadline_and_friends_have_none() -> None:
 
 async def test_a_silent_stranger_makes_way() -> None:
     async with guarded() as here:
-        silent = [await here.connect() for _ in range(STRANGERS_MAX)]
-        await here.world.until(lambda: len(here.strangers) == STRANGERS_MAX)
+        silent = [await here.connect() for _ in range(UNAUTHENTICATED_MAX)]
+        await here.world.until(lambda: len(here.unauthenticated) == UNAUTHENTICATED_MAX)
         friend = await here.connect()
         await friend.enter()
         assert await friend.beat() == "User:alice"
-        assert here.world.reactor.connections == STRANGERS_MAX
-        assert len(here.strangers) == STRANGERS_MAX - 1
+        assert here.world.reactor.connections == UNAUTHENTICATED_MAX
+        assert len(here.unauthenticated) == UNAUTHENTICATED_MAX - 1
         for each in silent:
             await each.stream.aclose()
 
@@ -273,7 +273,7 @@ async def test_who_floods_the_door_from_one_address_pushes_out_nobody_from_anoth
     async with guarded() as here:
         friend = await here.connect("127.0.0.2")
         await friend.handshake()
-        silent = [await here.connect() for _ in range(STRANGERS_MAX + 20)]
+        silent = [await here.connect() for _ in range(UNAUTHENTICATED_MAX + 20)]
         await here.world.until(lambda: here.world.counters.connections_accepted == len(silent) + 1)
         assert (await friend.show(RIGHT)).error_code == 0
         assert await friend.beat() == "User:alice"
@@ -326,5 +326,5 @@ async def test_nothing_stays_of_those_who_have_left() -> None:
                 await client.stream.send_all(b"\0\0")
             await client.stream.aclose()
         await here.world.until(lambda: here.world.counters.connections_closed == 6)
-        assert len(here.strangers) == 0
+        assert len(here.unauthenticated) == 0
         assert here.gate._sessions == {}

@@ -11,40 +11,40 @@ HANDSHAKE_MS_MAX = 10_000
 NO_TLS = "it does not speak TLS"
 
 
-class Doorman(Protocol):
-    """Who lets connections in by TLS."""
+class Handshakes(Protocol):
+    """What a TLS connection tells of its handshake, and what it needs for it."""
 
     @property
     def context(self) -> ssl.SSLContext:
-        """With the newest certificates."""
+        """The TLS context with the newest certificates."""
         ...
 
     def entered(
         self, connection: "TlsConnection", certificate: bytes | None, resumed_until_s: float | None, /
     ) -> str:
-        """Return the principal of one that has shaken hands. Raises: ValueError where it may not come in.
+        """Return the principal of a finished handshake. Raises: ValueError if the connection is refused.
 
-        `resumed_until_s` is the end of its certificate, where OpenSSL has not looked at that.
+        `resumed_until_s` is the end of the certificate of a resumed session, which OpenSSL has not looked at.
         """
         ...
 
     def came_in(self, connection: "TlsConnection", /) -> None:
-        """Take one whose principal is known now; it is closed where there is no room for it."""
+        """Admit a connection whose principal is known now; it is closed if there is no room for it."""
         ...
 
     def failed(self, connection: "TlsConnection", reason: str, /) -> None:
-        """Note one that did not come in."""
+        """Note a handshake that failed."""
         ...
 
     def left(self, connection: "TlsConnection", /) -> None:
-        """Note that one has closed."""
+        """Note that a connection has closed."""
         ...
 
 
 class TlsConnection(Connection):
     """A connection over TLS."""
 
-    __slots__ = ("_doorman", "_established", "_opened_ms", "_tls")
+    __slots__ = ("_established", "_handshakes", "_opened_ms", "_tls")
 
     def __init__(  # noqa: PLR0917  # As its base.
         self,
@@ -53,12 +53,12 @@ class TlsConnection(Connection):
         address: tuple[str, int],
         frame_bytes_max: int,
         listener: int,
-        doorman: Doorman,
+        handshakes: Handshakes,
     ) -> None:
         """Raises: OSError where the client has gone."""
-        self._tls = TlsTransport(sock, doorman.context)
+        self._tls = TlsTransport(sock, handshakes.context)
         super().__init__(driver, self._tls, address, frame_bytes_max, listener)
-        self._doorman = doorman
+        self._handshakes = handshakes
         self._established = False
         self._opened_ms = driver.now_ms
 
@@ -90,12 +90,14 @@ class TlsConnection(Connection):
             self._refuse(reason)
             return False
         try:
-            self.principal = self._doorman.entered(self, self._tls.certificate(), self._tls.resumed_until_s())
+            self.principal = self._handshakes.entered(
+                self, self._tls.certificate(), self._tls.resumed_until_s()
+            )
         except ValueError as error:
             self._refuse(str(error))
             return False
         self._established = True
-        self._doorman.came_in(self)
+        self._handshakes.came_in(self)
         if self.closed:
             return False
         self.peer.resumed(self._driver.now_ms)
@@ -104,7 +106,7 @@ class TlsConnection(Connection):
         return True
 
     def _refuse(self, reason: str) -> None:
-        self._doorman.failed(self, reason)
+        self._handshakes.failed(self, reason)
         self.close()
 
     def _go_on_with_leftovers(self) -> None:
@@ -161,7 +163,7 @@ class TlsConnection(Connection):
     def close(self) -> None:
         """Close at once; answers that are still owed are dropped."""
         if not self.closed:
-            self._doorman.left(self)
+            self._handshakes.left(self)
         super().close()
 
 

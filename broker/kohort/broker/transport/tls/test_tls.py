@@ -28,7 +28,7 @@ from kohort.broker.transport.test_support import (
     listed,
 )
 from kohort.broker.transport.tls.connection import HANDSHAKE_MS_MAX
-from kohort.broker.transport.tls.doorman import HALF_OPEN_MAX, Doorman
+from kohort.broker.transport.tls.handshakes import HALF_OPEN_MAX, Handshakes
 from kohort.broker.transport.tls.stream import TlsTransport
 from kohort.protocol.messages import FetchResponse, HeartbeatResponse, ListGroupsResponse
 
@@ -40,9 +40,9 @@ REQUESTS = 64
 class Secure:
     """A world whose one listener speaks TLS."""
 
-    def __init__(self, world: World, doorman: Doorman) -> None:
+    def __init__(self, world: World, handshakes: Handshakes) -> None:
         self.world = world
-        self.doorman = doorman
+        self.handshakes = handshakes
         self.port = world.port
 
     async def connect(
@@ -71,7 +71,7 @@ async def secure(folder: Path, *settings: tuple[str, str], poller: str = "epoll"
         *settings,
     ]
     async with test_support.world(*given, poller=poller) as world, trio.open_nursery() as nursery:
-        doorman = Doorman(
+        handshakes = Handshakes(
             world.current,
             world.counters,
             TrioWorkers(nursery),
@@ -79,8 +79,8 @@ async def secure(folder: Path, *settings: tuple[str, str], poller: str = "epoll"
             world.clock,
             entered=world.reactor.entered,
         )
-        world.opens(doorman.open)
-        yield Secure(world, doorman)
+        world.opens(handshakes.open)
+        yield Secure(world, handshakes)
         nursery.cancel_scope.cancel()
 
 
@@ -98,7 +98,7 @@ async def test_requests_are_answered_in_their_order(tmp_path: Path, poller: str,
         for _, request in here.world.asked:
             request.respond(HeartbeatResponse(error_code=0))
         assert [number for number, _ in await answers(stream, 100)] == list(range(1, 101))
-        assert here.doorman.half_open == 0
+        assert here.handshakes.half_open == 0
         assert here.world.asked[0][1].principal == "User:ANONYMOUS"
 
 
@@ -134,7 +134,7 @@ async def test_who_cannot_prove_who_it_is_asks_nothing(tmp_path: Path, who: str,
         await here.world.until(lambda: here.world.reactor.connections == 0)
         assert here.world.asked == []
         assert here.world.counters.failed_handshakes == 1
-        assert here.doorman.half_open == 0
+        assert here.handshakes.half_open == 0
 
 
 async def test_a_plain_client_is_told_off(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ async def test_a_handshake_has_a_deadline(tmp_path: Path) -> None:
     async with secure(tmp_path) as here:
         silent = await here.world.connect()
         dripping = await here.world.connect()
-        await here.world.until(lambda: here.doorman.half_open == 2)
+        await here.world.until(lambda: here.handshakes.half_open == 2)
         here.world.advance(HANDSHAKE_MS_MAX - 1_000)
         await dripping.send_all(b"\x16\x03\x01\x02\x00\x01")  # A record begins, and its client with it.
         late = await here.connect()
@@ -225,12 +225,12 @@ async def test_half_open_connections_make_way_for_others(tmp_path: Path) -> None
     async with secure(tmp_path) as here:
         silent = [await here.world.connect() for _ in range(HALF_OPEN_MAX + 20)]
         await here.world.until(lambda: here.world.counters.connections_accepted == len(silent))
-        assert here.doorman.half_open == HALF_OPEN_MAX
+        assert here.handshakes.half_open == HALF_OPEN_MAX
         with trio.fail_after(5):
             stream = await here.connect()
             await stream.send_all(frame(1))
             await here.world.until(lambda: len(here.world.asked) == 1)
-        assert here.doorman.half_open <= HALF_OPEN_MAX
+        assert here.handshakes.half_open <= HALF_OPEN_MAX
         assert here.world.reactor.connections <= HALF_OPEN_MAX + 1
         for each in silent:
             await each.aclose()
@@ -260,14 +260,14 @@ async def test_new_certificates_hold_for_new_connections(tmp_path: Path) -> None
         replacement = AUTHORITY.issue_cert("localhost", common_name="the second")
         (tmp_path / "next.pem").write_bytes(replacement.private_key_and_cert_chain_pem.bytes())
         (tmp_path / "next.pem").replace(tmp_path / "server.pem")
-        await here.doorman.reload()
+        await here.handshakes.reload()
         after = await here.connect()
         await after.send_all(frame(2))
         await before.send_all(frame(3))
         await here.world.until(lambda: len(here.world.asked) == 3)
         assert ("commonName", "the second") in [pair for [pair] in after.getpeercert()["subject"]]
         (tmp_path / "server.pem").write_text("half a file")
-        await here.doorman.reload()
+        await here.handshakes.reload()
         again = await here.connect()
         await again.send_all(frame(4))
         await here.world.until(lambda: len(here.world.asked) == 4)
@@ -280,7 +280,7 @@ async def test_an_end_in_the_middle_of_a_handshake_leaves_nothing(tmp_path: Path
             await stream.send_all(b"\x16\x03\x01")
             await stream.aclose()
         await here.world.until(lambda: here.world.counters.connections_closed == 5)
-        assert here.doorman.half_open == 0
+        assert here.handshakes.half_open == 0
 
 
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])

@@ -1,7 +1,7 @@
-"""Who lets connections in by TLS: the certificates of now, who is in the middle of a handshake, who comes in.
+"""The TLS handshakes of connections: the current certificates, the handshakes under way, and their results.
 
-Strangers may open connections and stay silent. No more than `HALF_OPEN_MAX` do: each further one costs
-another its place (`Crowd` says whose).
+A client may open a connection and stay silent. At most `HALF_OPEN_MAX` handshakes are under way: each further
+one displaces another (`PendingConnections` chooses which).
 """
 
 import socket
@@ -21,7 +21,7 @@ from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.workers import Workers
 from kohort.broker.transport.connection import Connection, Driver
 from kohort.broker.transport.counters import TransportCounters
-from kohort.broker.transport.crowd import Crowd
+from kohort.broker.transport.pending_connections import PendingConnections
 from kohort.broker.transport.tls.connection import TlsConnection
 from kohort.broker.transport.tls.contexts import make_context, make_mapper, sources
 from kohort.broker.transport.tls.names import ANONYMOUS, subject_of
@@ -33,8 +33,8 @@ RELOAD_MS_MAX = 30_000
 log = structlog.get_logger("kohort.tls")
 
 
-class Doorman:
-    """For all listeners that speak SSL, or for all that speak SASL_SSL. The loop's thread only."""
+class Handshakes:
+    """The handshakes of all SSL listeners, or of all SASL_SSL listeners. Used by the loop's thread only."""
 
     def __init__(
         self,
@@ -48,9 +48,10 @@ class Doorman:
         entered: Callable[[Connection], None],
         told: Callable[[str, str, str, str], None] = lambda *_: None,
     ) -> None:
-        """Read the certificates; clients may be asked for theirs, as settings say. Raises: ConfigError.
+        """Read the certificates. With `asks_clients`, settings decide whether clients need one.
 
-        `entered` is told of connections whose principal is known by that, `told` of each attempt.
+        `entered` is called with each connection whose principal is known, `told` with each attempt.
+        Raises: ConfigError.
         """
         self._tell_entered = entered
         self._told = told
@@ -60,7 +61,7 @@ class Doorman:
         self._workers = workers
         self._log = throttled
         self._clock = clock
-        self._half_open = Crowd[TlsConnection](HALF_OPEN_MAX)
+        self._half_open = PendingConnections[TlsConnection](HALF_OPEN_MAX)
         self._shown: dict[TlsConnection, Identity] = {}  # Where certificates can be revoked.
         self._name_of = make_mapper(current.config)
         self._sources = sources(current.config)
@@ -68,12 +69,12 @@ class Doorman:
 
     @property
     def context(self) -> ssl.SSLContext:
-        """With the newest certificates."""
+        """The TLS context with the newest certificates."""
         return self._context
 
     @property
     def half_open(self) -> int:
-        """How many are in the middle of a handshake."""
+        """The number of handshakes under way."""
         return len(self._half_open)
 
     def open(  # As a connection is made.
@@ -84,59 +85,59 @@ class Doorman:
         frame_bytes_max: int,
         listener: int,
     ) -> TlsConnection:
-        """Return a new connection, which has to shake hands. Raises: OSError where its client has gone."""
-        if (in_the_way := self._half_open.in_the_way()) is not None:
-            self.failed(in_the_way, "too many others are in the middle of a handshake")
-            in_the_way.close()
+        """Return a new connection, which begins with a handshake. Raises: OSError if its client has gone."""
+        if (displaced := self._half_open.to_displace()) is not None:
+            self.failed(displaced, "too many others are in the middle of a handshake")
+            displaced.close()
         connection = TlsConnection(driver, sock, address, frame_bytes_max, listener, self)
-        self._half_open.came(connection, driver.now_ms)
+        self._half_open.add(connection, driver.now_ms)
         return connection
 
     def entered(
         self, connection: TlsConnection, certificate: bytes | None, resumed_until_s: float | None, /
     ) -> str:
-        """Return the principal of one that has shaken hands. Raises: ValueError where it may not come in.
+        """Return the principal of a finished handshake. Raises: ValueError if the connection is refused.
 
-        A session from before is good for no longer than the certificate was that it began with: OpenSSL, as
-        it goes on with one, looks at no certificate, and gives another session in its place.
+        A resumed session is valid only as long as the certificate with which it began: OpenSSL does not look
+        at the certificate when it resumes a session, and issues another session in its place.
         """
         if resumed_until_s is not None and self._clock.wall_ms() / 1000 > resumed_until_s:
             raise ValueError("its certificate is refused: certificate has expired since its session began")
         is_asked = self._asks_clients and self._current.config.ssl_client_auth != "none"
         name = self._name_of(subject_of(certificate)) if is_asked and certificate is not None else ANONYMOUS
-        self._half_open.left(connection)
+        self._half_open.remove(connection)
         if certificate is not None and self._current.config.kohort_ssl_crl_location is not None:
             self._shown[connection] = identity_of(certificate)
         log.debug("shook hands", peer=connection.name, principal=f"User:{name}")
         return f"User:{name}"
 
     def came_in(self, connection: TlsConnection, /) -> None:
-        """Take one whose principal is known now; it is closed where there is no room for it."""
+        """Admit a connection whose principal is known now; it is closed if there is no room for it."""
         if self._asks_clients:  # Else it has to say by SASL who it is.
             if connection.principal != f"User:{ANONYMOUS}":
                 self._told(connection.principal, connection.host, "SSL", "")
             self._tell_entered(connection)
 
     def failed(self, connection: TlsConnection, reason: str, /) -> None:
-        """Note one that did not come in."""
+        """Note a handshake that failed."""
         self._counters.failed_handshakes += 1
         self._told("", connection.host, "SSL", reason)
         self._log.warning("a TLS handshake failed", peer=connection.name, reason=reason)
 
     def left(self, connection: TlsConnection, /) -> None:
-        """Note that one has closed."""
-        self._half_open.left(connection)
+        """Note that a connection has closed."""
+        self._half_open.remove(connection)
         self._shown.pop(connection, None)
 
     async def reload_regularly(self, part: Watched = UNWATCHED) -> None:
-        """Take certificates anew whenever their files are others. Whoever is connected stays so."""
+        """Read the certificates again whenever their files change. Open connections stay open."""
         while True:
             await self._workers.sleep(self._current.config.kohort_ssl_reload_interval_ms / 1000)
             with part.working(RELOAD_MS_MAX):
                 await self.reload()
 
     async def reload(self) -> None:
-        """Take the certificates anew if their files are others; wrong ones change nothing but a log line."""
+        """Read the certificates again if their files changed; invalid ones change nothing and are logged."""
         config = self._current.config
         found = await self._workers.in_thread(sources, config)
         if found == self._sources:
@@ -155,15 +156,15 @@ class Doorman:
                 await self._close_revoked(config)
 
     def _give_up_half_open(self) -> None:
-        """Close those in the middle of a handshake, which would end by the lists of before."""
+        """Close the connections whose handshake is under way: it would use the old revocation lists."""
         while (oldest := self._half_open.oldest()) is not None:
             connection, _ = oldest
-            self._half_open.left(connection)
+            self._half_open.remove(connection)
             self.failed(connection, "the lists of revoked certificates have changed meanwhile")
             connection.close()
 
     async def _close_revoked(self, config: BrokerConfig) -> None:
-        """Close connections whose certificate has been revoked since they came."""
+        """Close connections whose certificate has been revoked since their handshake."""
         if not self._shown:
             return
         try:
