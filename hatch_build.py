@@ -41,7 +41,7 @@ COMPILED = (
     *within("broker/kohort/broker/group/epochs", "group sessions"),
     *within("broker/kohort/broker/group/offsets", "commits"),
     *within(
-        "broker/kohort/broker/coordination", "coordinators counters events group_events led_shards shard"
+        "broker/kohort/broker/coordination", "counters events group_events group_shards led_shards shard"
     ),
     *within(
         "broker/kohort/broker/handlers/groups",

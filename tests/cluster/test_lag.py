@@ -56,7 +56,7 @@ def lag(cluster: Cluster, group: str) -> dict[int, PartitionLag]:
     """Return what the coordinator tells of each partition."""
 
     async def look(broker: RealBroker) -> list[PartitionLag]:
-        return await broker.lag.of([each for each in broker.coordinators.groups() if each.group_id == group])
+        return await broker.lag.of([each for each in broker.group_shards.groups() if each.group_id == group])
 
     rows = cluster.coordinator(group)._core.call_async(look)
     return {each.partition: each for each in rows}

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from kohort.broker.coordination.coordinators import GroupShard
+from kohort.broker.coordination.group_shards import GroupShard
 from kohort.broker.group import Decision, GroupState, coordinator_partition
 from kohort.broker.group.group import Group
 from kohort.broker.group.subscriptions import assigned_partitions

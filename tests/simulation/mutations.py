@@ -528,7 +528,7 @@ MUTANTS = (
     ),
     Mutant(
         "a failed marker is not written again",
-        f"{COORDINATION}/transaction_coordinators.py",
+        f"{COORDINATION}/transaction_shards.py",
         "        if code is ErrorCode.NONE or code in FINAL or",
         "        if code is not ErrorCode.CONCURRENT_TRANSACTIONS or",
         is_of_transactions=True,

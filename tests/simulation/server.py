@@ -18,9 +18,9 @@ from uuid import UUID
 from kohort.broker.broker import group_config
 from kohort.broker.config import BrokerConfig
 from kohort.broker.config.current import CurrentConfig
-from kohort.broker.coordination.coordinators import Coordinators, GroupShard
 from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.coordination.group_machine import GroupMachine
+from kohort.broker.coordination.group_shards import GroupShard, GroupShards
 from kohort.broker.coordination.shard import Shard, ShardState
 from kohort.broker.group import Decision, Event, GroupCoordinator, coordinator_partition
 from kohort.broker.group.group import Group
@@ -155,7 +155,7 @@ class WitnessedShard(Shard[GroupCoordinator]):
         super()._carry_out(command, decision)
 
 
-class WitnessedCoordinators(Coordinators):
+class WitnessedGroupShards(GroupShards):
     """The real coordinators; each load is told."""
 
     witness: Witness
@@ -254,7 +254,7 @@ class Server:
             workers=self.workers,
         )
         self.partitions.raise_leader_epoch = self._raise_leader_epoch
-        self.coordinators = WitnessedCoordinators(
+        self.group_shards = WitnessedGroupShards(
             GroupMachine(group_config(current.config)),
             store,
             current,
@@ -267,10 +267,10 @@ class Server:
             counters=GroupCounters(),
             note=self._unheard,
         )
-        self.coordinators.witness = witness
+        self.group_shards.witness = witness
         self._look_after(current)
         groups = GroupServices(
-            self.coordinators,
+            self.group_shards,
             store,
             NODE_ID,
             GroupCounters(),
@@ -342,9 +342,9 @@ class Server:
             log_id_of(each.topic_id, each.index) for each in self.partitions if each.offline is not None
         }
         self.journal.forget(but=offline)
-        self.coordinators.start()
+        self.group_shards.start()
         if self._transactions is not None:
-            self._transactions.coordinators.refresh()
+            self._transactions.shards.refresh()
         self.tasks.start_soon(self.cleaner.run)
         self.tasks.start_soon(self.retention.remove_files_regularly)
         if self._transactions is not None:
@@ -377,8 +377,8 @@ class Server:
         if self._sharing is not None:
             self._sharing.shares.close()
         if self._transactions is not None:
-            self._transactions.coordinators.close()
-        self.coordinators.close()
+            self._transactions.shards.close()
+        self.group_shards.close()
         for link in list(self.links):
             link.close()
         self.die()
@@ -487,11 +487,11 @@ class Server:
             sent.respond(message)
 
     def _group(self, group_id: str) -> Group | None:
-        """Return a group that is loaded; as `Coordinators.group`, which walks over the id each time."""
+        """Return a group that is loaded; as `GroupShards.group`, which walks over the id each time."""
         index = self._indexes.get(group_id)
         if index is None:
-            index = self._indexes[group_id] = coordinator_partition(group_id, self.coordinators.partitions)
-        shard = self.coordinators._shards.get(index)
+            index = self._indexes[group_id] = coordinator_partition(group_id, self.group_shards.partitions)
+        shard = self.group_shards._shards.get(index)
         return None if shard is None else shard.core.groups.get(group_id)
 
     def answered(self, request: Request, message: Message) -> None:
@@ -515,5 +515,5 @@ class Server:
 
     def shards(self) -> list[GroupShard]:
         """Return the shards of groups that serve."""
-        serving = [shard for shard in self.coordinators._shards if shard.state is ShardState.ACTIVE]
+        serving = [shard for shard in self.group_shards._shards if shard.state is ShardState.ACTIVE]
         return sorted(serving, key=attrgetter("index"))

@@ -388,7 +388,7 @@ class World:
         return [each for each in self.members if each.plan is plan]
 
     def _group(self, group_id: str) -> Group | None:
-        return None if self.server is None else self.server.coordinators.group(group_id)
+        return None if self.server is None else self.server.group_shards.group(group_id)
 
     def _is_settled(self, plan: Plan) -> bool:
         group, members = self._group(plan.group_id), self._members_of(plan)

@@ -16,11 +16,11 @@ import trio
 from kohort.broker.config import BrokerConfig, ConfigError
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.config.group_bounds import bounds
-from kohort.broker.coordination.coordinators import Coordinators
 from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.coordination.events import ToldEvents
 from kohort.broker.coordination.group_events import GroupEventLog
 from kohort.broker.coordination.group_machine import GroupMachine
+from kohort.broker.coordination.group_shards import GroupShards
 from kohort.broker.group import Event, GroupConfig
 from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.handlers.data.family import Data
@@ -31,7 +31,7 @@ from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.handlers.opening import Opening
 from kohort.broker.handlers.quota_switch import QuotaSwitch
 from kohort.broker.handlers.table import HandlerTable
-from kohort.broker.handlers.transactions.family import Transactions
+from kohort.broker.handlers.transactions.family import TransactionServices
 from kohort.broker.http.health import Health
 from kohort.broker.http.view import BrokerView, Counters, PageLimits, QuotaUse
 from kohort.broker.lag import LagWatch, LocalEnds, RemoteEnds
@@ -93,11 +93,11 @@ if TYPE_CHECKING:
     from kohort.broker.coordination.internal_topics import InternalTopics
     from kohort.broker.coordination.shares import Shares
     from kohort.broker.coordination.takeovers import Takeovers
-    from kohort.broker.coordination.transaction_coordinators import TransactionCoordinators
+    from kohort.broker.coordination.transaction_shards import TransactionShards
     from kohort.broker.handlers.authorization.guard import Guard
     from kohort.broker.handlers.between.family import Between
     from kohort.broker.handlers.data.transactional import Permissions
-    from kohort.broker.handlers.share.family import Sharing
+    from kohort.broker.handlers.share.family import ShareServices
     from kohort.broker.http.asking import InHouse
     from kohort.broker.http.catching_up import CatchingUp
     from kohort.broker.partitions.replicas import Replicas
@@ -252,7 +252,7 @@ class Broker:
             workers=self.workers,
             counters=self.group_counters,
         )
-        self.coordinators = Coordinators(
+        self.group_shards = GroupShards(
             GroupMachine(group_config(self.current.config)),
             self.metadata,
             self.current,
@@ -268,7 +268,7 @@ class Broker:
             takeovers=self._takeovers(),
         )
 
-        self._transactions: TransactionCoordinators | None = None
+        self._transactions: TransactionShards | None = None
         self._permissions: Permissions | None = None
         self._shares: Shares | None = None
         self._quota_uses: Callable[[int], Iterable[QuotaUse]] | None = None
@@ -281,7 +281,7 @@ class Broker:
 
         return Takeovers(self.node_id, self.clock, self.partitions.replicas.heard_ms)
 
-    def transactions(self) -> "TransactionCoordinators":
+    def transactions(self) -> "TransactionShards":
         """Return the coordinators of transactions, made at first use: most brokers have none."""
         if self._transactions is None:
             from kohort.broker.coordination.transactions import transaction_coordinators  # noqa: PLC0415
@@ -291,7 +291,7 @@ class Broker:
                 self.current,
                 ensure_topic=self._ensure_transactions_topic,
                 partitions=self.partitions,
-                groups=self.coordinators,
+                groups=self.group_shards,
                 flusher=self.flusher,
                 timers=self.timers,
                 clock=self.clock,
@@ -311,7 +311,7 @@ class Broker:
                 ensure_topic=self._ensure_share_state_topic,
                 ensure=self.topics.ensure,
                 partitions=self.partitions,
-                groups=self.coordinators,
+                groups=self.group_shards,
                 flusher=self.flusher,
                 timers=self.timers,
                 clock=self.clock,
@@ -328,7 +328,7 @@ class Broker:
         self.local_ends = LocalEnds(self.partitions, workers)
         remote = RemoteEnds(self.metadata, others, clock, workers)
         self.lag = LagWatch(
-            self.coordinators.groups, self.local_ends, remote, self.current, clock=clock, workers=workers
+            self.group_shards.groups, self.local_ends, remote, self.current, clock=clock, workers=workers
         )
         self.cleaner = LogCleaner(
             self.partitions, self.data, self.current, clock=clock, counters=cleaning, workers=workers
@@ -344,7 +344,7 @@ class Broker:
         self.fetch_sessions = FetchSessions(self.current.config.max_incremental_fetch_session_cache_slots)
         self.record_checks = RecordChecks(self.mailbox, self.workers)
         groups = GroupServices(
-            self.coordinators,
+            self.group_shards,
             self.metadata,
             self.node_id,
             self.group_counters,
@@ -354,7 +354,7 @@ class Broker:
             self._internal_topics(),
             has_consumer_groups(self.current.config),
         )
-        transactions = Transactions(self.transactions, groups, self.producer_ids)
+        transactions = TransactionServices(self.transactions, groups, self.producer_ids)
         data = Data(
             self.partitions,
             self.flusher,
@@ -477,11 +477,11 @@ class Broker:
 
         return Auditing(dispatch, self._trail)
 
-    def _sharing(self, groups: GroupServices, data: Data) -> "Sharing":
+    def _sharing(self, groups: GroupServices, data: Data) -> "ShareServices":
         """Return what questions about share groups are put to, made with the first of them."""
-        from kohort.broker.handlers.share.family import Sharing  # noqa: PLC0415
+        from kohort.broker.handlers.share.family import ShareServices  # noqa: PLC0415
 
-        return Sharing(groups, data, self.shares, self.current)
+        return ShareServices(groups, data, self.shares, self.current)
 
     def _between_brokers(self) -> "Between":
         """Return what questions of other brokers of the cluster are put to."""
@@ -496,9 +496,9 @@ class Broker:
             return None
         from kohort.broker.coordination.internal_topics import InternalTopics  # noqa: PLC0415
 
-        return InternalTopics(self.topics, self.coordinators, self.workers, self.clock)
+        return InternalTopics(self.topics, self.group_shards, self.workers, self.clock)
 
-    def _permissions_for(self, transactions: Transactions) -> "Permissions":
+    def _permissions_for(self, transactions: TransactionServices) -> "Permissions":
         """Return who says what transactional producers may write, made at first use."""
         if self._permissions is None:
             from kohort.broker.handlers.data.transactional import Permissions  # noqa: PLC0415
@@ -588,7 +588,7 @@ class Broker:
             await self.cluster.until_others_are_here()
         for number, sock in (*enumerate(socks), *enumerate(shared)):
             self.reactor.listen(sock, number, opens.get(number))
-        self.coordinators.start()
+        self.group_shards.start()
         if self.cluster is None:
             self._coordinate_transactions()
         else:
@@ -698,7 +698,7 @@ class Broker:
     def _follow_leadership(self) -> None:
         """Lead, and coordinate, what the lease allows by now."""
         self.partitions.refresh()
-        self.coordinators.refresh()
+        self.group_shards.refresh()
         self._coordinate_transactions()
         self._coordinate_shares()
 
@@ -755,7 +755,7 @@ class Broker:
             self._transactions.close()
         if self._shares is not None:
             self._shares.close()
-        self.coordinators.close()
+        self.group_shards.close()
         self.group_events.close()
         self.reactor.close()
         self.record_checks.close()
@@ -782,7 +782,7 @@ class Broker:
             limits=PageLimits(config.kohort_metrics_groups_max, config.kohort_metrics_partitions_max),
             reactor=self.reactor,
             fetch_sessions=self.fetch_sessions,
-            coordinators=self.coordinators,
+            group_shards=self.group_shards,
             partitions=self.partitions,
             metadata=self.metadata,
             lag=self.lag,

@@ -59,7 +59,7 @@ class Record:
 
 def members_of(broker: Broker, group_id: str) -> tuple[str, ...]:
     """Return the ids of a group's members, the leader's first. Raises: KeyError where it has none."""
-    group = broker.coordinators.group(group_id)
+    group = broker.group_shards.group(group_id)
     if group is None or not group.members or group.leader is None:
         raise KeyError(f"group {group_id!r} has no members")
     return (group.leader, *(each for each in group.members if each != group.leader))
@@ -68,7 +68,7 @@ def members_of(broker: Broker, group_id: str) -> tuple[str, ...]:
 def groups_of(broker: Broker) -> dict[str, Group]:
     """Return every group by its id."""
     now_ms = broker.clock.now_ms()
-    return {each.group_id: _group(each, now_ms) for each in broker.coordinators.groups()}
+    return {each.group_id: _group(each, now_ms) for each in broker.group_shards.groups()}
 
 
 def _group(group: CoreGroup, now_ms: int) -> Group:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import trio
 
 from kohort.broker.broker import Broker
-from kohort.broker.coordination.coordinators import GroupShard
+from kohort.broker.coordination.group_shards import GroupShard
 from kohort.broker.group.classic.member import Member
 from kohort.broker.group.commands import Heartbeat
 from kohort.broker.group.group import Group
@@ -67,10 +67,10 @@ def _send_heartbeats(broker: Broker, client_ids: frozenset[str]) -> int:
 
 
 def _members(broker: Broker, client_ids: frozenset[str]) -> Iterator[tuple[GroupShard, Group, Member]]:
-    for group in broker.coordinators.groups():
+    for group in broker.group_shards.groups():
         for member in group.members.values():
             if member.client_id in client_ids:
-                yield broker.coordinators.shard_of(group.group_id), group, member
+                yield broker.group_shards.shard_of(group.group_id), group, member
 
 
 def _send_heartbeat(shard: GroupShard, group: Group, member: Member) -> None:

@@ -280,7 +280,7 @@ MUTANTS = (
     ),
     Mutant(
         "a marker for a leader that has moved is given up",
-        f"{COORDINATION}/transaction_coordinators.py",
+        f"{COORDINATION}/transaction_shards.py",
         "        if code is ErrorCode.NONE or code in FINAL or",
         "        if code is not ErrorCode.CONCURRENT_TRANSACTIONS or",
         is_of_transactions=True,

@@ -3,20 +3,20 @@
 from typing import TYPE_CHECKING, cast
 
 from kohort.broker.config.current import CurrentConfig
-from kohort.broker.coordination import share_states
+from kohort.broker.coordination import share_state_shards
 from kohort.broker.coordination.counters import GroupCounters
-from kohort.broker.coordination.share_states import ShareStateShard
+from kohort.broker.coordination.share_state_shards import ShareStateShard
 from kohort.broker.coordination.shares import Shares, make_shares
 from kohort.broker.handlers.data.family import Data
 from kohort.broker.handlers.groups.family import GroupServices
-from kohort.broker.handlers.share.family import Sharing
+from kohort.broker.handlers.share.family import ShareServices
 from kohort.broker.metadata import MetadataStore, TopicState
 from kohort.broker.metadata.topic_plans import NewTopic
 
 if TYPE_CHECKING:
     from tests.simulation.server import Server
 
-share_states.PRUNED_BYTES_MIN = 8 * 1024  # So that logs begin anew within a run.
+share_state_shards.PRUNED_BYTES_MIN = 8 * 1024  # So that logs begin anew within a run.
 
 
 class SharingParts:
@@ -30,16 +30,16 @@ class SharingParts:
             ensure_topic=server._offsets_topic_is_there,
             ensure=self._ensure,
             partitions=server.partitions,
-            groups=groups.coordinators,
+            groups=groups.shards,
             flusher=server.flusher,
             timers=server.timers,
             clock=server.schedule,
             workers=server.workers,
             counters=GroupCounters(),
         )
-        self._sharing = Sharing(groups, data, lambda: self.shares, current)
+        self._sharing = ShareServices(groups, data, lambda: self.shares, current)
 
-    def use(self) -> Sharing:
+    def use(self) -> ShareServices:
         """Return what requests of share groups are put to."""
         return self._sharing
 

@@ -188,7 +188,7 @@ class Ensemble:
     def _wear_out(self) -> None:
         """Have the log say of one id that its epochs are all but used up, as a coordinator before had it."""
         server = self._world.server
-        for shard in [] if server is None else server.transactions.shards():
+        for shard in [] if server is None else server.transactions.all_shards():
             if shard.index == coordinator_partition(WORN_OUT, SHARDS) and shard.state is ShardState.ACTIVE:
                 worn = Transaction(
                     WORN_OUT,
@@ -298,7 +298,7 @@ class Ensemble:
     def _drop_shard(self) -> None:
         """Let a shard of transactions drop its state, as a bug would make it."""
         server = self._world.server
-        shards = [] if server is None or not server.serving else server.transactions.shards()
+        shards = [] if server is None or not server.serving else server.transactions.all_shards()
         if shards:
             self._random.choice(shards)._fail()
 
@@ -312,7 +312,7 @@ class Ensemble:
             return
         ended = [
             (shard.index, each)
-            for shard in server.transactions.shards()
+            for shard in server.transactions.all_shards()
             for each in shard.core.transactions.values()
             if each.state in ENDED and each.client_version >= BUMPING_VERSION and each.producer_epoch
         ]
@@ -387,7 +387,7 @@ class Ensemble:
 
     def _transactions(self) -> list[Transaction]:
         server = self._world.server
-        shards = [] if server is None else server.transactions.shards()
+        shards = [] if server is None else server.transactions.all_shards()
         return [each for shard in shards for each in shard.core.transactions.values()]
 
     def _is_open(self) -> bool:
@@ -401,7 +401,7 @@ class Ensemble:
         if server is None or not server.serving:
             return ["the broker"]
         found: list[object] = []
-        if any(shard.state is not ShardState.ACTIVE for shard in server.transactions.shards()):
+        if any(shard.state is not ShardState.ACTIVE for shard in server.transactions.all_shards()):
             found.append("a shard")
         for place in self._places:
             if place[0] not in self._world.metadata.snapshot().topics:
@@ -455,7 +455,7 @@ class Ensemble:
     def _offset_of(server: Server, group_id: str, place: Place) -> int:
         """Return what a group has committed."""
         topic, index = place
-        group = server.coordinators.group(group_id)
+        group = server.group_shards.group(group_id)
         value = None if group is None else group.offsets.get(topic, {}).get(index)
         return 0 if value is None else value.offset
 

@@ -8,14 +8,14 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
 from kohort.broker.config.current import CurrentConfig
-from kohort.broker.coordination.transaction_coordinators import TransactionCoordinators, TransactionShard
+from kohort.broker.coordination.transaction_shards import TransactionShard, TransactionShards
 from kohort.broker.coordination.transactions import transaction_coordinators
 from kohort.broker.handlers.data.family import Data
 from kohort.broker.handlers.data.fetch_sessions import FetchSessions
 from kohort.broker.handlers.data.record_checks import RecordChecks
 from kohort.broker.handlers.data.transactional import Permissions
 from kohort.broker.handlers.groups.family import GroupServices
-from kohort.broker.handlers.transactions.family import Transactions
+from kohort.broker.handlers.transactions.family import TransactionServices
 from kohort.broker.metadata import MetadataStore
 from kohort.broker.partitions import ProducerIds
 from kohort.broker.partitions.counters import PartitionCounters
@@ -46,8 +46,10 @@ class TransactionParts:
 
     def __init__(self, server: "Server", groups: GroupServices, current: CurrentConfig) -> None:
         self.groups = groups
-        self.coordinators = self._coordinators(server, current)
-        self.transactions = Transactions(self.use, groups, cast(ProducerIds, VirtualProducerIds(server)))
+        self.shards = self._new_shards(server, current)
+        self.transactions = TransactionServices(
+            self.use, groups, cast(ProducerIds, VirtualProducerIds(server))
+        )
         permissions = Permissions(self.transactions)
         self.data = Data(
             server.partitions,
@@ -64,25 +66,25 @@ class TransactionParts:
             lambda: permissions,
         )
 
-    def _coordinators(self, server: "Server", current: CurrentConfig) -> TransactionCoordinators:
-        coordinators = transaction_coordinators(
+    def _new_shards(self, server: "Server", current: CurrentConfig) -> TransactionShards:
+        shards = transaction_coordinators(
             cast(MetadataStore, server.metadata),
             current,
             ensure_topic=server._offsets_topic_is_there,
             partitions=server.partitions,
-            groups=self.groups.coordinators,
+            groups=self.groups.shards,
             flusher=server.flusher,
             timers=server.timers,
             clock=server.schedule,
             workers=server.workers,
         )
-        coordinators.inline_load_bytes = INLINE_LOAD_BYTES
-        return coordinators
+        shards.inline_load_bytes = INLINE_LOAD_BYTES
+        return shards
 
-    def use(self) -> TransactionCoordinators:
+    def use(self) -> TransactionShards:
         """Return the coordinators, which are there from the start."""
-        return self.coordinators
+        return self.shards
 
-    def shards(self) -> list[TransactionShard]:
+    def all_shards(self) -> list[TransactionShard]:
         """Return every shard that there is, by its partition."""
-        return sorted(self.coordinators._shards, key=attrgetter("index"))
+        return sorted(self.shards._shards, key=attrgetter("index"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from kohort.broker.coordination.coordinators import Coordinators
+from kohort.broker.coordination.group_shards import GroupShards
 from kohort.broker.metadata.snapshot import TopicState
 from kohort.broker.metadata.topic_plans import NewTopic
 from kohort.broker.metadata.topics import Topics
@@ -30,7 +30,7 @@ log = structlog.get_logger("kohort.streams")
 class InternalTopics:
     """What makes topics for streams groups, one try at a time for each group. The loop's thread only."""
 
-    def __init__(self, topics: Topics, groups: Coordinators, workers: Workers, clock: Clock) -> None:
+    def __init__(self, topics: Topics, groups: GroupShards, workers: Workers, clock: Clock) -> None:
         self._topics = topics
         self._groups = groups
         self._workers = workers

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import structlog
 
 from kohort.broker.config.group_settings import GroupSettings, duration_ms
-from kohort.broker.coordination.share_states import ShareStates, is_passing
+from kohort.broker.coordination.share_state_shards import ShareStateShards, is_passing
 from kohort.broker.group.share.delivery_events import DeliveryEvents, Reason
 from kohort.broker.group.share.explaining import PartitionExplained, explain_partition
 from kohort.broker.group.share.partition import Limits, SharePartition, Words, Write
@@ -69,7 +69,7 @@ class LedSharePartition:
         self,
         key: ShareKey,
         partition: Partition,
-        states: ShareStates,
+        states: ShareStateShards,
         *,
         settings: Callable[[], GroupSettings],
         timers: Timers,

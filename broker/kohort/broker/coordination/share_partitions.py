@@ -12,7 +12,7 @@ from kohort.broker.config.current import CurrentConfig
 from kohort.broker.config.group_settings import GroupSettings, group_settings
 from kohort.broker.coordination.dead_letters import Burial, DeadLetters
 from kohort.broker.coordination.led_share_partition import LedSharePartition
-from kohort.broker.coordination.share_states import ShareStates
+from kohort.broker.coordination.share_state_shards import ShareStateShards
 from kohort.broker.group.share.delivery_events import DeliveryEvents, Reason
 from kohort.broker.group.share.explaining import PartitionExplained, happened
 from kohort.broker.group.share.record import DeadRecords
@@ -87,7 +87,7 @@ class SharePartitions:
 
     def __init__(
         self,
-        states: ShareStates,
+        states: ShareStateShards,
         metadata: MetadataStore,
         current: CurrentConfig,
         *,

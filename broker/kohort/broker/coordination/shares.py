@@ -7,14 +7,14 @@ from uuid import UUID
 import structlog
 
 from kohort.broker.config.current import CurrentConfig
-from kohort.broker.coordination.coordinators import Coordinators
 from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.coordination.dead_letters import DeadLetters
+from kohort.broker.coordination.group_shards import GroupShards
 from kohort.broker.coordination.log_ends import LogEndsAnywhere
 from kohort.broker.coordination.share_machine import ShareStateMachine
 from kohort.broker.coordination.share_partitions import SharePartitions
 from kohort.broker.coordination.share_state_peers import ShareStatePeers
-from kohort.broker.coordination.share_states import ShareStates
+from kohort.broker.coordination.share_state_shards import ShareStateShards
 from kohort.broker.group.share.commands import ShareStateReady
 from kohort.broker.group.share.group import ShareGroup
 from kohort.broker.metadata import MetadataStore, TopicState
@@ -43,7 +43,7 @@ class Shares:
     """Share groups beside their coordinator: the state of their partitions, and who leads those."""
 
     def __init__(
-        self, partitions: SharePartitions, groups: Coordinators, workers: Workers, log_ends: LogEndsAnywhere
+        self, partitions: SharePartitions, groups: GroupShards, workers: Workers, log_ends: LogEndsAnywhere
     ) -> None:
         self.partitions = partitions
         self.log_ends = log_ends
@@ -157,7 +157,7 @@ def make_shares(
     ensure_topic: Callable[[], Awaitable[object]],
     ensure: Callable[[NewTopic], Awaitable[TopicState]],
     partitions: PartitionTable,
-    groups: Coordinators,
+    groups: GroupShards,
     flusher: Flusher,
     timers: Timers,
     clock: Clock,
@@ -176,7 +176,7 @@ def make_shares(
             config.share_coordinator_write_timeout_ms,
         )
     )
-    states = ShareStates(
+    states = ShareStateShards(
         machine,
         metadata,
         current,

@@ -14,8 +14,8 @@ import trio
 from kohort.broker.broker import Broker
 from kohort.broker.broker import running as running_broker
 from kohort.broker.config import load_config
-from kohort.broker.coordination.coordinators import GroupShard
 from kohort.broker.coordination.group_machine import GroupMachine
+from kohort.broker.coordination.group_shards import GroupShard
 from kohort.broker.coordination.shard import Shard, ShardState
 from kohort.broker.group import GroupCoordinator, Record, coordinator_partition
 from kohort.broker.metadata import OFFSETS_TOPIC
@@ -177,7 +177,7 @@ async def committed_again(client: Client) -> dict[int, int]:
 
 
 def shard_of(broker: Broker) -> GroupShard:
-    return broker.coordinators.shard_of(GROUP)
+    return broker.group_shards.shard_of(GROUP)
 
 
 def broken_core(broker: Broker, monkeypatch: pytest.MonkeyPatch, error: Exception) -> GroupCoordinator:
@@ -198,11 +198,11 @@ def broken_core(broker: Broker, monkeypatch: pytest.MonkeyPatch, error: Exceptio
 def away(broker: Broker) -> Iterator[GroupShard]:
     """Close the group's shard within the block, as if its load were in progress and slow."""
     shard = shard_of(broker)
-    broker.coordinators._shards.loading.add(shard.index)
+    broker.group_shards._shards.loading.add(shard.index)
     shard.close()
     yield shard
-    broker.coordinators._shards.loading.discard(shard.index)
-    broker.coordinators.refresh()
+    broker.group_shards._shards.loading.discard(shard.index)
+    broker.group_shards.refresh()
 
 
 def join_of(member_id: str) -> JoinGroupRequest:
@@ -590,7 +590,7 @@ async def test_who_coordinates_next_does_not_take_offsets_of_a_topic_for_those_o
         with away(broker):
             await broker.topics.delete(["air"])
             await broker.topics.create([NewTopic("air", 3)])
-            broker.coordinators._deleted_meanwhile.clear()
+            broker.group_shards._deleted_meanwhile.clear()
         await found(client)
         assert await committed(client) == {}
         assert await commit(client, 1) == 0
@@ -608,7 +608,7 @@ async def test_what_was_committed_for_the_successor_stays_when_its_deletion_is_h
         assert await commit(client, 4) == 0
         index = shard_of(broker).index
         with away(broker):
-            broker.coordinators._deleted_meanwhile[index] = {"air"}
+            broker.group_shards._deleted_meanwhile[index] = {"air"}
         await found(client)
         assert await committed(client) == {1: 4}
 

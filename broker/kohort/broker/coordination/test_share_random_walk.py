@@ -19,7 +19,7 @@ import pytest
 from kohort.broker.config import BrokerConfig
 from kohort.broker.config.group_settings import GroupSettings, group_settings
 from kohort.broker.coordination.led_share_partition import Done, LedSharePartition
-from kohort.broker.coordination.share_states import ShareStates
+from kohort.broker.coordination.share_state_shards import ShareStateShards
 from kohort.broker.group.decision import Reply
 from kohort.broker.group.share.partition import SharePartition, Words, Write
 from kohort.broker.group.share.record import Acknowledgement, Batch, DeadRecords
@@ -149,7 +149,7 @@ class World:
         led = self.kind(
             KEY,
             cast(Partition, self.partition),
-            cast(ShareStates, self.states),
+            cast(ShareStateShards, self.states),
             settings=lambda: self.settings,
             timers=self.timers,
             clock=clock,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kohort.broker.coordination.coordinators import Coordinators
+from kohort.broker.coordination.group_shards import GroupShards
 from kohort.broker.group import EndOffsets
 from kohort.broker.metadata import OFFSETS_TOPIC
 from kohort.broker.partitions import Partition, PartitionTable
@@ -53,7 +53,7 @@ class MarkerWriter:
     def __init__(
         self,
         partitions: PartitionTable,
-        groups: Coordinators,
+        groups: GroupShards,
         flusher: Flusher,
         clock: Clock,
         workers: Workers,

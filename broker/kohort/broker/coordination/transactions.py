@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from kohort.broker.config.current import CurrentConfig
-from kohort.broker.coordination.coordinators import Coordinators
-from kohort.broker.coordination.transaction_coordinators import TransactionCoordinators
+from kohort.broker.coordination.group_shards import GroupShards
 from kohort.broker.coordination.transaction_machine import TransactionMachine
 from kohort.broker.coordination.transaction_markers import MarkerWriter
 from kohort.broker.coordination.transaction_peers import TransactionPeers
+from kohort.broker.coordination.transaction_shards import TransactionShards
 from kohort.broker.metadata import MetadataStore
 from kohort.broker.partitions import PartitionTable
 from kohort.broker.partitions.flusher import Flusher
@@ -29,19 +29,19 @@ def transaction_coordinators(
     *,
     ensure_topic: Callable[[], Awaitable[object]],
     partitions: PartitionTable,
-    groups: Coordinators,
+    groups: GroupShards,
     flusher: Flusher,
     timers: Timers,
     clock: Clock,
     workers: Workers,
     others: OtherBrokers | None = None,
-) -> TransactionCoordinators:
+) -> TransactionShards:
     """Return the coordinators; nothing of them is loaded yet. `others` are asked for what they lead."""
     config = current.config
     machine = TransactionMachine(
         TransactionConfig(config.transaction_max_timeout_ms, config.transactional_id_expiration_ms)
     )
-    return TransactionCoordinators(
+    return TransactionShards(
         machine,
         metadata,
         current,

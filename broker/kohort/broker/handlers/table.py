@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from kohort.broker.handlers.data.family import Data
     from kohort.broker.handlers.groups.family import GroupServices
     from kohort.broker.handlers.opening import Opening
-    from kohort.broker.handlers.share.family import Sharing
-    from kohort.broker.handlers.transactions.family import Transactions
+    from kohort.broker.handlers.share.family import ShareServices
+    from kohort.broker.handlers.transactions.family import TransactionServices
     from kohort.broker.transport.request import Request
 
 
@@ -37,9 +37,9 @@ class HandlerTable:
         data: "Data",
         administration: "Administration",
         opening: "Opening | None" = None,
-        transactions: "Transactions | None" = None,
+        transactions: "TransactionServices | None" = None,
         *,
-        sharing: "Callable[[], Sharing] | None" = None,
+        sharing: "Callable[[], ShareServices] | None" = None,
         between: "Between | None" = None,
     ) -> None:
         """Bind the families; without `opening` logs are opened by whoever asks for them.

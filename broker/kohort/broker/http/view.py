@@ -7,8 +7,8 @@ import msgspec
 
 from kohort.broker.config import BrokerConfig, ConfigSource, describe_topic
 from kohort.broker.config.current import CurrentConfig
-from kohort.broker.coordination.coordinators import Coordinators
 from kohort.broker.coordination.counters import GroupCounters
+from kohort.broker.coordination.group_shards import GroupShards
 from kohort.broker.group import coordinator_partition
 from kohort.broker.group.group import Group
 from kohort.broker.http.replica_facts import ReplicaFacts, replica_facts
@@ -348,7 +348,7 @@ class BrokerView:
         health: HealthFacts,
         reactor: Reactor,
         fetch_sessions: SessionFacts,
-        coordinators: Coordinators,
+        group_shards: GroupShards,
         partitions: PartitionTable,
         metadata: MetadataStore,
         lag: LagWatch,
@@ -373,7 +373,7 @@ class BrokerView:
         self.health = health
         self._reactor = reactor
         self._fetch_sessions = fetch_sessions
-        self._coordinators = coordinators
+        self._group_shards = group_shards
         self._partitions = partitions
         self._metadata = metadata
         self._lag = lag
@@ -393,11 +393,11 @@ class BrokerView:
 
     def loading(self) -> list[int]:
         """Return the partitions of `__consumer_offsets` whose groups cannot be asked yet."""
-        return self._coordinators.loading
+        return self._group_shards.loading
 
     def failed(self) -> list[int]:
         """Return those of them that nobody loads any more, since it failed too often."""
-        return self._coordinators.failed
+        return self._group_shards.failed
 
     def partitions(self) -> Iterable[PartitionFacts]:
         """Return every partition of this broker."""
@@ -409,16 +409,16 @@ class BrokerView:
 
     def groups(self) -> Iterator[Group]:
         """Return every group that is loaded."""
-        return self._coordinators.groups()
+        return self._group_shards.groups()
 
     def group(self, group_id: str) -> Group | None:
         """Return one group."""
-        return self._coordinators.group(group_id)
+        return self._group_shards.group(group_id)
 
     def is_loading(self, group_id: str) -> bool:
         """Return whether this broker coordinates a group whose partition is being loaded: it may be there."""
-        loading = self._coordinators.loading
-        return bool(loading) and coordinator_partition(group_id, self._coordinators.partitions) in loading
+        loading = self._group_shards.loading
+        return bool(loading) and coordinator_partition(group_id, self._group_shards.partitions) in loading
 
     def share_group(self, group_id: str) -> "ShareGroupExplained | None":
         """Return what this broker knows of a share group, None where that is nothing."""
@@ -437,7 +437,7 @@ class BrokerView:
 
     def shards(self) -> Mapping[str, int]:
         """Return how many partitions of `__consumer_offsets` are active, loading and failed."""
-        return self._coordinators.shard_counts()
+        return self._group_shards.shard_counts()
 
     def topics(self) -> Iterable[TopicState]:
         """Return every topic of the cluster."""

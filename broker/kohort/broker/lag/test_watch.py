@@ -32,7 +32,7 @@ async def produce(broker: Broker, *timestamps_ms: int) -> None:
 
 
 async def lag_of(broker: Broker) -> PartitionLag:
-    (row,) = await broker.lag.of(broker.coordinators.groups())
+    (row,) = await broker.lag.of(broker.group_shards.groups())
     return row
 
 
@@ -71,7 +71,7 @@ async def test_an_offset_that_no_record_has_breaks_neither_lag_nor_pages(tmp_pat
         client = await prepared(broker)
         await produce(broker, broker.clock.now_ms() - 5_000)
         assert await commit(client, 0) == 0
-        group = broker.coordinators.group(GROUP)
+        group = broker.group_shards.group(GROUP)
         assert group is not None
         value = group.offsets["air"][1]
         group.offsets["air"][1] = OffsetCommitValue(
@@ -118,7 +118,7 @@ async def test_a_log_that_nobody_has_opened_since_the_start_is_opened_for_its_la
         assert await commit(client, 1) == 0
     async with running(tmp_path) as broker:
         with trio.fail_after(5):
-            while broker.coordinators.loading:
+            while broker.group_shards.loading:
                 await trio.sleep(0.01)
         partition = broker.partitions.peek("air", 1)
         assert partition is not None
@@ -158,7 +158,7 @@ async def test_the_loop_has_its_turns_between_slices_of_many_partitions(tmp_path
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         assert await commit(client, 0) == 0
-        (group,) = broker.coordinators.groups()
+        (group,) = broker.group_shards.groups()
         offsets = group.offsets["air"]
         offsets.update(dict.fromkeys(range(10, 10 + SLICES * watch.SLICE), offsets[1]))
         turns = 0

@@ -14,13 +14,13 @@ import structlog
 
 from kohort.broker.config import BrokerConfig
 from kohort.broker.config.current import CurrentConfig
-from kohort.broker.coordination.coordinators import Coordinators
 from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.coordination.group_machine import GroupMachine
-from kohort.broker.coordination.transaction_coordinators import TransactionCoordinators
+from kohort.broker.coordination.group_shards import GroupShards
 from kohort.broker.coordination.transaction_machine import TransactionMachine
 from kohort.broker.coordination.transaction_markers import MarkerWriter
 from kohort.broker.coordination.transaction_peers import TransactionPeers
+from kohort.broker.coordination.transaction_shards import TransactionShards
 from kohort.broker.group import GroupConfig
 from kohort.broker.handlers.data import init_producer_id
 from kohort.broker.handlers.data.transactional import Permissions
@@ -32,7 +32,7 @@ from kohort.broker.handlers.transactions import (
     txn_offset_commit,
     write_txn_markers,
 )
-from kohort.broker.handlers.transactions.family import Transactions
+from kohort.broker.handlers.transactions.family import TransactionServices
 from kohort.broker.metadata import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kohort.broker.metadata.partition_state import NO_LEADER
 from kohort.broker.partitions.partition import Committed
@@ -134,7 +134,7 @@ class TransactionParts:
             cast(Any, self), cast(Any, workers), ThrottledLog(structlog.get_logger("kohort"), clock)
         )
         metadata = cast(Any, self)
-        self.groups = Coordinators(
+        self.groups = GroupShards(
             GroupMachine(GroupConfig()),
             metadata,
             CONFIG,
@@ -148,7 +148,7 @@ class TransactionParts:
             note=lambda _: None,
             is_here=partial(self._table.leads, OFFSETS_TOPIC),
         )
-        self.coordinators = TransactionCoordinators(
+        self.shards = TransactionShards(
             TransactionMachine(TransactionConfig()),
             metadata,
             CONFIG,
@@ -162,7 +162,7 @@ class TransactionParts:
             peers=peers,
         )
         groups = GroupServices(self.groups, metadata, self.node_id, GroupCounters(), self._topic_is_there)
-        self._transactions = Transactions(lambda: self.coordinators, groups, cast(Any, self))
+        self._transactions = TransactionServices(lambda: self.shards, groups, cast(Any, self))
         self._permissions = Permissions(self._transactions)
         self._workers = workers
 
@@ -249,7 +249,7 @@ class TransactionParts:
 
     def _refresh(self, index: int) -> None:
         if index == self._state_index:
-            self.coordinators.refresh()
+            self.shards.refresh()
         elif index == self._state_index + 1:
             self.groups.refresh()
 
@@ -264,7 +264,7 @@ class TransactionParts:
     def under_way(self) -> list[str]:
         """Return the transactional ids coordinated here that have not ended, or that they load."""
         try:
-            shards = list(self.coordinators.shards())
+            shards = list(self.shards.active())
         except ApiError:
             return [TRANSACTIONS_TOPIC]
         return [
@@ -306,7 +306,7 @@ class TransactionParts:
             answer(found)
 
     @property
-    def transactions(self) -> Transactions:
+    def transactions(self) -> TransactionServices:
         """Where handlers of records find those of transactions."""
         return self._transactions
 

@@ -17,7 +17,7 @@ from kohort.broker.transport.counters import TransportCounters
 
 if TYPE_CHECKING:
     from kohort.broker.handlers.data.transactional import Permissions
-    from kohort.broker.handlers.transactions.family import Transactions
+    from kohort.broker.handlers.transactions.family import TransactionServices
 
 
 class Data(msgspec.Struct, frozen=True):
@@ -34,6 +34,6 @@ class Data(msgspec.Struct, frozen=True):
     counters: PartitionCounters
     requests: TransportCounters
     """Where errors are counted that clients were answered."""
-    transactions: "Transactions | None" = None
+    transactions: "TransactionServices | None" = None
     """None where nobody asks for any."""
     permissions: "Callable[[], Permissions] | None" = None

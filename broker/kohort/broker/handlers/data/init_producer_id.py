@@ -14,7 +14,7 @@ from kohort.protocol.messages import InitProducerIdRequest, InitProducerIdRespon
 from kohort.storage import StorageError
 
 if TYPE_CHECKING:
-    from kohort.broker.handlers.transactions.family import Transactions
+    from kohort.broker.handlers.transactions.family import TransactionServices
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
@@ -47,7 +47,7 @@ async def handle(
 
 
 async def _of_transactions(
-    transactions: "Transactions", message: InitProducerIdRequest, request: Request
+    transactions: "TransactionServices", message: InitProducerIdRequest, request: Request
 ) -> InitProducerIdResponse | None:
     """Ask the coordinator, with an id that nobody has had where it may need one."""
     from kohort.broker.transactions.commands import InitProducerId  # noqa: PLC0415  # At first use.
@@ -57,12 +57,12 @@ async def _of_transactions(
     try:
         fresh = None
         if (
-            transactions.coordinators()
+            transactions.shards()
             .deciding_shard_of(message.transactional_id)
             .core.needs_producer_id(message.transactional_id)
         ):
             fresh = await transactions.producer_ids.next()
-        shard = transactions.coordinators().deciding_shard_of(message.transactional_id)
+        shard = transactions.shards().deciding_shard_of(message.transactional_id)
     except ApiError as error:
         return init_answer(error.code, request.version)
     except StorageError as error:

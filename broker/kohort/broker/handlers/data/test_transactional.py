@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from kohort.broker.handlers.data.transactional import Permissions
-from kohort.broker.handlers.transactions.family import Transactions
+from kohort.broker.handlers.transactions.family import TransactionServices
 from kohort.broker.partitions import Partition
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -41,8 +41,8 @@ class World:
         self.trips: set[int] = set()
         self.hung_up: list[int] = []
         self.partition = cast("Partition", _Partition(lambda producer_id, epoch: self.is_open))
-        family = SimpleNamespace(coordinators=lambda: self)
-        self.permissions = Permissions(cast("Transactions", family))
+        family = SimpleNamespace(shards=lambda: self)
+        self.permissions = Permissions(cast("TransactionServices", family))
 
     def is_coordinated_here(self, transactional_id: str) -> bool:
         return False

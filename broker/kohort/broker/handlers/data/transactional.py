@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import structlog
 
-from kohort.broker.handlers.transactions.family import Transactions
+from kohort.broker.handlers.transactions.family import TransactionServices
 from kohort.broker.handlers.transactions.permission import add_partition, verify_partition
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.transport.request import Request
@@ -56,7 +56,7 @@ class _Asking:
 class Permissions:
     """Who waits to write in which partition. The loop's thread only."""
 
-    def __init__(self, transactions: Transactions) -> None:
+    def __init__(self, transactions: TransactionServices) -> None:
         self._transactions = transactions
         self._waiting: dict[tuple[Partition, int], deque[_Waiting]] = {}  # The first one's answer is awaited.
 
@@ -84,10 +84,10 @@ class Permissions:
             return False
         if partition.log.producers.is_open(header.producer_id, header.producer_epoch):
             return True
-        coordinators = self._transactions.coordinators()
-        if request.version < FIRST_VERSION_THAT_ADDS and coordinators.is_coordinated_here(transactional_id):
+        shards = self._transactions.shards()
+        if request.version < FIRST_VERSION_THAT_ADDS and shards.is_coordinated_here(transactional_id):
             place = partition.topic, partition.index
-            code = coordinators.verify(transactional_id, header.producer_id, header.producer_epoch, place)
+            code = shards.verify(transactional_id, header.producer_id, header.producer_epoch, place)
             if code is not None:
                 raise _told(code, request.version)
             return True
@@ -116,7 +116,7 @@ class Permissions:
         is_added_here = request.version >= FIRST_VERSION_THAT_ADDS
         ask = add_partition if is_added_here else verify_partition
         ask(
-            self._transactions.coordinators(),
+            self._transactions.shards(),
             transactional_id=transactional_id,
             producer_id=header.producer_id,
             producer_epoch=header.producer_epoch,

@@ -1,6 +1,6 @@
 """Members whose connections close: of a process that dies, nothing else is heard."""
 
-from kohort.broker.coordination.coordinators import Coordinators, GroupShard
+from kohort.broker.coordination.group_shards import GroupShard, GroupShards
 from kohort.broker.group import ConnectionClosed
 from kohort.broker.transport.request import Request
 
@@ -10,10 +10,10 @@ MEMBERS_MAX = 64  # Of one connection; who has more of them on it hears less abo
 class Speakers:
     """The members that speak over one connection; called when it closes."""
 
-    __slots__ = ("_coordinators", "_members")
+    __slots__ = ("_members", "_shards")
 
-    def __init__(self, coordinators: Coordinators) -> None:
-        self._coordinators = coordinators
+    def __init__(self, shards: GroupShards) -> None:
+        self._shards = shards
         self._members: dict[tuple[str, str], None] = {}
 
     def add(self, group_id: str, member_id: str) -> None:
@@ -26,11 +26,11 @@ class Speakers:
     def __call__(self) -> None:
         """Tell their groups."""
         for group_id, member_id in self._members:
-            self._coordinators.tell(group_id, ConnectionClosed(group_id, member_id))
+            self._shards.tell(group_id, ConnectionClosed(group_id, member_id))
 
 
 def track_member_connection(
-    request: Request, coordinators: Coordinators, shard: GroupShard, group_id: str, member_id: str
+    request: Request, shards: GroupShards, shard: GroupShard, group_id: str, member_id: str
 ) -> None:
     """Have the group told when the connection of this request closes, if it knows the member."""
     group = shard.core.groups.get(group_id)
@@ -42,6 +42,6 @@ def track_member_connection(
         if isinstance(each, Speakers):
             each.add(group.group_id, member.member_id)
             return
-    speakers = Speakers(coordinators)
+    speakers = Speakers(shards)
     on_close.append(speakers)
     speakers.add(group.group_id, member.member_id)

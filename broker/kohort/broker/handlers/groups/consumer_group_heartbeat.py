@@ -27,7 +27,7 @@ def handle(groups: GroupServices, message: ConsumerGroupHeartbeatRequest, reques
     if not groups.has_consumer_groups:
         return command(NO_REQUEST).refused(ErrorCode.UNSUPPORTED_VERSION)
     try:
-        shard = groups.coordinators.shard_of(message.group_id)
+        shard = groups.shards.shard_of(message.group_id)
     except ApiError as error:
         return command(NO_REQUEST).refused(error.code)
     shard.submit(command(shard.ask(request, request.respond)))

@@ -25,11 +25,11 @@ def handle(
     gather = Gather(len(names), finish)
     for position, group_id in enumerate(names):
         try:
-            shard = groups.coordinators.shard_of(group_id)
+            shard = groups.shards.shard_of(group_id)
         except ApiError as error:
             gather.put(position, DeletableGroupResult(group_id=group_id, error_code=error.code))
             continue
-        group = groups.coordinators.group(group_id)
+        group = groups.shards.group(group_id)
         if group is not None and group.group_type == SHARE and groups.shares is not None:
             # Imported where there is such a group.
             from kohort.broker.handlers.share.deleting import delete_share_group  # noqa: PLC0415

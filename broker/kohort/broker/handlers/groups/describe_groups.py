@@ -29,7 +29,7 @@ def handle(
     gather = Gather(len(wanted), finish)
     for position, group_id in enumerate(wanted):
         try:
-            shard = groups.coordinators.shard_of(group_id)
+            shard = groups.shards.shard_of(group_id)
         except ApiError as error:
             gather.put(position, refused(group_id, error))
             continue

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kohort.broker.coordination.coordinators import Coordinators
 from kohort.broker.coordination.counters import GroupCounters
+from kohort.broker.coordination.group_shards import GroupShards
 from kohort.broker.metadata import MetadataStore
 
 if TYPE_CHECKING:
     from kohort.broker.coordination.internal_topics import InternalTopics
     from kohort.broker.coordination.shares import Shares
-    from kohort.broker.coordination.transaction_coordinators import TransactionCoordinators
+    from kohort.broker.coordination.transaction_shards import TransactionShards
 
 
 VARIANT_DIGITS = "89ab"
@@ -30,13 +30,13 @@ def random_uuid_text() -> str:
 class GroupServices(msgspec.Struct, frozen=True):
     """The groups of this broker, and what their members refer to."""
 
-    coordinators: Coordinators
+    shards: GroupShards
     metadata: MetadataStore
     node_id: int
     counters: GroupCounters
     ensure_offsets_topic: Callable[[], Awaitable[object]]
     """Makes `__consumer_offsets` unless it is there. Raises: ApiError."""
-    transactions: "Callable[[], TransactionCoordinators] | None" = None
+    transactions: "Callable[[], TransactionShards] | None" = None
     """What makes them at first use; None where nobody asks for any."""
     shares: "Callable[[], Shares] | None" = None
     """What share groups take, made at first use; None where nobody asks for any."""

@@ -33,7 +33,7 @@ def handle(
     if message.key_type == GROUP:
         group_ids = message.coordinator_keys if request.version >= BATCHED_FROM else (message.key,)
         created = OFFSETS_TOPIC in groups.metadata.snapshot().topics
-        if not created or not groups.coordinators.are_ready(group_ids):
+        if not created or not groups.shards.are_ready(group_ids):
             return _when_ready(groups, message, request, group_ids)
     elif message.key_type == TRANSACTION:
         return _transactions_when_ready(groups, message, request)
@@ -50,7 +50,7 @@ async def _when_ready(
     except ApiError as error:
         log.error("the offsets topic could not be created", error=str(error))
         return _answer(groups, message, request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    await groups.coordinators.ready(group_ids)
+    await groups.shards.ready(group_ids)
     return _answer(groups, message, request, ErrorCode.NONE)
 
 
@@ -58,13 +58,13 @@ async def _transactions_when_ready(
     groups: GroupServices, message: FindCoordinatorRequest, request: Request
 ) -> FindCoordinatorResponse:
     assert groups.transactions is not None
-    coordinators = groups.transactions()
+    shards = groups.transactions()
     try:
-        await coordinators.ensure_topic()
+        await shards.ensure_topic()
     except ApiError as error:
         log.error("the topic of transactions could not be created", error=str(error))
         return _answer(groups, message, request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    await coordinators.ready(message.coordinator_keys if request.version >= BATCHED_FROM else (message.key,))
+    await shards.ready(message.coordinator_keys if request.version >= BATCHED_FROM else (message.key,))
     return _answer(groups, message, request, ErrorCode.NONE)
 
 

@@ -11,8 +11,8 @@ from kohort.protocol.schema import Message
 def handle(groups: GroupServices, message: HeartbeatRequest, request: Request) -> Message | None:
     """Pass the heartbeat on."""
     try:
-        shard = groups.coordinators.shard_of(message.group_id)
+        shard = groups.shards.shard_of(message.group_id)
     except ApiError as error:
-        return groups.coordinators.refusal(Heartbeat(NO_REQUEST, message), error.code)
+        return groups.shards.refusal(Heartbeat(NO_REQUEST, message), error.code)
     shard.submit(Heartbeat(shard.ask(request, request.respond), message))
     return None

@@ -14,11 +14,11 @@ MAX_PREFIX_CHARACTERS = 249  # As long as Kafka's clients let a group.instance.i
 def handle(groups: GroupServices, message: JoinGroupRequest, request: Request) -> Message | None:
     """Pass the join on; the core answers it, perhaps only when the whole group has joined."""
     try:
-        shard = groups.coordinators.shard_of(message.group_id)
+        shard = groups.shards.shard_of(message.group_id)
     except ApiError as error:
-        return groups.coordinators.refusal(_command(groups, message, request, NO_REQUEST), error.code)
+        return groups.shards.refusal(_command(groups, message, request, NO_REQUEST), error.code)
     if message.member_id:
-        track_member_connection(request, groups.coordinators, shard, message.group_id, message.member_id)
+        track_member_connection(request, groups.shards, shard, message.group_id, message.member_id)
     shard.submit(_command(groups, message, request, shard.ask(request, request.respond)))
     return None
 

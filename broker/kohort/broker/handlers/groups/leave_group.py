@@ -11,8 +11,8 @@ from kohort.protocol.schema import Message
 def handle(groups: GroupServices, message: LeaveGroupRequest, request: Request) -> Message | None:
     """Pass the goodbye on."""
     try:
-        shard = groups.coordinators.shard_of(message.group_id)
+        shard = groups.shards.shard_of(message.group_id)
     except ApiError as error:
-        return groups.coordinators.refusal(LeaveGroup(NO_REQUEST, message, request.version), error.code)
+        return groups.shards.refusal(LeaveGroup(NO_REQUEST, message, request.version), error.code)
     shard.submit(LeaveGroup(shard.ask(request, request.respond), message, request.version))
     return None

@@ -12,7 +12,7 @@ from kohort.protocol.schema import Message
 def handle(groups: GroupServices, message: ListGroupsRequest, request: Request) -> ListGroupsResponse | None:
     """Ask every shard. While one is loading the list would lack groups, so that is said instead."""
     try:
-        shards = list(groups.coordinators.active())
+        shards = list(groups.shards.active())
     except ApiError as error:
         return ListGroupsResponse(error_code=error.code, groups=())
     if not shards:

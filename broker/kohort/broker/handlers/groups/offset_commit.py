@@ -29,7 +29,7 @@ def handle(
 ) -> OffsetCommitResponse | None:
     """Pass on what names existing partitions; answered when it is durable."""
     try:
-        shard = groups.coordinators.shard_of(message.group_id)
+        shard = groups.shards.shard_of(message.group_id)
         shard.check_enough_replicas()
     except ApiError as error:
         return OffsetCommitResponse(topics=tuple(failed(topic, error.code) for topic in message.topics))

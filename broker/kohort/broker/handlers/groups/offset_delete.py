@@ -19,7 +19,7 @@ def handle(
 ) -> OffsetDeleteResponse | None:
     """Pass on what names existing partitions; the rest fails alone."""
     try:
-        shard = groups.coordinators.shard_of(message.group_id)
+        shard = groups.shards.shard_of(message.group_id)
     except ApiError as error:
         return OffsetDeleteResponse(throttle_time_ms=0, error_code=error.code, topics=())
     known: list[OffsetDeleteRequestTopic] = []

@@ -59,7 +59,7 @@ def handle(
     gather = Gather(len(wanted), finish)
     for position, group in enumerate(wanted):
         try:
-            shard = groups.coordinators.shard_of(group.group_id)
+            shard = groups.shards.shard_of(group.group_id)
         except ApiError as error:
             gather.put(position, refused(group, error.code))
             continue

@@ -52,7 +52,7 @@ def handle(groups: GroupServices, message: StreamsGroupHeartbeatRequest, request
         request.respond(response)
 
     try:
-        shard = groups.coordinators.shard_of(message.group_id)
+        shard = groups.shards.shard_of(message.group_id)
     except ApiError as error:
         return command(NO_REQUEST).refused(error.code)
     shard.submit(command(shard.ask(request, answer)))

@@ -12,10 +12,10 @@ from kohort.protocol.schema import Message
 def handle(groups: GroupServices, message: SyncGroupRequest, request: Request) -> Message | None:
     """Pass the sync on; it is answered when the leader's assignment is durable."""
     try:
-        shard = groups.coordinators.shard_of(message.group_id)
+        shard = groups.shards.shard_of(message.group_id)
     except ApiError as error:
-        return groups.coordinators.refusal(SyncGroup(NO_REQUEST, message, request.version), error.code)
-    track_member_connection(request, groups.coordinators, shard, message.group_id, message.member_id)
+        return groups.shards.refusal(SyncGroup(NO_REQUEST, message, request.version), error.code)
+    track_member_connection(request, groups.shards, shard, message.group_id, message.member_id)
     request_id = shard.ask(request, request.respond)
     shard.submit(SyncGroup(request_id, message, request.version, groups.metadata.snapshot()))
     return None

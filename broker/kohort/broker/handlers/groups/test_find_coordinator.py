@@ -43,8 +43,8 @@ async def test_a_success_has_the_message_that_kafka_gives_it(tmp_path: Path) -> 
 async def test_a_coordinator_that_loads_too_long_is_named_all_the_same(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await find(broker)
-        shard = broker.coordinators.shard_of(GROUP)
-        broker.coordinators._shards.loading.add(shard.index)  # As if a load were under way and slow.
+        shard = broker.group_shards.shard_of(GROUP)
+        broker.group_shards._shards.loading.add(shard.index)  # As if a load were under way and slow.
         shard.close()
         client = await find(broker)
         assert shard.state is ShardState.CLOSED

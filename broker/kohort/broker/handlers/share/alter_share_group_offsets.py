@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Callable
 from uuid import UUID
 
-from kohort.broker.coordination.coordinators import GroupShard
+from kohort.broker.coordination.group_shards import GroupShard
 from kohort.broker.group.share.commands import NOT_EMPTY, StartShareState
 from kohort.broker.group.share.group import FIRST_EPOCH, ShareGroup
 from kohort.broker.handlers.gather import Gather
-from kohort.broker.handlers.share.family import Sharing
+from kohort.broker.handlers.share.family import ShareServices
 from kohort.broker.share_state.commands import InitializeState
 from kohort.broker.share_state.state import ShareKey
 from kohort.broker.transport.request import Request
@@ -27,7 +27,7 @@ Codes = dict[ShareKey, ErrorCode]
 
 
 def handle(
-    sharing: Sharing, message: AlterShareGroupOffsetsRequest, request: Request
+    sharing: ShareServices, message: AlterShareGroupOffsetsRequest, request: Request
 ) -> AlterShareGroupOffsetsResponse | None:
     """Begin the partitions' states anew; answered when they and the group are durable."""
     if not sharing.is_enabled:
@@ -35,7 +35,7 @@ def handle(
     if not message.group_id:
         return _refused(ErrorCode.INVALID_GROUP_ID)
     try:
-        shard = sharing.groups.coordinators.shard_of(message.group_id)
+        shard = sharing.groups.shards.shard_of(message.group_id)
     except ApiError as error:
         return _refused(error.code)
     group = shard.core.groups.get(message.group_id)
@@ -52,7 +52,7 @@ class _Altering:
 
     def __init__(
         self,
-        sharing: Sharing,
+        sharing: ShareServices,
         shard: GroupShard,
         group: ShareGroup | None,
         message: AlterShareGroupOffsetsRequest,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from kohort.broker.group.share.group import ShareGroup
 from kohort.broker.handlers.share.deleting import Codes, forget_topics
-from kohort.broker.handlers.share.family import Sharing
+from kohort.broker.handlers.share.family import ShareServices
 from kohort.broker.metadata import TopicState
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -17,7 +17,7 @@ from kohort.protocol.schema import ZERO_UUID
 
 
 def handle(
-    sharing: Sharing, message: DeleteShareGroupOffsetsRequest, request: Request
+    sharing: ShareServices, message: DeleteShareGroupOffsetsRequest, request: Request
 ) -> DeleteShareGroupOffsetsResponse | None:
     """Forget what is kept of the topics' partitions; answered when that is durable."""
     if not sharing.is_enabled:
@@ -25,7 +25,7 @@ def handle(
     if not message.group_id:
         return _answer(ErrorCode.INVALID_GROUP_ID)
     try:
-        shard = sharing.groups.coordinators.shard_of(message.group_id)
+        shard = sharing.groups.shards.shard_of(message.group_id)
     except ApiError as error:
         return _answer(error.code)
     group = shard.core.groups.get(message.group_id)

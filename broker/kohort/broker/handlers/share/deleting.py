@@ -6,7 +6,7 @@ Whoever dies between the two leaves state that nobody reads. A group that is the
 from collections.abc import Callable, Iterable
 from uuid import UUID
 
-from kohort.broker.coordination.coordinators import GroupShard
+from kohort.broker.coordination.group_shards import GroupShard
 from kohort.broker.coordination.shares import Shares
 from kohort.broker.group import DeleteGroup
 from kohort.broker.group.group import Group

@@ -6,7 +6,7 @@ from typing import cast
 from kohort.broker.coordination.log_ends import LogEnds
 from kohort.broker.group.share.group import ShareGroup, ShareTopics
 from kohort.broker.handlers.gather import Gather
-from kohort.broker.handlers.share.family import Sharing
+from kohort.broker.handlers.share.family import ShareServices
 from kohort.broker.metadata import Snapshot
 from kohort.broker.share_state.commands import ReadSummary
 from kohort.broker.share_state.state import UNKNOWN_OFFSET, ShareKey
@@ -27,7 +27,7 @@ Asked = tuple[str, int]
 
 
 def handle(
-    sharing: Sharing, message: DescribeShareGroupOffsetsRequest, request: Request
+    sharing: ShareServices, message: DescribeShareGroupOffsetsRequest, request: Request
 ) -> DescribeShareGroupOffsetsResponse | None:
     """Ask for every share partition; answered when all have been answered."""
     if not message.groups:
@@ -50,13 +50,13 @@ def handle(
 class _Describing:
     """One group on its way."""
 
-    def __init__(self, sharing: Sharing, asked: DescribeShareGroupOffsetsGroup) -> None:
+    def __init__(self, sharing: ShareServices, asked: DescribeShareGroupOffsetsGroup) -> None:
         """Find the group. Raises: ApiError."""
         if not sharing.is_enabled:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         if not asked.group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
-        group = sharing.groups.coordinators.shard_of(asked.group_id).core.groups.get(asked.group_id)
+        group = sharing.groups.shards.shard_of(asked.group_id).core.groups.get(asked.group_id)
         if group is not None and not isinstance(group, ShareGroup):
             words = f"Group {asked.group_id} is not a share group."
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, words)

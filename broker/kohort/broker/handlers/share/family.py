@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kohort.broker.coordination.shares import Shares
 
 
-class Sharing(msgspec.Struct, frozen=True):
+class ShareServices(msgspec.Struct, frozen=True):
     """The groups and partitions of this broker, and what share groups take, made at first use."""
 
     groups: GroupServices

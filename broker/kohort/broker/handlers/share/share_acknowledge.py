@@ -5,9 +5,9 @@ from uuid import UUID
 
 from kohort.broker.coordination.share_partitions import FINAL_EPOCH, INITIAL_EPOCH, Place, ShareSession
 from kohort.broker.coordination.shares import Shares
-from kohort.broker.handlers.share.family import Sharing
+from kohort.broker.handlers.share.acknowledgements import PendingAcknowledgements
+from kohort.broker.handlers.share.family import ShareServices
 from kohort.broker.handlers.share.leaders import endpoints_of, leader_of
-from kohort.broker.handlers.share.words import Told
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import (
@@ -21,7 +21,7 @@ from kohort.protocol.messages import (
 
 
 def handle(
-    sharing: Sharing, message: ShareAcknowledgeRequest, request: Request
+    sharing: ShareServices, message: ShareAcknowledgeRequest, request: Request
 ) -> ShareAcknowledgeResponse | None:
     """Return why the request fails as a whole; else it is answered once all that it says is kept."""
     if not sharing.is_enabled:
@@ -46,7 +46,7 @@ class _Acknowledging:
 
     def __init__(
         self,
-        sharing: Sharing,
+        sharing: ShareServices,
         shares: Shares,
         message: ShareAcknowledgeRequest,
         request: Request,
@@ -57,7 +57,7 @@ class _Acknowledging:
         self._message = message
         self._request = request
         self._session = session
-        self._told = Told(self._finish)
+        self._acknowledgements = PendingAcknowledgements(self._finish)
 
     def begin(self) -> None:
         message, session = self._message, self._session
@@ -66,7 +66,7 @@ class _Acknowledging:
             for topic in message.topics
             for each in topic.partitions
         ]
-        self._told.tell(
+        self._acknowledgements.submit(
             self._sharing,
             self._shares,
             session.group_id,
@@ -79,7 +79,7 @@ class _Acknowledging:
         if self._message.share_session_epoch == FINAL_EPOCH:
             self._shares.partitions.close_session(self._session)
         snapshot = self._sharing.groups.metadata.snapshot()
-        codes = self._told.codes
+        codes = self._acknowledgements.codes
         self._request.respond(
             ShareAcknowledgeResponse(
                 throttle_time_ms=0,

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 from kohort.broker.coordination.share_partitions import FINAL_EPOCH, INITIAL_EPOCH, Place, ShareSession
 from kohort.broker.coordination.shares import Shares
-from kohort.broker.handlers.share.family import Sharing
+from kohort.broker.handlers.share.family import ShareServices
 from kohort.broker.handlers.share.share_fetch_wait import ShareFetching, failed
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import ShareFetchRequest, ShareFetchResponse
 
 
-def handle(sharing: Sharing, message: ShareFetchRequest, request: Request) -> ShareFetchResponse | None:
+def handle(sharing: ShareServices, message: ShareFetchRequest, request: Request) -> ShareFetchResponse | None:
     """Return why the request fails as a whole; else it is answered once there is something."""
     if not sharing.is_enabled:
         return failed(ErrorCode.UNSUPPORTED_VERSION)

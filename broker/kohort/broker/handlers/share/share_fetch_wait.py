@@ -6,10 +6,10 @@ from uuid import UUID
 from kohort.broker.coordination.led_share_partition import LedSharePartition
 from kohort.broker.coordination.share_partitions import FINAL_EPOCH, Place, ShareSession
 from kohort.broker.coordination.shares import Shares
-from kohort.broker.handlers.share.family import Sharing
+from kohort.broker.handlers.share.acknowledgements import PendingAcknowledgements
+from kohort.broker.handlers.share.family import ShareServices
 from kohort.broker.handlers.share.leaders import endpoints_of, leader_of
 from kohort.broker.handlers.share.share_reading import Taken, available_bytes, take
-from kohort.broker.handlers.share.words import Told
 from kohort.broker.partitions import Partition
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
@@ -36,7 +36,7 @@ class ShareFetching:
 
     def __init__(
         self,
-        sharing: Sharing,
+        sharing: ShareServices,
         shares: Shares,
         message: ShareFetchRequest,
         request: Request,
@@ -48,7 +48,7 @@ class ShareFetching:
         self._request = request
         self._session = session
         self._timer = ("share fetch", next(_numbers))
-        self._told = Told(self._fetch)
+        self._acknowledgements = PendingAcknowledgements(self._fetch)
         self._outcomes: dict[Place, Outcome] = {}
         self._is_waiting = False
         self._is_time_up = False
@@ -68,7 +68,7 @@ class ShareFetching:
             for each in topic.partitions
             if each.acknowledgement_batches
         ]
-        self._told.tell(
+        self._acknowledgements.submit(
             self._sharing,
             self._shares,
             self._session.group_id,
@@ -229,7 +229,7 @@ class ShareFetching:
         for code in self._outcomes.values():
             if isinstance(code, ErrorCode):
                 self._sharing.data.requests.request_failed(code)
-        places = sorted({*self._outcomes, *self._told.codes, *self._session.untold})
+        places = sorted({*self._outcomes, *self._acknowledgements.codes, *self._session.untold})
         self._session.untold.clear()
         snapshot = self._sharing.groups.metadata.snapshot()
         codes = {place: self._error(place) for place in places}
@@ -257,7 +257,11 @@ class ShareFetching:
     def _error(self, place: Place) -> ErrorCode:
         """Return what is wrong with a partition, first of all with fetching from it."""
         outcome = self._outcomes.get(place)
-        return outcome if isinstance(outcome, ErrorCode) else self._told.codes.get(place, ErrorCode.NONE)
+        return (
+            outcome
+            if isinstance(outcome, ErrorCode)
+            else self._acknowledgements.codes.get(place, ErrorCode.NONE)
+        )
 
     def _partition(self, place: Place) -> ShareFetchPartitionResponse:
         outcome = self._outcomes.get(place)
@@ -267,7 +271,7 @@ class ShareFetching:
         return ShareFetchPartitionResponse(
             partition_index=place[1],
             error_code=outcome if isinstance(outcome, ErrorCode) else ErrorCode.NONE,
-            acknowledge_error_code=self._told.codes.get(place, ErrorCode.NONE),
+            acknowledge_error_code=self._acknowledgements.codes.get(place, ErrorCode.NONE),
             current_leader=ShareFetchLeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
             records=outcome.records if isinstance(outcome, Taken) else b"",
             acquired_records=tuple(

@@ -4,7 +4,7 @@ from typing import cast
 
 from kohort.broker.group.share.commands import ShareGroupDescribe, describe_error
 from kohort.broker.handlers.gather import Gather
-from kohort.broker.handlers.share.family import Sharing
+from kohort.broker.handlers.share.family import ShareServices
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import (
@@ -16,7 +16,7 @@ from kohort.protocol.schema import Message
 
 
 def handle(
-    sharing: Sharing, message: ShareGroupDescribeRequest, request: Request
+    sharing: ShareServices, message: ShareGroupDescribeRequest, request: Request
 ) -> ShareGroupDescribeResponse | None:
     """Ask every group's shard; answered when all have answered."""
     groups = sharing.groups
@@ -33,7 +33,7 @@ def handle(
     gather = Gather(len(wanted), finish)
     for position, group_id in enumerate(wanted):
         try:
-            shard = groups.coordinators.shard_of(group_id)
+            shard = groups.shards.shard_of(group_id)
         except ApiError as error:
             gather.put(position, describe_error(group_id, error.code))
             continue

@@ -2,14 +2,14 @@
 
 from kohort.broker.group import NO_REQUEST
 from kohort.broker.group.share.commands import ShareGroupHeartbeat, heartbeat_error
-from kohort.broker.handlers.share.family import Sharing
+from kohort.broker.handlers.share.family import ShareServices
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages import ShareGroupHeartbeatRequest
 from kohort.protocol.schema import Message
 
 
-def handle(sharing: Sharing, message: ShareGroupHeartbeatRequest, request: Request) -> Message | None:
+def handle(sharing: ShareServices, message: ShareGroupHeartbeatRequest, request: Request) -> Message | None:
     """Pass the heartbeat on, with the metadata as they are; answered when what it changes is durable.
 
     Partitions that the group has yet to get are made ready after that.
@@ -28,7 +28,7 @@ def handle(sharing: Sharing, message: ShareGroupHeartbeatRequest, request: Reque
         sharing.shares().make_ready(message.group_id)
 
     try:
-        shard = groups.coordinators.shard_of(message.group_id)
+        shard = groups.shards.shard_of(message.group_id)
     except ApiError as error:
         return command(NO_REQUEST).refused(error.code)
     shard.submit(command(shard.ask(request, answer)))

@@ -10,14 +10,14 @@ from typing import Any
 from kohort.broker.coordination.share_state_wire import BY_REQUEST
 from kohort.broker.group import NO_REQUEST
 from kohort.broker.handlers.gather import Gather
-from kohort.broker.handlers.share.family import Sharing
+from kohort.broker.handlers.share.family import ShareServices
 from kohort.broker.share_state.state import ShareKey
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.schema import Message
 
 
-def handle(sharing: Sharing, message: Any, request: Request) -> Message | None:
+def handle(sharing: ShareServices, message: Any, request: Request) -> Message | None:
     """Ask for each partition; answered when all have been, and what is written is durable."""
     kind = BY_REQUEST[type(message)]
     asked = [

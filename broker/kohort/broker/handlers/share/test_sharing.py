@@ -454,7 +454,7 @@ async def produce_anew(client: Client) -> None:
 async def test_a_log_of_share_state_is_pruned_and_still_says_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kohort.broker.coordination.share_states.PRUNED_BYTES_MIN", 1)
+    monkeypatch.setattr("kohort.broker.coordination.share_state_shards.PRUNED_BYTES_MIN", 1)
     async with running(tmp_path, ("share.coordinator.state.topic.prune.interval.ms", "50")) as broker:
         client = await prepared(broker)
         await produce(client, *"abcdefgh")

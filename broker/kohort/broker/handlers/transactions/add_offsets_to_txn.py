@@ -1,7 +1,7 @@
 """AddOffsetsToTxn: a group's partition of `__consumer_offsets` belongs to a transaction from now on."""
 
 from kohort.broker.group import coordinator_partition
-from kohort.broker.handlers.transactions.family import Transactions
+from kohort.broker.handlers.transactions.family import TransactionServices
 from kohort.broker.metadata import OFFSETS_TOPIC
 from kohort.broker.transactions.commands import AddPartitions
 from kohort.broker.transport.request import Request
@@ -13,7 +13,7 @@ FIRST_VERSION_WITH_FENCED = 2
 
 
 def handle(
-    transactions: Transactions, message: AddOffsetsToTxnRequest, request: Request
+    transactions: TransactionServices, message: AddOffsetsToTxnRequest, request: Request
 ) -> AddOffsetsToTxnResponse | None:
     """Add the partition; answered once that is durable."""
 
@@ -25,10 +25,10 @@ def handle(
         request.respond(AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=code))
 
     try:
-        shard = transactions.coordinators().deciding_shard_of(message.transactional_id)
+        shard = transactions.shards().deciding_shard_of(message.transactional_id)
     except ApiError as error:
         return AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=error.code)
-    index = coordinator_partition(message.group_id, transactions.groups.coordinators.partitions)
+    index = coordinator_partition(message.group_id, transactions.groups.shards.partitions)
     shard.submit(
         AddPartitions(
             shard.ask(request, respond),

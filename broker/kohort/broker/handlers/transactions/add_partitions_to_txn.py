@@ -6,7 +6,7 @@ Source: KafkaApis.handleAddPartitionsToTxnRequest; KIP-98, KIP-890.
 from functools import partial
 
 from kohort.broker.handlers.gather import Gather
-from kohort.broker.handlers.transactions.family import Transactions
+from kohort.broker.handlers.transactions.family import TransactionServices
 from kohort.broker.transactions.commands import AddPartitions
 from kohort.broker.transactions.transaction import BUMPING_VERSION
 from kohort.broker.transport.request import Request
@@ -31,7 +31,7 @@ Topics = tuple[AddPartitionsToTxnTopic, ...]
 
 
 def handle(
-    transactions: Transactions, message: AddPartitionsToTxnRequest, request: Request
+    transactions: TransactionServices, message: AddPartitionsToTxnRequest, request: Request
 ) -> AddPartitionsToTxnResponse | None:
     """Add or verify; answered once what was added is durable."""
     if request.version < BATCHED_FROM:
@@ -69,7 +69,7 @@ def _answer(results: tuple[Message, ...], version: int) -> AddPartitionsToTxnRes
 
 
 def _add(
-    transactions: Transactions,
+    transactions: TransactionServices,
     asked: AddPartitionsToTxnTransaction,
     request: Request,
     gather: Gather,
@@ -93,7 +93,7 @@ def _add(
         gather.put(position, _result(asked, dict.fromkeys(_places(asked.topics), code)))
 
     try:
-        shard = transactions.coordinators().deciding_shard_of(asked.transactional_id)
+        shard = transactions.shards().deciding_shard_of(asked.transactional_id)
     except ApiError as error:
         gather.put(position, _result(asked, dict.fromkeys(_places(asked.topics), error.code)))
         return
@@ -110,10 +110,10 @@ def _add(
 
 
 def _verified(
-    transactions: Transactions, asked: AddPartitionsToTxnTransaction, version: int
+    transactions: TransactionServices, asked: AddPartitionsToTxnTransaction, version: int
 ) -> AddPartitionsToTxnResult:
     verify = partial(
-        transactions.coordinators().verify, asked.transactional_id, asked.producer_id, asked.producer_epoch
+        transactions.shards().verify, asked.transactional_id, asked.producer_id, asked.producer_epoch
     )
     codes = {place: verify(place) or ErrorCode.NONE for place in _places(asked.topics)}
     return _result(asked, {place: _as_known(code, version) for place, code in codes.items()})
@@ -123,7 +123,7 @@ def _places(topics: Topics) -> list[tuple[str, int]]:
     return [(topic.name, index) for topic in topics for index in topic.partitions]
 
 
-def _missing(transactions: Transactions, topics: Topics) -> set[tuple[str, int]]:
+def _missing(transactions: TransactionServices, topics: Topics) -> set[tuple[str, int]]:
     known = transactions.groups.metadata.snapshot().topics
     return {
         (name, index)

@@ -1,6 +1,6 @@
 """DescribeTransactions: how transactional ids stand (KIP-664)."""
 
-from kohort.broker.handlers.transactions.family import Transactions
+from kohort.broker.handlers.transactions.family import TransactionServices
 from kohort.broker.transactions.transaction import Transaction, TransactionState
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -13,7 +13,7 @@ from kohort.protocol.messages import (
 
 
 def handle(
-    transactions: Transactions, message: DescribeTransactionsRequest, request: Request
+    transactions: TransactionServices, message: DescribeTransactionsRequest, request: Request
 ) -> DescribeTransactionsResponse:
     """Return how each id stands, once, however often it is named: it may have many partitions."""
     return DescribeTransactionsResponse(
@@ -24,11 +24,13 @@ def handle(
     )
 
 
-def _described(transactions: Transactions, transactional_id: str) -> DescribeTransactionsTransactionState:
+def _described(
+    transactions: TransactionServices, transactional_id: str
+) -> DescribeTransactionsTransactionState:
     if not transactional_id:
         return _refused(transactional_id, ErrorCode.INVALID_REQUEST)
     try:
-        core = transactions.coordinators().shard_of(transactional_id).core
+        core = transactions.shards().shard_of(transactional_id).core
     except ApiError as error:
         return _refused(transactional_id, error.code)
     found = core.transactions.get(transactional_id)

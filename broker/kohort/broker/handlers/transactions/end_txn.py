@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable
 
-from kohort.broker.handlers.transactions.family import Transactions
+from kohort.broker.handlers.transactions.family import TransactionServices
 from kohort.broker.transactions.commands import EndTransaction
 from kohort.broker.transactions.coordinator import END_VERSION_THAT_BUMPS, end_answer
 from kohort.broker.transport.request import Request
@@ -12,11 +12,11 @@ from kohort.storage import StorageError
 
 
 def handle(
-    transactions: Transactions, message: EndTxnRequest, request: Request
+    transactions: TransactionServices, message: EndTxnRequest, request: Request
 ) -> EndTxnResponse | Awaitable[EndTxnResponse | None] | None:
     """Have the coordinator decide."""
     try:
-        core = transactions.coordinators().deciding_shard_of(message.transactional_id).core
+        core = transactions.shards().deciding_shard_of(message.transactional_id).core
     except ApiError as error:
         return end_answer(error.code, request.version)
     if request.version >= END_VERSION_THAT_BUMPS and core.needs_producer_id(message.transactional_id):
@@ -25,7 +25,7 @@ def handle(
 
 
 async def _with_producer_id(
-    transactions: Transactions, message: EndTxnRequest, request: Request
+    transactions: TransactionServices, message: EndTxnRequest, request: Request
 ) -> EndTxnResponse | None:
     try:
         fresh = await transactions.producer_ids.next()
@@ -35,10 +35,10 @@ async def _with_producer_id(
 
 
 def _end(
-    transactions: Transactions, message: EndTxnRequest, request: Request, fresh_producer_id: int | None
+    transactions: TransactionServices, message: EndTxnRequest, request: Request, fresh_producer_id: int | None
 ) -> EndTxnResponse | None:
     try:
-        shard = transactions.coordinators().deciding_shard_of(message.transactional_id)
+        shard = transactions.shards().deciding_shard_of(message.transactional_id)
     except ApiError as error:
         return end_answer(error.code, request.version)
     request_id = shard.ask(request, request.respond)

@@ -9,12 +9,12 @@ from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.partitions import ProducerIds
 
 if TYPE_CHECKING:
-    from kohort.broker.coordination.transaction_coordinators import TransactionCoordinators
+    from kohort.broker.coordination.transaction_shards import TransactionShards
 
 
-class Transactions(msgspec.Struct, frozen=True):
+class TransactionServices(msgspec.Struct, frozen=True):
     """The transactional ids of this broker, made when they are first asked for, and what they refer to."""
 
-    coordinators: "Callable[[], TransactionCoordinators]"
+    shards: "Callable[[], TransactionShards]"
     groups: GroupServices
     producer_ids: ProducerIds

@@ -6,7 +6,7 @@ whoever asks may know of.
 """
 
 from kohort.broker.group.consumer.patterns import Pattern, TooMuchWork
-from kohort.broker.handlers.transactions.family import Transactions
+from kohort.broker.handlers.transactions.family import TransactionServices
 from kohort.broker.transactions.transaction import LABELS, TransactionState
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -18,13 +18,13 @@ from kohort.protocol.messages import (
 
 
 def handle(
-    transactions: Transactions, message: ListTransactionsRequest, request: Request
+    transactions: TransactionServices, message: ListTransactionsRequest, request: Request
 ) -> ListTransactionsResponse:
     """Return what the filters let pass."""
     try:
         pattern = _pattern(message.transactional_id_pattern)
-        coordinators = transactions.coordinators()
-        now_ms = coordinators.now_ms()
+        shards = transactions.shards()
+        now_ms = shards.now_ms()
         may_describe = None if pattern is None else request.may_describe_transaction
         states, producer_ids = frozenset(message.state_filters), frozenset(message.producer_id_filters)
         listed = tuple(
@@ -33,7 +33,7 @@ def handle(
                 producer_id=each.producer_id,
                 transaction_state=each.state.label,
             )
-            for shard in coordinators.shards()
+            for shard in shards.active()
             for each in shard.core.transactions.values()
             if each.state is not TransactionState.DEAD
             and (not producer_ids or each.producer_id in producer_ids)

@@ -15,14 +15,14 @@ from kohort.protocol.messages import AddOffsetsToTxnResponse
 from kohort.protocol.schema import Message
 
 if TYPE_CHECKING:
-    from kohort.broker.coordination.transaction_coordinators import TransactionCoordinators
+    from kohort.broker.coordination.transaction_shards import TransactionShards
     from kohort.broker.transactions.transaction import Place
 
 Answered = Callable[[ErrorCode | None], None]
 
 
 def verify_partition(
-    coordinators: "TransactionCoordinators",
+    shards: "TransactionShards",
     *,
     transactional_id: str,
     producer_id: int,
@@ -34,16 +34,16 @@ def verify_partition(
 
     At once where this broker coordinates it; else in the order of the calls.
     """
-    if coordinators.is_coordinated_here(transactional_id):
-        answered(coordinators.verify(transactional_id, producer_id, producer_epoch, place))
+    if shards.is_coordinated_here(transactional_id):
+        answered(shards.verify(transactional_id, producer_id, producer_epoch, place))
     else:
-        coordinators.ask_coordinator(
+        shards.ask_coordinator(
             transactional_id, producer_id, producer_epoch, place, answered, verify_only=True
         )
 
 
 def add_partition(
-    coordinators: "TransactionCoordinators",
+    shards: "TransactionShards",
     *,
     transactional_id: str,
     producer_id: int,
@@ -56,19 +56,19 @@ def add_partition(
     While the producer's last transaction is being ended it is tried again, for as long as the settings say.
     Source: AddPartitionsToTxnManager.
     """
-    began_ms = coordinators.now_ms()
+    began_ms = shards.now_ms()
 
     def heard(code: ErrorCode | None) -> None:
-        if code is not ErrorCode.CONCURRENT_TRANSACTIONS or not coordinators.when_ended(
+        if code is not ErrorCode.CONCURRENT_TRANSACTIONS or not shards.when_ended(
             transactional_id, began_ms, ask
         ):
             answered(code)
 
     def ask() -> None:
-        if coordinators.is_coordinated_here(transactional_id):
-            _add_here(coordinators, transactional_id, producer_id, producer_epoch, place, heard)
+        if shards.is_coordinated_here(transactional_id):
+            _add_here(shards, transactional_id, producer_id, producer_epoch, place, heard)
         else:
-            coordinators.ask_coordinator(
+            shards.ask_coordinator(
                 transactional_id, producer_id, producer_epoch, place, heard, verify_only=False
             )
 
@@ -76,7 +76,7 @@ def add_partition(
 
 
 def _add_here(  # noqa: PLR0917  # As the protocol has them.
-    coordinators: "TransactionCoordinators",
+    shards: "TransactionShards",
     transactional_id: str,
     producer_id: int,
     producer_epoch: int,
@@ -87,12 +87,12 @@ def _add_here(  # noqa: PLR0917  # As the protocol has them.
         assert isinstance(message, AddOffsetsToTxnResponse)
         code = ErrorCode(message.error_code)
         if code is ErrorCode.NONE:  # Since then the transaction may have been ended by its time.
-            answered(coordinators.verify(transactional_id, producer_id, producer_epoch, place))
+            answered(shards.verify(transactional_id, producer_id, producer_epoch, place))
         else:
             answered(code)
 
     try:
-        shard = coordinators.deciding_shard_of(transactional_id)
+        shard = shards.deciding_shard_of(transactional_id)
     except ApiError as error:
         answered(error.code)
         return

@@ -28,9 +28,9 @@ def listed(
         for each in ids
     }
     core = SimpleNamespace(transactions=found)
-    coordinators = SimpleNamespace(now_ms=lambda: 0, shards=lambda: [SimpleNamespace(core=core)])
+    shards = SimpleNamespace(now_ms=lambda: 0, active=lambda: [SimpleNamespace(core=core)])
     request = cast(Request, SimpleNamespace(may_describe_transaction=may_describe))
-    family = SimpleNamespace(coordinators=lambda: coordinators)
+    family = SimpleNamespace(shards=lambda: shards)
     given = {"duration_filter": -1, "transactional_id_pattern": pattern, **filters}
     asked = message_of(ListTransactionsRequest, **given)
     return list_transactions.handle(cast(Any, family), asked, request)

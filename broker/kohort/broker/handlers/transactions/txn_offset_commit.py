@@ -6,7 +6,7 @@ Source: KafkaApis.handleTxnOffsetCommitRequest. A partition that does not exist 
 from uuid import UUID
 
 from kohort.broker.group import TxnOffsetCommit, coordinator_partition
-from kohort.broker.handlers.transactions.family import Transactions
+from kohort.broker.handlers.transactions.family import TransactionServices
 from kohort.broker.handlers.transactions.permission import add_partition, verify_partition
 from kohort.broker.metadata import OFFSETS_TOPIC
 from kohort.broker.transport.request import Request
@@ -28,18 +28,18 @@ Codes = dict[tuple[str, UUID, int], int]
 
 
 def handle(
-    transactions: Transactions, message: TxnOffsetCommitRequest, request: Request
+    transactions: TransactionServices, message: TxnOffsetCommitRequest, request: Request
 ) -> TxnOffsetCommitResponse | None:
     """Check that the transaction has the group, or see to it; then ask the group."""
     commit = _Commit(transactions, message, request)
     if not commit.known:
         return commit.answer({})
-    groups = transactions.groups.coordinators
+    groups = transactions.groups.shards
     place = OFFSETS_TOPIC, coordinator_partition(message.group_id, groups.partitions)
-    coordinators = transactions.coordinators()
+    shards = transactions.shards()
     if request.version >= FIRST_VERSION_THAT_ADDS:
         add_partition(
-            coordinators,
+            shards,
             transactional_id=message.transactional_id,
             producer_id=message.producer_id,
             producer_epoch=message.producer_epoch,
@@ -48,7 +48,7 @@ def handle(
         )
     else:
         verify_partition(
-            coordinators,
+            shards,
             transactional_id=message.transactional_id,
             producer_id=message.producer_id,
             producer_epoch=message.producer_epoch,
@@ -61,7 +61,9 @@ def handle(
 class _Commit:
     """One request in flight: what of it exists, and what came of that."""
 
-    def __init__(self, transactions: Transactions, message: TxnOffsetCommitRequest, request: Request) -> None:
+    def __init__(
+        self, transactions: TransactionServices, message: TxnOffsetCommitRequest, request: Request
+    ) -> None:
         self._transactions = transactions
         self._message = message
         self._request = request
@@ -93,7 +95,7 @@ class _Commit:
         message, groups = self._message, self._transactions.groups
         if code is None:
             try:
-                shard = groups.coordinators.shard_of(message.group_id)
+                shard = groups.shards.shard_of(message.group_id)
                 shard.check_enough_replicas()
             except ApiError as error:
                 code = error.code

@@ -6,7 +6,7 @@ Source: KafkaApis.handleWriteTxnMarkersRequest; KIP-98, KIP-664.
 from functools import partial
 
 from kohort.broker.coordination.transaction_markers import Marker
-from kohort.broker.handlers.transactions.family import Transactions
+from kohort.broker.handlers.transactions.family import TransactionServices
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages import (
@@ -22,13 +22,13 @@ Place = tuple[str, int]
 
 
 def handle(
-    transactions: Transactions, message: WriteTxnMarkersRequest, request: Request
+    transactions: TransactionServices, message: WriteTxnMarkersRequest, request: Request
 ) -> WriteTxnMarkersResponse | None:
     """Write all markers; answered when each is on every replica that counts, or was refused."""
     writing = _Writing(message, request)
     if not writing.waiting:
         return writing.answer()
-    markers = transactions.coordinators().markers
+    markers = transactions.shards().markers
     for position, each in enumerate(message.markers):
         marker = Marker(
             each.producer_id,

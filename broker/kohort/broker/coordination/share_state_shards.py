@@ -52,7 +52,7 @@ class _Asked:
         self._refuse(ErrorCode.NOT_COORDINATOR)
 
 
-class ShareStates:
+class ShareStateShards:
     """Every share state shard by its partition. All methods belong to the loop's thread."""
 
     def __init__(

@@ -42,7 +42,7 @@ log = structlog.get_logger("kohort.group")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Coordinators:
+class GroupShards:
     """Every shard by its partition. All methods belong to the loop's thread."""
 
     shard_type: ClassVar[type[GroupShard]] = Shard

@@ -49,7 +49,7 @@ class _Seen(NamedTuple):
     """How many markers are on their way into the log."""
 
 
-class TransactionCoordinators:
+class TransactionShards:
     """Every transaction shard by its partition. All methods belong to the loop's thread."""
 
     inline_load_bytes = INLINE_LOAD_BYTES
@@ -154,7 +154,7 @@ class TransactionCoordinators:
         """Return the time that transactions go by."""
         return self._clock.now_ms()
 
-    def shards(self) -> Iterator[TransactionShard]:
+    def active(self) -> Iterator[TransactionShard]:
         """Return every shard, all of them loaded. Raises: ApiError COORDINATOR_LOAD_IN_PROGRESS."""
         return self._shards.all_serving()
 
@@ -310,10 +310,8 @@ class TransactionCoordinators:
 class _Ending:
     """One prepared transaction: which partitions lack their marker."""
 
-    def __init__(
-        self, coordinators: TransactionCoordinators, shard: TransactionShard, due: MarkersDue
-    ) -> None:
-        self._coordinators = coordinators
+    def __init__(self, shards: TransactionShards, shard: TransactionShard, due: MarkersDue) -> None:
+        self._shards = shards
         self._shard = shard
         self._core = shard.core
         self._due = due
@@ -337,15 +335,15 @@ class _Ending:
     def _complete(self) -> None:
         due = self._due
         self._shard.submit(MarkersWritten(due.transactional_id, due.producer_id, due.producer_epoch))
-        self._coordinators.ended(due.transactional_id)
+        self._shards.ended(due.transactional_id)
 
     def _write(self, place: Place) -> None:
-        self._coordinators.write_marker(self._shard.index, self._due, place, partial(self._written, place))
+        self._shards.write_marker(self._shard.index, self._due, place, partial(self._written, place))
 
     def _written(self, place: Place, code: ErrorCode) -> None:
         if self._is_over:
             return
-        if code is ErrorCode.NONE or code in FINAL or self._coordinators.is_gone(place):
+        if code is ErrorCode.NONE or code in FINAL or self._shards.is_gone(place):
             if code in FINAL:
                 log.warning(
                     "a marker is not needed any more",
@@ -358,7 +356,7 @@ class _Ending:
             if not self._missing:
                 self._complete()
         else:
-            self._coordinators.later(("marker", self, place), partial(self._again, place))
+            self._shards.later(("marker", self, place), partial(self._again, place))
 
     def _again(self, place: Place) -> None:
         if not self._is_over:

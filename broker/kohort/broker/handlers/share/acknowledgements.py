@@ -1,4 +1,4 @@
-"""What a member says of records it has: read from a request, checked, and put to whoever leads them."""
+"""Acknowledgements of records: read from a request, checked, and passed to their share partitions."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -7,17 +7,17 @@ from kohort.broker.coordination.share_partitions import Place
 from kohort.broker.coordination.shares import Shares
 from kohort.broker.group.share.partition import Words
 from kohort.broker.group.share.record import Acknowledgement
-from kohort.broker.handlers.share.family import Sharing
+from kohort.broker.handlers.share.family import ShareServices
 from kohort.broker.share_state.state import ShareKey
 from kohort.protocol.errors import ApiError, ErrorCode
 
 _KINDS = tuple(Acknowledgement)
 RECORDS_MAX = 100_000
-"""More offsets than these no member has; an array of one type may stand for as many as it likes."""
+"""No member has acquired more offsets than this; one type in a request may stand for any number."""
 
 
 class AcknowledgementBatch(Protocol):
-    """Offsets beside each other, with one type for all or one for each."""
+    """A range of offsets, with one type for all of them or one for each."""
 
     @property
     def first_offset(self) -> int:
@@ -31,12 +31,12 @@ class AcknowledgementBatch(Protocol):
 
     @property
     def acknowledge_types(self) -> tuple[int, ...]:
-        """What the member says of them."""
+        """The type of acknowledgement of all offsets, or one of each."""
         ...
 
 
-def read_words(batches: Sequence[AcknowledgementBatch], *, may_renew: bool) -> Words:
-    """Return what the batches say. Raises: ApiError INVALID_REQUEST, INVALID_RECORD_STATE."""
+def read_acknowledgements(batches: Sequence[AcknowledgementBatch], *, may_renew: bool) -> Words:
+    """Return the acknowledgements in the batches. Raises: ApiError INVALID_REQUEST, INVALID_RECORD_STATE."""
     words = []
     end = -1
     for batch in batches:
@@ -53,17 +53,17 @@ def read_words(batches: Sequence[AcknowledgementBatch], *, may_renew: bool) -> W
     return words
 
 
-class Told:
-    """The acknowledgements of one request; `finish` is called once all are kept, or are known not to be."""
+class PendingAcknowledgements:
+    """The acknowledgements of one request; `finish` is called once each is durable or refused."""
 
     def __init__(self, finish: Callable[[], None]) -> None:
         self.codes: dict[Place, ErrorCode] = {}
-        self._missing = 1  # Until all have been asked for.
+        self._missing = 1  # One for `submit` itself.
         self._finish = finish
 
-    def tell(
+    def submit(
         self,
-        sharing: Sharing,
+        sharing: ShareServices,
         shares: Shares,
         group_id: str,
         member_id: str,
@@ -71,12 +71,12 @@ class Told:
         *,
         may_renew: bool,
     ) -> None:
-        """Put all to those who lead the partitions."""
+        """Pass each to its share partition."""
         for place, batches in told:
             self._missing += 1
             try:
                 _check_place(sharing, place)
-                words = read_words(batches, may_renew=may_renew)
+                words = read_acknowledgements(batches, may_renew=may_renew)
                 self._put(shares, ShareKey(group_id, *place), member_id, words)
             except ApiError as error:
                 self._answered(place, error.code)
@@ -85,7 +85,7 @@ class Told:
     def _put(self, shares: Shares, key: ShareKey, member_id: str, words: Words) -> None:
         place = key.topic_id, key.partition
         led = shares.partitions.peek(key)
-        if led is None:  # Nobody has fetched from it, or all who have are done with it.
+        if led is None:  # Nobody fetches from it.
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         led.acknowledge(member_id, words, lambda code: self._answered(place, code))
 
@@ -99,8 +99,8 @@ class Told:
             self._finish()
 
 
-def _check_place(sharing: Sharing, place: Place) -> None:
-    """Pass a partition that this broker leads. Raises: ApiError."""
+def _check_place(sharing: ShareServices, place: Place) -> None:
+    """Raise the error of a partition that this broker does not serve. Raises: ApiError."""
     table = sharing.data.partitions
     partition = table.get_by_id(*place)
     if partition is None:
