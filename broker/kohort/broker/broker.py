@@ -34,7 +34,7 @@ from kohort.broker.handlers.table import HandlerTable
 from kohort.broker.handlers.transactions.family import TransactionServices
 from kohort.broker.http.health import Health
 from kohort.broker.http.view import BrokerView, Counters, PageLimits, QuotaUse
-from kohort.broker.lag import LagWatch, LocalEnds, RemoteEnds
+from kohort.broker.lag import EndsElsewhere, LagWatch, LocalEnds, NoneElsewhere
 from kohort.broker.metadata import (
     OFFSETS_TOPIC,
     SHARE_STATE_TOPIC,
@@ -324,9 +324,12 @@ class Broker:
     def _look_after(self) -> None:
         clock, workers = self.clock, self.workers
         cleaning = self.partition_counters.cleaning
-        others = None if self.cluster is None else self.cluster.others
         self.local_ends = LocalEnds(self.partitions, workers)
-        remote = RemoteEnds(self.metadata, others, clock, workers)
+        remote: EndsElsewhere = NoneElsewhere()
+        if self.cluster is not None:
+            from kohort.broker.lag.remote_ends import RemoteEnds  # noqa: PLC0415  # Only a cluster pays for it.
+
+            remote = RemoteEnds(self.metadata, self.cluster.others, clock, workers)
         self.lag = LagWatch(
             self.group_shards.groups, self.local_ends, remote, self.current, clock=clock, workers=workers
         )

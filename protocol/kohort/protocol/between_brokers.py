@@ -4,6 +4,7 @@ The keys lie far above Kafka's. A broker of another version that does not know o
 and whoever asked takes that for no answer.
 """
 
+from kohort.protocol.registry import BROKER_PAGE_KEY, READABLE_OFFSETS_KEY
 from kohort.protocol.schema import (
     Array,
     Bool,
@@ -18,8 +19,6 @@ from kohort.protocol.schema import (
     struct,
 )
 
-READABLE_OFFSETS_KEY = 30_001
-BROKER_PAGE_KEY = 30_002
 POSITIONS_MAX = 2_000
 
 

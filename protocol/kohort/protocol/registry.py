@@ -123,12 +123,14 @@ APIS: dict[int, Api] = dict(
 )
 """Every API of the broker by its key, in the order of the keys."""
 
+READABLE_OFFSETS_KEY = 30_001
+BROKER_PAGE_KEY = 30_002
 _OWN = "kohort.protocol.between_brokers"
 BETWEEN_BROKERS: dict[int, Api] = {
     each.api_key: each
     for each in (
-        LateApi(30_001, "ReadableOffsets", "0", _OWN),
-        LateApi(30_002, "BrokerPage", "0", _OWN),
+        LateApi(READABLE_OFFSETS_KEY, "ReadableOffsets", "0", _OWN),
+        LateApi(BROKER_PAGE_KEY, "BrokerPage", "0", _OWN),
     )
 }
 """What kohort's brokers ask each other beside Kafka's APIs, by its key: no client is offered it."""

@@ -8,13 +8,14 @@ with a word on the option that does it.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.config.load import checked_texts, parsed_config, read_toml, require_known
 from kohort.broker.config.values import HIDDEN, ConfigError, ConfigSource, render
-from kohort.protocol.config_providers import KNOWN, Provide, providers, resolved
-from kohort.protocol.java_properties import read_properties
+
+if TYPE_CHECKING:
+    from kohort.protocol.config_providers import Provide
 
 FLAGS = ("listen", "advertise", "data", "http")
 SEVERAL = ("listen", "advertise")
@@ -56,7 +57,7 @@ def load_serve_config(file: Path | None, settings: Sequence[tuple[str, str]]) ->
         if name in FLAGS:
             raise ConfigError(f"{name} is an option: give --{name} {text}")
         require_known(name, "")
-        texts[name] = _resolved(name, text, "", KNOWN)
+        texts[name] = _resolved(name, text, "", None)
     return ServeConfig(parsed_config(texts), flags, passed_over)
 
 
@@ -107,18 +108,24 @@ def _from_kafka(file: Path) -> tuple[dict[str, object], dict[str, str], tuple[st
     return settings, flags, tuple(passed_over)
 
 
-def _providers(texts: Mapping[str, str], file: Path) -> tuple[Mapping[str, Provide], dict[str, str]]:
+def _providers(texts: Mapping[str, str], file: Path) -> "tuple[Mapping[str, Provide], dict[str, str]]":
     """Return what values may refer to, and the settings but for those that say so. Raises: ConfigError."""
+    from kohort.protocol.config_providers import providers  # noqa: PLC0415
+
     try:
         return providers(texts)
     except ValueError as error:
         raise ConfigError(f"{file}: {error}") from None
 
 
-def _resolved(name: str, text: str, place: str, known: Mapping[str, Provide]) -> str:
+def _resolved(name: str, text: str, place: str, known: "Mapping[str, Provide] | None") -> str:
     """Return the value of a setting, wherever it stands. Raises: ConfigError."""
+    if "${" not in text:
+        return text
+    from kohort.protocol.config_providers import KNOWN, resolved  # noqa: PLC0415  # Few settings have references.
+
     try:
-        return resolved(text, known)
+        return resolved(text, KNOWN if known is None else known)
     except ValueError as error:
         raise ConfigError(f"{place}{name}: {error}") from None
 
@@ -132,6 +139,8 @@ def _one_folder(value: str, file: Path) -> str:
 
 def _properties(file: Path) -> list[tuple[str, str]]:
     """Return the settings of a Java properties file. Raises: ConfigError."""
+    from kohort.protocol.java_properties import read_properties  # noqa: PLC0415
+
     try:
         return [(each.name, each.value.strip()) for each in read_properties(file)]
     except OSError as error:

@@ -15,8 +15,8 @@ from kohort.broker.config.topic_config import TopicConfig
 from kohort.broker.handlers.prepared import Prepared
 from kohort.broker.transport.dispatch import Dispatch, Handle
 from kohort.broker.transport.request import Request
-from kohort.protocol.between_brokers import BROKER_PAGE_KEY
 from kohort.protocol.errors import ErrorCode
+from kohort.protocol.registry import BROKER_PAGE_KEY
 from kohort.protocol.schema import Message
 
 CHANGES = frozenset((19, 20, 21, 30, 31, 33, 37, 42, 43, 44, 45, 47, 49, 51, 64, 91, 92, BROKER_PAGE_KEY))

@@ -1,40 +1,15 @@
-"""Where partitions end, whoever leads them: here by a look, elsewhere by a question to the leader."""
+"""Where partitions end that this broker leads, and what is asked of those that other brokers lead."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, islice
-from operator import attrgetter
-from typing import NamedTuple
-
-import structlog
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple, Protocol
 
 from kohort.broker.lag.first_record import FirstRecord, Work, first_records
-from kohort.broker.metadata import NO_LEADER, MetadataStore
 from kohort.broker.partitions import Partition, PartitionTable
-from kohort.broker.runtime.clock import Clock
-from kohort.broker.runtime.other_brokers import OtherBrokers, Unreachable
 from kohort.broker.runtime.workers import Workers
-from kohort.protocol.between_brokers import (
-    ReadableOffsetsFound,
-    ReadableOffsetsPosition,
-    ReadableOffsetsRequest,
-    ReadableOffsetsResponse,
-    ReadableOffsetsTopic,
-    ReadableOffsetsTopicFound,
-)
-from kohort.protocol.errors import ErrorCode
 from kohort.storage import StorageError
 
-ANSWER_SECONDS = 2.0
-"""So long a leader is waited for; lag is looked at again soon."""
-SILENT_MS = 5_000
-"""So long a broker that did not answer is not asked again."""
-KEPT_MS = 60_000
-"""So long an end counts that its leader has told; older ones are unknown."""
 PRODUCERS_LOOKED_AT = 16
-NO_TIMESTAMP = -1
-VERSION = 0
-
-log = structlog.get_logger("kohort.lag")
 
 Place = tuple[str, int]
 """A topic's name and a partition."""
@@ -130,155 +105,55 @@ class LocalEnds:
         ]
 
 
-class RemoteEnds:
-    """The partitions that other brokers lead, as these told them last. The loop's thread only."""
-
-    def __init__(
-        self, metadata: MetadataStore, others: OtherBrokers | None, clock: Clock, workers: Workers
-    ) -> None:
-        """Without `others` this broker leads everything."""
-        self._metadata = metadata
-        self._others = others
-        self._clock = clock
-        self._workers = workers
-        self._told: dict[Place, tuple[Ends, int]] = {}  # With when it was told.
-        self._silent: dict[int, int] = {}  # Until when brokers that did not answer are left alone.
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether there are no other brokers."""
-        return self._others is None
+class EndsElsewhere(Protocol):
+    """The partitions that other brokers lead, as these told them last."""
 
     def leader(self, topic: str, index: int) -> int | None:
-        """Return which other broker leads; None where this one does, or nobody."""
-        if self._others is None:
-            return None
-        state = self._metadata.snapshot().topics.get(topic)
-        if state is None or not 0 <= index < len(state.partitions):
-            return None
-        leader = state.partitions[index].leader
-        return None if leader in (NO_LEADER, self._others.node_id) else leader
+        """Return which other broker leads; None where this one leads, or nobody."""
+        ...
 
     def is_silent(self, leader: int) -> bool:
         """Return whether this broker did not answer just now."""
-        return self._silent.get(leader, -1) > self._clock.now_ms()
+        ...
 
     def ends(self, topic: str, index: int) -> Ends | None:
         """Return what was told last, unless that was too long ago."""
-        told = self._told.get((topic, index))
-        return None if told is None or self._clock.now_ms() - told[1] > KEPT_MS else told[0]
+        ...
 
     def age_ms(self, topic: str, index: int) -> int | None:
         """Return how long ago the leader has told the ends, None where it has not."""
-        told = self._told.get((topic, index))
-        return None if told is None else self._clock.now_ms() - told[1]
+        ...
 
     def keep_only(self, places: Iterable[Place]) -> None:
         """Forget what was told of all other partitions."""
-        self._told = {place: self._told[place] for place in places if place in self._told}
+        ...
 
     async def ask_all(
         self, asked: Mapping[int, Sequence[Position]]
     ) -> Mapping[int, Sequence[FirstRecord | None]]:
         """Return what each leader tells of these positions; those who do not answer in time are left out."""
-        found: dict[int, Sequence[FirstRecord | None]] = {}
-        if not asked:
-            return found
-        left, ended = len(asked), self._workers.event()
-
-        async def ask(leader: int, positions: Sequence[Position]) -> None:
-            nonlocal left
-            try:
-                answer = await self._ask(leader, positions)
-                if answer is not None:
-                    found[leader] = answer
-            except Exception:  # A supervisor: what ails one question costs nobody but who asked it.
-                log.exception("a leader could not be asked for its ends", broker=leader)
-            finally:
-                left -= 1
-                if not left:
-                    ended.set()
-
-        for leader, positions in asked.items():
-            self._workers.spawn(ask, leader, positions)
-        await ended.wait()
-        return found
-
-    async def _ask(self, leader: int, positions: Sequence[Position]) -> list[FirstRecord | None] | None:
-        assert self._others is not None
-        answer: ReadableOffsetsResponse | None = None
-        try:
-            with self._workers.move_on_after(ANSWER_SECONDS):
-                answer = await self._others.ask(
-                    leader, readable_offsets_request(positions), ReadableOffsetsResponse, VERSION
-                )
-        except Unreachable:
-            answer = None
-        told = [] if answer is None else [each for topic in answer.topics for each in topic.positions]
-        if len(told) != len(positions):
-            self._silent[leader] = self._clock.now_ms() + SILENT_MS
-            return None
-        self._silent.pop(leader, None)
-        return [self._take(*each) for each in zip(positions, told, strict=True)]
-
-    def _take(self, position: Position, told: ReadableOffsetsFound) -> FirstRecord | None:
-        if told.error_code != ErrorCode.NONE:
-            return None
-        ends = Ends(told.log_start_offset, told.last_stable_offset, told.high_watermark)
-        self._told[position.topic, position.partition] = ends, self._clock.now_ms()
-        time_ms = None if told.timestamp_ms == NO_TIMESTAMP else told.timestamp_ms
-        return FirstRecord(told.first_offset, told.is_found, time_ms)
+        ...
 
 
-def readable_offsets_request(positions: Sequence[Position]) -> ReadableOffsetsRequest:
-    """Return the question about these positions, in their order."""
-    return ReadableOffsetsRequest(
-        topics=tuple(
-            ReadableOffsetsTopic(
-                name=name,
-                positions=tuple(
-                    ReadableOffsetsPosition(partition_index=each.partition, offset=each.offset)
-                    for each in some
-                ),
-            )
-            for name, some in groupby(positions, attrgetter("topic"))
-        )
-    )
+class NoneElsewhere:
+    """What a broker alone has in place of `RemoteEnds`: no other broker leads anything."""
 
+    def leader(self, _topic: str, _index: int) -> None:
+        """Return None: this broker leads everything."""
 
-def positions_of(request: ReadableOffsetsRequest) -> Iterator[Position]:
-    """Yield what a question asks about, in order."""
-    for topic in request.topics:
-        for each in topic.positions:
-            yield Position(topic.name, each.partition_index, each.offset)
+    def is_silent(self, _leader: int) -> bool:
+        """Return False: there is nobody to ask."""
+        return False
 
+    def ends(self, _topic: str, _index: int) -> None:
+        """Return None: nobody told anything."""
 
-def readable_offsets_response(
-    request: ReadableOffsetsRequest, found: Sequence[Found | None]
-) -> ReadableOffsetsResponse:
-    """Return the answer to a question: what was found, in the order of its positions."""
-    told = iter(found)
-    return ReadableOffsetsResponse(
-        error_code=ErrorCode.NONE,
-        topics=tuple(
-            ReadableOffsetsTopicFound(
-                name=topic.name, positions=tuple(_message(next(told)) for _ in topic.positions)
-            )
-            for topic in request.topics
-        ),
-    )
+    def age_ms(self, _topic: str, _index: int) -> None:
+        """Return None: nobody told anything."""
 
+    def keep_only(self, _places: Iterable[Place]) -> None:
+        """Forget nothing."""
 
-def _message(found: Found | None) -> ReadableOffsetsFound:
-    if found is None:
-        return ReadableOffsetsFound(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    ends, first = found
-    return ReadableOffsetsFound(
-        error_code=ErrorCode.NONE,
-        log_start_offset=ends.log_start_offset,
-        last_stable_offset=ends.last_stable_offset,
-        high_watermark=ends.high_watermark,
-        first_offset=first.offset,
-        is_found=first.is_found,
-        timestamp_ms=NO_TIMESTAMP if first.timestamp_ms is None else first.timestamp_ms,
-    )
+    async def ask_all(self, _asked: Mapping[int, Sequence[Position]]) -> Mapping[int, Sequence[FirstRecord]]:
+        """Return nothing: there is nobody to ask."""
+        return {}

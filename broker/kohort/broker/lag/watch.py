@@ -12,7 +12,7 @@ import msgspec
 
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.group.group import Group
-from kohort.broker.lag.ends import Ends, LocalEnds, Position, RemoteEnds
+from kohort.broker.lag.ends import Ends, EndsElsewhere, LocalEnds, NoneElsewhere, Position
 from kohort.broker.lag.first_record import FirstRecord
 from kohort.broker.lag.window import Verdict, Window
 from kohort.broker.runtime.clock import Clock
@@ -83,7 +83,7 @@ class LagWatch:
         self,
         groups: Callable[[], Iterator[Group]],
         local: LocalEnds,
-        remote: RemoteEnds,
+        remote: EndsElsewhere,
         current: CurrentConfig,
         *,
         clock: Clock,
@@ -98,7 +98,7 @@ class LagWatch:
         self._workers = workers
         self._windows: dict[str, Windows] = {}
         self._watched = 0
-        self._slice = SLICE if remote.is_alone else SLICE_OF_SEVERAL
+        self._slice = SLICE if isinstance(remote, NoneElsewhere) else SLICE_OF_SEVERAL
 
     async def run(self, part: Watched = UNWATCHED) -> None:
         """Look again and again, until cancelled."""

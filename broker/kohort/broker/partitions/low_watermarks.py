@@ -4,19 +4,22 @@ Source: kafka.server.DelayedDeleteRecords.
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from kohort.broker.partitions.partition import Partition
-from kohort.broker.replication import Leadership
 from kohort.broker.runtime.workers import Event, Workers
+
+if TYPE_CHECKING:  # A broker alone has no use for it.
+    from kohort.broker.replication import Leadership
 
 
 class Start(msgspec.Struct, frozen=True):
     """Where a partition is to begin on all its replicas, as long as it is led so."""
 
     partition: Partition
-    leadership: Leadership
+    leadership: "Leadership"
     offset: int
 
     @property

@@ -1,7 +1,7 @@
 """ReadableOffsets: what groups have yet to read where this broker leads, for their coordinators."""
 
 from kohort.broker.handlers.between.family import Between
-from kohort.broker.lag.ends import positions_of, readable_offsets_response
+from kohort.broker.lag.remote_ends import positions_of, readable_offsets_response
 from kohort.broker.transport.request import Request
 from kohort.protocol.between_brokers import ReadableOffsetsRequest, ReadableOffsetsResponse
 

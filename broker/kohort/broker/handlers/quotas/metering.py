@@ -31,7 +31,7 @@ from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import Workers
 from kohort.broker.transport.dispatch import Dispatch, Handle
 from kohort.broker.transport.request import Origin, Request
-from kohort.protocol.between_brokers import BROKER_PAGE_KEY, READABLE_OFFSETS_KEY
+from kohort.protocol.registry import BROKER_PAGE_KEY, READABLE_OFFSETS_KEY
 from kohort.protocol.schema import Message
 
 PRODUCES, FETCHES, SHARE_FETCHES = 0, 1, 78
