@@ -96,7 +96,7 @@ class _TopicQueues:
             queue.topic_id = self.topic_id
 
     def have_new_logs(self) -> None:
-        """Take note that the topic was made anew."""
+        """Take note that the topic is another one of that name by now."""
         for queue in (*self.partitions, *self.vanished.values()):
             queue.sequences.has_new_log = True
 
@@ -406,6 +406,13 @@ class Accumulator:
             queue.batches.clear()
             self._pending.pop(queue.partition, None)
             return found
+
+    def remove(self, queue: PartitionQueue, batch: Batch) -> None:
+        """Take out one batch of a partition that was sent before: it is given up."""
+        with self._lock:
+            queue.batches.remove(batch)
+            if not queue.batches:
+                del self._pending[queue.partition]
 
     def least_busy(self, topic: str) -> TopicPartition:
         """Return a partition for records without a key, as they choose theirs."""

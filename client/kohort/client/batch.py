@@ -70,6 +70,7 @@ class Batch:
         "base_sequence",
         "created_ms",
         "error",
+        "has_other_number",
         "home",
         "identity",
         "is_done",
@@ -96,6 +97,7 @@ class Batch:
         self.reserved_bytes = 0  # Of buffer_memory, until its fate is known: it has room for so much.
         self.attempts = 0
         self.may_be_written = False  # An attempt ended without a word on whether it was.
+        self.has_other_number = False  # It may be written, under a sequence that it has no more.
         self.pinned: list[int] = []  # Which of its records the user sent to this very partition.
         self.identity = NOBODY
         self.base_sequence = NO_SEQUENCE
@@ -175,6 +177,7 @@ class Batch:
         first.pinned = [each for each in self.pinned if each < middle]
         second.pinned = [each - middle for each in self.pinned if each >= middle]
         first.may_be_written = second.may_be_written = self.may_be_written
+        first.has_other_number = second.has_other_number = self.has_other_number or self.may_be_written
         if self.has_sequence:
             first.identity = second.identity = self.identity
             first.base_sequence = self.base_sequence

@@ -6,7 +6,7 @@ Source: org.apache.kafka.clients.producer.internals.Sender.completeBatch, Transa
 import logging
 from collections.abc import Callable
 
-from kohort.client.accumulator import Accumulator
+from kohort.client.accumulator import Accumulator, PartitionQueue
 from kohort.client.batch import NOBODY, Batch
 from kohort.client.config import ProducerConfig
 from kohort.client.errors import (
@@ -140,7 +140,7 @@ class Outcomes:
             if self._identifier.is_transactional:
                 self._give_up(parcel, error)
                 return
-            self._restart(parcel)
+            self._restart(queue)
         queue.not_before_ms = monotonic_ms() + int(
             backoff_ms(queue.failures, self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
         )
@@ -185,23 +185,23 @@ class Outcomes:
         """A batch has no records: nobody misses it."""
         self._finish(parcel.batch, None)
 
-    def resolve(self, parcel: Parcel) -> None:
+    def resolve(self, queue: PartitionQueue) -> None:
         """With nothing of a partition in flight any more, see whether a batch that expired was written.
 
-        And where its log is a new one, begin anew.
+        And where its log is a new one, go on there.
         """
-        sequences = parcel.queue.sequences
-        if sequences.has_new_log and not parcel.queue.in_flight and not self._identifier.is_transactional:
-            self._begin_new_log(parcel)
-        if sequences.is_unresolved and not sequences.outstanding and not parcel.queue.in_flight:
+        sequences = queue.sequences
+        if sequences.has_new_log and not queue.in_flight:
+            self._begin_new_log(queue)
+        if sequences.is_unresolved and not sequences.outstanding and not queue.in_flight:
             sequences.is_unresolved = False
             if sequences.has_gap():
-                self._restart(parcel)
+                self._restart(queue)
 
-    def give_up_vanished(self, parcel: Parcel, error: KohortError) -> None:
-        """A batch's partition is gone, and it must not go elsewhere."""
+    def give_up_unsent(self, parcel: Parcel, error: KohortError) -> None:
+        """A batch must not be sent to where its partition, or its log, is now."""
         queue, batch = parcel
-        if batch.has_sequence:  # If the partition comes back, its number is missing there.
+        if batch.has_sequence:  # Its number is missing to the next one.
             queue.sequences.forget(batch)
             queue.sequences.is_unresolved = True
         self._metrics.failed(batch)
@@ -213,7 +213,7 @@ class Outcomes:
         queue.sequences.forget(batch)
         if batch.has_sequence:
             if batch.attempts <= self._config.retries:
-                self._restart(parcel)  # What comes behind it must not wait for it.
+                self._restart(queue)  # What comes behind it must not wait for it.
             else:
                 queue.sequences.is_unresolved = True
         self._metrics.failed(batch)
@@ -227,21 +227,22 @@ class Outcomes:
             what = f"{batch.record_count} record(s) for {batch.partition} were given up: {error}"
         self._warnings.say(("given up", batch.partition), what)
 
-    def _restart(self, parcel: Parcel) -> None:
+    def _restart(self, queue: PartitionQueue) -> None:
         identity = self._identifier.raise_epoch()
         if identity == NOBODY:
             return  # A new id is asked for; the partition takes it when nothing is in flight.
-        logger.debug("%s begins at sequence 0 of epoch %d", parcel.queue.partition, identity.epoch)
-        parcel.queue.sequences.restart(identity)
+        logger.debug("%s begins at sequence 0 of epoch %d", queue.partition, identity.epoch)
+        queue.sequences.restart(identity)
 
-    def _begin_new_log(self, parcel: Parcel) -> None:
-        """Number the batches from 0, in an epoch of which the partition's log cannot have any."""
-        sequences = parcel.queue.sequences
-        if sequences.identity == self._identifier.identity:
-            self._restart(parcel)
-        elif sequences.identity != NOBODY:  # The epoch was raised for another partition.
-            sequences.restart(self._identifier.identity)
-        sequences.has_new_log = False
+    def _begin_new_log(self, queue: PartitionQueue) -> None:
+        for batch in queue.sequences.begin_new_log():
+            self._accumulator.remove(queue, batch)
+            error = BrokerError(
+                ErrorCode.UNKNOWN_TOPIC_ID,
+                f"topic {batch.partition.topic!r} was made anew. The batch may be written under another"
+                " sequence, so it is not sent again",
+            )
+            self.give_up_unsent(Parcel(queue, batch), error)
 
     def _split(self, parcel: Parcel) -> None:
         queue, batch = parcel

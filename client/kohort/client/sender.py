@@ -83,7 +83,7 @@ class Sender:
             config, accumulator, self.identifier, metrics, need_metadata, warnings=cluster.warnings
         )
         self._relocation = Relocation(
-            accumulator, partitioner, self._outcomes.give_up_vanished, self._outcomes.drop
+            accumulator, partitioner, self._outcomes.give_up_unsent, self._outcomes.drop
         )
         if self.transactions is not None:
             self._outcomes.on_failed = self.transactions.failed
@@ -240,9 +240,8 @@ class Sender:
             return False
         if not self._config.enable_idempotence:
             return self._config.max_in_flight > 1 or not queue.in_flight
-        batch = queue.batches[0]
-        self._outcomes.resolve(Parcel(queue, batch))
-        if queue.sequences.holds_back(batch, self.identifier.identity):
+        self._outcomes.resolve(queue)
+        if not queue.batches or queue.sequences.holds_back(queue.batches[0], self.identifier.identity):
             return False
         return self.transactions is None or self.transactions.may_send(queue.partition)
 

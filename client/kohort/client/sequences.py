@@ -21,6 +21,7 @@ class PartitionSequences:
     __slots__ = (
         "has_new_log",
         "identity",
+        "is_first_in_log",
         "is_unresolved",
         "last_acked_offset",
         "last_acked_sequence",
@@ -35,7 +36,8 @@ class PartitionSequences:
         self.last_acked_offset = -1
         self.outstanding: list[Batch] = []  # In flight, or to be sent again.
         self.is_unresolved = False  # A batch that was sent has expired: was it written?
-        self.has_new_log = False  # The topic was made anew: what was sent before went to another log.
+        self.has_new_log = False  # The topic was made anew, and batches may be on their way to the old log.
+        self.is_first_in_log = False  # The log is a new one, which has none of the batches yet.
 
     def assign(self, batch: Batch, identity: ProducerIdentity) -> None:
         """Give a batch that goes out for the first time its sequence."""
@@ -55,9 +57,10 @@ class PartitionSequences:
         waits until the first batch of all is written: a broker that knows nothing of a producer takes any
         sequence for its first, so that the second could shut the first out. And while a batch is sent again:
         a broker knows duplicates among the last five batches alone. A new log takes any sequence for the
-        first, too: all wait until nothing is on its way to the old one, and begin at 0. All wait for an id.
+        first, too: all wait until nothing is on its way to the old one, and then for the first to be written.
+        All wait for an id.
         """
-        if identity is NOBODY or (self.has_new_log and not identity.is_transactional):
+        if identity is NOBODY or self.has_new_log:
             return True
         if batch.has_sequence:
             return self.outstanding[0] is not batch
@@ -65,6 +68,7 @@ class PartitionSequences:
             return self.is_unresolved
         return (
             self.is_unresolved
+            or self.is_first_in_log
             or self.identity != identity
             or self.last_acked_sequence == NO_SEQUENCE
             or self.outstanding[0].attempts > 1
@@ -73,6 +77,8 @@ class PartitionSequences:
     def acknowledge(self, batch: Batch, base_offset: int) -> None:
         """A batch was written."""
         self.forget(batch)
+        if not self.has_new_log:
+            self.is_first_in_log = False
         if batch.identity != self.identity:
             return
         last = next_sequence(batch.base_sequence, batch.record_count - 1)
@@ -101,12 +107,24 @@ class PartitionSequences:
         self.identity = identity
         self.next = 0
         self.last_acked_sequence = NO_SEQUENCE
-        self.is_unresolved = self.has_new_log = False
+        self.is_unresolved = False
         for batch in self.outstanding:
+            batch.has_other_number = batch.has_other_number or batch.may_be_written
             batch.identity = identity
             batch.base_sequence = self.next
             batch.sequence_was_reset = True
             self.next = next_sequence(self.next, batch.record_count)
+
+    def begin_new_log(self) -> list[Batch]:
+        """Go on in the log of another topic, with nothing in flight; return what must not be sent there.
+
+        The batches keep their numbers: should the news of the topic be old, and the other log be the one
+        that takes records, it knows those that it has. Where a batch may be under another number there,
+        nobody can tell.
+        """
+        self.has_new_log = False
+        self.is_first_in_log = True
+        return [each for each in self.outstanding if each.has_other_number]
 
     def is_next(self, batch: Batch) -> bool:
         """Whether everything before a batch is known to be written."""
@@ -124,6 +142,8 @@ class PartitionSequences:
         if batch.identity != self.identity:
             return False  # The epoch was raised while it was in flight.
         if self.has_new_log:
+            return False  # What the old log says does not matter: the batch goes to the new one.
+        if self.is_first_in_log:
             return True
         if code is ErrorCode.UNKNOWN_PRODUCER_ID:
             return log_start_offset != -1 and not batch.sequence_was_reset

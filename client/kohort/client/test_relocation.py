@@ -13,7 +13,7 @@ from kohort.client.errors import BrokerError, NetworkError
 from kohort.client.partitioner import partition_for_key
 from kohort.client.test_sender import TOPIC_ID, Log, World, numbers, response
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import ProduceRequest
+from kohort.protocol.messages import ProduceRequest, ProduceResponse
 from tests.repetitions import repetitions
 
 NEW_ID = UUID(int=8)
@@ -312,6 +312,114 @@ def test_nothing_goes_to_a_new_log_before_its_sequences_begin_anew(monkeypatch: 
     world.accumulator.learn("t", 1, NEW_ID)
     settle(world)
     assert numbers(world.logs[0]) == [1]
+
+
+def answer_by_id(logs: dict[UUID, list[Log]], request: ProduceRequest) -> ProduceResponse:
+    """Let a broker that knows these topics answer."""
+    (topic,) = request.topic_data
+    known = logs.get(topic.topic_id)
+    answers = []
+    for each in topic.partition_data:
+        code, offset = ErrorCode.UNKNOWN_TOPIC_ID, -1
+        if known is not None and each.index < len(known):
+            code, offset = known[each.index].append(cast("bytes", each.records))
+        answers.append((each.index, code, offset))
+    return response(*answers, topic_id=topic.topic_id)
+
+
+def answer_all(world: World, logs: dict[UUID, list[Log]]) -> None:
+    """Let time pass, and answer whatever is sent."""
+    world.pass_time(2_000)
+    while world.wire.waiting:
+        request, on_done = world.wire.take()
+        on_done(answer_by_id(logs, request))
+
+
+@pytest.mark.parametrize("records_before", [0, 1, 3])
+@pytest.mark.parametrize("way", [(8, 7, 8), (8, 7, 9, 8), (8, 7, 8, 7, 8)])
+def test_metadata_that_steps_back_and_forward_writes_nothing_twice(
+    monkeypatch: pytest.MonkeyPatch, records_before: int, way: tuple[int, ...]
+) -> None:
+    """A broker that lags behind tells the id of the topic before, and the newer one's answer is lost."""
+    world = World(monkeypatch)
+    world.send(2)
+    world.settle()
+    logs = {UUID(int=8): [Log()]}
+    for topic_id in way:
+        world.accumulator.learn("t", 1, UUID(int=topic_id))
+        if topic_id == 8 and not logs[UUID(int=8)][0].values:
+            for _ in range(records_before):
+                world.send(1)
+                request, on_done = world.wire.take()
+                on_done(answer_by_id(logs, request))
+            world.send(1)
+            request, on_done = world.wire.take()
+            answer_by_id(logs, request)
+            on_done(NetworkError("the answer is lost"))
+        answer_all(world, logs)
+    world.send(2)
+    for _ in range(10):
+        answer_all(world, logs)
+    assert numbers(logs[UUID(int=8)][0]) == list(range(2, 5 + records_before))
+    assert all(each.batch.error is None for each in world.appended)
+
+
+@pytest.mark.parametrize("lags", [False, True])
+@pytest.mark.parametrize("seed", range(repetitions(60, by_night=1_000)))
+def test_however_metadata_steps_between_topics_none_has_a_record_twice(
+    monkeypatch: pytest.MonkeyPatch, seed: int, lags: bool
+) -> None:
+    """With `lags` the leaders of topics that are gone take records still."""
+    dice = random.Random(seed)
+    world = World(monkeypatch, partitions=3, batch_size=dice.choice((100, 400)), batch_max_size=3_000)
+    newest = TOPIC_ID
+    every = {TOPIC_ID: world.logs}
+
+    def answer(request: ProduceRequest) -> ProduceResponse:
+        return answer_by_id(every if lags else {newest: every[newest]}, request)
+
+    def hear(topic_id: UUID) -> None:
+        world.known.make("t", len(every[topic_id]), topic_id)
+        world.accumulator.learn("t", len(every[topic_id]), topic_id)
+
+    for _ in range(300):
+        match dice.randrange(7):
+            case 0 | 1:
+                send(world, dice.choice((None, b"%d" % dice.randrange(20))), dice.choice((None, None, 0)))
+                world.sender.step()
+            case 2 | 3 if world.wire.waiting:
+                request, on_done = world.wire.take()
+                on_done(answer(request))
+            case 4 if world.wire.waiting:
+                for request, _ in world.wire.waiting[: dice.randrange(6)]:
+                    answer(request)
+                world.wire.break_off()
+            case 5 if dice.random() < 0.3:
+                if dice.random() < 0.3:
+                    newest = UUID(int=newest.int + 1)
+                    every[newest] = [Log() for _ in range(dice.choice((1, 3, 3, 5)))]
+                    most_records = dice.choice((1, 3, 1_000, 1_000))
+                    for log in every[newest]:
+                        log.most_records = most_records
+                hear(dice.choice(list(every)[-3:]))
+            case _:
+                world.pass_time(dice.choice((1, 10, 100)))
+    hear(newest)
+    for _ in range(10_000):
+        while world.wire.waiting:
+            request, on_done = world.wire.take()
+            on_done(answer(request))
+        if not world.sender.unfinished():
+            break
+        world.pass_time(50)
+    assert not world.sender.unfinished()
+    for logs in every.values():
+        written = [number for log in logs for number in numbers(log)]
+        assert len(written) == len(set(written)), "within a topic no record is there twice"
+    anywhere = {number for logs in every.values() for log in logs for number in numbers(log)}
+    for number, each in enumerate(world.appended):
+        assert each.batch.locate(each.index)[0].error is not None or number in anywhere
+    assert world.accumulator.buffered_bytes == 0
 
 
 @pytest.mark.parametrize("seed", range(repetitions(60, by_night=300)))
