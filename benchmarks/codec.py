@@ -16,8 +16,24 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 from uuid import UUID
 
-from kohort.protocol import compiler, constructs, messages
+from kohort.protocol import compiler, constructs
 from kohort.protocol.consumer import ConsumerProtocolSubscription
+from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from kohort.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from kohort.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kohort.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kohort.protocol.messages.sync_group import SyncGroupRequest
 from kohort.protocol.offsets_topic import OffsetCommitValue
 from kohort.protocol.schema import Message
 
@@ -58,43 +74,43 @@ def cases() -> list[Case]:
     """Return what a consumer group sends and gets most."""
     subscription = of(ConsumerProtocolSubscription, topics=("flights",)).encode_versioned()
     members = tuple(
-        of(messages.JoinGroupResponseMember, member_id=f"{MEMBER_ID}{number}", metadata=subscription)
+        of(JoinGroupResponseMember, member_id=f"{MEMBER_ID}{number}", metadata=subscription)
         for number in range(100)
     )
     topic = of(
-        messages.MetadataResponseTopic,
+        MetadataResponseTopic,
         name="flights",
         topic_id=UUID(int=7),
         partitions=tuple(
-            of(messages.MetadataResponsePartition, partition_index=each, replica_nodes=(1,), isr_nodes=(1,))
+            of(MetadataResponsePartition, partition_index=each, replica_nodes=(1,), isr_nodes=(1,))
             for each in range(50)
         ),
     )
-    broker = of(messages.MetadataResponseBroker, node_id=1, host="localhost", port=9092)
+    broker = of(MetadataResponseBroker, node_id=1, host="localhost", port=9092)
     group = {"group_id": "group-one", "member_id": MEMBER_ID, "generation_id": 3}
     return [
-        Case(of(messages.HeartbeatRequest, **group), 4),
-        Case(of(messages.HeartbeatResponse), 4),
+        Case(of(HeartbeatRequest, **group), 4),
+        Case(of(HeartbeatResponse), 4),
         Case(offset_commit(1), 8),
         Case(offset_commit(50), 8),
-        Case(of(messages.JoinGroupResponse, protocol_name="range", leader=MEMBER_ID, members=members), 9),
-        Case(of(messages.SyncGroupRequest, **group, protocol_type="consumer", protocol_name="range"), 5),
-        Case(of(messages.MetadataResponse, brokers=(broker,), topics=(topic,)), 12),
+        Case(of(JoinGroupResponse, protocol_name="range", leader=MEMBER_ID, members=members), 9),
+        Case(of(SyncGroupRequest, **group, protocol_type="consumer", protocol_name="range"), 5),
+        Case(of(MetadataResponse, brokers=(broker,), topics=(topic,)), 12),
         Case(fetch(10), 13),
         Case(produce(16_384), 9),
         Case(of(OffsetCommitValue, offset=4711, commit_timestamp=1_700_000_000_000), 3),
     ]
 
 
-def offset_commit(partitions: int) -> messages.OffsetCommitRequest:
+def offset_commit(partitions: int) -> OffsetCommitRequest:
     """Return a commit of that many partitions of one topic."""
     committed = tuple(
-        of(messages.OffsetCommitRequestPartition, partition_index=each, committed_offset=1000 + each)
+        of(OffsetCommitRequestPartition, partition_index=each, committed_offset=1000 + each)
         for each in range(partitions)
     )
-    topics = (of(messages.OffsetCommitRequestTopic, name="flights", partitions=committed),)
+    topics = (of(OffsetCommitRequestTopic, name="flights", partitions=committed),)
     return of(
-        messages.OffsetCommitRequest,
+        OffsetCommitRequest,
         group_id="group-one",
         generation_id_or_member_epoch=3,
         member_id=MEMBER_ID,
@@ -102,21 +118,21 @@ def offset_commit(partitions: int) -> messages.OffsetCommitRequest:
     )
 
 
-def fetch(partitions: int) -> messages.FetchRequest:
+def fetch(partitions: int) -> FetchRequest:
     """Return a fetch from that many partitions of one topic."""
     wanted = tuple(
-        of(messages.FetchPartition, partition=each, fetch_offset=each, partition_max_bytes=1 << 20)
+        of(FetchPartition, partition=each, fetch_offset=each, partition_max_bytes=1 << 20)
         for each in range(partitions)
     )
-    topics = (of(messages.FetchTopic, topic_id=UUID(int=7), partitions=wanted),)
-    return of(messages.FetchRequest, max_wait_ms=500, min_bytes=1, topics=topics)
+    topics = (of(FetchTopic, topic_id=UUID(int=7), partitions=wanted),)
+    return of(FetchRequest, max_wait_ms=500, min_bytes=1, topics=topics)
 
 
-def produce(size_bytes: int) -> messages.ProduceRequest:
+def produce(size_bytes: int) -> ProduceRequest:
     """Return a request to append one batch of that size."""
-    partition = of(messages.PartitionProduceData, records=bytes(size_bytes))
-    topics = (of(messages.TopicProduceData, name="flights", partition_data=(partition,)),)
-    return of(messages.ProduceRequest, acks=-1, timeout_ms=30_000, topic_data=topics)
+    partition = of(PartitionProduceData, records=bytes(size_bytes))
+    topics = (of(TopicProduceData, name="flights", partition_data=(partition,)),)
+    return of(ProduceRequest, acks=-1, timeout_ms=30_000, topic_data=topics)
 
 
 def microseconds(call: Callable[[], object]) -> float:
@@ -152,8 +168,8 @@ def measure(case: Case, rounds: int) -> Times:
 def compile_milliseconds() -> float:
     """Return how long it takes to write and compile the decoder and the encoder of one message."""
     begin = time.perf_counter()
-    compiler.decoder(messages.OffsetCommitRequest, 8)
-    compiler.encoder(messages.OffsetCommitRequest, 8)
+    compiler.decoder(OffsetCommitRequest, 8)
+    compiler.encoder(OffsetCommitRequest, 8)
     return (time.perf_counter() - begin) * 1e3
 
 

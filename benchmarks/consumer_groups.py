@@ -39,14 +39,12 @@ from benchmarks.parts.raw_client import (
 )
 
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
+    ConsumerGroupHeartbeatTopicPartitions,
 )
-from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatTopicPartitions
-from kohort.protocol.messages.create_topics import CreatableTopic
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from tests.differential.apache_kafka import ApacheKafka, MissingTool
 from tests.interop.broker_process import BrokerProcess
 

@@ -36,28 +36,27 @@ from benchmarks.parts.measured_broker import NOTE_OFTEN, PATIENCE_SECONDS, Measu
 from benchmarks.parts.raw_client import Connection
 
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    ApiVersionsRequest,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    HeartbeatResponse,
-    JoinGroupResponse,
+from kohort.protocol.messages.api_versions import ApiVersionsRequest
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kohort.protocol.messages.heartbeat import HeartbeatResponse
+from kohort.protocol.messages.join_group import JoinGroupResponse
+from kohort.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
-    MetadataResponse,
-    OffsetCommitResponse,
-    OffsetFetchResponse,
+    ListOffsetsTopic,
+)
+from kohort.protocol.messages.metadata import MetadataResponse
+from kohort.protocol.messages.offset_commit import OffsetCommitResponse
+from kohort.protocol.messages.offset_fetch import OffsetFetchResponse
+from kohort.protocol.messages.produce import (
+    PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
-    SyncGroupResponse,
+    TopicProduceData,
 )
-from kohort.protocol.messages.create_topics import CreatableTopic
-from kohort.protocol.messages.fetch import FetchPartition
-from kohort.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
-from kohort.protocol.messages.produce import PartitionProduceData, TopicProduceData
+from kohort.protocol.messages.sync_group import SyncGroupResponse
 from kohort.protocol.records import build_batch
 
 SESSION_MS = 1_800_000  # Nobody is to be missed on a slow machine.

@@ -19,17 +19,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kohort.protocol.headers import RequestHeader
-from kohort.protocol.messages import (
-    CreateTopicsRequest,
-    FindCoordinatorRequest,
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
+)
+from kohort.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
+    OffsetFetchRequestGroup,
     OffsetFetchResponse,
 )
-from kohort.protocol.messages.create_topics import CreatableTopic
-from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from kohort.protocol.registry import BY_NAME
 from kohort.protocol.schema import Message
 

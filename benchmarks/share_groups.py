@@ -41,29 +41,30 @@ from benchmarks.parts.raw_client import (
 )
 
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-    ShareAcknowledgeRequest,
-    ShareAcknowledgeResponse,
-    ShareFetchRequest,
-    ShareFetchResponse,
-    ShareGroupHeartbeatRequest,
-    ShareGroupHeartbeatResponse,
-)
-from kohort.protocol.messages.create_topics import CreatableTopic
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kohort.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
+    IncrementalAlterConfigsResponse,
 )
 from kohort.protocol.messages.share_acknowledge import (
     ShareAcknowledgeBatch,
     ShareAcknowledgePartition,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
     ShareAcknowledgeTopic,
 )
-from kohort.protocol.messages.share_fetch import ShareFetchPartition, ShareFetchTopic
+from kohort.protocol.messages.share_fetch import (
+    ShareFetchPartition,
+    ShareFetchRequest,
+    ShareFetchResponse,
+    ShareFetchTopic,
+)
+from kohort.protocol.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
 from tests.differential.apache_kafka import ApacheKafka, MissingTool
 from tests.interop.broker_process import BrokerProcess
 

@@ -31,7 +31,7 @@ from kohort.client import Admin, NewTopic, TopicPartition
 from kohort.pipeline.brokers import Brokers
 from kohort.pipeline.servers import Servers
 from kohort.pipeline.session import local_session
-from kohort.protocol.messages import (
+from kohort.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,

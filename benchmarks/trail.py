@@ -33,21 +33,17 @@ from benchmarks.parts.in_process import Line, Script, Step, World, decoded, fram
 from benchmarks.parts.raw_client import Connection
 
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    EndTxnRequest,
-    EndTxnResponse,
-    HeartbeatResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-    JoinGroupResponse,
-    OffsetCommitResponse,
-    ProduceResponse,
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
-)
+from kohort.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from kohort.protocol.messages.heartbeat import HeartbeatResponse
+from kohort.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kohort.protocol.messages.join_group import JoinGroupResponse
+from kohort.protocol.messages.offset_commit import OffsetCommitResponse
+from kohort.protocol.messages.produce import ProduceResponse
 from kohort.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
 )
 from kohort.testing import Cluster
 

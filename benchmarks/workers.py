@@ -41,23 +41,20 @@ from benchmarks.parts.raw_client import (
     until,
 )
 
-from kohort.protocol.messages import (
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
+)
+from kohort.protocol.messages.sync_group import (
     SyncGroupRequest,
+    SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-from kohort.protocol.messages.create_topics import CreatableTopic
-from kohort.protocol.messages.join_group import JoinGroupRequestProtocol
-from kohort.protocol.messages.leave_group import MemberIdentity
-from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from kohort.protocol.messages.sync_group import SyncGroupRequestAssignment
 from tests.workers.workers_process import WorkersProcess
 
 TOPIC = "air"

@@ -13,55 +13,58 @@ from benchmarks.parts.in_process import PATIENCE_SECONDS, Line, Script, Step, Wo
 
 from kohort.protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartitions
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    ApiVersionsRequest,
+from kohort.protocol.messages.api_versions import ApiVersionsRequest
+from kohort.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
+    ConsumerGroupHeartbeatTopicPartitions,
+)
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
+)
+from kohort.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
+)
+from kohort.protocol.messages.produce import (
+    PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
+)
+from kohort.protocol.messages.share_acknowledge import (
+    ShareAcknowledgeBatch,
+    ShareAcknowledgePartition,
     ShareAcknowledgeRequest,
     ShareAcknowledgeResponse,
+    ShareAcknowledgeTopic,
+)
+from kohort.protocol.messages.share_fetch import (
+    ShareFetchPartition,
     ShareFetchRequest,
     ShareFetchResponse,
+    ShareFetchTopic,
+)
+from kohort.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
+)
+from kohort.protocol.messages.sync_group import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatTopicPartitions
-from kohort.protocol.messages.create_topics import CreatableTopic
-from kohort.protocol.messages.fetch import FetchPartition
-from kohort.protocol.messages.produce import PartitionProduceData, TopicProduceData
-from kohort.protocol.messages.share_acknowledge import (
-    ShareAcknowledgeBatch,
-    ShareAcknowledgePartition,
-    ShareAcknowledgeTopic,
-)
-from kohort.protocol.messages.share_fetch import ShareFetchPartition, ShareFetchTopic
 from kohort.protocol.records import build_batch
 from kohort.protocol.schema import Message
 

@@ -15,24 +15,27 @@ from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
 from kohort.protocol.headers import RequestHeader
-from kohort.protocol.messages import (
-    ApiVersionsRequest,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
+from kohort.protocol.messages.api_versions import ApiVersionsRequest
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
+    MetadataResponseTopic,
+)
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
+)
+from kohort.protocol.messages.produce import (
+    PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
 )
-from kohort.protocol.messages.create_topics import CreatableTopic
-from kohort.protocol.messages.metadata import MetadataResponseTopic
-from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from kohort.protocol.messages.produce import PartitionProduceData, TopicProduceData
 from kohort.protocol.records import build_batch
 from kohort.protocol.registry import BY_NAME
 from kohort.protocol.schema import Message

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from kohort.protocol.messages import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from kohort.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
+    IncrementalAlterConfigsResponse,
 )
 from tests.attacks.wire import Line
 

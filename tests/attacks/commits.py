@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kohort.protocol.messages import (
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

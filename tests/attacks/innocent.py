@@ -22,34 +22,37 @@ from pathlib import Path
 from typing import TypeVar
 
 from kohort.protocol.errors import ErrorCode, WireError
-from kohort.protocol.messages import (
+from kohort.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
     CreateTopicsRequest,
     CreateTopicsResponse,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
+)
+from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
+)
+from kohort.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestTopic,
     OffsetFetchResponse,
+)
+from kohort.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
-    SyncGroupRequest,
-    SyncGroupResponse,
     TopicProduceData,
 )
-from kohort.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
-from kohort.protocol.messages.sync_group import SyncGroupRequestAssignment
+from kohort.protocol.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
 from kohort.protocol.records import build_batch, iterate_batches, iterate_records
 from kohort.protocol.schema import Message
 from tests.attacks.stopwatch import Stopwatch

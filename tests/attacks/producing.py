@@ -6,18 +6,19 @@ import time
 from collections.abc import Mapping
 
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
     CreateTopicsRequest,
     CreateTopicsResponse,
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
+)
+from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kohort.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from kohort.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from kohort.protocol.records import Compression, compress, seal_batch
 from tests.attacks.wire import Line
 

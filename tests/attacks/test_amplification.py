@@ -9,26 +9,21 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    ApiVersionsRequest,
-    DescribeConfigsRequest,
-    DescribeGroupsRequest,
-    DescribeLogDirsRequest,
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    ListGroupsRequest,
-    MetadataRequest,
-    MetadataRequestTopic,
+from kohort.protocol.messages.api_versions import ApiVersionsRequest
+from kohort.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kohort.protocol.messages.describe_groups import DescribeGroupsRequest
+from kohort.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kohort.protocol.messages.list_groups import ListGroupsRequest
+from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    ProduceResponse,
 )
-from kohort.protocol.messages.describe_configs import DescribeConfigsResource
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kohort.protocol.messages.produce import ProduceResponse
 from kohort.protocol.records import build_batch
 from kohort.protocol.schema import Message
 from tests.attacks.answers import codes_in

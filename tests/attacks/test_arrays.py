@@ -7,16 +7,17 @@ import os
 import pytest
 
 from kohort.protocol.limits import MAX_ITEMS, MAX_NAMED
-from kohort.protocol.messages import (
+from kohort.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
+)
+from kohort.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
-    MetadataRequest,
-    MetadataRequestTopic,
 )
+from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kohort.protocol.registry import APIS, Api
 from kohort.protocol.schema import Message
 from tests.attacks.grown import Path, array_paths, grown

@@ -8,7 +8,10 @@ import time
 
 import pytest
 
-from kohort.protocol.messages import ApiVersionsRequest, HeartbeatRequest, MetadataRequest, ProduceResponse
+from kohort.protocol.messages.api_versions import ApiVersionsRequest
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
+from kohort.protocol.messages.metadata import MetadataRequest
+from kohort.protocol.messages.produce import ProduceResponse
 from kohort.protocol.records import build_batch
 from kohort.protocol.registry import BY_NAME
 from tests.attacks.producing import PRODUCE_VERSION, create, now_ms, producing

@@ -10,16 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from kohort.protocol.consumer import ConsumerProtocolAssignment, TopicPartitions
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupResponse,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
+from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.protocol.messages.join_group import JoinGroupResponse
+from kohort.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kohort.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,

@@ -10,16 +10,14 @@ from collections.abc import Callable
 
 import pytest
 
-from kohort.protocol.messages import (
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
+from kohort.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kohort.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from kohort.protocol.messages.leave_group import MemberIdentity
-from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from tests.attacks.innocent import GROUP, TOPIC, Report, Slowest
 from tests.attacks.stopwatch import Stopwatch, most_lost
 from tests.attacks.trial import PEAK_BYTES_MAX, Guilty, StartTrial, Trial

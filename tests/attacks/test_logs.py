@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kohort.protocol.errors import ErrorCode, WireError
-from kohort.protocol.messages import FetchResponse
+from kohort.protocol.messages.fetch import FetchResponse
 from kohort.protocol.records import build_batch, iterate_batches, iterate_records
 from tests.attacks.producing import FETCH_VERSION, create, fetching, now_ms, produce
 from tests.attacks.wire import Line

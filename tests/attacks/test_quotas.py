@@ -11,24 +11,22 @@ from pathlib import Path
 import pytest
 
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTransaction,
-    AlterClientQuotasRequest,
-    AlterClientQuotasResponse,
-    ApiVersionsRequest,
-    DescribeConfigsRequest,
-    DescribeGroupsRequest,
-    DescribeLogDirsRequest,
-    MetadataRequest,
-    MetadataRequestTopic,
 )
 from kohort.protocol.messages.alter_client_quotas import (
     AlterClientQuotasEntity,
     AlterClientQuotasEntry,
     AlterClientQuotasOperation,
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
 )
-from kohort.protocol.messages.describe_configs import DescribeConfigsResource
+from kohort.protocol.messages.api_versions import ApiVersionsRequest
+from kohort.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kohort.protocol.messages.describe_groups import DescribeGroupsRequest
+from kohort.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kohort.protocol.schema import Message
 from tests.attacks.answers import codes_in
 from tests.attacks.trial import SETTINGS, scratch

@@ -10,8 +10,12 @@ from pathlib import Path
 import pytest
 
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
-from kohort.protocol.messages.offset_fetch import OffsetFetchRequestTopic
+from kohort.protocol.messages.offset_commit import OffsetCommitResponse
+from kohort.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+)
 from kohort.protocol.records import build_batch
 from tests.attacks.altering import BROKER_RESOURCE, TOPIC_RESOURCE, alter
 from tests.attacks.answers import codes_in

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kohort.protocol.messages import DescribeClusterRequest
+from kohort.protocol.messages.describe_cluster import DescribeClusterRequest
 from tests.attacks.trial import answers, scratch
 from tests.attacks.wire import Line
 from tests.interop.broker_process import BrokerProcess

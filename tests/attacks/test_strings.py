@@ -9,27 +9,21 @@ from collections.abc import Iterator
 import pytest
 
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    AlterConfigsRequest,
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-    IncrementalAlterConfigsRequest,
-    OffsetCommitResponse,
-)
 from kohort.protocol.messages.alter_configs import (
+    AlterConfigsRequest,
     AlterConfigsRequestAlterableConfig,
     AlterConfigsRequestAlterConfigsResource,
 )
-from kohort.protocol.messages.create_partitions import CreatePartitionsTopic
-from kohort.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
-from kohort.protocol.messages.delete_topics import DeleteTopicState
+from kohort.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from kohort.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kohort.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kohort.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kohort.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
 )
+from kohort.protocol.messages.offset_commit import OffsetCommitResponse
 from kohort.protocol.registry import APIS, BY_NAME
 from kohort.protocol.schema import Message
 from tests.attacks.answers import codes_in

@@ -5,16 +5,13 @@ from __future__ import annotations
 import time
 
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
+    CreatePartitionsTopic,
 )
-from kohort.protocol.messages.create_partitions import CreatePartitionsTopic
+from kohort.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests.attacks.answers import codes_in
 from tests.attacks.producing import creatable, create
 from tests.attacks.trial import StartTrial

@@ -13,8 +13,7 @@ import pytest
 
 from kohort.client import Admin, QuotaEntity
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import FetchRequest, FetchResponse
-from kohort.protocol.messages.fetch import ReplicaState
+from kohort.protocol.messages.fetch import FetchRequest, FetchResponse, ReplicaState
 from kohort.protocol.records import build_batch
 from tests.attacks.altering import BROKER_RESOURCE, alter
 from tests.attacks.producing import create, fetching, now_ms, produce

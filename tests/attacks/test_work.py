@@ -9,31 +9,25 @@ from uuid import UUID
 
 import pytest
 
-from kohort.protocol.messages import (
+from kohort.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatTopicPartitions,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-    DeleteTopicState,
-    DescribeConfigsRequest,
-    DescribeGroupsRequest,
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    ListTransactionsRequest,
-    MetadataRequest,
-    MetadataRequestTopic,
-    OffsetCommitRequest,
+)
+from kohort.protocol.messages.create_topics import CreateTopicsRequest
+from kohort.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kohort.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kohort.protocol.messages.describe_groups import DescribeGroupsRequest
+from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kohort.protocol.messages.list_transactions import ListTransactionsRequest
+from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kohort.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
+from kohort.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
-    ProduceRequest,
-    ShareFetchRequest,
 )
-from kohort.protocol.messages.describe_configs import DescribeConfigsResource
-from kohort.protocol.messages.offset_commit import OffsetCommitRequestTopic
-from kohort.protocol.messages.produce import TopicProduceData
-from kohort.protocol.messages.share_fetch import ShareFetchTopic
+from kohort.protocol.messages.produce import ProduceRequest, TopicProduceData
+from kohort.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchTopic
 from kohort.protocol.schema import Message
 from tests.attacks.producing import creatable
 from tests.attacks.test_amplification import GROUP, TOPIC, many_offsets

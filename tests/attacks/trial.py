@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from urllib.request import urlopen
 
-from kohort.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
+from kohort.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.attacks.innocent import Innocent, Report, Slowest
 from tests.attacks.wire import Line, close_all
 from tests.interop.broker_process import BrokerProcess

@@ -15,15 +15,9 @@ import pytest
 import trio
 
 from kohort.broker.coordination.test_shard import Client
-from kohort.protocol.messages import (
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-)
+from kohort.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kohort.protocol.schema import Message
 from tests.cli import here
 from tests.cli.conftest import COMMAND

@@ -33,7 +33,10 @@ from kohort.client import (
 from kohort.client.cluster import Cluster
 from kohort.client.config import ConsumerOptions, admin_config
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from tests.client.conftest import BOOTSTRAP_VARIABLE
 from tests.differential import apache_kafka
 from tests.interop.broker_process import BrokerProcess

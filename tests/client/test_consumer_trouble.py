@@ -22,7 +22,7 @@ from kohort.client import (
 )
 from kohort.client.cluster import Cluster
 from kohort.client.config import ConsumerOptions, admin_config
-from kohort.protocol.messages import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kohort.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from tests.client.steps import Diary, MakeTopic, Neighbour, numbers, poll_until, produce, read
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.waiting import wait_until

@@ -7,9 +7,8 @@ from pathlib import Path
 import trio
 
 from kohort.broker.coordination.test_shard import Client
-from kohort.protocol.messages import (
-    DescribeClusterRequest,
-    DescribeClusterResponse,
+from kohort.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from kohort.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,

@@ -16,26 +16,30 @@ import trio
 from kohort.broker.etcd.client import EtcdClient
 from kohort.broker.etcd.messages import prefix_end
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from kohort.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
     CreateTopicsResponse,
-    ElectLeadersRequest,
-    ElectLeadersResponse,
+)
+from kohort.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from kohort.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
     IncrementalAlterConfigsResponse,
+)
+from kohort.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
-    ReassignablePartition,
-    ReassignableTopic,
-    UnregisterBrokerRequest,
-    UnregisterBrokerResponse,
 )
+from kohort.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from tests.cluster.broker_cluster import PATIENCE_SECONDS, BrokerCluster, client_of, described, topic_of
 from tests.cluster.etcd_process import EtcdProcess
 from tests.interop.broker_process import BrokerProcess

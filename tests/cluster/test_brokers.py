@@ -15,18 +15,15 @@ import trio
 from confluent_kafka import Consumer, Producer
 
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-    HeartbeatRequest,
-    HeartbeatResponse,
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListOffsetsTopic,
 )
-from kohort.protocol.messages.create_topics import CreatableTopic
-from kohort.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from tests.cluster.broker_cluster import (
     PATIENCE_SECONDS,
     SESSION_MS,

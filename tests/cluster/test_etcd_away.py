@@ -10,7 +10,7 @@ import trio
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kohort.protocol.messages import MetadataResponsePartition
+from kohort.protocol.messages.metadata import MetadataResponsePartition
 from tests.cluster.broker_cluster import PATIENCE_SECONDS, SESSION_MS, BrokerCluster, topic_of
 from tests.cluster.etcd_process import EtcdProcess
 from tests.cluster.test_replication import QUICK, Writer, create, in_sync, leader, until, values_of

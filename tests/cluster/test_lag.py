@@ -13,7 +13,7 @@ from kohort.broker.broker import Broker as RealBroker
 from kohort.broker.coordination.test_shard import Client
 from kohort.broker.lag import PartitionLag, Verdict
 from kohort.protocol.between_brokers import BrokerPageRequest, BrokerPageResponse
-from kohort.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
+from kohort.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.protocol.registry import BETWEEN_BROKERS
 from kohort.testing import Broker, Cluster
 

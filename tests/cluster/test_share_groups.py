@@ -23,7 +23,7 @@ from kohort.broker.coordination.dead_letter_records import OFFSET_HEADER, PARTIT
 from kohort.client import AcknowledgeType, Admin, Consumer, ResourceType, ShareConsumer
 from kohort.client import NewTopic as PlacedTopic
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsGroup,
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsResponse,

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from kohort.client import Admin, NewTopic
-from kohort.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from tests.cluster.broker_cluster import PATIENCE_SECONDS, BrokerCluster, client_of
 from tests.cluster.etcd_process import EtcdProcess
 from tests.interop.kafka_tools import MissingTool

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from kohort.broker.cluster.folder_life import FILE_NAME
-from kohort.protocol.messages import (
+from kohort.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,

@@ -7,23 +7,25 @@ import trio
 from kohort.broker.broker import Broker
 from kohort.broker.coordination.test_shard import Client
 from kohort.protocol.errors import ErrorCode, WireError
-from kohort.protocol.messages import (
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    FetchRequest,
-    FetchResponse,
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
+)
+from kohort.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
+    OffsetFetchRequestGroup,
     OffsetFetchResponse,
+)
+from kohort.protocol.messages.produce import (
+    PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
 )
-from kohort.protocol.messages.create_topics import CreatableTopic
-from kohort.protocol.messages.fetch import FetchPartition, FetchTopic
-from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup
-from kohort.protocol.messages.produce import PartitionProduceData, TopicProduceData
 from kohort.protocol.records import build_batch, iterate_batches, iterate_records
 
 TOPIC = "air"

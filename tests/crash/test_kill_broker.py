@@ -16,8 +16,12 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # Its home says otherwise.
 
-from kohort.protocol.messages import OffsetCommitRequest, OffsetCommitResponse
-from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kohort.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.clients import CLIENTS, ConsumerOptions, Place
 from tests.interop.members import Member

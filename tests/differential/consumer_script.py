@@ -13,31 +13,35 @@ from dataclasses import dataclass
 from random import Random
 from string import ascii_uppercase
 
-from kohort.protocol.messages import (
-    ConsumerGroupDescribeRequest,
+from kohort.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kohort.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     ConsumerGroupHeartbeatTopicPartitions,
-    DeleteGroupsRequest,
-    DescribeGroupsRequest,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    LeaveGroupRequest,
-    ListGroupsRequest,
-    MemberIdentity,
-    OffsetCommitRequest,
-    OffsetDeleteRequest,
-    OffsetFetchRequest,
-    SyncGroupRequest,
 )
-from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from kohort.protocol.messages.offset_delete import OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
+from kohort.protocol.messages.describe_groups import DescribeGroupsRequest
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
+from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kohort.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kohort.protocol.messages.list_groups import ListGroupsRequest
+from kohort.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kohort.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from kohort.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from kohort.protocol.messages.sync_group import SyncGroupRequest
 from kohort.protocol.schema import Message
 from tests.differential.told import Ask, Peer, Rendered, Told
 

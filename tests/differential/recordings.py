@@ -21,15 +21,10 @@ from uuid import UUID
 
 import trio
 
-from kohort.protocol.messages import (
-    CreateTopicsRequest,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-    FindCoordinatorRequest,
-    MetadataRequest,
-    MetadataResponse,
-)
-from kohort.protocol.messages.create_topics import CreatableTopic
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kohort.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kohort.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kohort.protocol.records import build_batch
 from tests.differential import (
     consumer_script,

@@ -7,29 +7,30 @@ from dataclasses import dataclass
 from random import Random
 
 from kohort.protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartitions
-from kohort.protocol.messages import (
-    DeleteGroupsRequest,
-    DescribeGroupsRequest,
-    FindCoordinatorRequest,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    LeaveGroupRequest,
-    ListGroupsRequest,
-    MemberIdentity,
+from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
+from kohort.protocol.messages.describe_groups import DescribeGroupsRequest
+from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
+from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kohort.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kohort.protocol.messages.list_groups import ListGroupsRequest
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetDeleteRequest,
-    OffsetFetchRequest,
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
 )
-from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from kohort.protocol.messages.offset_delete import OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from kohort.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from kohort.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kohort.protocol.schema import Message
 from tests.differential.actor import Actor, Words
 from tests.differential.side import NO_ID, Rendered, Side

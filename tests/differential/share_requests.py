@@ -7,30 +7,38 @@ from uuid import UUID
 
 import trio
 
-from kohort.protocol.messages import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupHeartbeatRequest,
-    DescribeGroupsRequest,
-    HeartbeatRequest,
+from kohort.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kohort.protocol.messages.describe_groups import DescribeGroupsRequest
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
+from kohort.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
+)
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetFetchRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kohort.protocol.messages.share_acknowledge import (
     ShareAcknowledgeBatch,
     ShareAcknowledgePartition,
     ShareAcknowledgeTopic,
+)
+from kohort.protocol.messages.share_fetch import (
     ShareFetchAcknowledgementBatch,
     ShareFetchForgottenTopic,
     ShareFetchPartition,
     ShareFetchRequest,
     ShareFetchResponse,
     ShareFetchTopic,
+)
+from kohort.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
-from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from kohort.protocol.schema import Message
 from tests.differential.share_records import JOINING, Words
 from tests.differential.told import AGAIN_S, Peer

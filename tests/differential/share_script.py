@@ -12,22 +12,26 @@ from random import Random
 
 import trio
 
-from kohort.protocol.messages import (
+from kohort.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsPartition,
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsTopic,
-    DeleteGroupsRequest,
+)
+from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
+from kohort.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsTopic,
+)
+from kohort.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsGroup,
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsTopic,
-    ListGroupsRequest,
-    ShareAcknowledgeRequest,
-    ShareFetchRequest,
-    ShareGroupDescribeRequest,
-    ShareGroupHeartbeatRequest,
 )
+from kohort.protocol.messages.list_groups import ListGroupsRequest
+from kohort.protocol.messages.share_acknowledge import ShareAcknowledgeRequest
+from kohort.protocol.messages.share_fetch import ShareFetchRequest
+from kohort.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from kohort.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kohort.protocol.schema import Message
 from tests.differential.share_answers import (
     check_given,

@@ -14,18 +14,17 @@ from uuid import UUID
 
 import trio
 
-from kohort.protocol.messages import (
-    AddPartitionsToTxnRequest,
+from kohort.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from kohort.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsGroup,
     DescribeShareGroupOffsetsRequest,
-    EndTxnRequest,
-    FindCoordinatorRequest,
-    InitProducerIdRequest,
-    ShareAcknowledgeRequest,
-    ShareFetchRequest,
-    ShareGroupHeartbeatRequest,
 )
-from kohort.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnTopic
+from kohort.protocol.messages.end_txn import EndTxnRequest
+from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kohort.protocol.messages.init_producer_id import InitProducerIdRequest
+from kohort.protocol.messages.share_acknowledge import ShareAcknowledgeRequest
+from kohort.protocol.messages.share_fetch import ShareFetchRequest
+from kohort.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kohort.protocol.records import build_batch
 from kohort.protocol.schema import Message
 from tests.differential.share_answers import check_given, is_assigned, partitions_of, told_of

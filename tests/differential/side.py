@@ -9,18 +9,13 @@ from uuid import UUID
 import msgspec
 import trio
 
-from kohort.protocol.messages import (
-    ApiVersionsRequest,
-    CreateTopicsRequest,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-    FindCoordinatorRequest,
-    HeartbeatRequest,
-    JoinGroupResponse,
-    MetadataRequest,
-    MetadataResponse,
-)
-from kohort.protocol.messages.create_topics import CreatableTopic
+from kohort.protocol.messages.api_versions import ApiVersionsRequest
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kohort.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
+from kohort.protocol.messages.join_group import JoinGroupResponse
+from kohort.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kohort.protocol.schema import Message
 from tests.differential.wire import Connection
 

@@ -17,33 +17,43 @@ import trio
 
 from kohort.broker.group.streams.tasks import Task
 from kohort.broker.group.streams.test_world import application, subtopology, task_ids, topic
-from kohort.protocol.messages import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupHeartbeatRequest,
-    DeleteGroupsRequest,
+from kohort.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
+from kohort.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
-    DescribeGroupsRequest,
-    HeartbeatRequest,
-    ListGroupsRequest,
+)
+from kohort.protocol.messages.describe_groups import DescribeGroupsRequest
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
+from kohort.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+)
+from kohort.protocol.messages.list_groups import ListGroupsRequest
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kohort.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from kohort.protocol.messages.streams_group_describe import (
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
+)
+from kohort.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatEndpoint,
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
     StreamsGroupHeartbeatTaskIds,
     StreamsGroupHeartbeatTopology,
 )
-from kohort.protocol.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsRequestAlterableConfig,
-    IncrementalAlterConfigsRequestAlterConfigsResource,
-)
-from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from kohort.protocol.schema import Message
 from tests.differential.told import Ask, Peer, Rendered, Told
 

@@ -23,20 +23,11 @@ from kohort.broker.metadata.acls import bindings
 from kohort.broker.metadata.quotas import quotas
 from kohort.protocol.acls import AclOperation, AclPatternType, AclPermission, AclResourceType
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    AclCreation,
-    CreatableTopic,
-    CreateAclsRequest,
-    CreateAclsResponse,
-    CreateTopicsRequest,
-    DeleteAclsFilter,
-    DeleteAclsRequest,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-)
+from kohort.protocol.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kohort.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from kohort.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kohort.protocol.records import build_batch
 from kohort.protocol.registry import BY_NAME
 from kohort.protocol.schema import ZERO_UUID, Message

@@ -16,7 +16,7 @@ from uuid import UUID
 import msgspec
 import trio
 
-from kohort.protocol.messages import ApiVersionsRequest
+from kohort.protocol.messages.api_versions import ApiVersionsRequest
 from kohort.protocol.records import read_header
 from kohort.protocol.schema import Message
 from tests.differential.wire import Connection

@@ -8,7 +8,12 @@ import trio
 
 from kohort.protocol.framing import FrameReader
 from kohort.protocol.headers import CORRELATION_ID_BYTES, frame_request, response_body
-from kohort.protocol.messages import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from kohort.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
 from kohort.protocol.registry import BY_NAME
 from kohort.protocol.schema import Message
 

@@ -23,7 +23,7 @@ from random import Random
 
 from kohort.protocol.errors import WireError
 from kohort.protocol.headers import CORRELATION_ID_BYTES, response_body
-from kohort.protocol.messages import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kohort.protocol.schema import Message
 from tests.attacks.producing import create
 from tests.attacks.trial import SETTINGS, Trial, scratch

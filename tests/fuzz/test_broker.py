@@ -14,7 +14,8 @@ import pytest
 
 from kohort.protocol.errors import WireError
 from kohort.protocol.headers import RequestHeader
-from kohort.protocol.messages import ApiVersionsRequest, JoinGroupResponse
+from kohort.protocol.messages.api_versions import ApiVersionsRequest
+from kohort.protocol.messages.join_group import JoinGroupResponse
 from kohort.protocol.registry import APIS, BY_NAME
 from tests.attacks.trial import Guilty, Trial
 from tests.fuzz import broker as fuzzing

@@ -19,8 +19,12 @@ from kohort.broker.broker import Broker, running
 from kohort.broker.config import load_config
 from kohort.broker.coordination.test_shard import Client
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import ListOffsetsRequest, ListOffsetsResponse
-from kohort.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
+from kohort.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from kohort.storage import StorageError
 from kohort.storage.memory_filesystem import Operation
 from tests.crash.breaking_file_system import BreakingFileSystem

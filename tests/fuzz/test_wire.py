@@ -6,8 +6,11 @@ import random
 
 import pytest
 
-from kohort.protocol.messages import AlterClientQuotasRequest
-from kohort.protocol.messages.alter_client_quotas import AlterClientQuotasEntry, AlterClientQuotasOperation
+from kohort.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasEntry,
+    AlterClientQuotasOperation,
+    AlterClientQuotasRequest,
+)
 from tests.fuzz.wire import MEASURED_ONE_IN, Broken, Fuzzer
 
 SEED = int(os.environ.get("SEED") or random.SystemRandom().randrange(1 << 32))

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # Its home says otherwise.
 
 from kohort.broker.runtime.throttled_log import LINES_PER_SECOND_MAX, WINDOW_MS
-from kohort.protocol.messages import FetchPartition, FetchRequest, FetchTopic
+from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.clients import CLIENTS, Outgoing
 from tests.interop.waiting import wait_until

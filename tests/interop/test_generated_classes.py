@@ -18,13 +18,11 @@ import pytest
 
 from kohort.protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kohort.protocol.errors import ErrorCode, WireError
-from kohort.protocol.messages import (
-    FetchRequest,
-    HeartbeatRequest,
-    ListGroupsRequest,
-    MetadataRequest,
-    OffsetCommitRequest,
-)
+from kohort.protocol.messages.fetch import FetchRequest
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
+from kohort.protocol.messages.list_groups import ListGroupsRequest
+from kohort.protocol.messages.metadata import MetadataRequest
+from kohort.protocol.messages.offset_commit import OffsetCommitRequest
 from kohort.protocol.schema import Message
 from tests.fuzz.wire import mutated
 from tests.interop import schema_jars

@@ -20,7 +20,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # Its home says otherwise.
 
 from kohort.broker.coordination.test_shard import Client
-from kohort.protocol.messages import (
+from kohort.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsGroup,
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsResponse,

@@ -16,18 +16,14 @@ from pathlib import Path
 import pytest
 
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kohort.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
 )
-from kohort.protocol.messages.create_topics import CreatableTopic
 from tests.interop.broker_process import BrokerProcess
 from tests.large.crowd import TOPIC, Caller, Crowd
 

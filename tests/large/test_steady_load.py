@@ -20,23 +20,15 @@ from benchmarks.parts.in_process import decoded, frame
 from benchmarks.parts.raw_client import Connection
 
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    FetchRequest,
-    FetchTopic,
-    HeartbeatResponse,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    MemberIdentity,
-    OffsetCommitResponse,
-    OffsetFetchResponse,
-    ProduceResponse,
-    SyncGroupResponse,
-)
-from kohort.protocol.messages.create_topics import CreatableTopic
-from kohort.protocol.messages.fetch import FetchPartition
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kohort.protocol.messages.heartbeat import HeartbeatResponse
+from kohort.protocol.messages.join_group import JoinGroupResponse
+from kohort.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kohort.protocol.messages.offset_commit import OffsetCommitResponse
+from kohort.protocol.messages.offset_fetch import OffsetFetchResponse
+from kohort.protocol.messages.produce import ProduceResponse
+from kohort.protocol.messages.sync_group import SyncGroupResponse
 from tests.interop.broker_process import BrokerProcess
 
 SECONDS = float(os.environ.get("KOHORT_TEST_LOAD_S", "5"))

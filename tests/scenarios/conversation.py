@@ -55,23 +55,22 @@ from kohort.broker.group.share.commands import ShareStateReady
 from kohort.broker.group.share.group import ShareGroup
 from kohort.protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartitions
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    MemberIdentity,
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
+from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+)
+from kohort.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-    SyncGroupRequest,
-    SyncGroupRequestAssignment,
+)
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kohort.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

@@ -15,12 +15,16 @@ from kohort.broker.group.consumer.test_world import Metadata, metadata_of
 from kohort.broker.group.share.commands import ShareGroupHeartbeat
 from kohort.broker.group.streams.commands import StreamsGroupHeartbeat
 from kohort.broker.group.streams.test_world import application, subtopology
-from kohort.protocol.messages import (
+from kohort.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     ConsumerGroupHeartbeatTopicPartitions,
+)
+from kohort.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
+)
+from kohort.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
     StreamsGroupHeartbeatTaskIds,

@@ -24,23 +24,21 @@ from kohort.broker.group.events import (
 )
 from kohort.broker.group.subscriptions import assigned_partitions
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    AddOffsetsToTxnResponse,
-    ConsumerGroupHeartbeatResponse,
-    DeletableGroupResult,
-    DescribedGroup,
-    HeartbeatResponse,
-    JoinGroupResponse,
-    LeaveGroupResponse,
-    ListGroupsResponse,
-    OffsetCommitResponse,
-    OffsetDeleteResponse,
-    OffsetFetchResponseGroup,
-    ShareGroupHeartbeatResponse,
-    StreamsGroupHeartbeatResponse,
-    SyncGroupResponse,
-    TxnOffsetCommitResponse,
-)
+from kohort.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
+from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kohort.protocol.messages.delete_groups import DeletableGroupResult
+from kohort.protocol.messages.describe_groups import DescribedGroup
+from kohort.protocol.messages.heartbeat import HeartbeatResponse
+from kohort.protocol.messages.join_group import JoinGroupResponse
+from kohort.protocol.messages.leave_group import LeaveGroupResponse
+from kohort.protocol.messages.list_groups import ListGroupsResponse
+from kohort.protocol.messages.offset_commit import OffsetCommitResponse
+from kohort.protocol.messages.offset_delete import OffsetDeleteResponse
+from kohort.protocol.messages.offset_fetch import OffsetFetchResponseGroup
+from kohort.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
+from kohort.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
+from kohort.protocol.messages.sync_group import SyncGroupResponse
+from kohort.protocol.messages.txn_offset_commit import TxnOffsetCommitResponse
 from kohort.protocol.offsets_topic import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
 from kohort.protocol.schema import Message
 from tests.scenarios.telling_epochs import epoch_record_text, heartbeat_text

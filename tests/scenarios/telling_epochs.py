@@ -9,11 +9,9 @@ from kohort.protocol import consumer_group_records as consumer
 from kohort.protocol import share_group_records as share
 from kohort.protocol import streams_group_records as streams
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    ConsumerGroupHeartbeatResponse,
-    ShareGroupHeartbeatResponse,
-    StreamsGroupHeartbeatResponse,
-)
+from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kohort.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
+from kohort.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
 from kohort.protocol.schema import Message
 
 

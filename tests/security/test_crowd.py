@@ -11,15 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kohort.client import Admin, NewTopic
-from kohort.protocol.messages import (
+from kohort.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
+    ListOffsetsTopic,
 )
-from kohort.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsTopic
+from kohort.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kohort.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from tests.attacks.stopwatch import Stopwatch
 from tests.attacks.wire import Line
 from tests.messages import message_of

@@ -15,7 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 
-from kohort.protocol.messages import ApiVersionsRequest
+from kohort.protocol.messages.api_versions import ApiVersionsRequest
 from tests.attacks.wire import frame
 from tests.interop.waiting import wait_until
 from tests.security.secured import Secured

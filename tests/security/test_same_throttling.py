@@ -13,7 +13,8 @@ from uuid import uuid4
 import pytest
 import trio
 
-from kohort.protocol.messages import FetchResponse, ProduceResponse
+from kohort.protocol.messages.fetch import FetchResponse
+from kohort.protocol.messages.produce import ProduceResponse
 from kohort.protocol.records import build_batch
 from kohort.protocol.schema import ZERO_UUID
 from tests.differential.apache_kafka import ApacheKafka, MissingTool

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from kohort.client import Admin
-from kohort.protocol.messages import SaslAuthenticateRequest, SaslHandshakeRequest
+from kohort.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from kohort.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.attacks.innocent import Innocent
 from tests.interop.waiting import wait_until
 from tests.security.guarded import PASSWORD, PLAIN_USERS, USER, Guarded, guarded

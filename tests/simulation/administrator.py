@@ -6,13 +6,14 @@ Neither looks at the answers: the books do.
 from collections.abc import Callable
 from random import Random
 
-from kohort.protocol.messages import (
-    DeleteGroupsRequest,
-    LeaveGroupRequest,
-    MemberIdentity,
+from kohort.protocol.messages.delete_groups import DeleteGroupsRequest
+from kohort.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+)
+from kohort.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,

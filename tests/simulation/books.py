@@ -13,22 +13,14 @@ from kohort.broker.group.group import Group
 from kohort.broker.group.subscriptions import assigned_partitions
 from kohort.broker.group.test_world import Logged, logged_state
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    DeleteGroupsResponse,
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    SyncGroupRequest,
-    SyncGroupResponse,
-)
+from kohort.protocol.messages.delete_groups import DeleteGroupsResponse
+from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.protocol.messages.join_group import JoinGroupResponse
+from kohort.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kohort.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from kohort.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kohort.protocol.offsets_topic import GroupMetadataKey, OffsetCommitKey
 from kohort.protocol.records import ControlType, iterate_records, read_control_type, read_header
 from kohort.protocol.schema import Message

@@ -20,23 +20,22 @@ from kohort.client.membership import (
     Wait,
 )
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
+from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kohort.protocol.messages.leave_group import LeaveGroupRequest
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
+)
+from kohort.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
-    SyncGroupRequest,
-    SyncGroupResponse,
 )
+from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kohort.protocol.registry import BY_NAME, Api
 from kohort.protocol.schema import Message
 from tests.simulation.network import Host, Link

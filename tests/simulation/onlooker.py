@@ -1,6 +1,10 @@
 """An administrator who looks at groups' offsets all the time: what it was shown has to stay true."""
 
-from kohort.protocol.messages import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kohort.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from tests.simulation.member import FETCH, Around, Plan
 from tests.simulation.network import Host, Link
 

@@ -18,7 +18,8 @@ from kohort.broker.group.test_world import logged_state
 from kohort.broker.metadata import OFFSETS_TOPIC, Mutation, Snapshot, TopicState
 from kohort.client.membership import State
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import JoinGroupRequest, SyncGroupRequest
+from kohort.protocol.messages.join_group import JoinGroupRequest
+from kohort.protocol.messages.sync_group import SyncGroupRequest
 from kohort.storage import StorageError
 from tests.simulation.administrator import Administrator, Loner
 from tests.simulation.books import Books, Violation, replayed_state

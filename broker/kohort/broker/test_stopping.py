@@ -14,14 +14,13 @@ from kohort.broker.coordination.test_shard import Client
 from kohort.broker.transport.places import Address, Places
 from kohort.broker.transport.test_support import frame, receive
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    CreateTopicsRequest,
-    CreateTopicsResponse,
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kohort.protocol.messages.produce import (
+    PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
 )
-from kohort.protocol.messages.create_topics import CreatableTopic
-from kohort.protocol.messages.produce import PartitionProduceData, TopicProduceData
 from kohort.protocol.records import build_batch
 from kohort.storage.memory_filesystem import MemoryFileSystem, Operation
 from tests.crash.breaking_file_system import BreakingFileSystem

@@ -7,18 +7,15 @@ from kohort.client.admin_items import outcome, settle
 from kohort.client.cluster import Cluster
 from kohort.client.errors import KohortError, check
 from kohort.protocol.acls import AclOperation, AclPatternType, AclPermission, AclResourceType
-from kohort.protocol.messages import (
-    AclCreation,
-    CreateAclsRequest,
-    CreateAclsResponse,
+from kohort.protocol.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
+from kohort.protocol.messages.delete_acls import (
     DeleteAclsFilter,
     DeleteAclsFilterResult,
     DeleteAclsMatchingAcl,
     DeleteAclsRequest,
     DeleteAclsResponse,
-    DescribeAclsRequest,
-    DescribeAclsResponse,
 )
+from kohort.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
 
 class AclAdmin:

@@ -21,24 +21,30 @@ from kohort.client.offsets import by_topic
 from kohort.client.values import TopicPartition
 from kohort.client.versions import SOFTWARE_VERSION
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from kohort.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kohort.protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
+)
+from kohort.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     ElectLeadersTopicPartitions,
+)
+from kohort.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     ListPartitionReassignmentsTopic,
-    ReassignablePartition,
-    ReassignableTopic,
-    UnregisterBrokerRequest,
-    UnregisterBrokerResponse,
+)
+from kohort.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from kohort.protocol.messages.update_features import (
     UpdateFeaturesFeatureUpdateKey,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,

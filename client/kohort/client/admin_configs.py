@@ -6,11 +6,13 @@ from typing import TypeVar
 from kohort.client.admin_values import ConfigEntry, ConfigSource, ResourceType
 from kohort.client.cluster import Cluster
 from kohort.client.errors import BrokerError, check
-from kohort.protocol.messages import (
+from kohort.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
+)
+from kohort.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,

@@ -13,15 +13,10 @@ from kohort.client.group_descriptions import GROUP_TYPES
 from kohort.client.offsets import by_topic, commit_offsets, fetch_committed
 from kohort.client.values import Node, OffsetAndMetadata, TopicPartition
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    ListedGroup,
-    ListGroupsRequest,
-    ListGroupsResponse,
-    MemberIdentity,
+from kohort.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from kohort.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kohort.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from kohort.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,

@@ -5,12 +5,14 @@ from collections.abc import Mapping
 from kohort.client.cluster import Cluster
 from kohort.client.errors import check
 from kohort.client.quotas import QUOTA_DEFAULT, QuotaEntity
-from kohort.protocol.messages import (
+from kohort.protocol.messages.alter_client_quotas import (
     AlterClientQuotasEntity,
     AlterClientQuotasEntry,
     AlterClientQuotasOperation,
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
+)
+from kohort.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasComponent,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,

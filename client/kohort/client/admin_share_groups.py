@@ -9,14 +9,18 @@ from kohort.client.errors import KohortError, check
 from kohort.client.offsets import by_topic
 from kohort.client.values import TopicPartition
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsPartition,
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsResponse,
     AlterShareGroupOffsetsTopic,
+)
+from kohort.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsResponse,
     DeleteShareGroupOffsetsTopic,
+)
+from kohort.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsGroup,
     DescribeShareGroupOffsetsPartition,
     DescribeShareGroupOffsetsRequest,

@@ -11,24 +11,27 @@ from kohort.client.errors import BrokerError, KohortError, check
 from kohort.client.offsets import by_topic
 from kohort.client.values import Node, TopicDescription, TopicPartition
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
+from kohort.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
+)
+from kohort.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
     CreateTopicsRequest,
     CreateTopicsResponse,
+)
+from kohort.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopic,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DeleteTopicState,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
+)
+from kohort.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from kohort.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from kohort.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsRequestCursor,
     DescribeTopicPartitionsRequestTopicRequest,

@@ -7,14 +7,16 @@ import anyio.to_thread
 
 from kohort.client.cluster import Cluster
 from kohort.client.errors import BrokerError, ConfigurationError, ItemsError, KohortError, check
-from kohort.protocol.messages import (
+from kohort.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from kohort.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsUserName,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
 )
 from kohort.protocol.scram import (
     BY_NUMBER,

@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Iterable, Iterator, Sequence
 
 from kohort.protocol.errors import WireError
-from kohort.protocol.messages import AbortedTransaction
+from kohort.protocol.messages.fetch import AbortedTransaction
 from kohort.protocol.records import (
     HEADER_BYTES,
     BatchHeader,

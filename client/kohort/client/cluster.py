@@ -29,13 +29,8 @@ from kohort.client.signal import Signal
 from kohort.client.values import Node, PartitionInfo, TopicPartition
 from kohort.client.warnings import Warnings
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-)
+from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kohort.protocol.schema import ZERO_UUID, Message
 
 if TYPE_CHECKING:

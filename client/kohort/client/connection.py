@@ -29,7 +29,7 @@ from kohort.protocol.headers import (
     response_body,
     response_header_version,
 )
-from kohort.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
+from kohort.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.protocol.schema import Message
 
 if TYPE_CHECKING:

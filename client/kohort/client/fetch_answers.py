@@ -11,7 +11,7 @@ from kohort.client.positions import Fetching, PartitionState
 from kohort.client.retry import monotonic_ms
 from kohort.client.values import Node
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import FetchResponseNodeEndpoint, PartitionData
+from kohort.protocol.messages.fetch import FetchResponseNodeEndpoint, PartitionData
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,13 @@ from uuid import UUID
 
 from kohort.client.values import TopicPartition
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import FetchPartition, FetchResponse, FetchTopic, ForgottenTopic, PartitionData
+from kohort.protocol.messages.fetch import (
+    FetchPartition,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+)
 from kohort.protocol.schema import ZERO_UUID
 
 NO_SESSION = 0

@@ -26,7 +26,7 @@ from kohort.client.retry import Backoff, monotonic_ms
 from kohort.client.signal import Signal
 from kohort.client.values import PartitionInfo, TopicPartition
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import FetchPartition, FetchRequest, FetchResponse, ReplicaState
+from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, ReplicaState
 from kohort.protocol.schema import ZERO_UUID
 
 logger = logging.getLogger(__name__)

@@ -23,15 +23,10 @@ from kohort.client.retry import Deadline, monotonic_ms
 from kohort.client.signal import Signal
 from kohort.client.topic_names import topic_names
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    SyncGroupResponse,
-)
+from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kohort.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kohort.protocol.messages.sync_group import SyncGroupResponse
 
 if TYPE_CHECKING:
     from kohort.client.consumer_metrics import ConsumerMetrics

@@ -11,20 +11,26 @@ from kohort.client.errors import BrokerError, KohortError
 from kohort.client.values import Node
 from kohort.protocol.consumer import ConsumerProtocolAssignment
 from kohort.protocol.errors import ErrorCode, WireError
-from kohort.protocol.messages import (
+from kohort.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeAssignment,
     ConsumerGroupDescribeDescribedGroup,
     ConsumerGroupDescribeMember,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
+)
+from kohort.protocol.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+)
+from kohort.protocol.messages.share_group_describe import (
     ShareGroupDescribeDescribedGroup,
     ShareGroupDescribeMember,
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
+)
+from kohort.protocol.messages.streams_group_describe import (
     StreamsGroupDescribeDescribedGroup,
     StreamsGroupDescribeMember,
     StreamsGroupDescribeRequest,

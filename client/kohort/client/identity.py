@@ -9,7 +9,7 @@ from kohort.client.cluster import PATIENCE_MS, Cluster
 from kohort.client.errors import KohortError, NetworkError, check
 from kohort.client.retry import Backoff
 from kohort.client.sequences import EPOCH_MAX
-from kohort.protocol.messages import InitProducerIdRequest, InitProducerIdResponse
+from kohort.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 NO_TRANSACTION_TIMEOUT_MS = (
     2_147_483_647  # What a producer without transactions gives. Source: KafkaProducer.

@@ -23,7 +23,7 @@ from kohort.client.request_parts import parts_of_mapping
 from kohort.client.retry import monotonic_ms
 from kohort.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderEpochResponseEpochEndOffset,

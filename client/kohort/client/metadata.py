@@ -8,7 +8,7 @@ import msgspec
 from kohort.client.assignors import TopicCounts
 from kohort.client.values import Node, PartitionInfo, TopicPartition
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import MetadataResponse, MetadataResponseTopic
+from kohort.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 
 
 class TopicMetadata(msgspec.Struct, frozen=True):

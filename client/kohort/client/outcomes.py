@@ -22,7 +22,7 @@ from kohort.client.producer_metrics import ProducerMetrics
 from kohort.client.retry import backoff_ms, monotonic_ms
 from kohort.client.warnings import Warnings
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import PartitionProduceResponse
+from kohort.protocol.messages.produce import PartitionProduceResponse
 
 logger = logging.getLogger(__name__)
 

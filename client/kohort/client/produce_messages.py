@@ -8,7 +8,7 @@ from kohort.client.accumulator import PartitionQueue
 from kohort.client.batch import Batch, Codec
 from kohort.client.config import ProducerConfig
 from kohort.client.values import TopicPartition
-from kohort.protocol.messages import (
+from kohort.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,

@@ -14,12 +14,8 @@ import anyio.to_thread
 from kohort.client.errors import AuthenticationError, ConfigurationError, KohortError, UnsupportedVersionError
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.jaas import parse_jaas
-from kohort.protocol.messages import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
+from kohort.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kohort.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kohort.protocol.scram import MECHANISMS as SCRAM
 from kohort.protocol.scram import ScramClient, ScramError
 

@@ -26,7 +26,7 @@ from kohort.client.request_parts import PARTITIONS_PER_REQUEST
 from kohort.client.retry import monotonic_ms
 from kohort.client.signal import Signal
 from kohort.client.values import Node
-from kohort.protocol.messages import PartitionProduceResponse, ProduceRequest, ProduceResponse
+from kohort.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 from kohort.protocol.records import Compression
 from kohort.protocol.schema import ZERO_UUID
 

@@ -14,13 +14,8 @@ from kohort.client.connection import Connection
 from kohort.client.errors import NetworkError, RequestTimeoutError
 from kohort.client.values import Node
 from kohort.protocol.framing import FrameReader
-from kohort.protocol.messages import (
-    ApiVersion,
-    ApiVersionsResponse,
-    MetadataRequest,
-    MetadataResponse,
-    MetadataResponseBroker,
-)
+from kohort.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from kohort.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from kohort.protocol.schema import Message
 
 METADATA_VERSION = 13

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kohort.client.batches import visible_batches
 from kohort.client.columns import CREATE_TIME, LOG_APPEND_TIME, RecordColumns, decode_columns
 from kohort.protocol.errors import WireError
-from kohort.protocol.messages import AbortedTransaction
+from kohort.protocol.messages.fetch import AbortedTransaction
 from kohort.protocol.records import (
     Compression,
     ControlType,

@@ -11,13 +11,9 @@ from kohort.client.connection import Connection
 from kohort.client.errors import KohortError, NetworkError, RequestTimeoutError, UnsupportedVersionError
 from kohort.client.versions import SOFTWARE_VERSION
 from kohort.protocol.framing import FrameReader
-from kohort.protocol.messages import (
-    ApiVersion,
-    ApiVersionsResponse,
-    FetchRequest,
-    HeartbeatRequest,
-    HeartbeatResponse,
-)
+from kohort.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from kohort.protocol.messages.fetch import FetchRequest
+from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.protocol.schema import Message
 
 Server = Callable[[SocketStream], Awaitable[None]]

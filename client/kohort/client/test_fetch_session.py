@@ -7,8 +7,12 @@ import pytest
 from kohort.client.fetch_session import FINAL_EPOCH, MAX_EPOCH, Asked, FetchSession
 from kohort.client.values import TopicPartition
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import FetchPartition, FetchResponse, PartitionData
-from kohort.protocol.messages.fetch import FetchableTopicResponse
+from kohort.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchResponse,
+    PartitionData,
+)
 from kohort.protocol.schema import ZERO_UUID
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)

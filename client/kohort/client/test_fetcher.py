@@ -13,8 +13,12 @@ from kohort.client.fetch_buffer import Chunk, FetchBuffer
 from kohort.client.positions import RESET, Fetching, PartitionState, Positions
 from kohort.client.values import Node, PartitionInfo, TopicPartition
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import AbortedTransaction, PartitionData
-from kohort.protocol.messages.fetch import FetchResponseLeaderIdAndEpoch, FetchResponseNodeEndpoint
+from kohort.protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchResponseLeaderIdAndEpoch,
+    FetchResponseNodeEndpoint,
+    PartitionData,
+)
 from kohort.protocol.records import ControlType, build_batch, build_transaction_marker
 
 

@@ -12,7 +12,7 @@ from kohort.client.errors import NetworkError
 from kohort.client.fetch_session import FetchSession
 from kohort.client.fetcher import Fetcher
 from kohort.client.positions import Positions
-from kohort.protocol.messages import FetchRequest, FetchResponse
+from kohort.protocol.messages.fetch import FetchRequest, FetchResponse
 
 FINAL_EPOCH = -1
 

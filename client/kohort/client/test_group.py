@@ -17,12 +17,8 @@ from kohort.client.positions import Positions
 from kohort.client.retry import monotonic_ms
 from kohort.client.values import Node
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-)
+from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kohort.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kohort.protocol.schema import Message
 
 M = TypeVar("M", bound=Message)

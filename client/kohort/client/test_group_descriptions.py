@@ -5,7 +5,7 @@ from kohort.client.errors import BrokerError
 from kohort.client.group_descriptions import GROUP_TYPES
 from kohort.client.values import Node
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.streams_group_describe import (
     StreamsGroupDescribeAssignment,
     StreamsGroupDescribeDescribedGroup,
     StreamsGroupDescribeMember,

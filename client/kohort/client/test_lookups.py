@@ -15,7 +15,7 @@ from kohort.client.lookups import Lookups
 from kohort.client.positions import RESET, PartitionState
 from kohort.client.values import OffsetAndMetadata, PartitionInfo, TopicPartition
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderEpochResponseEpochEndOffset,

@@ -18,16 +18,10 @@ from kohort.client.membership import (
 )
 from kohort.protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartitions
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    JoinGroupResponseMember,
-    LeaveGroupRequest,
-    SyncGroupRequest,
-    SyncGroupResponse,
-)
+from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from kohort.protocol.messages.leave_group import LeaveGroupRequest
+from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 SETTINGS = MemberSettings("g", max_poll_interval_ms=10_000, heartbeat_interval_ms=3_000)
 

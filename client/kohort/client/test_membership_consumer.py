@@ -19,7 +19,7 @@ from kohort.client.membership import (
 )
 from kohort.client.membership.consumer import AWAY, JOINING, LEAVING, ConsumerMembership
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatAssignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

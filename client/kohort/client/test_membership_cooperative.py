@@ -20,7 +20,10 @@ from kohort.client.membership import (
 from kohort.client.test_membership import heard, joined, refused_join, sent, synced
 from kohort.protocol.consumer import ConsumerProtocolSubscription, TopicPartitions
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
+from kohort.protocol.messages.join_group import JoinGroupRequest
+from kohort.protocol.messages.leave_group import LeaveGroupRequest
+from kohort.protocol.messages.sync_group import SyncGroupRequest
 
 SETTINGS = MemberSettings("g", max_poll_interval_ms=10_000, heartbeat_interval_ms=3_000, rack_id="r1")
 

@@ -6,7 +6,8 @@ from kohort.client.membership import ClassicMembership, FindCoordinator, Lose, R
 from kohort.client.test_membership import heard, joined, refused_join, synced
 from kohort.client.test_membership_cooperative import new_member, owning
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import HeartbeatRequest, JoinGroupRequest
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
+from kohort.protocol.messages.join_group import JoinGroupRequest
 
 LATER_MS = 5_000
 LOOKS_AGAIN = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -1,6 +1,6 @@
 from kohort.client.assignors import TopicCounts
 from kohort.client.metadata import Metadata
-from kohort.protocol.messages import (
+from kohort.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,

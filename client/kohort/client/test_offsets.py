@@ -9,10 +9,12 @@ from kohort.client.errors import BrokerError, CommitFailedError, NetworkError
 from kohort.client.offsets import ask_committed, commit_offsets, fetch_committed
 from kohort.client.values import Node, OffsetAndMetadata, TopicPartition
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
+)
+from kohort.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,

@@ -13,7 +13,7 @@ from kohort.client.errors import BrokerError, NetworkError
 from kohort.client.partitioner import partition_for_key
 from kohort.client.test_sender import TOPIC_ID, Log, World, numbers, response
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import ProduceRequest, ProduceResponse
+from kohort.protocol.messages.produce import ProduceRequest, ProduceResponse
 from tests.repetitions import repetitions
 
 NEW_ID = UUID(int=8)

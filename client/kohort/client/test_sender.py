@@ -23,7 +23,7 @@ from kohort.client.sequences import EPOCH_MAX
 from kohort.client.values import Node, PartitionInfo, TopicPartition
 from kohort.client.warnings import Warnings
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,

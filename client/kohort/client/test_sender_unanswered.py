@@ -6,7 +6,7 @@ import pytest
 
 from kohort.client.errors import KohortError, NetworkError
 from kohort.client.test_sender import World
-from kohort.protocol.messages import ProduceRequest
+from kohort.protocol.messages.produce import ProduceRequest
 
 OnSent = Callable[[KohortError | None], None]
 

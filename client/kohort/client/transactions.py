@@ -28,16 +28,15 @@ from kohort.client.retry import Deadline
 from kohort.client.unattended import Unattended
 from kohort.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
+from kohort.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from kohort.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
-    EndTxnRequest,
-    EndTxnResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
+)
+from kohort.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from kohort.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kohort.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

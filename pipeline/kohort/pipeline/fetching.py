@@ -16,7 +16,7 @@ from kohort.pipeline.extents import Extent, extent
 from kohort.pipeline.options import ReadOptions
 from kohort.pipeline.ranges import OffsetRange, log_ends
 from kohort.protocol.errors import ErrorCode, WireError
-from kohort.protocol.messages import (
+from kohort.protocol.messages.fetch import (
     AbortedTransaction,
     FetchPartition,
     FetchRequest,

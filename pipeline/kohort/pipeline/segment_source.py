@@ -25,7 +25,7 @@ from kohort.pipeline.rows import CHUNK_BYTES, RowBuilder, check_schema, table_sc
 from kohort.pipeline.segment_files import PartitionFiles, find_partitions, is_torn
 from kohort.pipeline.worker import spare_collections
 from kohort.protocol.errors import WireError
-from kohort.protocol.messages import AbortedTransaction
+from kohort.protocol.messages.fetch import AbortedTransaction
 from kohort.protocol.records import HEADER_BYTES, read_header
 
 READ_BYTES = 8 << 20

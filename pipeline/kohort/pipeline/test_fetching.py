@@ -18,25 +18,28 @@ from kohort.pipeline.ranges import OffsetRange
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.framing import FrameReader
 from kohort.protocol.headers import RequestHeader, ResponseHeader
-from kohort.protocol.messages import (
+from kohort.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from kohort.protocol.messages.fetch import (
     AbortedTransaction,
-    ApiVersion,
-    ApiVersionsResponse,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     FetchResponseEpochEndOffset,
     FetchResponseLeaderIdAndEpoch,
+    PartitionData,
+    SnapshotId,
+)
+from kohort.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
+)
+from kohort.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
-    PartitionData,
-    SnapshotId,
 )
 from kohort.protocol.records import ControlType, build_batch, build_transaction_marker
 from kohort.protocol.registry import APIS

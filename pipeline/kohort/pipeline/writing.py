@@ -13,10 +13,12 @@ from kohort.pipeline.errors import PipelineError
 from kohort.pipeline.identity import ProducerIdentity
 from kohort.pipeline.options import WriteOptions
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersRequestTopicRequest,
     DescribeProducersResponse,
+)
+from kohort.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,

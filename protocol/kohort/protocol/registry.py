@@ -1,9 +1,9 @@
 """Every API that kohort speaks, by its key."""
 
-from collections.abc import Collection
+from collections.abc import Iterable
 from importlib import import_module
 
-from kohort.protocol import headers, messages
+from kohort.protocol import headers
 from kohort.protocol.schema import Message
 from kohort.protocol.versions import Versions
 
@@ -58,7 +58,7 @@ class LateApi(Api):
 
     __slots__ = ("_module",)
 
-    def __init__(self, api_key: int, name: str, versions: str, module: str = messages.__name__) -> None:
+    def __init__(self, api_key: int, name: str, versions: str, module: str = "") -> None:
         self._module = module
         self.api_key = api_key
         self.name = name
@@ -72,28 +72,83 @@ class LateApi(Api):
         """Return the class of the request or of the answer, which no attribute has yet."""
         if attribute not in ("request", "response"):
             raise AttributeError(attribute)
-        module = import_module(self._module)
-        self.request = getattr(module, f"{self.name}Request")
-        self.response = getattr(module, f"{self.name}Response")
+        self.request, self.response = _messages(self.name, self._module)
         return self.request if attribute == "request" else self.response
 
 
-ASKED_ALONE = frozenset(("UpdateFeatures",))
-"""What is asked of Apache Kafka, and the broker here does not answer."""
+def _messages(name: str, module: str = "") -> tuple[type[Message], type[Message]]:
+    """Return the classes of an API's request and response, by default from the module that has its name."""
+    if not module:
+        words = "".join(f"_{each.lower()}" if each.isupper() else each for each in name)
+        module = f"kohort.protocol.messages.{words[1:]}"
+    found = import_module(module)
+    return getattr(found, f"{name}Request"), getattr(found, f"{name}Response")
 
 
-def declared(names: Collection[str]) -> dict[int, Api]:
+def declared(names: Iterable[str]) -> dict[int, Api]:
     """Return the APIs of these names by their keys, in the order of the keys."""
-    found = {}
-    for name in names:
-        request = getattr(messages, f"{name}Request")
-        if request.declaration().api_key >= 0:
-            found[request.declaration().api_key] = Api(request, getattr(messages, f"{name}Response"))
-    return dict(sorted(found.items()))
+    found = (Api(*_messages(each)) for each in names)
+    return {each.api_key: each for each in sorted(found, key=lambda each: each.api_key)}
 
 
-NAMES = frozenset(name.removesuffix("Request") for name in messages.__all__ if name.endswith("Request"))
-"""Of every API that there are messages of."""
+EARLY = (
+    "Produce",
+    "Fetch",
+    "ListOffsets",
+    "Metadata",
+    "OffsetCommit",
+    "OffsetFetch",
+    "FindCoordinator",
+    "JoinGroup",
+    "Heartbeat",
+    "LeaveGroup",
+    "SyncGroup",
+    "DescribeGroups",
+    "ListGroups",
+    "SaslHandshake",
+    "ApiVersions",
+    "CreateTopics",
+    "DeleteTopics",
+    "DeleteRecords",
+    "InitProducerId",
+    "OffsetForLeaderEpoch",
+    "AddPartitionsToTxn",
+    "AddOffsetsToTxn",
+    "EndTxn",
+    "WriteTxnMarkers",
+    "TxnOffsetCommit",
+    "DescribeAcls",
+    "CreateAcls",
+    "DeleteAcls",
+    "DescribeConfigs",
+    "AlterConfigs",
+    "DescribeLogDirs",
+    "SaslAuthenticate",
+    "CreatePartitions",
+    "DeleteGroups",
+    "ElectLeaders",
+    "IncrementalAlterConfigs",
+    "AlterPartitionReassignments",
+    "ListPartitionReassignments",
+    "OffsetDelete",
+    "DescribeClientQuotas",
+    "AlterClientQuotas",
+    "DescribeUserScramCredentials",
+    "AlterUserScramCredentials",
+    "DescribeCluster",
+    "DescribeProducers",
+    "UnregisterBroker",
+    "DescribeTransactions",
+    "ListTransactions",
+    "ConsumerGroupHeartbeat",
+    "ConsumerGroupDescribe",
+    "ListConfigResources",
+    "DescribeTopicPartitions",
+)
+"""The APIs whose messages every broker imports when it starts."""
+
+ASKED_ALONE = ("UpdateFeatures",)
+"""What is asked of Apache Kafka, and the broker here does not answer."""
 
 LATE = (
     LateApi(76, "ShareGroupHeartbeat", "1"),
@@ -113,14 +168,10 @@ LATE = (
 )
 """Those of share groups and streams groups."""
 
-APIS: dict[int, Api] = dict(
-    sorted(
-        {
-            **declared(NAMES - ASKED_ALONE - {each.name for each in LATE}),
-            **{each.api_key: each for each in LATE},
-        }.items()
-    )
-)
+NAMES = frozenset((*EARLY, *ASKED_ALONE, *(each.name for each in LATE)))
+"""Of every API that there are messages of."""
+
+APIS: dict[int, Api] = {**declared(EARLY), **{each.api_key: each for each in LATE}}
 """Every API of the broker by its key, in the order of the keys."""
 
 READABLE_OFFSETS_KEY = 30_001

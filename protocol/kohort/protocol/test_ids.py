@@ -9,7 +9,11 @@ import pytest
 
 from kohort.protocol.errors import WireError
 from kohort.protocol.ids import IDS_FEW, SAME_HASH_MAX, have_one_hash
-from kohort.protocol.messages import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kohort.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from kohort.protocol.registry import APIS, Api
 from kohort.protocol.schema import ZERO_UUID, Field
 from tests.messages import message_of

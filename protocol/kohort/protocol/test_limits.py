@@ -5,22 +5,30 @@ import pytest
 from kohort.protocol.consumer import ConsumerProtocolSubscription
 from kohort.protocol.errors import WireError
 from kohort.protocol.limits import MAX_ITEMS, MAX_NAMED, MAX_PARTITIONS, MAX_REQUEST_BYTES
-from kohort.protocol.messages import (
+from kohort.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
-    DeleteTopicsRequest,
-    HeartbeatRequest,
+)
+from kohort.protocol.messages.delete_topics import DeleteTopicsRequest
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
+from kohort.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
+)
+from kohort.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
+)
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+)
+from kohort.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,

@@ -3,13 +3,10 @@
 import pytest
 
 from kohort.protocol import compiler
-from kohort.protocol.messages import (
-    DescribeTopicPartitionsRequest,
-    FetchRequest,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    ReplicaState,
-)
+from kohort.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from kohort.protocol.messages.fetch import FetchRequest, ReplicaState
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
+from kohort.protocol.messages.join_group import JoinGroupRequest
 from kohort.protocol.schema import (
     Array,
     Int32,

@@ -8,25 +8,23 @@ import pytest
 from kohort.protocol import constructs
 from kohort.protocol.consumer_group_records import ClassicMemberMetadata, ConsumerGroupMemberMetadataValue
 from kohort.protocol.errors import EncodeError, WireError
-from kohort.protocol.messages import (
-    ApiVersionsRequest,
-    DeleteTopicsRequest,
+from kohort.protocol.messages.api_versions import ApiVersionsRequest
+from kohort.protocol.messages.delete_topics import DeleteTopicsRequest
+from kohort.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsRequestCursor,
-    FetchRequest,
-    HeartbeatRequest,
-    ListGroupsRequest,
-    MetadataRequest,
-    MetadataRequestTopic,
+)
+from kohort.protocol.messages.fetch import FetchRequest, ReplicaState
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
+from kohort.protocol.messages.list_groups import ListGroupsRequest
+from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-    PartitionProduceData,
-    ProduceRequest,
-    ReplicaState,
-    SyncGroupRequest,
-    TopicProduceData,
 )
+from kohort.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kohort.protocol.messages.sync_group import SyncGroupRequest
 from kohort.protocol.schema import Message
 from tests.messages import message_of
 

@@ -9,7 +9,7 @@ from kohort.broker.coordination.group_shards import GroupShard
 from kohort.broker.group.classic.member import Member
 from kohort.broker.group.commands import Heartbeat
 from kohort.broker.group.group import Group
-from kohort.protocol.messages import HeartbeatRequest
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
 from kohort.protocol.schema import Message
 from kohort.testing.clock import MovableClock
 

@@ -14,7 +14,8 @@ from kohort.broker.broker import Broker
 from kohort.broker.transport.dispatch import Dispatch, Handle
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import FetchRequest, MetadataRequest, MetadataResponse
+from kohort.protocol.messages.fetch import FetchRequest
+from kohort.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kohort.protocol.registry import APIS, BY_NAME
 from kohort.protocol.schema import Message
 from kohort.testing.clock import MovableClock

@@ -13,15 +13,16 @@ from kohort.broker.coordination.led_share_partition import LedSharePartition
 from kohort.broker.group.share.record import Acknowledgement
 from kohort.broker.share_state.state import ShareKey
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    ShareAcknowledgeRequest,
-    ShareAcknowledgeResponse,
+from kohort.protocol.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
+from kohort.protocol.messages.share_fetch import (
+    ShareFetchPartitionResponse,
     ShareFetchRequest,
     ShareFetchResponse,
+)
+from kohort.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
-from kohort.protocol.messages.share_fetch import ShareFetchPartitionResponse
 from kohort.protocol.records import iterate_batches, read_header
 from kohort.protocol.schema import Message
 from tests.simulation.books import Books, GroupOf

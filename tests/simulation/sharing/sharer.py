@@ -11,24 +11,24 @@ from uuid import UUID
 
 from kohort.broker.group.share.record import Acknowledgement
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    ShareAcknowledgeRequest,
-    ShareAcknowledgeResponse,
-    ShareFetchRequest,
-    ShareFetchResponse,
-    ShareGroupHeartbeatRequest,
-    ShareGroupHeartbeatResponse,
-)
 from kohort.protocol.messages.share_acknowledge import (
     ShareAcknowledgeBatch,
     ShareAcknowledgePartition,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
     ShareAcknowledgeTopic,
 )
 from kohort.protocol.messages.share_fetch import (
     ShareFetchAcknowledgementBatch,
     ShareFetchForgottenTopic,
     ShareFetchPartition,
+    ShareFetchRequest,
+    ShareFetchResponse,
     ShareFetchTopic,
+)
+from kohort.protocol.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
 )
 from kohort.protocol.records import Record, iterate_batches, iterate_records, read_header
 from tests.simulation.network import Sent

@@ -19,7 +19,11 @@ from kohort.broker.transactions.transaction import (
     Transaction,
     TransactionState,
 )
-from kohort.protocol.messages import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from kohort.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from kohort.protocol.registry import BY_NAME
 from tests.simulation.books import Books
 from tests.simulation.fault_steps import FaultSteps

@@ -10,19 +10,13 @@ from typing import NamedTuple
 
 from kohort.broker.group.group import Group
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    AddPartitionsToTxnResponse,
-    EndTxnRequest,
-    EndTxnResponse,
-    FetchResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    ProduceResponse,
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
-)
+from kohort.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
+from kohort.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from kohort.protocol.messages.fetch import FetchResponse
+from kohort.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kohort.protocol.messages.produce import ProduceResponse
+from kohort.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kohort.protocol.schema import Message
 from tests.simulation.books import Books, GroupOf
 from tests.simulation.network import Sent

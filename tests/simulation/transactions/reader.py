@@ -8,7 +8,7 @@ from uuid import UUID
 from kohort.broker.transport.file_range import FileRange
 from kohort.client.batches import Aborted, hidden_batches
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kohort.protocol.records import HEADER_BYTES, BatchHeader, iterate_records, read_header
 from tests.simulation.network import Sent
 from tests.simulation.transactions.ledger import Ledger, Place

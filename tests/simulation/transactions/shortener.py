@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from random import Random
 
-from kohort.protocol.messages import (
+from kohort.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsResponse,

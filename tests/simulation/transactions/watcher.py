@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from random import Random
 
-from kohort.protocol.messages import (
+from kohort.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,

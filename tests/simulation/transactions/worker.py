@@ -11,13 +11,14 @@ from random import Random
 from kohort.client.assignors import Subscription
 from kohort.client.membership.wire import decode_assignment, encode_assignment, encode_subscription
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    HeartbeatRequest,
-    HeartbeatResponse,
+from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.protocol.messages.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
     JoinGroupResponseMember,
+)
+from kohort.protocol.messages.sync_group import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
     SyncGroupResponse,

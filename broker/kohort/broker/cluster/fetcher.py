@@ -20,14 +20,12 @@ from kohort.broker.partitions import Partition
 from kohort.broker.partitions.replicas import Replicas
 from kohort.broker.replication import Diverging, FetchFrom, Following, Restart, Truncate, is_named
 from kohort.protocol.errors import ErrorCode, WireError
-from kohort.protocol.messages import (
-    FetchRequest,
-    FetchResponse,
+from kohort.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from kohort.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
-    PartitionData,
 )
 from kohort.storage import StorageError
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from kohort.broker.metadata import PartitionKey
 from kohort.broker.replication import FetchFrom
-from kohort.protocol.messages import (
+from kohort.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchTopic,

@@ -18,12 +18,8 @@ from kohort.broker.config.values import ConfigError
 from kohort.broker.transport.tls.contexts import make_peer_context
 from kohort.protocol.errors import ErrorCode, WireError
 from kohort.protocol.jaas import parse_jaas
-from kohort.protocol.messages import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
+from kohort.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kohort.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kohort.protocol.scram import MECHANISMS as SCRAM
 from kohort.protocol.scram import ScramClient, ScramError
 

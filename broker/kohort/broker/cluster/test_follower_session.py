@@ -10,7 +10,7 @@ from kohort.broker.handlers.data.fetch_sessions import FetchSessions
 from kohort.broker.metadata import PartitionKey
 from kohort.broker.replication import FetchFrom
 from kohort.protocol.errors import ApiError
-from kohort.protocol.messages import FetchRequest
+from kohort.protocol.messages.fetch import FetchRequest
 
 VERSION = 17
 KEYS = [(UUID(int=topic), index) for topic in (1, 2, 3) for index in range(3)]

@@ -28,7 +28,12 @@ from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.workers import Workers
 from kohort.broker.share_state.state import ShareKey
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from kohort.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
 from kohort.protocol.records import Record, read_header
 from kohort.protocol.records.effort import Effort
 from kohort.storage import StorageError

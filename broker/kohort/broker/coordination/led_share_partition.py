@@ -23,7 +23,8 @@ from kohort.broker.runtime.timers import Timers
 from kohort.broker.share_state.commands import ReadState, WriteState
 from kohort.broker.share_state.state import UNKNOWN_OFFSET, ShareKey
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import ReadShareGroupStatePartitionResult, WriteShareGroupStatePartitionResult
+from kohort.protocol.messages.read_share_group_state import ReadShareGroupStatePartitionResult
+from kohort.protocol.messages.write_share_group_state import WriteShareGroupStatePartitionResult
 from kohort.protocol.schema import Message
 from kohort.protocol.share_state_log import ShareStateBatch
 from kohort.storage import StorageError

@@ -9,7 +9,7 @@ from kohort.broker.partitions import PartitionTable
 from kohort.broker.runtime.other_brokers import OtherBrokers, Unreachable
 from kohort.broker.runtime.workers import Workers
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,

@@ -16,27 +16,35 @@ from kohort.broker.share_state.commands import (
     WriteState,
 )
 from kohort.broker.share_state.state import ShareKey
-from kohort.protocol.messages import (
+from kohort.protocol.messages.delete_share_group_state import (
     DeleteShareGroupStatePartition,
     DeleteShareGroupStateRequest,
     DeleteShareGroupStateResponse,
     DeleteShareGroupStateTopic,
     DeleteShareGroupStateTopicResult,
+)
+from kohort.protocol.messages.initialize_share_group_state import (
     InitializeShareGroupStatePartition,
     InitializeShareGroupStateRequest,
     InitializeShareGroupStateResponse,
     InitializeShareGroupStateTopic,
     InitializeShareGroupStateTopicResult,
+)
+from kohort.protocol.messages.read_share_group_state import (
     ReadShareGroupStatePartition,
     ReadShareGroupStateRequest,
     ReadShareGroupStateResponse,
+    ReadShareGroupStateTopic,
+    ReadShareGroupStateTopicResult,
+)
+from kohort.protocol.messages.read_share_group_state_summary import (
     ReadShareGroupStateSummaryPartition,
     ReadShareGroupStateSummaryRequest,
     ReadShareGroupStateSummaryResponse,
     ReadShareGroupStateSummaryTopic,
     ReadShareGroupStateSummaryTopicResult,
-    ReadShareGroupStateTopic,
-    ReadShareGroupStateTopicResult,
+)
+from kohort.protocol.messages.write_share_group_state import (
     WriteShareGroupStateBatch,
     WriteShareGroupStatePartition,
     WriteShareGroupStateRequest,

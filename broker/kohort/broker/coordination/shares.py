@@ -30,10 +30,8 @@ from kohort.broker.share_state.commands import DeleteState, InitializeState
 from kohort.broker.share_state.coordinator import ShareStateConfig
 from kohort.broker.share_state.state import UNKNOWN_OFFSET, ShareKey
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
-    DeleteShareGroupStatePartitionResult,
-    InitializeShareGroupStatePartitionResult,
-)
+from kohort.protocol.messages.delete_share_group_state import DeleteShareGroupStatePartitionResult
+from kohort.protocol.messages.initialize_share_group_state import InitializeShareGroupStatePartitionResult
 from kohort.protocol.schema import Message
 
 log = structlog.get_logger("kohort.share")

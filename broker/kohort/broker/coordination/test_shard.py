@@ -24,31 +24,29 @@ from kohort.broker.partitions import Partition
 from kohort.broker.transport.places import Address, Places
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.headers import RequestHeader
-from kohort.protocol.messages import (
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    ListGroupsRequest,
-    ListGroupsResponse,
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kohort.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
+)
+from kohort.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
     OffsetFetchResponse,
+)
+from kohort.protocol.messages.sync_group import (
     SyncGroupRequest,
+    SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-from kohort.protocol.messages.create_topics import CreatableTopic
-from kohort.protocol.messages.join_group import JoinGroupRequestProtocol
-from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopic
-from kohort.protocol.messages.sync_group import SyncGroupRequestAssignment
 from kohort.protocol.registry import BY_NAME
 from kohort.protocol.schema import Message
 from kohort.storage import PartitionLog, StorageError

@@ -17,12 +17,14 @@ from kohort.broker.runtime.other_brokers import Unreachable
 from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.workers import TrioWorkers
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
+)
+from kohort.protocol.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult,

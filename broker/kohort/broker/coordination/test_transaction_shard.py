@@ -22,28 +22,27 @@ from kohort.broker.transactions.commands import AddPartitions, EndTransaction, M
 from kohort.broker.transactions.transaction import BUMPING_VERSION, TransactionState
 from kohort.broker.transport.places import Address, Places
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    EndTxnRequest,
-    EndTxnResponse,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
+)
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kohort.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kohort.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
+)
+from kohort.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from kohort.protocol.messages.create_topics import CreatableTopic
 from kohort.protocol.records import build_batch
 from kohort.protocol.schema import Message
 from kohort.storage import StorageError

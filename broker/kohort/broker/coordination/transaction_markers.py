@@ -20,7 +20,7 @@ from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.workers import Workers
 from kohort.broker.transactions.transaction import BUMPING_VERSION
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import AddOffsetsToTxnResponse
+from kohort.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from kohort.protocol.records import ControlType
 from kohort.protocol.schema import Message
 from kohort.storage import StorageError

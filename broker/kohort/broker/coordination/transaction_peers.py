@@ -17,11 +17,13 @@ from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.workers import Workers
 from kohort.broker.transactions.transaction import Place
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
+)
+from kohort.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,

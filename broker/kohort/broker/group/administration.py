@@ -10,13 +10,9 @@ from kohort.broker.group.offsets.removal import all_offsets, remove_offsets
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
-    DeletableGroupResult,
-    DescribedGroup,
-    DescribedGroupMember,
-    ListedGroup,
-    ListGroupsResponse,
-)
+from kohort.protocol.messages.delete_groups import DeletableGroupResult
+from kohort.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from kohort.protocol.messages.list_groups import ListedGroup, ListGroupsResponse
 from kohort.protocol.text import short_text
 
 VERSION_OF_ERROR_MESSAGES = 6

@@ -6,7 +6,7 @@ from kohort.broker.group.group import CONSUMER, Group
 from kohort.broker.group.turn import Turn
 from kohort.protocol.consumer import ConsumerProtocolSubscription
 from kohort.protocol.errors import WireError
-from kohort.protocol.messages import JoinGroupRequest
+from kohort.protocol.messages.join_group import JoinGroupRequest
 
 METADATA_CHANGED = "metadata has changed"  # In the reason that Kafka's own clients send (KIP-800).
 REASON_LENGTH_KEPT = 255

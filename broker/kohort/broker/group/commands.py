@@ -11,16 +11,14 @@ from uuid import UUID
 import msgspec
 
 from kohort.broker.group.decision import TimerKey
-from kohort.protocol.messages import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    OffsetCommitRequest,
-    OffsetDeleteRequest,
-    OffsetFetchRequestGroup,
-    SyncGroupRequest,
-    TxnOffsetCommitRequest,
-)
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
+from kohort.protocol.messages.join_group import JoinGroupRequest
+from kohort.protocol.messages.leave_group import LeaveGroupRequest
+from kohort.protocol.messages.offset_commit import OffsetCommitRequest
+from kohort.protocol.messages.offset_delete import OffsetDeleteRequest
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from kohort.protocol.messages.sync_group import SyncGroupRequest
+from kohort.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 if TYPE_CHECKING:
     from kohort.broker.group.consumer.subscriptions import Metadata

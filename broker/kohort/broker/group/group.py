@@ -11,12 +11,10 @@ from kohort.broker.group.state import TRANSITIONS, GroupState
 from kohort.broker.group.subscriptions import subscribed_topics
 from kohort.protocol.compiled import mypyc_attr
 from kohort.protocol.errors import ApiError, ErrorCode, WireError
-from kohort.protocol.messages import (
-    JoinGroupRequestProtocol,
-    OffsetCommitRequest,
-    OffsetFetchRequestGroup,
-    TxnOffsetCommitRequest,
-)
+from kohort.protocol.messages.join_group import JoinGroupRequestProtocol
+from kohort.protocol.messages.offset_commit import OffsetCommitRequest
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from kohort.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kohort.protocol.offsets_topic import GroupMetadataValue, OffsetCommitValue
 
 CLASSIC = "classic"

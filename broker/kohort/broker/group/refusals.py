@@ -22,17 +22,15 @@ from kohort.broker.group.commands import (
 from kohort.broker.group.offsets.commits import commit_error
 from kohort.broker.group.offsets.transactions import transactional_commit_error
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    AddOffsetsToTxnResponse,
-    DeletableGroupResult,
-    DescribedGroup,
-    HeartbeatResponse,
-    JoinGroupResponse,
-    ListGroupsResponse,
-    OffsetDeleteResponse,
-    OffsetFetchResponseGroup,
-    SyncGroupResponse,
-)
+from kohort.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
+from kohort.protocol.messages.delete_groups import DeletableGroupResult
+from kohort.protocol.messages.describe_groups import DescribedGroup
+from kohort.protocol.messages.heartbeat import HeartbeatResponse
+from kohort.protocol.messages.join_group import JoinGroupResponse
+from kohort.protocol.messages.list_groups import ListGroupsResponse
+from kohort.protocol.messages.offset_delete import OffsetDeleteResponse
+from kohort.protocol.messages.offset_fetch import OffsetFetchResponseGroup
+from kohort.protocol.messages.sync_group import SyncGroupResponse
 from kohort.protocol.schema import Message
 
 

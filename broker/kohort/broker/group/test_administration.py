@@ -2,12 +2,9 @@ from kohort.broker.group import DeleteGroup, DescribeGroup, ListGroups
 from kohort.broker.group.events import GroupDeleted
 from kohort.broker.group.test_world import Client, World, assignment, stable_group, subscription, sync_all
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    DeletableGroupResult,
-    DescribedGroup,
-    DescribeGroupsResponse,
-    ListGroupsResponse,
-)
+from kohort.protocol.messages.delete_groups import DeletableGroupResult
+from kohort.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsResponse
+from kohort.protocol.messages.list_groups import ListGroupsResponse
 
 
 def described(world: World, group_id: str = "g", version: int = 6) -> DescribedGroup:

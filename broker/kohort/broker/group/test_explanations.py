@@ -5,7 +5,7 @@ from kohort.broker.group.events import CauseKind, Move, Outcome, RebalanceComple
 from kohort.broker.group.history import REBALANCES_KEPT
 from kohort.broker.group.test_world import Client, World, assignment, stable_group, subscription, sync_all
 from kohort.protocol.consumer import TopicPartitions
-from kohort.protocol.messages import JoinGroupRequestProtocol
+from kohort.protocol.messages.join_group import JoinGroupRequestProtocol
 
 
 @pytest.mark.requirement("R8")

@@ -17,7 +17,9 @@ from kohort.broker.group.classic.member import LOST
 from kohort.broker.group.history import bytes_of
 from kohort.broker.group.test_world import Client, World, assignment, logged_state
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import DeletableGroupResult, JoinGroupResponse, SyncGroupResponse
+from kohort.protocol.messages.delete_groups import DeletableGroupResult
+from kohort.protocol.messages.join_group import JoinGroupResponse
+from kohort.protocol.messages.sync_group import SyncGroupResponse
 from tests.repetitions import repetitions
 
 STEPS = 400

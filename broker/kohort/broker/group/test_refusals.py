@@ -18,18 +18,18 @@ from kohort.broker.group import (
 )
 from kohort.broker.group.test_world import Client, World, stable_group
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
+from kohort.protocol.messages.join_group import JoinGroupRequest
+from kohort.protocol.messages.leave_group import LeaveGroupRequest
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
-    OffsetDeleteRequest,
-    OffsetFetchRequestGroup,
-    SyncGroupRequest,
 )
+from kohort.protocol.messages.offset_delete import OffsetDeleteRequest
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from kohort.protocol.messages.sync_group import SyncGroupRequest
 from kohort.protocol.schema import ZERO_UUID
 
 JOIN = JoinGroupRequest(

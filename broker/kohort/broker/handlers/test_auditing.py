@@ -12,10 +12,8 @@ from kohort.broker.runtime.clock import ManualClock
 from kohort.broker.transport.request import Request
 from kohort.protocol.between_brokers import BrokerPageRequest, BrokerPageResponse
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kohort.protocol.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,

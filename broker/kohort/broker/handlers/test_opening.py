@@ -12,31 +12,33 @@ import trio
 from kohort.broker.broker import Broker
 from kohort.broker.coordination.test_shard import Client, running
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
+from kohort.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kohort.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopic,
+)
+from kohort.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersRequestTopicRequest,
     DescribeProducersResponse,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
+)
+from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kohort.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
+)
+from kohort.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
+)
+from kohort.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,

@@ -26,7 +26,7 @@ async def lag_of(view: View, group: Group) -> list[PartitionLag]:
 
 async def share_lags(view: View, group_ids: Sequence[str]) -> Mapping[str, Sequence[PartitionLag]]:
     """Return the lag of share groups that this broker coordinates; those that cannot be told are left out."""
-    from kohort.protocol.messages import (  # noqa: PLC0415  # Most brokers have no share groups.
+    from kohort.protocol.messages.describe_share_group_offsets import (  # noqa: PLC0415  # Most brokers have no share groups.
         DescribeShareGroupOffsetsGroup,
         DescribeShareGroupOffsetsRequest,
         DescribeShareGroupOffsetsResponse,

@@ -9,7 +9,7 @@ import trio
 from kohort.broker.http import asking
 from kohort.broker.http.asking import InHouse, NotAnswered
 from kohort.broker.transport.request import Request
-from kohort.protocol.messages import HeartbeatRequest, HeartbeatResponse
+from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.messages import message_of
 
 ANSWER = message_of(HeartbeatResponse)

@@ -35,7 +35,7 @@ from kohort.broker.metadata import BrokerState, PartitionState, TopicState
 from kohort.broker.partitions.counters import PartitionCounters
 from kohort.broker.quotas.meter import Use
 from kohort.broker.transport.counters import TransportCounters
-from kohort.protocol.messages import JoinGroupRequestProtocol
+from kohort.protocol.messages.join_group import JoinGroupRequestProtocol
 from kohort.protocol.offsets_topic import OffsetCommitValue
 
 

@@ -10,14 +10,13 @@ from kohort.broker.config import load_config
 from kohort.broker.coordination.test_shard import GROUP, Client, committed, found
 from kohort.broker.metadata import OFFSETS_TOPIC
 from kohort.broker.transport.places import Address, Places
-from kohort.protocol.messages import (
-    CreateTopicsRequest,
-    CreateTopicsResponse,
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from kohort.protocol.messages.create_topics import CreatableTopic
-from kohort.protocol.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
 SEGMENT_BYTES = 1024 * 1024
 SETTINGS = (

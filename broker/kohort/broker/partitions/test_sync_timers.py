@@ -9,14 +9,13 @@ from kohort.broker.config import load_config
 from kohort.broker.coordination.test_shard import Client
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.transport.places import Address, Places
-from kohort.protocol.messages import (
-    CreateTopicsRequest,
-    CreateTopicsResponse,
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kohort.protocol.messages.produce import (
+    PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
 )
-from kohort.protocol.messages.create_topics import CreatableTopic
-from kohort.protocol.messages.produce import PartitionProduceData, TopicProduceData
 from kohort.protocol.records import build_batch
 
 LAX = (("log.flush.interval.messages", "10"),)

@@ -7,13 +7,11 @@ import msgspec
 
 from kohort.broker.share_state.state import ShareKey
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    DeleteShareGroupStatePartitionResult,
-    InitializeShareGroupStatePartitionResult,
-    ReadShareGroupStatePartitionResult,
-    ReadShareGroupStateSummaryPartitionResult,
-    WriteShareGroupStatePartitionResult,
-)
+from kohort.protocol.messages.delete_share_group_state import DeleteShareGroupStatePartitionResult
+from kohort.protocol.messages.initialize_share_group_state import InitializeShareGroupStatePartitionResult
+from kohort.protocol.messages.read_share_group_state import ReadShareGroupStatePartitionResult
+from kohort.protocol.messages.read_share_group_state_summary import ReadShareGroupStateSummaryPartitionResult
+from kohort.protocol.messages.write_share_group_state import WriteShareGroupStatePartitionResult
 from kohort.protocol.schema import Message
 from kohort.protocol.share_state_log import ShareStateBatch
 

@@ -6,7 +6,8 @@
 import msgspec
 
 from kohort.broker.transactions.transaction import Place
-from kohort.protocol.messages import EndTxnRequest, InitProducerIdRequest
+from kohort.protocol.messages.end_txn import EndTxnRequest
+from kohort.protocol.messages.init_producer_id import InitProducerIdRequest
 
 
 class TransactionTimer(msgspec.Struct, frozen=True):

@@ -34,7 +34,9 @@ from kohort.broker.transactions.transaction import (
     logged_transaction,
 )
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import AddOffsetsToTxnResponse, EndTxnResponse, InitProducerIdResponse
+from kohort.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
+from kohort.protocol.messages.end_txn import EndTxnResponse
+from kohort.protocol.messages.init_producer_id import InitProducerIdResponse
 from kohort.protocol.schema import Message
 from kohort.protocol.transaction_log import TransactionLogKey, TransactionLogValue
 

@@ -21,7 +21,8 @@ from kohort.broker.transactions.commands import (
 from kohort.broker.transactions.coordinator import TransactionConfig, TransactionCoordinator
 from kohort.broker.transactions.transaction import EPOCH_MAX, TransactionState
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import EndTxnRequest, InitProducerIdRequest
+from kohort.protocol.messages.end_txn import EndTxnRequest
+from kohort.protocol.messages.init_producer_id import InitProducerIdRequest
 
 State = TransactionState
 PLACES = frozenset({("t", 0), ("t", 1)})

@@ -28,7 +28,8 @@ from kohort.broker.transactions.commands import (
 from kohort.broker.transactions.coordinator import TransactionConfig, TransactionCoordinator
 from kohort.broker.transactions.transaction import BUMPING_VERSION, NO_EPOCH, Transaction, TransactionState
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import EndTxnRequest, InitProducerIdRequest
+from kohort.protocol.messages.end_txn import EndTxnRequest
+from kohort.protocol.messages.init_producer_id import InitProducerIdRequest
 from kohort.protocol.records import ControlType, build_batch, build_transaction_marker, read_header
 from kohort.storage import ProducerStateTable
 

@@ -29,7 +29,7 @@ from kohort.protocol.errors import ErrorCode, WireError
 from kohort.protocol.framing import LENGTH, LENGTH_BYTES, Frame, FrameReader
 from kohort.protocol.headers import API_VERSIONS_KEY
 from kohort.protocol.limits import MAX_ITEMS, max_request_bytes
-from kohort.protocol.messages import ApiVersion, ApiVersionsResponse
+from kohort.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kohort.protocol.registry import APIS, Api, api_of
 from kohort.protocol.schema import Decoder, Message, RecordsSlice, encoders
 from kohort.protocol.varint import read_uvarint, read_uvarint_rest

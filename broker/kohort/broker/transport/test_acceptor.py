@@ -19,7 +19,7 @@ from kohort.broker.runtime.descriptors import OTHERS, connections_that_fit, segm
 from kohort.broker.transport import acceptor
 from kohort.broker.transport.acceptor import PAUSE_MS
 from kohort.broker.transport.test_support import CONNECTIONS_MAX, World, frame, world
-from kohort.protocol.messages import HeartbeatResponse
+from kohort.protocol.messages.heartbeat import HeartbeatResponse
 from kohort.storage.open_files import FILES_PER_SEGMENT
 
 PATIENCE_SECONDS = 20  # A busy machine may let a process stand still for seconds.

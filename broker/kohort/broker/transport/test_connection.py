@@ -29,7 +29,9 @@ from kohort.broker.transport.test_support import (
     frame,
     receive,
 )
-from kohort.protocol.messages import ApiVersionsResponse, FetchResponse, HeartbeatResponse
+from kohort.protocol.messages.api_versions import ApiVersionsResponse
+from kohort.protocol.messages.fetch import FetchResponse
+from kohort.protocol.messages.heartbeat import HeartbeatResponse
 
 Begin = Callable[..., AbstractAsyncContextManager[World]]
 

@@ -11,7 +11,8 @@ from structlog.testing import LogCapture
 from kohort.broker.transport.connection import Connection
 from kohort.broker.transport.request import Request
 from kohort.broker.transport.test_support import API_VERSIONS, HEARTBEAT, World, frame, receive, world
-from kohort.protocol.messages import ApiVersionsResponse, HeartbeatResponse
+from kohort.protocol.messages.api_versions import ApiVersionsResponse
+from kohort.protocol.messages.heartbeat import HeartbeatResponse
 
 
 class TooLarge(HeartbeatResponse):

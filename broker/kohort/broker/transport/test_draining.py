@@ -6,7 +6,8 @@ import trio.testing
 
 from kohort.broker.transport.request import Request
 from kohort.broker.transport.test_support import FETCH, World, fetch, fetched, frame, receive, world
-from kohort.protocol.messages import FetchRequest, HeartbeatResponse
+from kohort.protocol.messages.fetch import FetchRequest
+from kohort.protocol.messages.heartbeat import HeartbeatResponse
 
 UNTIL_ANSWERED = 60.0  # Seconds: a test that waits for so long has failed.
 

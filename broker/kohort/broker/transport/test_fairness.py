@@ -7,7 +7,8 @@ from collections.abc import Callable
 from kohort.broker.transport.reactor import ROUND_MS_MAX
 from kohort.broker.transport.request import Request
 from kohort.broker.transport.test_support import HEARTBEAT_VERSION, World, fetch, frame, receive, world
-from kohort.protocol.messages import FetchResponse, HeartbeatRequest, HeartbeatResponse
+from kohort.protocol.messages.fetch import FetchResponse
+from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 COST_MS = 3
 

@@ -32,7 +32,8 @@ from kohort.broker.transport.test_support import (
     receive,
     world,
 )
-from kohort.protocol.messages import FetchResponse, HeartbeatRequest, HeartbeatResponse
+from kohort.protocol.messages.fetch import FetchResponse
+from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 ANSWER_BYTES = 2_000_000
 Handler = Callable[[Any, Request], FetchResponse]

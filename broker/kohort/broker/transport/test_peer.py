@@ -29,27 +29,24 @@ from kohort.broker.transport.peer import (
 )
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode, WireError
-from kohort.protocol.messages import (
-    ApiVersionsResponse,
+from kohort.protocol.messages.api_versions import ApiVersionsResponse
+from kohort.protocol.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
-    EndTxnRequest,
-    EndTxnResponse,
-    FetchResponse,
-    HeartbeatRequest,
-    HeartbeatResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-    ListedGroup,
-    ListGroupsRequest,
-    ListGroupsResponse,
+)
+from kohort.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from kohort.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kohort.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from kohort.protocol.messages.produce import (
+    PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
 )
-from kohort.protocol.messages.fetch import FetchableTopicResponse, PartitionData
-from kohort.protocol.messages.produce import PartitionProduceData, TopicProduceData
 from kohort.protocol.registry import APIS, BY_NAME
 from kohort.protocol.schema import Message
 

@@ -20,15 +20,9 @@ from kohort.broker.transport.poller import KqueuePoller, Poller, make_poller
 from kohort.broker.transport.reactor import Open, Reactor
 from kohort.broker.transport.request import Request
 from kohort.broker.transport.test_kqueue import FakeSelect
-from kohort.protocol.messages import (
-    FetchRequest,
-    FetchResponse,
-    HeartbeatRequest,
-    ListedGroup,
-    ListGroupsRequest,
-    ListGroupsResponse,
-)
-from kohort.protocol.messages.fetch import FetchableTopicResponse, PartitionData
+from kohort.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
+from kohort.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 HEARTBEAT = 12
 HEARTBEAT_VERSION = 4

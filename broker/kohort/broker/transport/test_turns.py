@@ -10,7 +10,7 @@ import trio
 from kohort.broker.transport import reactor
 from kohort.broker.transport.request import Request
 from kohort.broker.transport.test_support import World, frame, world
-from kohort.protocol.messages import HeartbeatRequest, HeartbeatResponse
+from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 LINGER_SECONDS = 1.0
 POLLERS = ["epoll", "kqueue", "poll"]

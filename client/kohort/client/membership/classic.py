@@ -28,13 +28,10 @@ from kohort.client.membership.requests import (
     Wait,
 )
 from kohort.protocol.errors import ErrorCode, WireError
-from kohort.protocol.messages import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    MemberIdentity,
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
+from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kohort.protocol.messages.sync_group import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
     SyncGroupResponse,

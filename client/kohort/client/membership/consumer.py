@@ -26,7 +26,7 @@ from kohort.client.membership.requests import (
     Wait,
 )
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatAssignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -35,7 +35,7 @@ from kohort.protocol.messages import (
 
 if TYPE_CHECKING:
     from kohort.client.membership.requests import Answer, HeartbeatAnswer
-    from kohort.protocol.messages import ShareGroupHeartbeatAssignment
+    from kohort.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatAssignment
 
 JOINING, LEAVING, AWAY = 0, -1, -2
 """Member epochs that ask for something; -2 is that of a static member that will be back."""

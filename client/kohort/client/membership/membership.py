@@ -11,7 +11,7 @@ from kohort.client.errors import KohortError
 from kohort.client.membership.ownership import Handover, Ownership
 from kohort.client.membership.requests import AnyRequest, MemberSettings, State, Tell
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import LeaveGroupRequest
+from kohort.protocol.messages.leave_group import LeaveGroupRequest
 
 if TYPE_CHECKING:
     from kohort.client.membership.requests import Answer

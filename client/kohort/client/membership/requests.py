@@ -5,20 +5,17 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from kohort.protocol.messages import (
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    SyncGroupRequest,
-    SyncGroupResponse,
-)
+from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kohort.protocol.messages.leave_group import LeaveGroupRequest
+from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:  # Members of classic groups do without these.
-    from kohort.protocol.messages import (
+    from kohort.protocol.messages.consumer_group_heartbeat import (
         ConsumerGroupHeartbeatRequest,
         ConsumerGroupHeartbeatResponse,
+    )
+    from kohort.protocol.messages.share_group_heartbeat import (
         ShareGroupHeartbeatRequest,
         ShareGroupHeartbeatResponse,
     )

@@ -7,7 +7,7 @@ from kohort.client.batches import plain_records, visible_batches
 from kohort.client.decoding import PartitionRecords
 from kohort.client.share.values import AnyShareRecord, shared
 from kohort.client.values import ConsumerRecord, TopicPartition
-from kohort.protocol.messages import ShareFetchAcquired
+from kohort.protocol.messages.share_fetch import ShareFetchAcquired
 from kohort.protocol.records import Buffer
 
 

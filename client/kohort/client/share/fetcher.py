@@ -29,9 +29,8 @@ from kohort.client.share.node_session import CLOSING, NodeSession, Place, acknow
 from kohort.client.share.values import AcknowledgeType, AnyShareRecord, Outcome
 from kohort.client.values import TopicPartition
 from kohort.protocol.errors import ErrorCode, WireError
-from kohort.protocol.messages import (
-    ShareAcknowledgeRequest,
-    ShareAcknowledgeResponse,
+from kohort.protocol.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
+from kohort.protocol.messages.share_fetch import (
     ShareFetchPartitionResponse,
     ShareFetchRequest,
     ShareFetchResponse,

@@ -11,7 +11,10 @@ from kohort.client.assignors import Owned
 from kohort.client.errors import UnsupportedVersionError
 from kohort.client.membership.consumer import LEAVING, ConsumerMembership, Told
 from kohort.client.membership.requests import Tell
-from kohort.protocol.messages import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from kohort.protocol.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
 
 if TYPE_CHECKING:
     from kohort.client.membership.requests import Answer

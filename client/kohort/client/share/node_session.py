@@ -10,10 +10,12 @@ from itertools import groupby
 from uuid import UUID
 
 from kohort.client.share.acknowledgements import Batch
-from kohort.protocol.messages import (
+from kohort.protocol.messages.share_acknowledge import (
     ShareAcknowledgeBatch,
     ShareAcknowledgePartition,
     ShareAcknowledgeTopic,
+)
+from kohort.protocol.messages.share_fetch import (
     ShareFetchAcknowledgementBatch,
     ShareFetchForgottenTopic,
     ShareFetchPartition,

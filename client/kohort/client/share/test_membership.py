@@ -6,7 +6,7 @@ from kohort.client.errors import UnsupportedVersionError
 from kohort.client.membership import FindCoordinator, MemberSettings, NameTopics, State, Tell, Wait
 from kohort.client.share.membership import ShareMembership
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatAssignment,
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,

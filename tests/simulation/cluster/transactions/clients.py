@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Any
 from kohort.broker.metadata.partition_state import NO_LEADER
 from kohort.broker.transactions.transaction import BUMPING_VERSION
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    AddOffsetsToTxnRequest,
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    EndTxnRequest,
-    EndTxnResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
+from kohort.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kohort.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from kohort.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from kohort.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kohort.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

@@ -22,7 +22,7 @@ from kohort.broker.group.group import CLASSIC, CONSUMER, STREAMS, Group
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import JoinGroupRequest
+from kohort.protocol.messages.join_group import JoinGroupRequest
 
 VERSION_OF_KNOWN_MEMBER_IDS = 4  # From here on a dynamic member must join with an id (KIP-394).
 

@@ -11,7 +11,7 @@ from kohort.broker.group.group import CLASSIC, CONSUMER, Group
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import LeaveGroupResponse, MemberIdentity, MemberResponse
+from kohort.protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
 
 VERSION_OF_BATCHES = 3
 

@@ -1,6 +1,6 @@
 """A member of a classic group."""
 
-from kohort.protocol.messages import JoinGroupRequestProtocol
+from kohort.protocol.messages.join_group import JoinGroupRequestProtocol
 from kohort.protocol.offsets_topic import MemberMetadata
 
 PROTOCOL_BYTES = 128  # What an entry of `protocols` takes besides its name and its metadata.

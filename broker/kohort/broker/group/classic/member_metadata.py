@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from kohort.broker.group.classic.member import bytes_of
 from kohort.broker.group.group import Group
 from kohort.broker.group.turn import Turn
-from kohort.protocol.messages import JoinGroupRequest
+from kohort.protocol.messages.join_group import JoinGroupRequest
 
 SMALL_BYTES = 1_024
 """Who brings no more is let in in any case: a member takes as much without bringing anything."""

@@ -5,7 +5,8 @@ from kohort.broker.group.commands import JoinGroup, RequestLost
 from kohort.broker.group.group import Group
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import JoinGroupResponse, SyncGroupResponse
+from kohort.protocol.messages.join_group import JoinGroupResponse
+from kohort.protocol.messages.sync_group import SyncGroupResponse
 
 VERSION_OF_NULL_NAMES = 7  # Before it a protocol name that is not there is sent as the empty one.
 

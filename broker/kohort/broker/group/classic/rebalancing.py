@@ -23,7 +23,7 @@ from kohort.broker.group.reports import close_rebalance
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import JoinGroupResponse, JoinGroupResponseMember
+from kohort.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 
 ABSENT_KEPT = 1_000
 

@@ -10,7 +10,7 @@ from kohort.broker.group.group import CLASSIC, CONSUMER, Group
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import ShardState, Turn
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import HeartbeatRequest, HeartbeatResponse
+from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 ALIVE = HeartbeatResponse(throttle_time_ms=0, error_code=ErrorCode.NONE)
 REBALANCING = HeartbeatResponse(throttle_time_ms=0, error_code=ErrorCode.REBALANCE_IN_PROGRESS)

@@ -14,7 +14,7 @@ from kohort.broker.group.reports import close_rebalance
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import SyncGroupRequest, SyncGroupResponse
+from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 VERSION_OF_PROTOCOLS = 5  # From here on a member must say which protocol it takes part in (KIP-559).
 

@@ -4,7 +4,7 @@ from kohort.broker.group import GroupConfig
 from kohort.broker.group.events import CauseKind, MemberIdExpired, MemberRefused, RebalanceStarted
 from kohort.broker.group.test_world import Client, World, stable_group, subscription, sync_all
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import JoinGroupRequestProtocol
+from kohort.protocol.messages.join_group import JoinGroupRequestProtocol
 
 
 def refused_with(client: Client) -> ErrorCode:

@@ -4,7 +4,7 @@ from kohort.broker.group import LeaveGroup
 from kohort.broker.group.events import CauseKind, MemberLeft, RebalanceStarted
 from kohort.broker.group.test_world import Client, World, stable_group, sync_all
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kohort.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 
 
 def leave(

@@ -8,7 +8,7 @@ from kohort.broker.group import GroupConfig, GroupCoordinator, Room
 from kohort.broker.group.events import CauseKind, RebalanceStarted
 from kohort.broker.group.test_world import Client, World, stable_group, sync_all
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import JoinGroupRequestProtocol
+from kohort.protocol.messages.join_group import JoinGroupRequestProtocol
 
 LIMITED = GroupConfig(group_member_bytes_max=10_000, member_bytes_max=25_000)
 

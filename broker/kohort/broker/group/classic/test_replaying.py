@@ -9,7 +9,7 @@ from kohort.broker.group.test_world import (
     sync_all,
 )
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import JoinGroupRequestProtocol
+from kohort.protocol.messages.join_group import JoinGroupRequestProtocol
 from kohort.protocol.offsets_topic import OffsetCommitKey, OffsetCommitValue
 
 

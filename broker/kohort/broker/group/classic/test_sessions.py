@@ -6,7 +6,7 @@ from kohort.broker.group.decision import SessionTimer
 from kohort.broker.group.events import CauseKind, MemberExpired, RebalanceStarted
 from kohort.broker.group.test_world import Client, World, stable_group, sync_all
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import HeartbeatRequest
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
 
 
 @pytest.mark.requirement("R8")

@@ -4,7 +4,7 @@ from kohort.broker.group import SyncGroup
 from kohort.broker.group.events import CauseKind, MemberExpired, RebalanceStarted
 from kohort.broker.group.test_world import Client, World, assignment, stable_group, sync_all
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import SyncGroupRequest, SyncGroupResponse
+from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kohort.protocol.offsets_topic import GroupMetadataValue
 
 

@@ -35,13 +35,10 @@ from kohort.broker.group.group import CONSUMER
 from kohort.broker.group.turn import ShardState, Turn
 from kohort.protocol.consumer import ConsumerProtocolSubscription
 from kohort.protocol.errors import ApiError, ErrorCode, WireError
-from kohort.protocol.messages import (
-    ConsumerGroupHeartbeatTopicPartitions,
-    HeartbeatResponse,
-    JoinGroupResponse,
-    SyncGroupRequest,
-    SyncGroupResponse,
-)
+from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatTopicPartitions
+from kohort.protocol.messages.heartbeat import HeartbeatResponse
+from kohort.protocol.messages.join_group import JoinGroupResponse
+from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 VERSION_OF_KNOWN_MEMBER_IDS = 4  # From here on a dynamic member must join with an id (KIP-394).
 

@@ -10,8 +10,8 @@ import msgspec
 
 from kohort.broker.group.consumer.subscriptions import Metadata
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    ConsumerGroupDescribeDescribedGroup,
+from kohort.protocol.messages.consumer_group_describe import ConsumerGroupDescribeDescribedGroup
+from kohort.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )

@@ -9,7 +9,7 @@ from kohort.broker.group.consumer.member import ConsumerMember, preferred_assign
 from kohort.broker.group.consumer.subscriptions import Metadata
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeAssignment,
     ConsumerGroupDescribeDescribedGroup,
     ConsumerGroupDescribeMember,

@@ -19,7 +19,9 @@ from kohort.protocol.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
     from kohort.broker.group.classic.member import Member
-    from kohort.protocol.messages import OffsetCommitRequest, OffsetFetchRequestGroup, TxnOffsetCommitRequest
+    from kohort.protocol.messages.offset_commit import OffsetCommitRequest
+    from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+    from kohort.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 VERSION_OF_MEMBER_EPOCHS = 9
 

@@ -9,7 +9,10 @@ from kohort.broker.group.consumer.group import ConsumerGroup
 from kohort.broker.group.decision import Decision, Reply
 from kohort.broker.group.turn import ShardState
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from kohort.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 
 
 def heartbeat(groups: ShardState, command: ConsumerGroupHeartbeat, now_ms: int) -> Decision | None:

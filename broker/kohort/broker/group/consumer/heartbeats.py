@@ -30,7 +30,7 @@ from kohort.broker.group.epochs.members import check_static
 from kohort.broker.group.epochs.partitions import same_partitions
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatAssignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

@@ -21,7 +21,7 @@ from kohort.broker.group.events import StaticMemberReturned
 from kohort.broker.group.group import CLASSIC, Group
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import ConsumerGroupHeartbeatRequest
+from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 SMALL_BYTES = 1_024
 """Who brings no more is let in in any case: a member takes as much without bringing anything."""

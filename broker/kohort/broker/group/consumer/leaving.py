@@ -30,11 +30,11 @@ from kohort.broker.group.epochs.sessions import has_ended, silent_ms
 from kohort.broker.group.events import Cause, CauseKind, GroupEmptied
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    MemberIdentity,
 )
+from kohort.protocol.messages.leave_group import MemberIdentity
 
 
 def leave(turn: Turn, message: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:

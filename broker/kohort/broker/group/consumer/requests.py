@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from kohort.broker.group.consumer.member import AWAY, JOINING, LEAVING
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import ConsumerGroupHeartbeatRequest
+from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 VERSION_OF_OWN_MEMBER_IDS = 1  # From here on members make their ids themselves (KIP-1082).
 

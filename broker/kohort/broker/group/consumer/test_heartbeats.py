@@ -11,12 +11,11 @@ from kohort.broker.group.consumer.test_world import AT_ONCE, Consumer, ConsumerW
 from kohort.broker.group.events import MemberExpired, MemberJoined, MemberLeft, StaticMemberReturned
 from kohort.broker.group.test_world import Client, stable_group
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    DeletableGroupResult,
-    DescribedGroup,
-    ListGroupsResponse,
-    OffsetFetchRequestGroup,
-    OffsetFetchResponseGroup,
+from kohort.protocol.messages.delete_groups import DeletableGroupResult
+from kohort.protocol.messages.describe_groups import DescribedGroup
+from kohort.protocol.messages.list_groups import ListGroupsResponse
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from kohort.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

@@ -12,13 +12,8 @@ from kohort.protocol.consumer import (
     TopicPartitions,
 )
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    MemberIdentity,
-)
+from kohort.protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse
+from kohort.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 
 ALL = {("t", index) for index in range(4)}
 

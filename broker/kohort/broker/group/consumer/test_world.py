@@ -11,11 +11,13 @@ from kohort.broker.group.consumer.commands import ConsumerGroupDescribe, Consume
 from kohort.broker.group.consumer.group import ConsumerGroup
 from kohort.broker.group.test_world import World
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    ConsumerGroupDescribeDescribedGroup,
+from kohort.protocol.messages.consumer_group_describe import ConsumerGroupDescribeDescribedGroup
+from kohort.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     ConsumerGroupHeartbeatTopicPartitions,
+)
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

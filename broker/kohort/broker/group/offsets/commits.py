@@ -8,13 +8,15 @@ from kohort.broker.group.group import Group
 from kohort.broker.group.offsets.pending import PendingOffsets
 from kohort.broker.group.turn import ShardState
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
+)
+from kohort.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,

@@ -5,11 +5,13 @@ import pytest
 from kohort.broker.group import GroupConfig, OffsetCommit, OffsetFetch
 from kohort.broker.group.test_world import Client, World, stable_group, sync_all
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
+)
+from kohort.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
     OffsetFetchResponseGroup,

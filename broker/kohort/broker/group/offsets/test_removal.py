@@ -4,7 +4,7 @@ from kohort.broker.group import ExpireOffsets, GroupConfig, OffsetDelete, Topics
 from kohort.broker.group.events import GroupDeleted, OffsetsRemoved
 from kohort.broker.group.test_world import Client, World, stable_group
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,

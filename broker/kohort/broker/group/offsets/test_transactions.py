@@ -13,15 +13,18 @@ from kohort.broker.group import TxnOffsetCommit as Commit
 from kohort.broker.group.commands import DeleteGroup, OffsetCommit, OffsetDelete, TopicsDeleted
 from kohort.broker.group.decision import Reply
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+)
+from kohort.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
+)
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kohort.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

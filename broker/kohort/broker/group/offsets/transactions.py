@@ -15,8 +15,8 @@ from kohort.broker.group.group import Group
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import ShardState
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
-    AddOffsetsToTxnResponse,
+from kohort.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
+from kohort.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,

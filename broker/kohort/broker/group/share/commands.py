@@ -11,9 +11,9 @@ import msgspec
 
 from kohort.broker.group.consumer.subscriptions import Metadata
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    DeleteShareGroupOffsetsResponse,
-    ShareGroupDescribeDescribedGroup,
+from kohort.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsResponse
+from kohort.protocol.messages.share_group_describe import ShareGroupDescribeDescribedGroup
+from kohort.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )

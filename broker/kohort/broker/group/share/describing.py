@@ -9,7 +9,7 @@ from kohort.broker.group.share.group import ShareGroup
 from kohort.broker.group.share.member import ShareMember
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.share_group_describe import (
     ShareGroupDescribeAssignment,
     ShareGroupDescribeDescribedGroup,
     ShareGroupDescribeMember,

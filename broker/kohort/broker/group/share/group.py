@@ -16,7 +16,9 @@ from kohort.broker.group.state import GroupState
 from kohort.protocol.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
-    from kohort.protocol.messages import OffsetCommitRequest, OffsetFetchRequestGroup, TxnOffsetCommitRequest
+    from kohort.protocol.messages.offset_commit import OffsetCommitRequest
+    from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+    from kohort.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 
 FIRST_EPOCH = 1

@@ -36,7 +36,7 @@ from kohort.broker.group.share.records import (
 from kohort.broker.group.share.replaying import share_group
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatAssignment,
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,

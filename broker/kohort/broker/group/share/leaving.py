@@ -9,7 +9,10 @@ from kohort.broker.group.share.member import ShareMember
 from kohort.broker.group.share.records import epoch_record, member_tombstones
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from kohort.protocol.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
 
 
 def leave(turn: Turn, message: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:

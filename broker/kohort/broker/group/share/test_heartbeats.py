@@ -14,11 +14,9 @@ from kohort.broker.group.share.commands import (
 from kohort.broker.group.share.test_world import AT_ONCE, Sharer, ShareWorld
 from kohort.broker.group.test_world import Client, stable_group
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    DeletableGroupResult,
-    DeleteShareGroupOffsetsResponse,
-    ListGroupsResponse,
-)
+from kohort.protocol.messages.delete_groups import DeletableGroupResult
+from kohort.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsResponse
+from kohort.protocol.messages.list_groups import ListGroupsResponse
 
 ALL = {("t", index) for index in range(4)}
 

@@ -9,8 +9,8 @@ from kohort.broker.group.share.commands import ShareGroupDescribe, ShareGroupHea
 from kohort.broker.group.share.group import ShareGroup
 from kohort.broker.group.test_world import World
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    ShareGroupDescribeDescribedGroup,
+from kohort.protocol.messages.share_group_describe import ShareGroupDescribeDescribedGroup
+from kohort.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )

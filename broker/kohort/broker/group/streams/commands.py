@@ -8,8 +8,8 @@ import msgspec
 
 from kohort.broker.group.consumer.subscriptions import Metadata
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    StreamsGroupDescribeDescribedGroup,
+from kohort.protocol.messages.streams_group_describe import StreamsGroupDescribeDescribedGroup
+from kohort.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
 )

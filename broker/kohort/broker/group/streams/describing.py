@@ -14,7 +14,7 @@ from kohort.broker.group.streams.topology import ConfiguredSubtopology, Internal
 from kohort.broker.group.turn import Turn
 from kohort.broker.group.views import RebalanceView
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.streams_group_describe import (
     StreamsGroupDescribeAssignment,
     StreamsGroupDescribeDescribedGroup,
     StreamsGroupDescribeEndpoint,

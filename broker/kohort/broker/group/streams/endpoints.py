@@ -6,7 +6,7 @@ from kohort.broker.group.consumer.subscriptions import Metadata
 from kohort.broker.group.streams.member import StreamsMember
 from kohort.broker.group.streams.tasks import TaskSet
 from kohort.broker.group.streams.topology import Configured, ConfiguredSubtopology
-from kohort.protocol.messages import (
+from kohort.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatEndpoint,
     StreamsGroupHeartbeatEndpointToPartitions,
     StreamsGroupHeartbeatTopicPartition,

@@ -18,7 +18,9 @@ from kohort.broker.group.streams.topology import Configured, Topology
 from kohort.protocol.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
-    from kohort.protocol.messages import OffsetCommitRequest, OffsetFetchRequestGroup, TxnOffsetCommitRequest
+    from kohort.protocol.messages.offset_commit import OffsetCommitRequest
+    from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+    from kohort.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 NOT_VALIDATED = -1
 """The epoch of a topology whose topics are not all there, or do not fit."""

@@ -24,7 +24,7 @@ from kohort.broker.group.streams.tasks import Tasks, task_set
 from kohort.broker.group.streams.topology import Status
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
     StreamsGroupHeartbeatStatus,

@@ -19,7 +19,7 @@ from kohort.broker.group.streams.sessions import forget_timers
 from kohort.broker.group.streams.tasks import Tasks
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import StreamsGroupHeartbeatRequest
+from kohort.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 
 
 class Joined(NamedTuple):

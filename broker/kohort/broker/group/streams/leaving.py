@@ -26,7 +26,10 @@ from kohort.broker.group.streams.sessions import extend_session, forget_timers
 from kohort.broker.group.streams.tasks import NOTHING_HELD
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+from kohort.protocol.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+)
 
 
 def leave(turn: Turn, message: StreamsGroupHeartbeatRequest) -> StreamsGroupHeartbeatResponse:

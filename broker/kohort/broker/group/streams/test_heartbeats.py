@@ -30,25 +30,28 @@ from kohort.broker.group.streams.test_world import (
 from kohort.broker.group.streams.topology import Status
 from kohort.broker.group.test_world import Client, stable_group
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    DeletableGroupResult,
-    ListGroupsResponse,
+from kohort.protocol.messages.delete_groups import DeletableGroupResult
+from kohort.protocol.messages.list_groups import ListGroupsResponse
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
+)
+from kohort.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
-    OffsetFetchRequestGroup,
-    OffsetFetchResponseGroup,
+)
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from kohort.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatEndpoint,
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatTaskIds,
     StreamsGroupHeartbeatTaskOffset,
-    TxnOffsetCommitRequest,
 )
+from kohort.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 ALL = {Task("0", index) for index in range(4)}
 

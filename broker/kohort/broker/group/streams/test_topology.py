@@ -7,7 +7,7 @@ from kohort.broker.group.streams.requests import topology_of
 from kohort.broker.group.streams.test_world import WORD_COUNT, application, subtopology, topic
 from kohort.broker.group.streams.topology import Configured, Status, configured, names_told
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import StreamsGroupHeartbeatTopology
+from kohort.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatTopology
 
 
 def found(told: StreamsGroupHeartbeatTopology, **counts: int) -> Configured:

@@ -15,8 +15,8 @@ from kohort.broker.group.streams.tasks import Task, each_task
 from kohort.broker.group.streams.topology import Status
 from kohort.broker.group.test_world import World
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    StreamsGroupDescribeDescribedGroup,
+from kohort.protocol.messages.streams_group_describe import StreamsGroupDescribeDescribedGroup
+from kohort.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatCopartitionGroup,
     StreamsGroupHeartbeatKeyValue,
     StreamsGroupHeartbeatRequest,

@@ -10,7 +10,7 @@ from kohort.broker.metadata.quotas import alteration
 from kohort.broker.metadata.store import Failed, storage_error
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.alter_client_quotas import (
     AlterClientQuotasEntry,
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,

@@ -5,7 +5,7 @@ from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.metadata.configs import ConfigChange, Operation, Step
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsRequestAlterConfigsResource,
     AlterConfigsResponse,

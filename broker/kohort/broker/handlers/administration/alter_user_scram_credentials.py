@@ -5,7 +5,7 @@ from kohort.broker.metadata import scram_users
 from kohort.broker.metadata.scram_users import Deletion, Upsertion
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,

@@ -9,7 +9,7 @@ from kohort.broker.handlers.features import SUPPORTED, group_version, share_vers
 from kohort.broker.handlers.prepared import Prepared
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,

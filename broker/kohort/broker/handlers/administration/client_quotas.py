@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import DescribeClientQuotasComponent
+from kohort.protocol.messages.describe_client_quotas import DescribeClientQuotasComponent
 from kohort.protocol.text import short_text
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"

@@ -7,7 +7,12 @@ from kohort.broker.metadata.acls import creation, in_steps
 from kohort.broker.metadata.store import Failed, storage_error
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from kohort.protocol.messages.create_acls import (
+    AclCreation,
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
 
 NO_AUTHORIZER = "No Authorizer is configured."
 NONE = AclCreationResult(error_code=ErrorCode.NONE, error_message=None)

@@ -6,7 +6,7 @@ from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.metadata.topics import MorePartitions, Outcome, duplicate
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,

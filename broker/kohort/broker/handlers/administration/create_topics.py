@@ -9,7 +9,7 @@ from kohort.broker.metadata.topic_plans import NewTopic
 from kohort.broker.metadata.topics import Outcome, duplicate
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
     CreatableTopicResult,

@@ -8,7 +8,7 @@ from kohort.broker.metadata.acls import bindings, deletion, in_steps
 from kohort.broker.metadata.store import Failed, storage_error
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.delete_acls import (
     DeleteAclsFilter,
     DeleteAclsFilterResult,
     DeleteAclsMatchingAcl,

@@ -9,7 +9,7 @@ from kohort.broker.metadata import Snapshot, TopicState
 from kohort.broker.metadata.topics import Outcome, duplicate
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,

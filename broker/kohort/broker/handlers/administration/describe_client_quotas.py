@@ -7,7 +7,7 @@ from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.metadata.quotas import quotas
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasComponent,
     DescribeClientQuotasEntity,
     DescribeClientQuotasEntry,

@@ -4,7 +4,11 @@ from kohort.broker.handlers.administration.authorized_operations import CLUSTER_
 from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+from kohort.protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
 
 BROKERS = 1
 CONTROLLERS = 2

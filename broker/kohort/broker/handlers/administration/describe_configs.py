@@ -16,7 +16,7 @@ from kohort.broker.metadata.configs import (
 from kohort.broker.metadata.topic_names import validate_topic_name
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,

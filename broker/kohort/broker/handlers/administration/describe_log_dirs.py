@@ -9,7 +9,7 @@ from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.metadata import Snapshot
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,

@@ -6,7 +6,7 @@ from kohort.broker.metadata import NO_LEADER, PartitionState, Snapshot, TopicSta
 from kohort.broker.metadata.topic_names import is_valid_topic_name
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponseCursor,

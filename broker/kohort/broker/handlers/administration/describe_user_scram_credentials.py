@@ -10,7 +10,7 @@ from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.metadata import scram_users
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsCredentialInfo,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,

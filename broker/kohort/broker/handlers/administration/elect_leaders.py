@@ -8,7 +8,7 @@ from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.handlers.administration.planned import carry_out
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.elect_leaders import (
     ElectLeadersPartitionResult,
     ElectLeadersReplicaElectionResult,
     ElectLeadersRequest,

@@ -5,7 +5,7 @@ from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.metadata.configs import ConfigChange, Step
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterConfigsResource,
     IncrementalAlterConfigsResponse,

@@ -6,7 +6,11 @@ from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.metadata import ResourceType
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import ConfigResource, ListConfigResourcesRequest, ListConfigResourcesResponse
+from kohort.protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
 
 LISTED = (
     ResourceType.TOPIC,

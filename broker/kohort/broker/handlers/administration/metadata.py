@@ -16,7 +16,7 @@ from kohort.broker.metadata.topic_names import is_valid_topic_name
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.limits import MAX_ITEMS
-from kohort.protocol.messages import (
+from kohort.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,

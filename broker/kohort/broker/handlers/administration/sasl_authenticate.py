@@ -6,7 +6,7 @@ Source: Kafka's KafkaApis.handleSaslAuthenticateRequest.
 from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kohort.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 
 
 def handle(

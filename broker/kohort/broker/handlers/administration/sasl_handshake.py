@@ -6,7 +6,7 @@ Source: Kafka's KafkaApis.handleSaslHandshakeRequest.
 from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import SaslHandshakeRequest, SaslHandshakeResponse
+from kohort.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 
 def handle(admin: Administration, message: SaslHandshakeRequest, request: Request) -> SaslHandshakeResponse:

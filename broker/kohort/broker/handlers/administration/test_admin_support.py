@@ -19,7 +19,7 @@ from kohort.broker.metadata.configs import Configs, follow_broker_config
 from kohort.broker.metadata.topics import Topics
 from kohort.broker.runtime.workers import TrioWorkers
 from kohort.broker.transport.request import ANONYMOUS, Request
-from kohort.protocol.messages import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kohort.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kohort.protocol.registry import BY_NAME
 from kohort.protocol.schema import Message
 from kohort.storage import FileSystem, OsFileSystem

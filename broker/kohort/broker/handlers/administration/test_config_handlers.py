@@ -13,20 +13,26 @@ from kohort.broker.metadata import OFFSETS_TOPIC, ResourceType
 from kohort.broker.metadata.internal_topics import offsets_topic
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsRequestAlterableConfig,
     AlterConfigsRequestAlterConfigsResource,
     AlterConfigsResponse,
+)
+from kohort.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
+)
+from kohort.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsRequestAlterableConfig,
     IncrementalAlterConfigsRequestAlterConfigsResource,
     IncrementalAlterConfigsResponse,
+)
+from kohort.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )

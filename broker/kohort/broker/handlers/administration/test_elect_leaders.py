@@ -6,13 +6,12 @@ import pytest
 
 from kohort.broker.handlers.administration.test_admin_support import AdminWorld
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     ElectLeadersTopicPartitions,
-    UnregisterBrokerRequest,
-    UnregisterBrokerResponse,
 )
+from kohort.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 
 @pytest.mark.parametrize("version", range(3))

@@ -13,18 +13,20 @@ from kohort.broker.handlers.apis import MODULES
 from kohort.broker.handlers.prepared import Prepared
 from kohort.broker.metadata import OFFSETS_TOPIC, Mutation, PartitionState, TopicState, update
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    ApiVersionsRequest,
-    ApiVersionsResponse,
+from kohort.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kohort.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from kohort.protocol.messages.describe_log_dirs import (
     DescribableLogDirTopic,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
+)
+from kohort.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsRequestCursor,
     DescribeTopicPartitionsRequestTopicRequest,
     DescribeTopicPartitionsResponse,
+)
+from kohort.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,

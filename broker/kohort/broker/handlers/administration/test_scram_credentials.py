@@ -7,16 +7,20 @@ import pytest
 from kohort.broker.handlers.administration.test_admin_support import AdminWorld
 from kohort.broker.metadata import EmbeddedMetadataStore, scram_users
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from kohort.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsUserName,
+)
+from kohort.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
 )
 from kohort.protocol.scram import MECHANISMS, credential_of, salted_password
 from kohort.storage import OsFileSystem

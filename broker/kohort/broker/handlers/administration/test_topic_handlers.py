@@ -9,17 +9,21 @@ from kohort.broker.handlers.administration.test_admin_support import AdminWorld,
 from kohort.broker.metadata import OFFSETS_TOPIC, TopicState
 from kohort.broker.metadata.internal_topics import offsets_topic
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreatableTopicResult,
+from kohort.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
+)
+from kohort.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
+)
+from kohort.protocol.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,

@@ -6,32 +6,32 @@ import pytest
 
 from kohort.broker.handlers.administration.test_admin_support import AdminWorld, creatable
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    AclCreation,
+from kohort.protocol.messages.alter_client_quotas import (
     AlterClientQuotasEntity,
     AlterClientQuotasEntry,
     AlterClientQuotasOperation,
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
+)
+from kohort.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
-    CreateAclsRequest,
-    CreateAclsResponse,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DeleteAclsFilter,
-    DeleteAclsRequest,
-    DeleteAclsResponse,
-    DescribeAclsRequest,
-    DescribeAclsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from kohort.protocol.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
+from kohort.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from kohort.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest, DeleteAclsResponse
+from kohort.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from kohort.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasComponent,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
+)
+from kohort.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     ListPartitionReassignmentsTopic,
-    ReassignablePartition,
-    ReassignableTopic,
 )
 from tests.messages import message_of
 

@@ -5,7 +5,7 @@ from kohort.broker.metadata import ConfigResource, Mutation, ResourceType, Snaps
 from kohort.broker.metadata.store import Failed, storage_error
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import UnregisterBrokerRequest, UnregisterBrokerResponse
+from kohort.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 
 async def handle(

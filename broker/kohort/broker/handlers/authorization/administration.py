@@ -11,10 +11,12 @@ from kohort.broker.handlers.authorization.topics import cluster_operations
 from kohort.broker.metadata import ResourceType
 from kohort.protocol.acls import CLUSTER_NAME, AclOperation, AclResourceType
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.alter_client_quotas import (
     AlterClientQuotasResponse,
     AlterClientQuotasResult,
     AlterClientQuotasResultEntity,
+)
+from kohort.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )

@@ -19,8 +19,8 @@ from kohort.broker.handlers.authorization.rules import (
 )
 from kohort.protocol.acls import AclOperation, AclResourceType
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import FindCoordinatorResponse, OffsetFetchResponseGroup
-from kohort.protocol.messages.find_coordinator import Coordinator
+from kohort.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from kohort.protocol.messages.offset_fetch import OffsetFetchResponseGroup
 from kohort.protocol.schema import Message
 
 TOPIC, GROUP, CLUSTER = AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.CLUSTER

@@ -127,7 +127,7 @@ class Fetch:
         return found
 
     def _all_denied(self, message: Any) -> Any:
-        from kohort.protocol.messages import FetchResponse  # noqa: PLC0415  # Nobody else here needs it.
+        from kohort.protocol.messages.fetch import FetchResponse  # noqa: PLC0415  # Nobody else here needs it.
 
         return made(
             FetchResponse, {"responses": refused_parts(FETCHED, FetchResponse, message.topics, DENIED)}

@@ -7,14 +7,16 @@ import pytest
 
 from kohort.broker.handlers.authorization.table import RULES
 from kohort.broker.handlers.authorization.test_table import asker
-from kohort.protocol.messages import (
+from kohort.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsRequestTopicRequest,
-    FindCoordinatorRequest,
+)
+from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kohort.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
 )
-from kohort.protocol.messages.offset_fetch import OffsetFetchRequestTopics
 from kohort.protocol.registry import BY_NAME
 from tests.messages import message_of
 

@@ -12,18 +12,15 @@ from kohort.broker.handlers.authorization.rules import Need, Verdict, with_more
 from kohort.broker.handlers.prepared import Prepared
 from kohort.protocol.acls import CLUSTER_NAME, AclOperation, AclResourceType
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    CreatableTopicResult,
-    CreateTopicsResponse,
-    DeletableTopicResult,
-    DeleteTopicsResponse,
+from kohort.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
+from kohort.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
+from kohort.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequestCursor,
     DescribeTopicPartitionsRequestTopicRequest,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponseTopic,
-    MetadataResponse,
-    MetadataResponseTopic,
 )
+from kohort.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 from kohort.protocol.schema import ZERO_UUID, Message
 
 TOPIC, CLUSTER = AclResourceType.TOPIC, AclResourceType.CLUSTER

@@ -11,7 +11,7 @@ from kohort.broker.partitions import Partition
 from kohort.broker.partitions.low_watermarks import Start
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,

@@ -4,7 +4,7 @@ from kohort.broker.handlers.data.family import Data
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
-from kohort.protocol.messages import (
+from kohort.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,

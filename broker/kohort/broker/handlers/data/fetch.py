@@ -11,7 +11,7 @@ from kohort.broker.handlers.data.follower_news import targets_with_news
 from kohort.broker.handlers.data.reader import reader_of
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
-from kohort.protocol.messages import FetchRequest, FetchResponse
+from kohort.protocol.messages.fetch import FetchRequest, FetchResponse
 
 
 def handle(data: Data, message: FetchRequest, request: Request) -> FetchResponse | None:

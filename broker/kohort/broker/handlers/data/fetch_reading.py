@@ -26,7 +26,7 @@ from kohort.broker.partitions.partition import Partition
 from kohort.broker.transport.file_range import FileRange
 from kohort.broker.transport.peer import FILE_RANGE_BYTES
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
     FetchResponse,

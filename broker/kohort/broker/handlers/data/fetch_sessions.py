@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 
 from kohort.broker.handlers.data.fetch_target import FetchTarget, TargetKey
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import FetchRequest
+from kohort.protocol.messages.fetch import FetchRequest
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import FetchPartition
+from kohort.protocol.messages.fetch import FetchPartition
 
 if TYPE_CHECKING:
     from kohort.broker.partitions.partition import Partition

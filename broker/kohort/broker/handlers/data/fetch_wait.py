@@ -20,7 +20,7 @@ from kohort.broker.handlers.data.reader import CONSUMER, Reader
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import FetchRequest, FetchResponse
+from kohort.protocol.messages.fetch import FetchRequest, FetchResponse
 from kohort.storage import Slice
 
 _numbers = count()

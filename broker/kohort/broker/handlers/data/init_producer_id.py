@@ -10,7 +10,7 @@ import structlog
 from kohort.broker.handlers.data.family import Data
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import InitProducerIdRequest, InitProducerIdResponse
+from kohort.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kohort.storage import StorageError
 
 if TYPE_CHECKING:

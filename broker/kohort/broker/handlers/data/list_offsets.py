@@ -11,7 +11,7 @@ from kohort.broker.handlers.data.reader import READ_COMMITTED
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,

@@ -19,7 +19,7 @@ from kohort.broker.partitions.partition import LedElsewhere, Partition
 from kohort.broker.partitions.produced import Produced, RecordsRejected, check_compression, too_much_work
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
     ProduceRequest,

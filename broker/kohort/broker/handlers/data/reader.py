@@ -9,7 +9,7 @@ from kohort.broker.handlers.data.family import Data
 from kohort.broker.handlers.data.fetch_target import FetchTarget
 from kohort.broker.partitions.partition import Partition, Wait
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import FetchRequest, FetchResponseEpochEndOffset
+from kohort.protocol.messages.fetch import FetchRequest, FetchResponseEpochEndOffset
 
 if TYPE_CHECKING:
     from kohort.broker.partitions.replicas import Replicas

@@ -12,7 +12,11 @@ from kohort.broker.partitions.test_support import World
 from kohort.broker.partitions.topic_settings import log_config_of
 from kohort.broker.replication import FetchFrom, Leadership, ReplicaFetch
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from kohort.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from kohort.storage import StorageError
 
 

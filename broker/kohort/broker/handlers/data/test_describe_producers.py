@@ -5,7 +5,7 @@ import pytest
 from kohort.broker.handlers.data import describe_producers
 from kohort.broker.partitions.test_support import World, append_produced, batch_of
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersRequestTopicRequest,
     PartitionResponse,

@@ -11,7 +11,7 @@ from kohort.broker.partitions.test_support import World
 from kohort.broker.transport.file_range import FileRange
 from kohort.broker.transport.request import Origin, Request
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,

@@ -12,7 +12,7 @@ from kohort.broker.handlers.data.fetch_sessions import (
     next_epoch,
 )
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 
 V_NAMES = 12
 V_IDS = 13

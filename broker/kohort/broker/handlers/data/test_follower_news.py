@@ -18,7 +18,7 @@ from kohort.broker.handlers.data.follower_news import (
 )
 from kohort.broker.handlers.data.reader import Reader
 from kohort.broker.partitions.test_replicas import STATE, Here
-from kohort.protocol.messages import FetchPartition, FetchRequest, FetchTopic
+from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kohort.storage import Slice
 
 VERSION = 17

@@ -5,7 +5,7 @@ import pytest
 from kohort.broker.handlers.data import init_producer_id
 from kohort.broker.partitions.test_support import World
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import InitProducerIdRequest, InitProducerIdResponse
+from kohort.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 
 @pytest.fixture

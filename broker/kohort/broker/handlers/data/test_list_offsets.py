@@ -16,7 +16,7 @@ from kohort.broker.partitions.replica_log import ReplicaLog
 from kohort.broker.partitions.test_support import World, append_produced, batch_of
 from kohort.broker.replication import Leadership
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,

@@ -5,7 +5,7 @@ import pytest
 from kohort.broker.handlers.data import offset_for_leader_epoch
 from kohort.broker.partitions.test_support import World
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponseEpochEndOffset,
     OffsetForLeaderPartition,

@@ -12,7 +12,7 @@ from kohort.broker.partitions.test_support import FakeConnection, World, batch_o
 from kohort.broker.transport.connection import Connection
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,

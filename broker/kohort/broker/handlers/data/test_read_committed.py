@@ -10,13 +10,8 @@ from kohort.broker.handlers.data.test_fetch import message, offsets, partitions,
 from kohort.broker.partitions import Partition
 from kohort.broker.partitions.test_support import World, append_produced
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
-    FetchResponse,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-    PartitionData,
-)
+from kohort.protocol.messages.fetch import FetchResponse, PartitionData
+from kohort.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kohort.protocol.records import ControlType, build_batch
 from kohort.storage import StorageError
 

@@ -8,7 +8,7 @@ from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.handlers.groups.group_operations import with_operations
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeDescribedGroup,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,

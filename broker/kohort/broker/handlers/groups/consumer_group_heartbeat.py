@@ -5,7 +5,7 @@ from kohort.broker.group.consumer.commands import ConsumerGroupHeartbeat
 from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import ConsumerGroupHeartbeatRequest
+from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kohort.protocol.schema import Message
 
 

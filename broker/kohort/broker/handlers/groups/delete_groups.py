@@ -6,8 +6,11 @@ from kohort.broker.handlers.gather import Gather
 from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
-from kohort.protocol.messages import DeleteGroupsRequest, DeleteGroupsResponse
-from kohort.protocol.messages.delete_groups import DeletableGroupResult
+from kohort.protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
 from kohort.protocol.schema import Message
 
 

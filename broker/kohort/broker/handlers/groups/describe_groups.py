@@ -8,8 +8,11 @@ from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.handlers.groups.group_operations import with_operations
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
-from kohort.protocol.messages import DescribeGroupsRequest, DescribeGroupsResponse
-from kohort.protocol.messages.describe_groups import DescribedGroup
+from kohort.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 from kohort.protocol.schema import Message
 
 

@@ -14,8 +14,11 @@ from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.metadata import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC, Snapshot
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
-from kohort.protocol.messages.find_coordinator import Coordinator
+from kohort.protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 
 GROUP = 0
 TRANSACTION = 1

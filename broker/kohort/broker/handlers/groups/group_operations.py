@@ -6,8 +6,9 @@ import msgspec
 
 from kohort.broker.handlers.administration.authorized_operations import GROUP_OPERATIONS
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import ConsumerGroupDescribeDescribedGroup, StreamsGroupDescribeDescribedGroup
+from kohort.protocol.messages.consumer_group_describe import ConsumerGroupDescribeDescribedGroup
 from kohort.protocol.messages.describe_groups import DescribedGroup
+from kohort.protocol.messages.streams_group_describe import StreamsGroupDescribeDescribedGroup
 
 Described = TypeVar(
     "Described", DescribedGroup, ConsumerGroupDescribeDescribedGroup, StreamsGroupDescribeDescribedGroup

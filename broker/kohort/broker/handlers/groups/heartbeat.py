@@ -4,7 +4,7 @@ from kohort.broker.group import NO_REQUEST, Heartbeat
 from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
-from kohort.protocol.messages import HeartbeatRequest
+from kohort.protocol.messages.heartbeat import HeartbeatRequest
 from kohort.protocol.schema import Message
 
 

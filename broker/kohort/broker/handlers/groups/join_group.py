@@ -5,7 +5,7 @@ from kohort.broker.handlers.groups.closing import track_member_connection
 from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
-from kohort.protocol.messages import JoinGroupRequest
+from kohort.protocol.messages.join_group import JoinGroupRequest
 from kohort.protocol.schema import Message
 
 MAX_PREFIX_CHARACTERS = 249  # As long as Kafka's clients let a group.instance.id be.

@@ -4,7 +4,7 @@ from kohort.broker.group import NO_REQUEST, LeaveGroup
 from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
-from kohort.protocol.messages import LeaveGroupRequest
+from kohort.protocol.messages.leave_group import LeaveGroupRequest
 from kohort.protocol.schema import Message
 
 

@@ -5,7 +5,7 @@ from kohort.broker.handlers.gather import Gather
 from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
-from kohort.protocol.messages import ListGroupsRequest, ListGroupsResponse
+from kohort.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from kohort.protocol.schema import Message
 
 

@@ -13,9 +13,10 @@ from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.metadata import Snapshot
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import OffsetCommitRequest, OffsetCommitResponse
 from kohort.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
     OffsetCommitRequestTopic,
+    OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )

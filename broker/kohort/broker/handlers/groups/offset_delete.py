@@ -4,10 +4,11 @@ from kohort.broker.group import OffsetDelete
 from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import OffsetDeleteRequest, OffsetDeleteResponse
 from kohort.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )

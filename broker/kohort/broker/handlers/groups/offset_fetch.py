@@ -16,10 +16,11 @@ from kohort.broker.handlers.gather import Gather
 from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import OffsetFetchRequest, OffsetFetchResponse
 from kohort.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
+    OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
     OffsetFetchResponsePartitions,

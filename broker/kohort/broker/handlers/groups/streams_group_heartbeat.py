@@ -12,7 +12,7 @@ from kohort.broker.metadata import INTERNAL_TOPICS
 from kohort.broker.metadata.topic_names import validate_topic_name
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
     StreamsGroupHeartbeatStatus,

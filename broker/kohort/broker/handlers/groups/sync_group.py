@@ -5,7 +5,7 @@ from kohort.broker.handlers.groups.closing import track_member_connection
 from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
-from kohort.protocol.messages import SyncGroupRequest
+from kohort.protocol.messages.sync_group import SyncGroupRequest
 from kohort.protocol.schema import Message
 
 

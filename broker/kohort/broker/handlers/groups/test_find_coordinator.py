@@ -7,7 +7,7 @@ import pytest
 from kohort.broker.broker import Broker
 from kohort.broker.coordination.shard import ShardState
 from kohort.broker.coordination.test_shard import GROUP, Client, commit, committed, running
-from kohort.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 
 async def find(broker: Broker) -> Client:

@@ -14,11 +14,12 @@ from kohort.broker.group.streams.test_world import application, subtopology, top
 from kohort.broker.group.streams.topology import Status
 from kohort.broker.handlers.administration.authorized_operations import GROUP_OPERATIONS
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    ApiVersionsRequest,
-    ApiVersionsResponse,
+from kohort.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kohort.protocol.messages.streams_group_describe import (
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
+)
+from kohort.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
     StreamsGroupHeartbeatSubtopology,

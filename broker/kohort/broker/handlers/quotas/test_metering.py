@@ -20,25 +20,27 @@ from kohort.broker.runtime.workers import TrioWorkers
 from kohort.broker.transport.dispatch import Handle
 from kohort.broker.transport.request import Origin, Request
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kohort.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
-    HeartbeatRequest,
-    HeartbeatResponse,
     PartitionData,
+    ReplicaState,
+)
+from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kohort.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
-    ShareFetchRequest,
-    ShareFetchResponse,
     TopicProduceData,
 )
-from kohort.protocol.messages.fetch import ReplicaState
-from kohort.protocol.messages.share_fetch import ShareFetchPartitionResponse, ShareFetchTopicResponse
+from kohort.protocol.messages.share_fetch import (
+    ShareFetchPartitionResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+    ShareFetchTopicResponse,
+)
 from kohort.protocol.registry import BY_NAME, api_of
 from kohort.protocol.schema import Message
 from kohort.storage import OsFileSystem

@@ -13,14 +13,14 @@ from kohort.broker.share_state.commands import InitializeState
 from kohort.broker.share_state.state import ShareKey
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsResponse,
     AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
-    DeleteShareGroupOffsetsResponse,
-    InitializeShareGroupStatePartitionResult,
 )
+from kohort.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsResponse
+from kohort.protocol.messages.initialize_share_group_state import InitializeShareGroupStatePartitionResult
 from kohort.protocol.schema import ZERO_UUID, Message
 
 Codes = dict[ShareKey, ErrorCode]

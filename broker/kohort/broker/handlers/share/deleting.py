@@ -17,11 +17,9 @@ from kohort.broker.share_state.commands import DeleteState
 from kohort.broker.share_state.state import ShareKey
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    DeletableGroupResult,
-    DeleteShareGroupOffsetsResponse,
-    DeleteShareGroupStatePartitionResult,
-)
+from kohort.protocol.messages.delete_groups import DeletableGroupResult
+from kohort.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsResponse
+from kohort.protocol.messages.delete_share_group_state import DeleteShareGroupStatePartitionResult
 from kohort.protocol.schema import Message
 
 Codes = dict[ShareKey, ErrorCode]

@@ -12,15 +12,15 @@ from kohort.broker.share_state.commands import ReadSummary
 from kohort.broker.share_state.state import UNKNOWN_OFFSET, ShareKey
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsGroup,
     DescribeShareGroupOffsetsPartition,
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsResponse,
     DescribeShareGroupOffsetsResponseGroup,
     DescribeShareGroupOffsetsResponseTopic,
-    ReadShareGroupStateSummaryPartitionResult,
 )
+from kohort.protocol.messages.read_share_group_state_summary import ReadShareGroupStateSummaryPartitionResult
 from kohort.protocol.schema import ZERO_UUID, Message
 
 Asked = tuple[str, int]

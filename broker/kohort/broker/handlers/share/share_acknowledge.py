@@ -10,7 +10,7 @@ from kohort.broker.handlers.share.family import ShareServices
 from kohort.broker.handlers.share.leaders import endpoints_of, leader_of
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.share_acknowledge import (
     ShareAcknowledgeLeaderIdAndEpoch,
     ShareAcknowledgeNodeEndpoint,
     ShareAcknowledgePartitionResponse,

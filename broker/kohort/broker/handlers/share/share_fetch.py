@@ -12,7 +12,7 @@ from kohort.broker.handlers.share.family import ShareServices
 from kohort.broker.handlers.share.share_fetch_wait import ShareFetching, failed
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import ShareFetchRequest, ShareFetchResponse
+from kohort.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
 
 
 def handle(sharing: ShareServices, message: ShareFetchRequest, request: Request) -> ShareFetchResponse | None:

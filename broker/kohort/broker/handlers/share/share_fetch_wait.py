@@ -13,7 +13,7 @@ from kohort.broker.handlers.share.share_reading import Taken, available_bytes, t
 from kohort.broker.partitions import Partition
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.share_fetch import (
     ShareFetchAcquired,
     ShareFetchLeaderIdAndEpoch,
     ShareFetchNodeEndpoint,

@@ -7,7 +7,7 @@ from kohort.broker.handlers.gather import Gather
 from kohort.broker.handlers.share.family import ShareServices
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.share_group_describe import (
     ShareGroupDescribeDescribedGroup,
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,

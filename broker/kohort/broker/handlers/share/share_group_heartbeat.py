@@ -5,7 +5,7 @@ from kohort.broker.group.share.commands import ShareGroupHeartbeat, heartbeat_er
 from kohort.broker.handlers.share.family import ShareServices
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import ShareGroupHeartbeatRequest
+from kohort.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kohort.protocol.schema import Message
 
 

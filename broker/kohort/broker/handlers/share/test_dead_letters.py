@@ -24,8 +24,12 @@ from kohort.broker.handlers.share.test_support import (
 )
 from kohort.broker.runtime.other_brokers import Unreachable
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
-from kohort.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
+from kohort.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from kohort.protocol.records import Record, build_batch, iterate_batches, iterate_records
 from kohort.protocol.schema import Message
 

@@ -23,7 +23,7 @@ from kohort.broker.handlers.share.test_support import (
 from kohort.broker.http.pages import application
 from kohort.broker.http.questions import Question, answered
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import DeleteGroupsRequest, DeleteGroupsResponse
+from kohort.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
 PATIENCE_S = 30.0
 

@@ -32,34 +32,36 @@ from kohort.broker.share_state.commands import InitializeState, WriteState
 from kohort.broker.share_state.coordinator import ShareStateCoordinator
 from kohort.broker.share_state.state import ShareKey
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsPartition,
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsResponse,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
+    AlterShareGroupOffsetsTopic,
+)
+from kohort.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kohort.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from kohort.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsResponse,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
+    DeleteShareGroupOffsetsTopic,
+)
+from kohort.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from kohort.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsGroup,
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsResponse,
+)
+from kohort.protocol.messages.read_share_group_state import (
     ReadShareGroupStatePartition,
     ReadShareGroupStateRequest,
     ReadShareGroupStateResponse,
     ReadShareGroupStateTopic,
-    ShareFetchResponse,
+)
+from kohort.protocol.messages.share_fetch import ShareFetchResponse
+from kohort.protocol.messages.share_group_describe import (
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
 )
-from kohort.protocol.messages.alter_share_group_offsets import (
-    AlterShareGroupOffsetsPartition,
-    AlterShareGroupOffsetsTopic,
-)
-from kohort.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsTopic
-from kohort.protocol.messages.delete_topics import DeleteTopicState
 from kohort.protocol.records import ControlType, build_batch, build_transaction_marker
 
 
@@ -443,8 +445,11 @@ async def test_what_is_kept_of_a_topic_goes_with_it(tmp_path: Path) -> None:
 
 
 async def produce_anew(client: Client) -> None:
-    from kohort.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
-    from kohort.protocol.messages.create_topics import CreatableTopic
+    from kohort.protocol.messages.create_topics import (
+        CreatableTopic,
+        CreateTopicsRequest,
+        CreateTopicsResponse,
+    )
 
     topic = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1, assignments=(), configs=())
     await client.ask(CreateTopicsRequest(topics=(topic,)), CreateTopicsResponse)

@@ -14,34 +14,38 @@ from kohort.broker.config import load_config
 from kohort.broker.coordination.test_shard import Client
 from kohort.broker.transport.places import Address, Places
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
+from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
     IncrementalAlterConfigsResponse,
+)
+from kohort.protocol.messages.produce import (
+    PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
+)
+from kohort.protocol.messages.share_acknowledge import (
     ShareAcknowledgeBatch,
     ShareAcknowledgePartition,
     ShareAcknowledgeRequest,
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopic,
+)
+from kohort.protocol.messages.share_fetch import (
     ShareFetchAcknowledgementBatch,
     ShareFetchPartition,
     ShareFetchRequest,
     ShareFetchResponse,
     ShareFetchTopic,
+)
+from kohort.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
-from kohort.protocol.messages.create_topics import CreatableTopic
-from kohort.protocol.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequestAlterableConfig,
-    IncrementalAlterConfigsRequestAlterConfigsResource,
-)
-from kohort.protocol.messages.produce import PartitionProduceData, TopicProduceData
 from kohort.protocol.records import build_batch, iterate_batches, iterate_records
 
 GROUP, TOPIC = "g", "air"

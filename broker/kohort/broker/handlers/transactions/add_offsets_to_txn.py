@@ -6,7 +6,7 @@ from kohort.broker.metadata import OFFSETS_TOPIC
 from kohort.broker.transactions.commands import AddPartitions
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from kohort.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kohort.protocol.schema import Message
 
 FIRST_VERSION_WITH_FENCED = 2

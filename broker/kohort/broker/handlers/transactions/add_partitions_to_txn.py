@@ -11,8 +11,8 @@ from kohort.broker.transactions.commands import AddPartitions
 from kohort.broker.transactions.transaction import BUMPING_VERSION
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
-    AddOffsetsToTxnResponse,
+from kohort.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
+from kohort.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,

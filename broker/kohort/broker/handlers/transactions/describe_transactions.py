@@ -4,7 +4,7 @@ from kohort.broker.handlers.transactions.family import TransactionServices
 from kohort.broker.transactions.transaction import Transaction, TransactionState
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     DescribeTransactionsTopicData,

@@ -7,7 +7,7 @@ from kohort.broker.transactions.commands import EndTransaction
 from kohort.broker.transactions.coordinator import END_VERSION_THAT_BUMPS, end_answer
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import EndTxnRequest, EndTxnResponse
+from kohort.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kohort.storage import StorageError
 
 

@@ -10,7 +10,7 @@ from kohort.broker.handlers.transactions.family import TransactionServices
 from kohort.broker.transactions.transaction import LABELS, TransactionState
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
     ListTransactionsTransactionState,

@@ -11,7 +11,7 @@ from kohort.broker.coordination.transaction_markers import Dropped
 from kohort.broker.transactions.commands import AddPartitions
 from kohort.broker.transactions.transaction import BUMPING_VERSION
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import AddOffsetsToTxnResponse
+from kohort.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from kohort.protocol.schema import Message
 
 if TYPE_CHECKING:

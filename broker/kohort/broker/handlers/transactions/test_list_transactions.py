@@ -11,7 +11,7 @@ from kohort.broker.handlers.transactions import list_transactions
 from kohort.broker.transactions.transaction import TransactionState
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import ListTransactionsRequest, ListTransactionsResponse
+from kohort.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from tests.messages import message_of
 
 IDS = ("orders-1", "orders-2", "bills", "a" * 5_000, "ab" * 2_000)

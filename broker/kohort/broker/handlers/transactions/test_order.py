@@ -6,7 +6,7 @@ import trio
 
 from kohort.broker.coordination.test_shard import Client, running
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import InitProducerIdRequest, InitProducerIdResponse
+from kohort.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 INIT_VERSION = 5
 TOGETHER = 8

@@ -11,7 +11,7 @@ from kohort.broker.handlers.transactions.permission import add_partition, verify
 from kohort.broker.metadata import OFFSETS_TOPIC
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,

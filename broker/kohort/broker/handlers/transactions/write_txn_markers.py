@@ -9,7 +9,7 @@ from kohort.broker.coordination.transaction_markers import Marker
 from kohort.broker.handlers.transactions.family import TransactionServices
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
+from kohort.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,

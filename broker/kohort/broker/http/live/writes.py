@@ -12,17 +12,14 @@ from kohort.broker.http.asking import Ask, NotAnswered
 from kohort.broker.http.guard import error_response
 from kohort.broker.http.view import View
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
+from kohort.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from kohort.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from kohort.protocol.messages.leave_group import MemberIdentity
 
 ALLOWED_BY = "kohort.http.writes.enable is false: kohort serve --http-allow-writes"
 HEADER = "x-kohort-write"

@@ -28,12 +28,8 @@ from kohort.broker.transport.request import Request
 from kohort.broker.transport.sasl.conversation import Conversation, Mechanism, Refused, Step
 from kohort.broker.transport.sasl.peer import SaslPeer
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
+from kohort.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kohort.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kohort.protocol.schema import Message
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from kohort.broker.transport.in_flight import Allowance
 from kohort.broker.transport.peer import REQUEST_BYTES, Peer
 from kohort.broker.transport.request import Origin, Request
 from kohort.protocol.framing import LENGTH_BYTES
-from kohort.protocol.messages import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kohort.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kohort.protocol.registry import BY_NAME, Api
 from kohort.protocol.schema import Message
 

@@ -23,14 +23,10 @@ from kohort.broker.transport.sasl.gate import (
 from kohort.broker.transport.sasl.plain import Plain
 from kohort.broker.transport.test_support import API_VERSIONS, World, frame
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages import (
-    ApiVersionsResponse,
-    HeartbeatResponse,
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
+from kohort.protocol.messages.api_versions import ApiVersionsResponse
+from kohort.protocol.messages.heartbeat import HeartbeatResponse
+from kohort.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kohort.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kohort.protocol.schema import Message
 
 HANDSHAKE, AUTHENTICATE = 17, 36

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
 
 from kohort.broker.transport.test_support import HEARTBEAT, frame
 from kohort.broker.transport.tls.test_tls import AUTHORITY, Secure, answers, secure
-from kohort.protocol.messages import HeartbeatResponse
+from kohort.protocol.messages.heartbeat import HeartbeatResponse
 
 KEY_UPDATE = b"\x18\0\0\1"
 HANDSHAKE, DATA = b"\x16", b"\x17"

@@ -30,7 +30,9 @@ from kohort.broker.transport.test_support import (
 from kohort.broker.transport.tls.connection import HANDSHAKE_MS_MAX
 from kohort.broker.transport.tls.handshakes import HALF_OPEN_MAX, Handshakes
 from kohort.broker.transport.tls.stream import TlsTransport
-from kohort.protocol.messages import FetchResponse, HeartbeatResponse, ListGroupsResponse
+from kohort.protocol.messages.fetch import FetchResponse
+from kohort.protocol.messages.heartbeat import HeartbeatResponse
+from kohort.protocol.messages.list_groups import ListGroupsResponse
 
 AUTHORITY = trustme.CA()
 STRANGE = trustme.CA()
