@@ -1,17 +1,7 @@
 import subprocess
 import sys
 
-import kohort.client
-import kohort.client.aio
 from tests.import_cost import calls_of
-
-
-def test_every_public_name_is_there() -> None:
-    assert sorted(kohort.client.__all__) == sorted(kohort.client._MODULE_OF)
-    for name in kohort.client.__all__:
-        assert getattr(kohort.client, name).__class__ is not None, name
-    for name in kohort.client.aio.__all__:
-        assert hasattr(kohort.client.aio, name), name
 
 
 def test_the_admin_is_imported_without_the_consumer() -> None:

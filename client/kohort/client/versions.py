@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 
-from kohort.client import __version__
 from kohort.client.errors import UnsupportedVersionError
 from kohort.protocol.schema import Message
 
-SOFTWARE_VERSION = __version__
+__version__ = SOFTWARE_VERSION = "0.1.0"
 FIRST_API_VERSIONS = 4  # Every broker since Kafka 4.0 knows it; an older one says so, and what it knows.
 MAX_ANSWER_BYTES = 512 << 20
 

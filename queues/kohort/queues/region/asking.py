@@ -7,7 +7,7 @@ from kohort.queues.region.alone import one_error
 from kohort.queues.region.coordinating import Region
 from kohort.queues.region.entries import Asked, RegionState
 from kohort.queues.region.log import RegionLog
-from kohort.queues.region.states import open_states
+from kohort.queues.region.opening import open_states
 from kohort.queues.region.view import next_command
 
 

@@ -29,8 +29,8 @@ from kohort.queues.region.membership import (
     Restore,
     Stop,
 )
+from kohort.queues.region.opening import open_states
 from kohort.queues.region.processing import Operator, Processing
-from kohort.queues.region.states import open_states
 from kohort.queues.region.view import next_command
 
 logger = logging.getLogger(__name__)

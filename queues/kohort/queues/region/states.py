@@ -1,6 +1,6 @@
 """Where members' states are kept: a compacted topic beside the region's log, or files."""
 
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -30,15 +30,6 @@ class States(Protocol):
 
     async def drop(self, saved: str) -> None:
         """Keep it no longer. Raises: KohortError."""
-
-
-def open_states(region: Region, options: ConsumerOptions) -> AbstractAsyncContextManager[States]:
-    """Return where the region says, to be opened by `async with`. Raises: MissingExtraError, KohortError."""
-    if not region.states_url:
-        return TopicStates(region, options)
-    from kohort.queues.region.files import FileStates  # noqa: PLC0415
-
-    return FileStates(region)
 
 
 class TopicStates:

@@ -1,0 +1,13 @@
+from kohort.pipeline.ingest.batch_table import TableTakenError as TableTakenError
+from kohort.pipeline.ingest.checkpoint import CheckpointError as CheckpointError
+from kohort.pipeline.ingest.comparison import Comparison as Comparison
+from kohort.pipeline.ingest.comparison import GroupAheadError as GroupAheadError
+from kohort.pipeline.ingest.comparison import GroupBusyError as GroupBusyError
+from kohort.pipeline.ingest.formats import TableFormatError as TableFormatError
+from kohort.pipeline.ingest.job import Ingest as Ingest
+from kohort.pipeline.ingest.job import Summary as Summary
+from kohort.pipeline.ingest.job import ingest as ingest
+from kohort.pipeline.ingest.manifest import ManifestError as ManifestError
+from kohort.pipeline.ingest.reconciling import reconcile as reconcile
+from kohort.pipeline.ingest.sink import CheckpointLostError as CheckpointLostError
+from kohort.pipeline.ingest.table import read_manifest as read_manifest

@@ -1,0 +1,9 @@
+from kohort.queues.forward.forwarder import Forwarder as Forwarder
+from kohort.queues.forward.replaying import purge as purge
+from kohort.queues.forward.replaying import replay as replay
+from kohort.queues.forward.service import open_service as open_service
+from kohort.queues.forward.settings import Destination as Destination
+from kohort.queues.forward.settings import ForwardSettings as ForwardSettings
+from kohort.queues.forward.settings import load_settings as load_settings
+from kohort.queues.forward.verdict import Action as Action
+from kohort.queues.forward.verdict import Verdict as Verdict

@@ -1,0 +1,14 @@
+from kohort.queues.kmq.client import QueueClient as QueueClient
+from kohort.queues.kmq.counters import TrackerCounters as TrackerCounters
+from kohort.queues.kmq.locating import Place as Place
+from kohort.queues.kmq.locating import State as State
+from kohort.queues.kmq.locating import locate as locate
+from kohort.queues.kmq.queue import Queue as Queue
+from kohort.queues.kmq.stats import PartitionStats as PartitionStats
+from kohort.queues.kmq.stats import QueueStats as QueueStats
+from kohort.queues.kmq.stats import queue_stats as queue_stats
+from kohort.queues.kmq.topics import ensure_topics as ensure_topics
+from kohort.queues.kmq.tracker import RedeliveryTracker as RedeliveryTracker
+from kohort.queues.kmq.worker import QueueWorker as QueueWorker
+from kohort.queues.kmq.worker import Reject as Reject
+from kohort.queues.kmq.worker import Release as Release

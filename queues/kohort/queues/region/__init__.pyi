@@ -1,0 +1,14 @@
+from kohort.queues.region.asking import ask as ask
+from kohort.queues.region.asking import checkpointed_states as checkpointed_states
+from kohort.queues.region.asking import region_state as region_state
+from kohort.queues.region.coordinating import Region as Region
+from kohort.queues.region.coordinator import RegionCoordinator as RegionCoordinator
+from kohort.queues.region.entries import Asked as Asked
+from kohort.queues.region.entries import Phase as Phase
+from kohort.queues.region.entries import RegionState as RegionState
+from kohort.queues.region.member import RefusedError as RefusedError
+from kohort.queues.region.member import RegionMember as RegionMember
+from kohort.queues.region.member import Start as Start
+from kohort.queues.region.membership import MemberState as MemberState
+from kohort.queues.region.processing import Operator as Operator
+from kohort.queues.region.states import StateLostError as StateLostError

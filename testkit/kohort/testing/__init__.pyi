@@ -1,0 +1,9 @@
+from kohort.broker.config import ConfigError as ConfigError
+from kohort.protocol.errors import ErrorCode as ErrorCode
+from kohort.testing.aio import AsyncBroker as AsyncBroker
+from kohort.testing.broker import Broker as Broker
+from kohort.testing.cluster import Cluster as Cluster
+from kohort.testing.errors import BrokerFailed as BrokerFailed
+from kohort.testing.errors import NotInTime as NotInTime
+from kohort.testing.groups import Group as Group
+from kohort.testing.groups import Record as Record
