@@ -27,7 +27,7 @@ from kohort.queues.region import (
     checkpointed_states,
     region_state,
 )
-from kohort.queues.region.states import open_states
+from kohort.queues.region.opening import open_states
 from tests.cli.here import kohort
 from tests.interop.waiting import wait_until
 from tests.queues.region_process import Sum

@@ -41,9 +41,9 @@ from kohort.broker.runtime.timers import Timers
 from kohort.broker.transport.request import Request
 from kohort.protocol.schema import Message
 from kohort.storage import DataDirectory, PartitionLog, StorageError, writable_log
-from kohort.storage.cleaning import Replacement
 from kohort.storage.journal import Journal
 from kohort.storage.layout import log_id_of
+from kohort.storage.swapping import Replacement
 from tests.simulation.disk import VirtualDisk
 from tests.simulation.metadata import NODE_ID, Metadata
 from tests.simulation.network import Link, Sent

@@ -4,20 +4,9 @@ The keys lie far above Kafka's. A broker of another version that does not know o
 and whoever asked takes that for no answer.
 """
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.registry import BROKER_PAGE_KEY, READABLE_OFFSETS_KEY
-from kohort.protocol.schema import (
-    Array,
-    Bool,
-    Bytes,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    String,
-    field,
-    message,
-    struct,
-)
+from kohort.protocol.schema import Array, Bool, Bytes, Int16, Int32, Int64, Message, String, field
 
 POSITIONS_MAX = 2_000
 

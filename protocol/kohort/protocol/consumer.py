@@ -7,19 +7,11 @@ ConsumerProtocolAssignment.json.
 
 import struct
 
+from kohort.protocol.declaring import message
+from kohort.protocol.declaring import struct as inner_struct
 from kohort.protocol.errors import WireError
 from kohort.protocol.limits import MAX_PARTITIONS
-from kohort.protocol.schema import (
-    Array,
-    Int32,
-    Message,
-    NullableBytes,
-    NullableString,
-    String,
-    field,
-    message,
-)
-from kohort.protocol.schema import struct as inner_struct
+from kohort.protocol.schema import Array, Int32, Message, NullableBytes, NullableString, String, field
 
 NEWEST_VERSION = 3
 

@@ -4,6 +4,7 @@ Apart from those of classic groups, because only a broker that has such a group 
 coordinator before 4.1 also wrote what a group knew of its topics (key 4); it is read, never written.
 """
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
     Array,
     Bytes,
@@ -16,8 +17,6 @@ from kohort.protocol.schema import (
     String,
     Uuid,
     field,
-    message,
-    struct,
 )
 
 

@@ -5,9 +5,10 @@ dropped. A response in a flexible version has header 1, any other 0; so has ever
 because a client reads it before it knows what the broker speaks. Source: KIP-482, KIP-511.
 """
 
+from kohort.protocol.declaring import message
 from kohort.protocol.errors import WireError
 from kohort.protocol.framing import LENGTH_BYTES, Frame
-from kohort.protocol.schema import Int16, Int32, Message, NullableString, field, message
+from kohort.protocol.schema import Int16, Int32, Message, NullableString, field
 from kohort.protocol.varint import read_uvarint
 
 API_VERSIONS_KEY = 18

@@ -6,6 +6,7 @@ key is.
 Source: org.apache.kafka.metadata.MetadataRecordSerde and the JSON schemas of Kafka's metadata module.
 """
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.errors import WireError
 from kohort.protocol.schema import (
     Array,
@@ -20,8 +21,6 @@ from kohort.protocol.schema import (
     String,
     Uuid,
     field,
-    message,
-    struct,
 )
 from kohort.protocol.varint import read_uvarint_rest
 

@@ -14,6 +14,8 @@ from uuid import UUID
 
 import msgspec
 
+from kohort.protocol.declaring import message
+from kohort.protocol.declaring import struct as inner_struct
 from kohort.protocol.errors import WireError
 from kohort.protocol.schema import (
     ZERO_UUID,
@@ -26,9 +28,7 @@ from kohort.protocol.schema import (
     String,
     Uuid,
     field,
-    message,
 )
-from kohort.protocol.schema import struct as inner_struct
 
 V = TypeVar("V", bound=Message)
 

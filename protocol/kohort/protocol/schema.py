@@ -29,8 +29,7 @@ from uuid import UUID
 
 import msgspec
 
-from kohort.protocol.limits import MAX_ITEMS
-from kohort.protocol.versions import ALL, NONE, Versions
+from kohort.protocol.versions import NONE, Versions
 
 T = TypeVar("T")
 M = TypeVar("M", bound="Message")
@@ -153,14 +152,20 @@ class Field(msgspec.Struct, frozen=True):
     struct: "type[Message] | None" = None  # of a struct, or of an array of structs
 
 
+Decoder = Callable[[bytes | bytearray | memoryview, bool], "Message"]
+Encoder = Callable[["Message"], "list[bytes | RecordsSlice]"]
+
+
 class Declaration(msgspec.Struct, frozen=True):
-    """A message type as declared: its fields in the order of the wire, and its versions."""
+    """A message type as declared: its fields in the order of the wire, its versions, and what compiles it."""
 
     name: str
     api_key: int
     versions: Versions
     flexible: Versions
     fields: tuple[Field, ...]
+    compile_decoder: Callable[[type["Message"], int], Decoder]
+    compile_encoder: Callable[[type["Message"], int], Encoder]
     max_items: int | None = None  # in all arrays of one message together, tagged fields among them
 
 
@@ -216,73 +221,67 @@ class Message(Struct, metaclass=MessageMeta):
         """
         decoder = decoders.get((cls, version))
         if decoder is None:
-            decoder = _compiler().decoder(cls, version)
+            decoder = compiled_decoder(cls, version)
         return decoder(data, exact)  # type: ignore[return-value]  # `decoders` has it by its class
 
     @classmethod
     def decoder(cls, version: int) -> "Decoder":
         """Return what `decode` calls in that version. Raises: ValueError for a version that there is not."""
-        return decoders.get((cls, version)) or _compiler().decoder(cls, version)
+        return decoders.get((cls, version)) or compiled_decoder(cls, version)
 
     def encode(self, version: int) -> bytes:
         """Return the body in `version`. Raises: EncodeError where the version can't carry a value."""
         encoder = encoders.get((type(self), version))
         if encoder is None:
-            encoder = _compiler().encoder(type(self), version)
+            encoder = compiled_encoder(type(self), version)
         return b"".join(encoder(self))  # type: ignore[arg-type]  # a range of a file is no body's
 
     def encode_parts(self, version: int) -> "list[bytes | RecordsSlice]":
         """Return the body in pieces: those of `Records` fields are the values themselves, uncopied."""
         encoder = encoders.get((type(self), version))
         if encoder is None:
-            encoder = _compiler().encoder(type(self), version)
+            encoder = compiled_encoder(type(self), version)
         return encoder(self)
 
 
-Decoder = Callable[[bytes | bytearray | memoryview, bool], Message]
-Encoder = Callable[[Message], "list[bytes | RecordsSlice]"]
 decoders: dict[tuple[type[Message], int], Decoder] = {}
 encoders: dict[tuple[type[Message], int], Encoder] = {}
 _declarations: dict[type[Message], Declaration] = {}
 
 
-class _Compiler(Protocol):
-    def decoder(self, cls: type[Message], version: int) -> Decoder: ...
-    def encoder(self, cls: type[Message], version: int) -> Encoder: ...
+def compiled_decoder(cls: type[Message], version: int) -> Decoder:
+    """Compile the decoder of a version, and keep it. Raises: ValueError for a version that there is not."""
+    decoder = decoders[cls, version] = cls.declaration().compile_decoder(cls, version)
+    return decoder
 
 
-def _compiler() -> _Compiler:
-    # Imported at the first use: the compiler needs this module, and most processes few messages.
-    from kohort.protocol import compiler  # noqa: PLC0415
-
-    return compiler
-
-
-def message(
-    *, versions: str, flexible: str, api_key: int = -1, max_items: int | None = None
-) -> Callable[[type[M]], type[M]]:
-    """Return the decorator that makes a class body the declaration of a message.
-
-    `max_items` is how many elements all arrays of such a message may have together; requests that do
-    not say have room for `MAX_ITEMS`, other messages have no limit.
-    """
-
-    def declare(cls: type[M]) -> type[M]:
-        most = MAX_ITEMS if max_items is None and cls.__name__.endswith("Request") else max_items
-        return _declare(cls, api_key, Versions.parse(versions), Versions.parse(flexible), most)
-
-    return declare
+def compiled_encoder(cls: type[Message], version: int) -> Encoder:
+    """Compile the encoder of a version, and keep it. Raises: ValueError for a version that there is not."""
+    encoder = encoders[cls, version] = cls.declaration().compile_encoder(cls, version)
+    return encoder
 
 
-def struct(cls: type[M]) -> type[M]:
-    """Declare a struct that stands inside messages; its versions are those of the message."""
-    return _declare(cls, -1, ALL, NONE)
-
-
-def _declare(
-    cls: type[M], api_key: int, versions: Versions, flexible: Versions, max_items: int | None = None
+def declare(
+    cls: type[M],
+    *,
+    api_key: int,
+    versions: Versions,
+    flexible: Versions,
+    compile_decoder: "Callable[[type[Message], int], Decoder]",
+    compile_encoder: "Callable[[type[Message], int], Encoder]",
+    max_items: int | None,
 ) -> type[M]:
-    _declarations[cls] = Declaration(cls.__name__, api_key, versions, flexible, _fields[cls], max_items)
+    """Note what is declared of the class; return the class."""
+    _declarations[cls] = Declaration(
+        name=cls.__name__,
+        api_key=api_key,
+        versions=versions,
+        flexible=flexible,
+        fields=_fields[cls],
+        compile_decoder=compile_decoder,
+        compile_encoder=compile_encoder,
+        max_items=max_items,
+    )
     return cls
 
 

@@ -7,9 +7,10 @@ ShareCoordinatorRecordSerde and its JSON schemas.
 
 import struct
 
+from kohort.protocol.declaring import message
+from kohort.protocol.declaring import struct as inner_struct
 from kohort.protocol.errors import WireError
-from kohort.protocol.schema import Array, Int8, Int16, Int32, Int64, Message, String, Uuid, field, message
-from kohort.protocol.schema import struct as inner_struct
+from kohort.protocol.schema import Array, Int8, Int16, Int32, Int64, Message, String, Uuid, field
 
 _INT16 = struct.Struct(">h")
 VALUE_VERSION = 0

@@ -3,6 +3,7 @@
 Apart from those of other groups, because only a broker that has such a group needs them.
 """
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
     Array,
     Int8,
@@ -15,8 +16,6 @@ from kohort.protocol.schema import (
     String,
     UInt16,
     field,
-    message,
-    struct,
 )
 
 

@@ -3,21 +3,12 @@
 import pytest
 
 from kohort.protocol import compiler
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from kohort.protocol.messages.fetch import FetchRequest, ReplicaState
 from kohort.protocol.messages.heartbeat import HeartbeatRequest
 from kohort.protocol.messages.join_group import JoinGroupRequest
-from kohort.protocol.schema import (
-    Array,
-    Int32,
-    Message,
-    NullableArray,
-    String,
-    decoders,
-    field,
-    message,
-    struct,
-)
+from kohort.protocol.schema import Array, Int32, Message, NullableArray, String, decoders, field
 from kohort.protocol.versions import ALL, NONE, Versions
 from tests.messages import message_of
 

@@ -6,6 +6,8 @@ TransactionLog, TransactionLogKey.json, TransactionLogValue.json.
 
 import struct
 
+from kohort.protocol.declaring import message
+from kohort.protocol.declaring import struct as inner_struct
 from kohort.protocol.errors import WireError
 from kohort.protocol.schema import (
     Array,
@@ -17,9 +19,7 @@ from kohort.protocol.schema import (
     NullableArray,
     String,
     field,
-    message,
 )
-from kohort.protocol.schema import struct as inner_struct
 
 VALUE_VERSION = 1  # What Kafka writes from transaction.version 1 on: tagged fields follow.
 

@@ -6,7 +6,6 @@ Source: org.apache.kafka.storage.internals.log.Cleaner, LogCleanerManager.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -30,13 +29,11 @@ from kohort.storage.compaction import (
 from kohort.storage.config import LogConfig
 from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import FileSystem
+from kohort.storage.partition_log import PartitionLog
 from kohort.storage.scan import iterate_batches, iterate_headers
 from kohort.storage.segment import SUFFIXES, TRANSACTION_INDEX_SUFFIX, Segment, StagedBatch
-from kohort.storage.swapping import CLEANED
+from kohort.storage.swapping import CLEANED, Replacement
 from kohort.storage.transaction_index import encode_entry
-
-if TYPE_CHECKING:
-    from kohort.storage.partition_log import PartitionLog
 
 RUN_BYTES = 1024 * 1024
 OFFSET_RANGE_MAX = 2**31 - 1
@@ -65,13 +62,6 @@ class CleaningPlan(msgspec.Struct, frozen=True):
         return bool(
             self.dirty_bytes and (self.is_overdue or self.dirty_ratio > config.min_cleanable_dirty_ratio)
         )
-
-
-class Replacement(msgspec.Struct, frozen=True):
-    """A new segment, complete and on the disk, and the neighbours that it stands for."""
-
-    cleaned: Segment
-    replaced: tuple[Segment, ...]
 
 
 def plan_cleaning(
@@ -148,7 +138,7 @@ class LogCleaning:
 
     @classmethod
     def of(
-        cls, log: "PartitionLog", plan: CleaningPlan, *, now_ms: int, keys_max: int, progress: Progress
+        cls, log: PartitionLog, plan: CleaningPlan, *, now_ms: int, keys_max: int, progress: Progress
     ) -> "LogCleaning":
         """Return a round over `log`: called where its producers don't change meanwhile."""
         return cls(

@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
-from kohort.storage.cleaning import Replacement
 from kohort.storage.config import LogConfig
 from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import FileSystem
@@ -27,7 +26,7 @@ from kohort.storage.reading import Tail
 from kohort.storage.recovery import LoadedLog, LogLoader
 from kohort.storage.retention import removable_segments
 from kohort.storage.segment import Segment
-from kohort.storage.swapping import DeletedFiles, promise, set_aside, take_place
+from kohort.storage.swapping import DeletedFiles, Replacement, promise, set_aside, take_place
 from kohort.storage.writable_log import WritableLog
 
 

@@ -8,6 +8,8 @@ Source: org.apache.kafka.storage.internals.log.LocalLog.replaceSegments, LogLoad
 
 from collections.abc import Sequence
 
+import msgspec
+
 from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import FileSystem
 from kohort.storage.scan import iterate_headers
@@ -18,6 +20,13 @@ SWAP = ".swap"
 DELETED = ".deleted"
 
 _DIGITS = 20
+
+
+class Replacement(msgspec.Struct, frozen=True):
+    """A new segment, complete and on the disk, and the neighbours that it stands for."""
+
+    cleaned: Segment
+    replaced: tuple[Segment, ...]
 
 
 def _rename(file_system: FileSystem, source: str, target: str) -> bool:

@@ -19,7 +19,8 @@ from kohort.broker.partitions.throttler import Throttler
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.workers import Workers
 from kohort.storage import DataDirectory, PartitionLog, StorageError
-from kohort.storage.cleaning import CleaningPlan, LogCleaning, Replacement, plan_cleaning
+from kohort.storage.cleaning import CleaningPlan, LogCleaning, plan_cleaning
+from kohort.storage.swapping import Replacement
 
 BYTES_PER_KEY = 200  # What a key and its offset take in a dictionary, about.
 

@@ -21,7 +21,7 @@ from kohort.protocol.compiler.source import Source, check_version, fields_in, ta
 from kohort.protocol.errors import EncodeError, WireError
 from kohort.protocol.ids import IDS_FEW, check_ids
 from kohort.protocol.limits import MAX_ITEMS
-from kohort.protocol.schema import Decoder, Encoder, Message, decoders, encoders
+from kohort.protocol.schema import Decoder, Encoder, Message
 from kohort.protocol.varint import (
     UVARINTS,
     encode_string_length,
@@ -59,21 +59,17 @@ _ENCODER_NAMES: dict[str, object] = {
 
 
 def decoder(cls: type[Message], version: int) -> Decoder:
-    """Return the compiled decoder of `cls` in `version`, and keep it. Raises: ValueError."""
+    """Return the compiled decoder of `cls` in `version`. Raises: ValueError."""
     title = f"{cls.__name__} v{version}"
     source = _decoder_source(cls, version, title)
-    built = cast(Decoder, source.build("def generated(data, exact=True):", f"decode {title}"))
-    decoders[cls, version] = built
-    return built
+    return cast(Decoder, source.build("def generated(data, exact=True):", f"decode {title}"))
 
 
 def encoder(cls: type[Message], version: int) -> Encoder:
-    """Return the compiled encoder of `cls` in `version`, and keep it. Raises: ValueError."""
+    """Return the compiled encoder of `cls` in `version`. Raises: ValueError."""
     title = f"{cls.__name__} v{version}"
     source = _encoder_source(cls, version, title)
-    built = cast(Encoder, source.build("def generated(message):", f"encode {title}"))
-    encoders[cls, version] = built
-    return built
+    return cast(Encoder, source.build("def generated(message):", f"encode {title}"))
 
 
 def decoder_text(cls: type[Message], version: int) -> str:

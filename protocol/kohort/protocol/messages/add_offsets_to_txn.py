@@ -1,6 +1,7 @@
 """AddOffsetsToTxn (25): a transaction is about to commit a group's offsets."""
 
-from kohort.protocol.schema import Int16, Int32, Int64, Message, String, message
+from kohort.protocol.declaring import message
+from kohort.protocol.schema import Int16, Int32, Int64, Message, String
 
 
 @message(api_key=25, versions="0-4", flexible="3+")

@@ -1,17 +1,7 @@
 """AddPartitionsToTxn (24): partitions that a transaction writes to, told or asked for (KIP-890)."""
 
-from kohort.protocol.schema import (
-    Array,
-    Bool,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    String,
-    field,
-    message,
-    struct,
-)
+from kohort.protocol.declaring import message, struct
+from kohort.protocol.schema import Array, Bool, Int16, Int32, Int64, Message, String, field
 
 
 @struct

@@ -1,17 +1,7 @@
 """AlterClientQuotas (49): set or remove quotas of clients."""
 
-from kohort.protocol.schema import (
-    Array,
-    Bool,
-    Float64,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    String,
-    message,
-    struct,
-)
+from kohort.protocol.declaring import message, struct
+from kohort.protocol.schema import Array, Bool, Float64, Int16, Int32, Message, NullableString, String
 
 
 @struct

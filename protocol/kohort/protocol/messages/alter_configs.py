@@ -1,18 +1,8 @@
 """AlterConfigs (33): replace the whole configuration of a resource."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_NAMED
-from kohort.protocol.schema import (
-    Array,
-    Bool,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    String,
-    message,
-    struct,
-)
+from kohort.protocol.schema import Array, Bool, Int8, Int16, Int32, Message, NullableString, String
 
 
 @struct

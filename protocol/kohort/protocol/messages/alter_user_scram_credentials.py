@@ -1,17 +1,7 @@
 """AlterUserScramCredentials (51): give users passwords for SCRAM, and take them away."""
 
-from kohort.protocol.schema import (
-    Array,
-    Bytes,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    String,
-    message,
-    struct,
-)
+from kohort.protocol.declaring import message, struct
+from kohort.protocol.schema import Array, Bytes, Int8, Int16, Int32, Message, NullableString, String
 
 
 @struct

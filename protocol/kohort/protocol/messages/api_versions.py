@@ -1,5 +1,6 @@
 """ApiVersions (18): which APIs a broker speaks, in which versions."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
     Array,
     Bool,
@@ -10,8 +11,6 @@ from kohort.protocol.schema import (
     NullableString,
     String,
     field,
-    message,
-    struct,
 )
 
 

@@ -1,5 +1,6 @@
 """ConsumerGroupDescribe (69): groups of the consumer protocol with their members (KIP-848)."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
     Array,
     Bool,
@@ -11,8 +12,6 @@ from kohort.protocol.schema import (
     String,
     Uuid,
     field,
-    message,
-    struct,
 )
 
 

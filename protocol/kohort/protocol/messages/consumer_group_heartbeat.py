@@ -1,5 +1,6 @@
 """ConsumerGroupHeartbeat (68): join, live in, and leave a group of the consumer protocol (KIP-848)."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_PARTITIONS
 from kohort.protocol.schema import (
     Array,
@@ -11,8 +12,6 @@ from kohort.protocol.schema import (
     String,
     Uuid,
     field,
-    message,
-    struct,
 )
 
 

@@ -1,17 +1,7 @@
 """CreateAcls (30): add access control entries."""
 
-from kohort.protocol.schema import (
-    Array,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    String,
-    field,
-    message,
-    struct,
-)
+from kohort.protocol.declaring import message, struct
+from kohort.protocol.schema import Array, Int8, Int16, Int32, Message, NullableString, String, field
 
 
 @struct

@@ -1,5 +1,6 @@
 """CreatePartitions (37): add partitions to topics."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_NAMED
 from kohort.protocol.schema import (
     Array,
@@ -11,8 +12,6 @@ from kohort.protocol.schema import (
     NullableString,
     String,
     field,
-    message,
-    struct,
 )
 
 

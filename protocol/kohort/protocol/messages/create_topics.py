@@ -1,5 +1,6 @@
 """CreateTopics (19): make topics, or check that they could be made."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_NAMED
 from kohort.protocol.schema import (
     Array,
@@ -13,8 +14,6 @@ from kohort.protocol.schema import (
     String,
     Uuid,
     field,
-    message,
-    struct,
 )
 
 

@@ -1,16 +1,7 @@
 """DeleteGroups (42): delete groups without members."""
 
-from kohort.protocol.schema import (
-    Array,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    String,
-    field,
-    message,
-    struct,
-)
+from kohort.protocol.declaring import message, struct
+from kohort.protocol.schema import Array, Int16, Int32, Message, NullableString, String, field
 
 
 @message(api_key=42, versions="0-3", flexible="2+")

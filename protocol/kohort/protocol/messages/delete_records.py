@@ -1,7 +1,8 @@
 """DeleteRecords (21): move the start of logs forward."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_PARTITIONS
-from kohort.protocol.schema import Array, Int16, Int32, Int64, Message, String, message, struct
+from kohort.protocol.schema import Array, Int16, Int32, Int64, Message, String
 
 
 @struct

@@ -1,17 +1,7 @@
 """DeleteShareGroupOffsets (92): forget how far an empty share group is with topics (KIP-932)."""
 
-from kohort.protocol.schema import (
-    Array,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    String,
-    Uuid,
-    field,
-    message,
-    struct,
-)
+from kohort.protocol.declaring import message, struct
+from kohort.protocol.schema import Array, Int16, Int32, Message, NullableString, String, Uuid, field
 
 
 @struct

@@ -1,18 +1,8 @@
 """DeleteShareGroupState (86): forget the state of share partitions (KIP-932)."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_PARTITIONS
-from kohort.protocol.schema import (
-    Array,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    String,
-    Uuid,
-    field,
-    message,
-    struct,
-)
+from kohort.protocol.schema import Array, Int16, Int32, Message, NullableString, String, Uuid, field
 
 
 @struct

@@ -1,17 +1,7 @@
 """DeleteTopics (20): delete topics by name or by id."""
 
-from kohort.protocol.schema import (
-    Array,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    String,
-    Uuid,
-    field,
-    message,
-    struct,
-)
+from kohort.protocol.declaring import message, struct
+from kohort.protocol.schema import Array, Int16, Int32, Message, NullableString, String, Uuid, field
 
 
 @struct

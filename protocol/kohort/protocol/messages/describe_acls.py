@@ -1,17 +1,7 @@
 """DescribeAcls (29): which access control entries there are."""
 
-from kohort.protocol.schema import (
-    Array,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    String,
-    field,
-    message,
-    struct,
-)
+from kohort.protocol.declaring import message, struct
+from kohort.protocol.schema import Array, Int8, Int16, Int32, Message, NullableString, String, field
 
 
 @message(api_key=29, versions="1-3", flexible="2+")

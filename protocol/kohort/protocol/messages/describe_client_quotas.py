@@ -1,5 +1,6 @@
 """DescribeClientQuotas (48): which quotas clients have."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
     Array,
     Bool,
@@ -11,8 +12,6 @@ from kohort.protocol.schema import (
     NullableArray,
     NullableString,
     String,
-    message,
-    struct,
 )
 
 

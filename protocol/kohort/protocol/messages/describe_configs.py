@@ -1,5 +1,6 @@
 """DescribeConfigs (32): the configuration of topics, brokers and groups."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
     Array,
     Bool,
@@ -11,8 +12,6 @@ from kohort.protocol.schema import (
     NullableString,
     String,
     field,
-    message,
-    struct,
 )
 
 

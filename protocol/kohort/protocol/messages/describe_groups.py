@@ -1,5 +1,6 @@
 """DescribeGroups (15): groups with their members."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
     Array,
     Bool,
@@ -10,8 +11,6 @@ from kohort.protocol.schema import (
     NullableString,
     String,
     field,
-    message,
-    struct,
 )
 
 

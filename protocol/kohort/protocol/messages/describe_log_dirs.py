@@ -1,5 +1,6 @@
 """DescribeLogDirs (35): how much room partitions take on disk."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
     Array,
     Bool,
@@ -10,8 +11,6 @@ from kohort.protocol.schema import (
     NullableArray,
     String,
     field,
-    message,
-    struct,
 )
 
 

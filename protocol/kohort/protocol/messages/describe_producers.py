@@ -1,17 +1,7 @@
 """DescribeProducers (61): the producers that a partition remembers."""
 
-from kohort.protocol.schema import (
-    Array,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    NullableString,
-    String,
-    field,
-    message,
-    struct,
-)
+from kohort.protocol.declaring import message, struct
+from kohort.protocol.schema import Array, Int16, Int32, Int64, Message, NullableString, String, field
 
 
 @struct

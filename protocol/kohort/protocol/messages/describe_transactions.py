@@ -1,6 +1,7 @@
 """DescribeTransactions (65): how transactional ids stand (KIP-664)."""
 
-from kohort.protocol.schema import Array, Int16, Int32, Int64, Message, String, message, struct
+from kohort.protocol.declaring import message, struct
+from kohort.protocol.schema import Array, Int16, Int32, Int64, Message, String
 
 
 @message(api_key=65, versions="0", flexible="0+")

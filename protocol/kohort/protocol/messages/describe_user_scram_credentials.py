@@ -1,5 +1,6 @@
 """DescribeUserScramCredentials (50): who has passwords for SCRAM, without them."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
     Array,
     Int8,
@@ -9,8 +10,6 @@ from kohort.protocol.schema import (
     NullableArray,
     NullableString,
     String,
-    message,
-    struct,
 )
 
 

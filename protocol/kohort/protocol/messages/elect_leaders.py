@@ -1,5 +1,6 @@
 """ElectLeaders (43): let partitions elect their leaders anew."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
     Array,
     Int8,
@@ -10,8 +11,6 @@ from kohort.protocol.schema import (
     NullableString,
     String,
     field,
-    message,
-    struct,
 )
 
 

@@ -1,6 +1,7 @@
 """EndTxn (26): commit or abort a transaction."""
 
-from kohort.protocol.schema import Bool, Int16, Int32, Int64, Message, String, field, message
+from kohort.protocol.declaring import message
+from kohort.protocol.schema import Bool, Int16, Int32, Int64, Message, String, field
 
 
 @message(api_key=26, versions="0-5", flexible="3+")

@@ -1,5 +1,6 @@
 """Fetch (1): read record batches, waiting for them if asked to."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_PARTITIONS
 from kohort.protocol.schema import (
     Array,
@@ -14,8 +15,6 @@ from kohort.protocol.schema import (
     String,
     Uuid,
     field,
-    message,
-    struct,
 )
 
 

@@ -1,17 +1,7 @@
 """FindCoordinator (10): which broker coordinates a group, transaction or share partition."""
 
-from kohort.protocol.schema import (
-    Array,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    String,
-    field,
-    message,
-    struct,
-)
+from kohort.protocol.declaring import message, struct
+from kohort.protocol.schema import Array, Int8, Int16, Int32, Message, NullableString, String, field
 
 
 @message(api_key=10, versions="0-6", flexible="3+")

@@ -1,6 +1,7 @@
 """Heartbeat (12): a member says that it lives."""
 
-from kohort.protocol.schema import Int16, Int32, Message, NullableString, String, field, message
+from kohort.protocol.declaring import message
+from kohort.protocol.schema import Int16, Int32, Message, NullableString, String, field
 
 
 @message(api_key=12, versions="0-4", flexible="4+")

@@ -1,18 +1,8 @@
 """IncrementalAlterConfigs (44): set, delete, append to or subtract from single values."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_NAMED
-from kohort.protocol.schema import (
-    Array,
-    Bool,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    String,
-    message,
-    struct,
-)
+from kohort.protocol.schema import Array, Bool, Int8, Int16, Int32, Message, NullableString, String
 
 
 @struct

@@ -1,6 +1,7 @@
 """InitProducerId (22): an id and epoch for an idempotent producer."""
 
-from kohort.protocol.schema import Bool, Int16, Int32, Int64, Message, NullableString, field, message
+from kohort.protocol.declaring import message
+from kohort.protocol.schema import Bool, Int16, Int32, Int64, Message, NullableString, field
 
 
 @message(api_key=22, versions="0-5", flexible="2+")

@@ -1,16 +1,7 @@
 """LeaveGroup (13): members leave a group at once."""
 
-from kohort.protocol.schema import (
-    Array,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    String,
-    field,
-    message,
-    struct,
-)
+from kohort.protocol.declaring import message, struct
+from kohort.protocol.schema import Array, Int16, Int32, Message, NullableString, String, field
 
 
 @struct

@@ -1,6 +1,7 @@
 """ListConfigResources (74): what has a configuration."""
 
-from kohort.protocol.schema import Array, Int8, Int16, Int32, Message, String, field, message, struct
+from kohort.protocol.declaring import message, struct
+from kohort.protocol.schema import Array, Int8, Int16, Int32, Message, String, field
 
 
 @message(api_key=74, versions="0-1", flexible="0+")

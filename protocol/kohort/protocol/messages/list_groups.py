@@ -1,6 +1,7 @@
 """ListGroups (16): the groups that a broker coordinates."""
 
-from kohort.protocol.schema import Array, Int16, Int32, Message, String, field, message, struct
+from kohort.protocol.declaring import message, struct
+from kohort.protocol.schema import Array, Int16, Int32, Message, String, field
 
 
 @message(api_key=16, versions="0-5", flexible="3+")

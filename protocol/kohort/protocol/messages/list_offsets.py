@@ -1,7 +1,8 @@
 """ListOffsets (2): the offset for a timestamp, or the ends of a log."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_PARTITIONS
-from kohort.protocol.schema import Array, Int8, Int16, Int32, Int64, Message, String, field, message, struct
+from kohort.protocol.schema import Array, Int8, Int16, Int32, Int64, Message, String, field
 
 
 @struct

@@ -1,5 +1,6 @@
 """ListPartitionReassignments (46): which partitions are on the move."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
     Array,
     Int16,
@@ -9,8 +10,6 @@ from kohort.protocol.schema import (
     NullableString,
     String,
     field,
-    message,
-    struct,
 )
 
 

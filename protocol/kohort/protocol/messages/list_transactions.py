@@ -1,17 +1,7 @@
 """ListTransactions (66): the transactional ids that a broker coordinates (KIP-664, KIP-994, KIP-1152)."""
 
-from kohort.protocol.schema import (
-    Array,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    NullableString,
-    String,
-    field,
-    message,
-    struct,
-)
+from kohort.protocol.declaring import message, struct
+from kohort.protocol.schema import Array, Int16, Int32, Int64, Message, NullableString, String, field
 
 
 @message(api_key=66, versions="0-2", flexible="0+")

@@ -1,5 +1,6 @@
 """Metadata (3): brokers, topics, partitions and their leaders."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_NAMED
 from kohort.protocol.schema import (
     Array,
@@ -12,8 +13,6 @@ from kohort.protocol.schema import (
     String,
     Uuid,
     field,
-    message,
-    struct,
 )
 
 

@@ -1,7 +1,8 @@
 """OffsetDelete (47): forget committed offsets of unsubscribed topics."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_PARTITIONS
-from kohort.protocol.schema import Array, Int16, Int32, Message, String, message, struct
+from kohort.protocol.schema import Array, Int16, Int32, Message, String
 
 
 @struct

@@ -1,7 +1,8 @@
 """OffsetForLeaderEpoch (23): where a leader epoch ended."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_PARTITIONS
-from kohort.protocol.schema import Array, Int16, Int32, Int64, Message, String, field, message, struct
+from kohort.protocol.schema import Array, Int16, Int32, Int64, Message, String, field
 
 
 @struct

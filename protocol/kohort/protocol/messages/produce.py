@@ -1,5 +1,6 @@
 """Produce (0): append record batches to partitions."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
     Array,
     Int16,
@@ -11,8 +12,6 @@ from kohort.protocol.schema import (
     String,
     Uuid,
     field,
-    message,
-    struct,
 )
 
 

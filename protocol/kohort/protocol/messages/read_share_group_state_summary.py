@@ -1,5 +1,6 @@
 """ReadShareGroupStateSummary (87): where share partitions begin (KIP-932)."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_PARTITIONS
 from kohort.protocol.schema import (
     Array,
@@ -11,8 +12,6 @@ from kohort.protocol.schema import (
     String,
     Uuid,
     field,
-    message,
-    struct,
 )
 
 

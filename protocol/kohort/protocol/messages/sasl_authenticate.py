@@ -1,6 +1,7 @@
 """SaslAuthenticate (36): a token of the mechanism that was agreed on."""
 
-from kohort.protocol.schema import Bytes, Int16, Int64, Message, NullableString, field, message
+from kohort.protocol.declaring import message
+from kohort.protocol.schema import Bytes, Int16, Int64, Message, NullableString, field
 
 
 @message(api_key=36, versions="0-2", flexible="2+")

@@ -1,6 +1,7 @@
 """SaslHandshake (17): by which mechanism a client will say who it is."""
 
-from kohort.protocol.schema import Array, Int16, Message, String, message
+from kohort.protocol.declaring import message
+from kohort.protocol.schema import Array, Int16, Message, String
 
 
 @message(api_key=17, versions="0-1", flexible="none")

@@ -1,5 +1,6 @@
 """ShareFetch (78): records handed out to a member of a share group, which acknowledges others (KIP-932)."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_PARTITIONS
 from kohort.protocol.schema import (
     Array,
@@ -14,8 +15,6 @@ from kohort.protocol.schema import (
     String,
     Uuid,
     field,
-    message,
-    struct,
 )
 
 

@@ -1,5 +1,6 @@
 """ShareGroupDescribe (77): share groups with their members (KIP-932)."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
     Array,
     Bool,
@@ -10,8 +11,6 @@ from kohort.protocol.schema import (
     String,
     Uuid,
     field,
-    message,
-    struct,
 )
 
 

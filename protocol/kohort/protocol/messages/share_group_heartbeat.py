@@ -1,5 +1,6 @@
 """ShareGroupHeartbeat (76): join, live in, and leave a share group (KIP-932)."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
     Array,
     Int16,
@@ -10,8 +11,6 @@ from kohort.protocol.schema import (
     String,
     Uuid,
     field,
-    message,
-    struct,
 )
 
 

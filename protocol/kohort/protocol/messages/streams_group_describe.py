@@ -1,5 +1,6 @@
 """StreamsGroupDescribe (89): groups of Kafka Streams with their topology and members (KIP-1071)."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
     Array,
     Bool,
@@ -13,8 +14,6 @@ from kohort.protocol.schema import (
     String,
     UInt16,
     field,
-    message,
-    struct,
 )
 
 

@@ -1,5 +1,6 @@
 """StreamsGroupHeartbeat (88): join, live in, and leave a group of Kafka Streams (KIP-1071)."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
     Array,
     Bool,
@@ -13,8 +14,6 @@ from kohort.protocol.schema import (
     String,
     UInt16,
     field,
-    message,
-    struct,
 )
 
 

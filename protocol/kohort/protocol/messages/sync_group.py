@@ -1,17 +1,7 @@
 """SyncGroup (14): hand out, or wait for, the assignment of a generation."""
 
-from kohort.protocol.schema import (
-    Array,
-    Bytes,
-    Int16,
-    Int32,
-    Message,
-    NullableString,
-    String,
-    field,
-    message,
-    struct,
-)
+from kohort.protocol.declaring import message, struct
+from kohort.protocol.schema import Array, Bytes, Int16, Int32, Message, NullableString, String, field
 
 
 @struct

@@ -1,5 +1,6 @@
 """TxnOffsetCommit (28): offsets that count once a transaction is committed."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
     Array,
     Int16,
@@ -10,8 +11,6 @@ from kohort.protocol.schema import (
     String,
     Uuid,
     field,
-    message,
-    struct,
 )
 
 

@@ -1,6 +1,7 @@
 """UnregisterBroker (64): take a broker out of the cluster (KIP-631)."""
 
-from kohort.protocol.schema import Int16, Int32, Message, NullableString, message
+from kohort.protocol.declaring import message
+from kohort.protocol.schema import Int16, Int32, Message, NullableString
 
 
 @message(api_key=64, versions="0", flexible="0+")

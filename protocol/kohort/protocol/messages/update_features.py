@@ -1,5 +1,6 @@
 """UpdateFeatures (57): raise or lower the levels of a cluster's features (KIP-584)."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
     Array,
     Bool,
@@ -10,8 +11,6 @@ from kohort.protocol.schema import (
     NullableString,
     String,
     field,
-    message,
-    struct,
 )
 
 

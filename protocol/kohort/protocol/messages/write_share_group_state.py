@@ -1,5 +1,6 @@
 """WriteShareGroupState (85): keep what became of records of share partitions (KIP-932)."""
 
+from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_PARTITIONS
 from kohort.protocol.schema import (
     Array,
@@ -12,8 +13,6 @@ from kohort.protocol.schema import (
     String,
     Uuid,
     field,
-    message,
-    struct,
 )
 
 

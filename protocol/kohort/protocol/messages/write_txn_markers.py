@@ -1,18 +1,7 @@
 """WriteTxnMarkers (27): a coordinator, or a tool, ends transactions in partitions."""
 
-from kohort.protocol.schema import (
-    Array,
-    Bool,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    String,
-    field,
-    message,
-    struct,
-)
+from kohort.protocol.declaring import message, struct
+from kohort.protocol.schema import Array, Bool, Int8, Int16, Int32, Int64, Message, String, field
 
 
 @struct

@@ -11,7 +11,8 @@ import struct
 import msgspec
 
 from kohort.protocol.errors import WireError
-from kohort.protocol.records.compression import PlainSizeExceeded, check_framing, decompress
+from kohort.protocol.records.compressed_framing import PlainSizeExceeded, check_framing
+from kohort.protocol.records.compression import decompress
 from kohort.protocol.records.effort import MAX_HEADERS_PER_RECORD, Effort, EffortExceeded
 from kohort.protocol.records.header import (
     CRC_POSITION,

@@ -12,7 +12,7 @@ import cramjam
 import lz4.frame
 
 from kohort.protocol.errors import WireError
-from kohort.protocol.records.compression import (
+from kohort.protocol.records.compressed_framing import (
     MAX_MEMBERS,
     XERIAL_HEADER_BYTES,
     XERIAL_MAGIC,

@@ -17,7 +17,7 @@ from kohort.protocol.errors import WireError
 from kohort.protocol.records import Compression, batch_crc, build_batch, iterate_records, read_header
 from kohort.protocol.records.checking import check_records, with_max_timestamp
 from kohort.protocol.records.codecs import zstd
-from kohort.protocol.records.compression import XERIAL_MAGIC
+from kohort.protocol.records.compressed_framing import XERIAL_MAGIC
 from kohort.protocol.records.header import HEADER, HEADER_BYTES, LOG_OVERHEAD_BYTES, BatchHeader
 
 NOW_MS = 1_700_000_000_000

@@ -20,7 +20,7 @@ from kohort.protocol.records import (
     verify_crc,
 )
 from kohort.protocol.records.checking import MAX_NOTED, Demands, check_records
-from kohort.protocol.records.compression import MAX_MEMBERS, PlainSizeExceeded
+from kohort.protocol.records.compressed_framing import MAX_MEMBERS, PlainSizeExceeded
 from kohort.protocol.records.effort import (
     MAX_HEADERS_PER_RECORD,
     MAX_PLAIN_BYTES,

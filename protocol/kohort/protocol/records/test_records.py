@@ -33,7 +33,7 @@ from kohort.protocol.records import (
     verify_crc,
 )
 from kohort.protocol.records.codecs import zstd
-from kohort.protocol.records.compression import MAX_MEMBERS, PlainSizeExceeded
+from kohort.protocol.records.compressed_framing import MAX_MEMBERS, PlainSizeExceeded
 
 CODECS = tuple(Compression)
 headers = st.lists(st.tuples(st.text(max_size=8), st.none() | st.binary(max_size=20)), max_size=3).map(tuple)
