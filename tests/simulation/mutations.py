@@ -185,7 +185,7 @@ MUTANTS = (
     Mutant(
         "answers do not wait for the flush",
         f"{COORDINATION}/shard.py",
-        "(decision.records)\n            self._owed.append((command, decision.effects))\n",
+        "(decision.records)\n            self._pending.append((command, decision.effects))\n",
         "(decision.records)\n            self._perform(decision.effects)\n",
     ),
     Mutant(
@@ -209,7 +209,7 @@ MUTANTS = (
     Mutant(
         "a shard loads while a flush of it may fail",
         f"{COORDINATION}/shard.py",
-        "        await self._logs.between_writes(partition, _look_on)\n",
+        "        await self._logs.between_writes(partition, _do_nothing)\n",
         "",
         first_seed=190,
     ),

@@ -260,7 +260,7 @@ MUTANTS = (
     Mutant(
         "a decision is followed before it is committed",
         f"{COORDINATION}/shard.py",
-        "(decision.records)\n            self._owed.append((command, decision.effects))\n",
+        "(decision.records)\n            self._pending.append((command, decision.effects))\n",
         "(decision.records)\n            self._perform(decision.effects)\n",
         is_of_transactions=True,
     ),

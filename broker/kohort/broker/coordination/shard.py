@@ -1,14 +1,14 @@
-"""One partition of an internal topic: a core, its log, its timers, and the order between them.
+"""A shard: one partition of an internal topic, with its core, log and timers. Kafka: CoordinatorShard.
 
-A command is decided at once and its records are replayed at once, so that the next command sees them;
-they are staged, one record batch for all commands of a round, and what the core wants done after them
-waits for the flush. A decision without records is carried out at once, unless something before it
-still waits: answers never overtake each other. A flush that fails drops the core with all it decided
-since the last one that worked, and the shard is loaded again from its log. So does any exception in the
-core: what it has left behind is half changed.
+The core decides a command at once, and its records are replayed at once, so that the next command sees them.
+The records of all commands of a round are one batch. The effects of a decision wait until its records are
+flushed. A decision without records waits for the effects before it: answers never overtake each other.
 
-Where other replicas keep a flush waiting for longer than `Machine.write_timeout_ms`, who waits is refused
-COORDINATOR_NOT_AVAILABLE, and nothing is dropped: what was decided may be on every replica yet.
+A flush that fails drops the core with all that it decided since the last flush that worked, and the shard is
+loaded again from its log. An exception in the core does the same: the core may be half changed.
+
+Where other replicas do not have a flush within `Machine.write_timeout_ms`, the requests that wait for it are
+refused COORDINATOR_NOT_AVAILABLE. Nothing is dropped: the other replicas may still get the records.
 """
 
 import math
@@ -39,37 +39,37 @@ from kohort.protocol.schema import Message
 from kohort.storage import StorageError
 
 Respond = Callable[[Message], None]
-Owed = tuple[Any, tuple[Effect, ...]]
-"""A command, or None, and what is to be done after the flush; one that fails refuses the command."""
+PendingEffects = tuple[Any, tuple[Effect, ...]]
+"""A command, or None, and its effects, which wait for a flush. A failed flush refuses the command."""
 
 RECORDS_PER_BATCH_MAX = 4_096
-LOOKS_PER_TIMEOUT = 5
+CHECKS_PER_TIMEOUT = 5
 INLINE_LOAD_BYTES = 64 * 1024  # A log of this size is replayed in the loop: quicker than a thread hop.
 
 log = structlog.get_logger("kohort.group")
 
 
-class Mark(NamedTuple):
-    """What waited for other replicas at a time: all flushes before this one, and so much behind it."""
+class UnreplicatedWrites(NamedTuple):
+    """What waited for other replicas at a time: all flushes before `last_flush`, and its first `entries`."""
 
     at_ms: int
-    flush: deque[Owed]
+    last_flush: deque[PendingEffects]
     entries: int
 
 
 class ShardState(Enum):
-    """What a shard can answer: COORDINATOR_LOAD_IN_PROGRESS until it is active."""
+    """Whether a shard serves. Until it is active it answers COORDINATOR_LOAD_IN_PROGRESS."""
 
     CLOSED = "closed"
     LOADING = "loading"
     ACTIVE = "active"
 
 
-class Asker(Protocol):
-    """Who has asked something: a request whose connection can be closed."""
+class Requester(Protocol):
+    """What sent a command and waits for the answer: mostly a request of a client."""
 
     def hang_up(self) -> None:
-        """Close the connection: an answer that was owed will not come."""
+        """Close the connection: there will be no answer."""
         ...
 
 
@@ -123,26 +123,26 @@ class Shard(Generic[CoreT]):
         self._on_loaded = on_loaded
         self._inline_load_bytes = inline_load_bytes
         self._partition: Partition | None = None
-        self._waiting: dict[int, tuple[Asker, Respond]] = {}  # Who asked, by request id.
+        self._waiting: dict[int, tuple[Requester, Respond]] = {}  # By request id.
         self._last_request_id = 0
         self._staged: list[tuple[int, bytes, bytes | None, tuple[()]]] = []
-        self._batches: list[bytes] = []  # What was staged before, where a transaction's own batch is.
-        self._owed: deque[Owed] = deque()  # For the next flush.
-        self._flushing: deque[deque[Owed]] = deque()  # One entry per flush in flight.
+        self._batches: list[bytes] = []  # Staged before a batch of a transaction, and such batches.
+        self._pending: deque[PendingEffects] = deque()  # For the next flush.
+        self._flushing: deque[deque[PendingEffects]] = deque()  # One entry per flush in flight.
         self._timers: set[object] = set()
-        self._on_timer = self._timer_fired  # One for all: a method of its own would be 200 bytes a member.
-        self._marks: deque[Mark] = deque()  # How much waited for other replicas, and when.
+        self._on_timer = self._timer_fired  # One bound method for all timers: 200 bytes a member less.
+        self._unreplicated: deque[UnreplicatedWrites] = deque()
 
-    # -- asking -----------------------------------------------------------------------------------------
+    # -- commands ---------------------------------------------------------------------------------------
 
     def check_active(self) -> None:
-        """Raise what Kafka answers while the shard cannot. Raises: ApiError."""
+        """Raise COORDINATOR_LOAD_IN_PROGRESS, and load the shard, unless it is active. Raises: ApiError."""
         if self.state is not ShardState.ACTIVE:
             self._load_soon(self)
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def check_enough_replicas(self) -> None:
-        """Raise what Kafka answers to a commit that fewer than `min.insync.replicas` would have.
+        """Raise COORDINATOR_NOT_AVAILABLE while fewer than `min.insync.replicas` are in sync.
 
         Raises: ApiError. Source: CoordinatorOperationExceptionHelper.
         """
@@ -150,14 +150,14 @@ class Shard(Generic[CoreT]):
         if leadership is not None and not leadership.has_enough_replicas:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
-    def ask(self, asker: Asker, respond: Respond) -> int:
-        """Return a new id for what `asker` asks of the core; `respond` gets the reply to it."""
+    def ask(self, requester: Requester, respond: Respond) -> int:
+        """Return a new request id for a command of `requester`; `respond` gets the reply to the command."""
         self._last_request_id += 1
-        self._waiting[self._last_request_id] = (asker, respond)
+        self._waiting[self._last_request_id] = (requester, respond)
         return self._last_request_id
 
     def submit(self, command: object) -> None:
-        """Let the core decide `command`, and do what it wants done, in order."""
+        """Have the core decide `command`, stage its records, and carry out its effects in order."""
         try:
             decision = self.core.handle(command, self._clock.now_ms())
             self._carry_out(command, decision)
@@ -173,12 +173,12 @@ class Shard(Generic[CoreT]):
     def _carry_out(self, command: object, decision: Decision) -> None:
         if decision.transaction is not None:
             self._stage_transactional(decision, decision.transaction)
-            self._owed.append((command, decision.effects))
+            self._pending.append((command, decision.effects))
         elif decision.records:
             self._stage(decision.records)
-            self._owed.append((command, decision.effects))
-        elif self._owed:
-            self._owed.append((command, decision.effects))
+            self._pending.append((command, decision.effects))
+        elif self._pending:
+            self._pending.append((command, decision.effects))
         elif self._flushing:
             self._flushing[-1].append((command, decision.effects))
         else:
@@ -187,7 +187,7 @@ class Shard(Generic[CoreT]):
     # -- records ----------------------------------------------------------------------------------------
 
     def _stage(self, records: tuple[Record, ...]) -> None:
-        """Stage what was decided; nothing of it is replayed unless all of it can be written."""
+        """Stage and replay the records. None is replayed unless all of them can be encoded."""
         if not self._staged and not self._batches:
             self._flusher.prepare(self._flush)
         now_ms = self._clock.wall_ms()
@@ -202,13 +202,14 @@ class Shard(Generic[CoreT]):
             replay(record)
 
     def _stage_transactional(self, decision: Decision, write: TransactionalWrite) -> None:
-        """Stage a batch of a transaction, or the marker that ends it, behind all that was staged before."""
+        """Stage a batch of a transaction, or the marker that ends it, after all that was staged before."""
         if not self._staged and not self._batches:
             self._flusher.prepare(self._flush)
-        core: Any = self.core  # One that decides such writes can replay them.
+        core: Any = self.core  # Only group coordinators decide such writes.
         now_ms, encode = self._clock.wall_ms(), self.machine.encode
         records = [(now_ms, *encode(record), ()) for record in decision.records]
-        self._seal()
+        if self._staged:
+            self._seal()
         if write.end is None:
             batch = build_batch(
                 records,
@@ -231,15 +232,16 @@ class Shard(Generic[CoreT]):
         self._batches.append(batch)
 
     def _seal(self) -> None:
-        """Make record batches of what is staged."""
+        """Make record batches of the staged records."""
         staged, self._staged = self._staged, []
         for begin in range(0, len(staged), RECORDS_PER_BATCH_MAX):
             self._batches.append(build_batch(staged[begin : begin + RECORDS_PER_BATCH_MAX]))
 
     def _flush(self) -> None:
-        """Append what the round has staged as record batches, and ask for their flush."""
+        """Append what was staged in this round, and request its flush."""
         if self._batches or len(self._staged) > RECORDS_PER_BATCH_MAX:
-            self._seal()
+            if self._staged:
+                self._seal()
             batches, self._batches = self._batches, []
         else:
             staged, self._staged = self._staged, []
@@ -247,7 +249,7 @@ class Shard(Generic[CoreT]):
         partition = self._partition
         if not batches or partition is None:
             return
-        effects, self._owed = self._owed, deque()
+        effects, self._pending = self._pending, deque()
         self._flushing.append(effects)
         try:
             for batch in batches:
@@ -255,8 +257,8 @@ class Shard(Generic[CoreT]):
         except StorageError as error:
             self._flushed(self.core, error)
             return
-        if partition.leadership is not None and not self._marks:
-            self._mark()
+        if partition.leadership is not None and not self._unreplicated:
+            self._note_unreplicated()
         self._flusher.request_commit(partition, partial(self._flushed, self.core))
 
     def _flushed(self, core: CoreT, error: StorageError | None) -> None:
@@ -270,52 +272,54 @@ class Shard(Generic[CoreT]):
         for _, effects in self._flushing.popleft():
             self._perform(effects)
 
-    # -- what waits for other replicas ------------------------------------------------------------------
+    # -- write timeouts ---------------------------------------------------------------------------------
 
-    def _mark(self) -> None:
-        """Note what waits by now, and look again later: what still waits then is refused at some time."""
+    def _note_unreplicated(self) -> None:
+        """Note what waits for other replicas by now, and check later whether it still waits."""
         now_ms, timeout_ms = self._clock.now_ms(), self.machine.write_timeout_ms
         flush = self._flushing[-1]
-        self._marks.append(Mark(now_ms, flush, len(flush)))
+        self._unreplicated.append(UnreplicatedWrites(now_ms, flush, len(flush)))
         key = (self.machine.topic, self.index, "replicas")
-        self._all_timers.set(key, now_ms + max(1, timeout_ms // LOOKS_PER_TIMEOUT), self._look_at_waiting)
+        self._all_timers.set(
+            key, now_ms + max(1, timeout_ms // CHECKS_PER_TIMEOUT), self._check_write_timeout
+        )
 
-    def _look_at_waiting(self) -> None:
-        late: Mark | None = None
+    def _check_write_timeout(self) -> None:
+        late: UnreplicatedWrites | None = None
         timeout_ms = self.machine.write_timeout_ms
-        while self._marks and self._clock.now_ms() - self._marks[0].at_ms >= timeout_ms:
-            late = self._marks.popleft()
-        if late is not None and any(each is late.flush for each in self._flushing):
-            self._refuse_late(late)
+        while self._unreplicated and self._clock.now_ms() - self._unreplicated[0].at_ms >= timeout_ms:
+            late = self._unreplicated.popleft()
+        if late is not None and any(each is late.last_flush for each in self._flushing):
+            self._refuse(late)
         if self._flushing:
-            self._mark()
+            self._note_unreplicated()
         else:
-            self._marks.clear()
+            self._unreplicated.clear()
 
-    def _refuse_late(self, late: Mark) -> None:
-        """Refuse whoever has waited since the mark. Timers are set now; what is told waits on.
+    def _refuse(self, late: UnreplicatedWrites) -> None:
+        """Refuse the commands that have waited too long. Their timers are set now; their events wait on.
 
-        Where another broker leads without what was decided, nothing may have come of it.
+        Where another broker leads without these records, nothing was decided and there is nothing to tell.
         """
         gone = 0
         for flush in self._flushing:
-            is_last = flush is late.flush
+            is_last = flush is late.last_flush
             entries = late.entries if is_last else len(flush)
-            notes: list[Owed] = []
+            notes: list[PendingEffects] = []
             for _ in range(entries):
                 command, effects = flush.popleft()
-                self._refuse_owed(command, effects)
+                self._refuse_command(command, effects)
                 notes += [(None, (each,)) for each in effects if isinstance(each, Note)]
             flush.extendleft(reversed(notes))
             if is_last:
                 gone = entries - len(notes)
                 break
-        self._marks = deque(
-            each._replace(entries=each.entries - gone) if each.flush is late.flush else each
-            for each in self._marks
+        self._unreplicated = deque(
+            each._replace(entries=each.entries - gone) if each.last_flush is late.last_flush else each
+            for each in self._unreplicated
         )
 
-    def _refuse_owed(self, command: Any, effects: tuple[Effect, ...]) -> None:
+    def _refuse_command(self, command: Any, effects: tuple[Effect, ...]) -> None:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         refused = None if command is None else self.machine.refusal(command, code)
         for effect in effects:
@@ -342,7 +346,7 @@ class Shard(Generic[CoreT]):
                 _, respond = self._waiting.pop(effect.request_id)  # type: ignore[union-attr]
                 try:
                     respond(effect.message)  # type: ignore[union-attr]
-                except Exception:  # A supervisor: what else is to be done is owed to others.
+                except Exception:  # A supervisor: the other effects are for others.
                     log.exception("an answer could not be given", topic=self.machine.topic, shard=self.index)
             elif kind is SetTimer:
                 key = effect.key  # type: ignore[union-attr]
@@ -367,10 +371,10 @@ class Shard(Generic[CoreT]):
         self.state = ShardState.LOADING
         began_ns = time.perf_counter_ns()
         partition = await self._logs.opened(self.machine.topic, self.index)
-        # A flush of what this shard staged before may be under way, or may have failed without anybody
-        # having said so yet: what it wrote would be replayed, and be gone with the next opening of the log.
-        await self._logs.between_writes(partition, _look_on)
-        # What an earlier leader left, or this shard before, may not be on every replica yet.
+        # A flush of what this shard staged before may be under way, or may have failed without being known to
+        # have failed: its records would be replayed, and be gone with the next opening of the log.
+        await self._logs.between_writes(partition, _do_nothing)
+        # What an earlier leader wrote, or this shard, may not be on every replica yet.
         await self._logs.committed(partition)
         batches = partition.log.read_batches()
         if partition.log.size_bytes <= self._inline_load_bytes:
@@ -385,12 +389,12 @@ class Shard(Generic[CoreT]):
         self._on_loaded(self, (time.perf_counter_ns() - began_ns) / 1e9)
 
     def _fail(self) -> None:
-        """Drop everything since the last flush that worked, and load the shard again."""
+        """Drop all that was decided since the last flush that worked, and load the shard again."""
         self.close()
         self._load_soon(self)
 
     def close(self) -> None:
-        """Forget everything. Who waits is told to look for the coordinator again."""
+        """Forget everything. Requests that wait are answered NOT_COORDINATOR."""
         self.state = ShardState.CLOSED
         for key in self._timers:
             self._all_timers.cancel((self.index, key))
@@ -399,20 +403,20 @@ class Shard(Generic[CoreT]):
         self._waiting = {}
         self._staged = []
         self._batches = []
-        self._owed = deque()
+        self._pending = deque()
         self._flushing = deque()
-        self._marks = deque()
+        self._unreplicated = deque()
         self._all_timers.cancel((self.machine.topic, self.index, "replicas"))
         self._partition = None
         self.core = self.machine.new_core()
 
     def _refuse_all(self) -> None:
-        """Answer NOT_COORDINATOR to what was not flushed and to what is parked.
+        """Answer NOT_COORDINATOR to commands that were not flushed, and to those that are parked.
 
-        A member whose answer hung on another's command, such as the leader's sync, loses its connection.
+        A member that waited for another one's command, as for the leader's sync, loses its connection.
         """
-        for owed in (*self._flushing, self._owed):
-            for command, _ in owed:
+        for pending in (*self._flushing, self._pending):
+            for command, _ in pending:
                 refused = (
                     None if command is None else self.machine.refusal(command, ErrorCode.NOT_COORDINATOR)
                 )
@@ -421,8 +425,8 @@ class Shard(Generic[CoreT]):
         for effect in self.core.give_up(ErrorCode.NOT_COORDINATOR).effects:
             if isinstance(effect, Reply):
                 self._answer(effect.request_id, effect.message)
-        for asker, _ in self._waiting.values():
-            asker.hang_up()
+        for requester, _ in self._waiting.values():
+            requester.hang_up()
 
     def _answer(self, request_id: int, message: Message) -> None:
         waiting = self._waiting.pop(request_id, None)
@@ -430,5 +434,5 @@ class Shard(Generic[CoreT]):
             waiting[1](message)
 
 
-def _look_on() -> None:
-    """Change nothing."""
+def _do_nothing() -> None:
+    """Wait for the write before, and change nothing."""
