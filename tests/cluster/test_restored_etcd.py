@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from kohort.broker.etcd.key_store import Entry, KeyStore
-from kohort.client import KohortError
+from kohort.client import Admin, KohortError, OffsetAndMetadata, TopicPartition
 from kohort.client import Producer as OwnProducer
 from kohort.testing.metadata_server import MetadataServer
 from tests.cluster.broker_cluster import BrokerCluster
@@ -214,3 +214,40 @@ def test_metadata_that_are_removed_key_by_key_take_no_log_along(etcd: RestoredEt
         etcd.answer("kv/deleterange", {"key": "AA==", "range_end": "/w=="})  # etcdctl del "" --prefix
         until("it is told", lambda: any("etcd has no cluster" in line for line in broker.log_lines()))
         assert (folders(broker), bytes_of(broker)) == (["air-0"], size_bytes)
+
+
+def commit(broker: BrokerProcess, topic: str, offset: int) -> None:
+    with Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.alter_group_offsets("g", {TopicPartition(topic, 0): OffsetAndMetadata(offset)})
+
+
+def committed(broker: BrokerProcess) -> dict[str, int]:
+    with Admin(bootstrap_servers=broker.bootstrap) as admin:
+        return {place.topic: each.offset for place, each in admin.list_group_offsets("g").items()}
+
+
+def test_offsets_outlive_metadata_that_step_back_and_go_with_a_deletion(
+    etcd: RestoredEtcd, tmp_path: Path
+) -> None:
+    with BrokerCluster(etcd, "restored", tmp_path, 1, "offsets.topic.replication.factor=1") as cluster:
+        broker, admin = administered(cluster)
+        admin.create_topics([NewTopic("other", 1, 1)])["other"].result(PATIENCE_SECONDS)
+        commit(broker, "other", 3)
+        before = etcd.backup()
+        create(admin)
+        commit(broker, "air", 7)
+        newer = etcd.backup()
+        etcd.restore(before)
+        until("the topic is gone", lambda: "air-0" not in folders(broker))
+        until("the broker leads again", lambda: _is_created(admin, "first"))
+        assert committed(broker) == {"other": 3, "air": 7}
+        broker.stop()
+        broker.start()
+        assert committed(broker) == {"other": 3, "air": 7}
+        create(admin)
+        assert committed(broker) == {"other": 3}, "this one is another topic"
+        etcd.restore(newer)
+        until("the first one is back", lambda: committed(broker) == {"other": 3, "air": 7})
+        until("the broker leads again", lambda: _is_created(admin, "second"))
+        admin.delete_topics(["air"])["air"].result(PATIENCE_SECONDS)
+        until("its offsets go", lambda: committed(broker) == {"other": 3})

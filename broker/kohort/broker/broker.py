@@ -331,7 +331,13 @@ class Broker:
 
             remote = RemoteEnds(self.metadata, self.cluster.others, clock, workers)
         self.lag = LagWatch(
-            self.group_shards.groups, self.local_ends, remote, self.current, clock=clock, workers=workers
+            self.group_shards.groups,
+            self.local_ends,
+            remote,
+            self.current,
+            self.metadata,
+            clock=clock,
+            workers=workers,
         )
         self.cleaner = LogCleaner(
             self.partitions, self.data, self.current, clock=clock, counters=cleaning, workers=workers

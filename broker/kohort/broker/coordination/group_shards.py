@@ -21,15 +21,16 @@ from kohort.broker.group import (
     refusal,
 )
 from kohort.broker.group import Event as GroupEvent
-from kohort.broker.group.group import Group
+from kohort.broker.group.group import SHARE, Group
 from kohort.broker.metadata import OFFSETS_TOPIC, MetadataStore, Snapshot
+from kohort.broker.metadata.deletions import DeletedTopics, topics_deleted
 from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import Workers
 from kohort.protocol.compiled import mypyc_attr
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.schema import ZERO_UUID, Message
+from kohort.protocol.schema import Message
 
 if TYPE_CHECKING:
     from kohort.broker.coordination.takeovers import Takeovers
@@ -96,9 +97,7 @@ class GroupShards:
             on_dropped=self._dropped,
         )
         self._groups: dict[str, GroupShard] = {}  # The shard by group id: a hash over a string costs a walk.
-        self._deleted_meanwhile: dict[
-            int, set[str]
-        ] = {}  # Topics that went while a shard could not hear of it.
+        self.deleted_topics = DeletedTopics()
         self._unwatch = metadata.watch(self._follow)
 
     # -- shards -----------------------------------------------------------------------------------------
@@ -123,7 +122,6 @@ class GroupShards:
 
     def _dropped(self, index: int) -> None:
         self._groups.clear()
-        self._deleted_meanwhile.pop(index, None)
 
     def _new_shard(self, index: int, load_soon: Callable[[GroupShard], None]) -> GroupShard:
         return self.shard_type(
@@ -219,7 +217,7 @@ class GroupShards:
     # -- what happens to all ------------------------------------------------------------------------------
 
     def _follow(self, before: Snapshot, after: Snapshot) -> None:
-        """Drop the offsets of topics that are gone; one of the same name may have come in the same change.
+        """Drop the offsets of deleted topics; one of the same name may have come in the same change.
 
         In a cluster, take up and drop shards as their partitions get other leaders.
         """
@@ -229,41 +227,38 @@ class GroupShards:
             if self._takeovers is not None:
                 self._takeovers.follow(before, after)
             self.refresh()
-        gone = {
-            name
-            for name, topic in before.topics.items()
-            if (now := after.topics.get(name)) is not topic
-            and (now is None or now.topic_id != topic.topic_id)
-        }
-        if not gone:
-            return
-        topic_ids = {name: after.topics[name].topic_id for name in gone if name in after.topics}
-        for shard in self._shards:
-            if shard.state is ShardState.ACTIVE:
-                shard.submit(TopicsDeleted(frozenset(gone), topic_ids))
-            else:
-                self._deleted_meanwhile.setdefault(shard.index, set()).update(gone)
+        deleted = topics_deleted(before, after)
+        if deleted:
+            self.deleted_topics.add(deleted)
+            names = frozenset(topic.name for topic in deleted)
+            for shard in self._shards:
+                if shard.state is ShardState.ACTIVE:
+                    self._tell_deleted(shard, names, after)
 
     def _loaded(self, shard: GroupShard, seconds: float) -> None:
-        """Drop the offsets of topics that went while the shard was not there to hear of it.
+        """Drop the offsets of topics whose deletion was told while the shard was not there to hear of it.
 
-        Offsets say the id of their topic, unless an older version has written them: another topic may have
-        the name since.
+        Where the metadata only lack a topic, they may be older than its offsets. Those stay: nobody is told
+        them where another topic has the name by now, and they go by retention.
         """
         self._counters.shard_loaded(seconds)
         if self._takeovers is not None:
             self._takeovers.loaded(shard.index)
-        topics = self._metadata.snapshot().topics
-        named = shard.core.topic_ids()
-        gone = named.keys() - topics.keys()
-        gone |= self._deleted_meanwhile.pop(shard.index, set())
-        topic_ids = {
-            name: topics[name].topic_id
-            for name in named.keys() | gone
-            if name in topics and (name in gone or named[name] - {topics[name].topic_id, ZERO_UUID})
-        }
-        if gone or topic_ids:
-            shard.submit(TopicsDeleted(frozenset(gone), topic_ids))
+        if self.deleted_topics:
+            now = self._metadata.snapshot()
+            known = shard.core.topic_ids().items()
+            names = frozenset(name for name, ids in known if self.deleted_topics.any_of(ids, now))
+            self._tell_deleted(shard, names, now)
+
+    def _tell_deleted(self, shard: GroupShard, names: frozenset[str], now: Snapshot) -> None:
+        """Have a shard forget the offsets of deleted topics of these names, and share partitions."""
+        if names:
+            topic_ids = {name: now.topics[name].topic_id for name in names if name in now.topics}
+            shard.submit(TopicsDeleted(names, topic_ids))
+        if any(group.group_type == SHARE for group in shard.core.groups.values()):
+            from kohort.broker.group.share.commands import ForgetDeletedTopics  # noqa: PLC0415  # Few have any.
+
+            shard.submit(ForgetDeletedTopics(self.deleted_topics.gone(now)))
 
     def _arm_expiry(self) -> None:
         interval_ms = self._current.config.offsets_retention_check_interval_ms

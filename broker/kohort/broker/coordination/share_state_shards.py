@@ -4,9 +4,8 @@ In a cluster this broker coordinates what the partitions of `__share_group_state
 are asked for what they lead.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from uuid import UUID
 
 import structlog
 
@@ -17,6 +16,7 @@ from kohort.broker.coordination.share_machine import ShareStateMachine
 from kohort.broker.coordination.share_state_peers import ShareStatePeers
 from kohort.broker.group import NO_REQUEST, Event, coordinator_partition
 from kohort.broker.metadata import NO_LEADER, SHARE_STATE_TOPIC, MetadataStore, Snapshot
+from kohort.broker.metadata.deletions import DeletedTopics, topics_deleted
 from kohort.broker.partitions import PartitionTable
 from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.runtime.clock import Clock
@@ -31,9 +31,6 @@ from kohort.storage import StorageError
 
 PRUNED_BYTES_MIN = 1024 * 1024
 """A log that has grown by less since it was pruned last is left as it is."""
-
-UNKNOWN_MS_MAX = 60_000
-"""A topic that is unknown for so long does not come any more."""
 
 ShareStateShard = Shard[ShareStateCoordinator]
 Command = Callable[[int], Message | object]
@@ -67,10 +64,12 @@ class ShareStateShards:
         timers: Timers,
         clock: Clock,
         workers: Workers,
+        deleted_topics: DeletedTopics,
         peers: ShareStatePeers | None = None,
     ) -> None:
         """`ensure_topic` makes `__share_group_state` unless it is there, and raises ApiError if it can't.
 
+        `deleted_topics` are those that somebody else remembers.
         `peers` are asked for what other brokers lead; without them, this broker leads everything.
         """
         self._peers = peers
@@ -83,6 +82,7 @@ class ShareStateShards:
         self._timers = timers
         self._clock = clock
         self._workers = workers
+        self._deleted_topics = deleted_topics
         self._pruned_bytes: dict[int, int] = {}  # How large each log was after it was pruned last.
         self._shards: LedShards[ShareStateCoordinator] = LedShards(
             SHARE_STATE_TOPIC,
@@ -194,7 +194,7 @@ class ShareStateShards:
     # -- what goes ----------------------------------------------------------------------------------------
 
     def _follow(self, before: Snapshot, after: Snapshot) -> None:
-        """Forget what was kept of topics that are gone.
+        """Forget what was kept of deleted topics.
 
         In a cluster, take up and drop shards as their partitions get other leaders: one that was kept over
         another's time would not know what that has written.
@@ -203,34 +203,20 @@ class ShareStateShards:
             SHARE_STATE_TOPIC
         ):
             self.refresh()
-        gone = frozenset(before.topics_by_id.keys() - after.topics_by_id.keys())
-        if gone:
+        deleted = topics_deleted(before, after)
+        if deleted:
             for shard in self._shards:
                 if shard.state is ShardState.ACTIVE:
-                    shard.submit(ForgetTopics(gone))
+                    shard.submit(ForgetTopics(frozenset(topic.topic_id for topic in deleted)))
 
     def _loaded(self, shard: ShareStateShard, seconds: float) -> None:
-        """Forget topics that went while the shard was not there to hear of it.
+        """Forget topics whose deletion was told while the shard was not there to hear of it.
 
-        What other brokers know already may be news that has yet to come here: a topic is gone once it is
-        unknown for a while.
+        Those that are only missing stay: the metadata may be older than what is kept.
         """
-        if self._peers is None:
-            self._forget_unknown(shard)
-        elif any(self._unknown(shard)):
-            due_ms = self._clock.now_ms() + UNKNOWN_MS_MAX
-            self._timers.set(
-                ("forget share state", shard.index), due_ms, partial(self._forget_unknown, shard)
-            )
-
-    def _unknown(self, shard: ShareStateShard) -> Iterator[UUID]:
-        topics = self._metadata.snapshot().topics_by_id
-        return (key.topic_id for key in shard.core.states if key.topic_id not in topics)
-
-    def _forget_unknown(self, shard: ShareStateShard) -> None:
-        gone = frozenset(self._unknown(shard)) if shard.state is ShardState.ACTIVE else ()
-        if gone and self._shards.get(shard.index) is shard:
-            shard.submit(ForgetTopics(frozenset(gone)))
+        gone = self._deleted_topics.gone(self._metadata.snapshot())
+        if not gone.isdisjoint(key.topic_id for key in shard.core.states):
+            shard.submit(ForgetTopics(gone))
 
     def _arm_pruning(self) -> None:
         interval_ms = self._current.config.share_coordinator_state_topic_prune_interval_ms

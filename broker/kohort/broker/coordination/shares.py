@@ -184,6 +184,7 @@ def make_shares(
         timers=timers,
         clock=clock,
         workers=workers,
+        deleted_topics=groups.deleted_topics,
         peers=None if others is None else ShareStatePeers(others, workers, ThrottledLog(log, clock)),
     )
     dead_letters = partial(

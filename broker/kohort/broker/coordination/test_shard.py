@@ -19,6 +19,7 @@ from kohort.broker.coordination.group_shards import GroupShard
 from kohort.broker.coordination.shard import Shard, ShardState
 from kohort.broker.group import GroupCoordinator, Record, coordinator_partition
 from kohort.broker.metadata import OFFSETS_TOPIC
+from kohort.broker.metadata.deletions import DeletedTopics
 from kohort.broker.metadata.topic_plans import NewTopic
 from kohort.broker.partitions import Partition
 from kohort.broker.transport.places import Address, Places
@@ -588,9 +589,10 @@ async def test_who_coordinates_next_does_not_take_offsets_of_a_topic_for_those_o
         with away(broker):
             await broker.topics.delete(["air"])
             await broker.topics.create([NewTopic("air", 3)])
-            broker.group_shards._deleted_meanwhile.clear()
+            broker.group_shards.deleted_topics = DeletedTopics()
         await found(client)
         assert await committed(client) == {}
+        assert shard_of(broker).core.groups[GROUP].offsets["air"], "the metadata may be older than it"
         assert await commit(client, 1) == 0
         with away(broker):
             pass
@@ -598,15 +600,23 @@ async def test_who_coordinates_next_does_not_take_offsets_of_a_topic_for_those_o
         assert await committed(client) == {1: 1}
 
 
-async def test_what_was_committed_for_the_successor_stays_when_its_deletion_is_heard_of_late(
-    tmp_path: Path,
-) -> None:
+async def test_a_deletion_that_was_told_before_the_shard_came_here_takes_its_offsets(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         assert await commit(client, 4) == 0
-        index = shard_of(broker).index
         with away(broker):
-            broker.group_shards._deleted_meanwhile[index] = {"air"}
+            await broker.topics.delete(["air"])
+        await found(client)
+        await committed(client)
+        assert not shard_of(broker).core.groups[GROUP].offsets
+
+
+async def test_what_was_committed_for_a_topic_that_metadata_have_again_stays(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        assert await commit(client, 4) == 0
+        with away(broker):
+            broker.group_shards.deleted_topics.add([broker.metadata.snapshot().topics["air"]])
         await found(client)
         assert await committed(client) == {1: 4}
 

@@ -87,11 +87,15 @@ class OffsetCommit(msgspec.Struct, frozen=True, gc=False):
 
 
 class OffsetFetch(msgspec.Struct, frozen=True, gc=False):
-    """Look offsets up: OffsetFetchResponseGroup, one command per group. `topics` None means all."""
+    """Look offsets up: OffsetFetchResponseGroup, one command per group. `topics` None means all.
+
+    Offsets of an earlier topic, whose name another one has in `metadata`, are not told.
+    """
 
     request_id: int
     group: OffsetFetchRequestGroup
     require_stable: bool = False
+    metadata: "Metadata | None" = None
 
 
 class TxnOffsetCommit(msgspec.Struct, frozen=True, gc=False):

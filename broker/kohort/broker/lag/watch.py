@@ -12,9 +12,11 @@ import msgspec
 
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.group.group import Group
+from kohort.broker.group.offsets.commits import offsets_of
 from kohort.broker.lag.ends import Ends, EndsElsewhere, LocalEnds, NoneElsewhere, Position
 from kohort.broker.lag.first_record import FirstRecord
 from kohort.broker.lag.window import Verdict, Window
+from kohort.broker.metadata import MetadataStore
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.supervisor import UNWATCHED, Watched
 from kohort.broker.runtime.workers import Workers
@@ -85,11 +87,13 @@ class LagWatch:
         local: LocalEnds,
         remote: EndsElsewhere,
         current: CurrentConfig,
+        metadata: MetadataStore,
         *,
         clock: Clock,
         workers: Workers,
     ) -> None:
         """`groups` yields every group that is loaded."""
+        self._metadata = metadata
         self._groups = groups
         self._local = local
         self._remote = remote
@@ -113,7 +117,7 @@ class LagWatch:
         found: dict[str, Windows] = {}
         elsewhere: dict[tuple[str, int], None] = {}
         self._watched = 0
-        for slice_ in _slices(_places(groups), self._slice):
+        for slice_ in _slices(self._places(groups), self._slice):
             await self._local.open((each.topic, each.partition) for each in slice_)
             watched = [each for each in slice_ if self._watch(each, found)]
             has_asked = await self._refresh(watched, found, is_timed=False)
@@ -128,7 +132,7 @@ class LagWatch:
     async def of(self, groups: Iterable[Group]) -> list[PartitionLag]:
         """Return the lag of these groups, as of now, in order of topic and partition within each."""
         rows: list[PartitionLag] = []
-        for slice_ in _slices(_places(list(groups)), self._slice):
+        for slice_ in _slices(self._places(list(groups)), self._slice):
             await self._local.open((each.topic, each.partition) for each in slice_)
             fresh = [each for each in slice_ if self._window(each) is None]
             watched = [each for each in slice_ if self._watch(each, self._windows)]
@@ -165,8 +169,16 @@ class LagWatch:
 
     def behind(self, group: Group) -> Iterator[int | None]:
         """Yield the lag in each partition by what is known already: nobody is asked, no disk is read."""
-        for place in _places([group]):
+        for place in self._places([group]):
             yield _lag(place, self._ends(place), self._window(place))
+
+    def _places(self, groups: list[Group]) -> Iterator[_Place]:
+        """Yield what these groups have committed; they may change while others work in between."""
+        for group in groups:
+            for topic in sorted(group.offsets):
+                offsets = offsets_of(group, topic, self._metadata.snapshot())
+                for partition, value in sorted(offsets.items()):
+                    yield _Place(group.group_id, topic, partition, value.offset, value.commit_timestamp)
 
     def _ends(self, place: _Place) -> Ends | None:
         ends = self._local.ends(place.topic, place.partition)
@@ -301,14 +313,6 @@ def _seconds(
         return None
     time_ms = window.record_timestamp_ms
     return None if time_ms is None else max(0, now_ms - time_ms) / 1000
-
-
-def _places(groups: list[Group]) -> Iterator[_Place]:
-    """Yield what these groups have committed; they may change while others work in between."""
-    for group in groups:
-        for topic, offsets in sorted(group.offsets.items()):
-            for partition, value in sorted(offsets.items()):
-                yield _Place(group.group_id, topic, partition, value.offset, value.commit_timestamp)
 
 
 def _slices(places: Iterator[_Place], size: int) -> Iterator[list[_Place]]:

@@ -1,5 +1,7 @@
 """OffsetCommit and OffsetFetch: how far a group has read."""
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kohort.broker.group.commands import OffsetCommit, OffsetFetch
@@ -23,6 +25,10 @@ from kohort.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from kohort.protocol.offsets_topic import OffsetCommitKey, OffsetCommitValue
+from kohort.protocol.schema import ZERO_UUID
+
+if TYPE_CHECKING:
+    from kohort.broker.group.consumer.subscriptions import Metadata
 
 VERSION_OF_GROUP_ID_NOT_FOUND = 9
 NO_OFFSET = -1
@@ -91,9 +97,9 @@ def fetch_offsets(groups: ShardState, command: OffsetFetch, _now_ms: int) -> Dec
             refused = OffsetFetchResponseGroup(group_id=asked.group_id, topics=(), error_code=error.code)
             return Decision((), (Reply(command.request_id, refused),))
     if asked.topics is None:
-        topics = _all_topics(group)
+        topics = _all_topics(group, command.metadata)
     else:
-        topics = tuple([_fetch_topic(group, topic) for topic in asked.topics])
+        topics = tuple([_fetch_topic(group, topic, command.metadata) for topic in asked.topics])
     if command.require_stable and groups.pending.holds_any(asked.group_id):
         topics = _without_unstable(groups.pending, asked.group_id, topics)
     response = OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics)
@@ -150,8 +156,10 @@ def _offset_record(
     )
 
 
-def _fetch_topic(group: Group | None, topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
-    offsets = {} if group is None else group.offsets.get(topic.name, {})
+def _fetch_topic(
+    group: Group | None, topic: OffsetFetchRequestTopics, metadata: "Metadata | None"
+) -> OffsetFetchResponseTopics:
+    offsets = {} if group is None else offsets_of(group, topic.name, metadata)
     return OffsetFetchResponseTopics(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -159,15 +167,36 @@ def _fetch_topic(group: Group | None, topic: OffsetFetchRequestTopics) -> Offset
     )
 
 
-def _all_topics(group: Group | None) -> tuple[OffsetFetchResponseTopics, ...]:
+def _all_topics(group: Group | None, metadata: "Metadata | None") -> tuple[OffsetFetchResponseTopics, ...]:
     if group is None:
         return ()
     topics = []
-    for name, offsets in group.offsets.items():
-        newest = max(offsets.values(), key=lambda value: value.commit_timestamp)
-        partitions = tuple([_fetched(index, value) for index, value in offsets.items()])
-        topics.append(OffsetFetchResponseTopics(name=name, topic_id=newest.topic_id, partitions=partitions))
+    for name in group.offsets:
+        offsets = offsets_of(group, name, metadata)
+        if offsets:
+            newest = max(offsets.values(), key=lambda value: value.commit_timestamp)
+            partitions = tuple([_fetched(index, value) for index, value in offsets.items()])
+            topics.append(
+                OffsetFetchResponseTopics(name=name, topic_id=newest.topic_id, partitions=partitions)
+            )
     return tuple(topics)
+
+
+def offsets_of(group: Group, topic: str, metadata: "Metadata | None") -> Mapping[int, OffsetCommitValue]:
+    """Return the group's offsets of a topic, without those of an earlier topic of that name.
+
+    An offset that an older version has written says no id, and is of whatever topic has the name.
+    """
+    offsets = group.offsets.get(topic)
+    if offsets is None:
+        return {}
+    current = None if metadata is None else metadata.topics.get(topic)
+    if current is None:
+        return offsets
+    topic_ids = (current.topic_id, ZERO_UUID)
+    if all(value.topic_id in topic_ids for value in offsets.values()):
+        return offsets
+    return {index: value for index, value in offsets.items() if value.topic_id in topic_ids}
 
 
 def _without_unstable(

@@ -3,6 +3,7 @@ from uuid import UUID
 import pytest
 
 from kohort.broker.group import GroupConfig, OffsetCommit, OffsetFetch
+from kohort.broker.group.consumer.test_world import Metadata, Topic
 from kohort.broker.group.test_world import Client, World, stable_group, sync_all
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.offset_commit import (
@@ -192,3 +193,38 @@ def test_a_commit_that_is_to_be_kept_longer_than_a_record_can_say_is_kept_for_ev
     assert isinstance(value, OffsetCommitValue)
     assert value.expire_timestamp == 2**63 - 1
     encode_value(value)
+
+
+def test_offsets_of_an_earlier_topic_of_that_name_are_kept_and_not_told() -> None:
+    world = World()
+    names = ("t", "gone")
+    for number, topic_id in enumerate((UUID(int=1), UUID(int=2), ZERO_UUID)):
+        topics = tuple(
+            OffsetCommitRequestTopic(
+                name=name,
+                topic_id=topic_id,
+                partitions=(
+                    OffsetCommitRequestPartition(
+                        partition_index=number, committed_offset=number, committed_metadata=None
+                    ),
+                ),
+            )
+            for name in names
+        )
+        message = OffsetCommitRequest(group_id="g", topics=topics)
+        world.do(OffsetCommit(next(world.request_ids), message, 9, (topic_id, topic_id)))
+    asked = (OffsetFetchRequestTopics(name="t", topic_id=ZERO_UUID, partition_indexes=(0, 1, 2)),)
+    metadata = Metadata(1, {"t": Topic("t", UUID(int=2), (0, 1, 2))})
+    for group in (
+        OffsetFetchRequestGroup(group_id="g", topics=None),
+        OffsetFetchRequestGroup(group_id="g", topics=asked),
+    ):
+        request_id = next(world.request_ids)
+        world.do(OffsetFetch(request_id, group, metadata=metadata))
+        told = {
+            topic.name: {each.partition_index: each.committed_offset for each in topic.partitions}
+            for topic in world.answer(request_id, OffsetFetchResponseGroup).topics
+        }
+        assert {index for index, offset in told["t"].items() if offset >= 0} == {1, 2}
+        assert told.get("gone", {0: 0, 1: 1, 2: 2}) == {0: 0, 1: 1, 2: 2}
+    assert len(world.core.groups["g"].offsets["t"]) == 3

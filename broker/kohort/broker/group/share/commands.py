@@ -77,6 +77,12 @@ class ForgetShareState(msgspec.Struct, frozen=True):
         return offsets_answer(code)
 
 
+class ForgetDeletedTopics(msgspec.Struct, frozen=True):
+    """Let every group forget its share partitions of topics that were deleted. Not answered."""
+
+    topic_ids: frozenset[UUID]
+
+
 NOT_EMPTY = "The group is not empty."
 """With NON_EMPTY_GROUP. Kafka: Errors."""
 

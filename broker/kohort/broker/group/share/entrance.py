@@ -7,6 +7,7 @@ from kohort.broker.group.decision import SessionTimer, TimerKey
 from kohort.broker.group.group import Group
 from kohort.broker.group.share import describing, heartbeats, leaving, readiness
 from kohort.broker.group.share.commands import (
+    ForgetDeletedTopics,
     ForgetShareState,
     ShareGroupDescribe,
     ShareGroupHeartbeat,
@@ -25,6 +26,7 @@ HANDLERS: dict[type, Callable[[Turn, Any], None]] = {
     ShareStateReady: readiness.become_ready,
     StartShareState: readiness.start,
     ForgetShareState: readiness.forget,
+    ForgetDeletedTopics: readiness.forget_topics,
 }
 
 

@@ -23,7 +23,6 @@ from kohort.broker.group.share.readiness import (
     merged,
     missing_partitions,
     ready_partitions,
-    without_deleted,
 )
 from kohort.broker.group.share.records import (
     current_record,
@@ -196,15 +195,11 @@ class _Step:
         """Return whether partitions that the group reads are yet to be made; log those asked for just now."""
         group = self.group
         missing = missing_partitions(group, names, self.metadata)
-        initializing = without_deleted(group.initializing, self.metadata)
-        initialized = without_deleted(group.initialized, self.metadata)
-        if (
-            missing
-            or len(initializing) < len(group.initializing)
-            or len(initialized) < len(group.initialized)
-        ):
-            self.turn.log(state_record(group.group_id, merged(initializing, missing), initialized))
-        return bool(missing or initializing)
+        if missing:
+            self.turn.log(
+                state_record(group.group_id, merged(group.initializing, missing), group.initialized)
+            )
+        return bool(missing or group.initializing)
 
     def _target(self, epoch: int) -> tuple[Partitions, int]:
         """Return what the member shall have, and from which epoch on."""

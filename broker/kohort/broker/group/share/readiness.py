@@ -8,8 +8,10 @@ from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from kohort.broker.group.consumer.subscriptions import Metadata
+from kohort.broker.group.decision import Record
 from kohort.broker.group.share.commands import (
     NOT_EMPTY,
+    ForgetDeletedTopics,
     ForgetShareState,
     ShareStateReady,
     StartShareState,
@@ -42,11 +44,6 @@ def missing_partitions(group: ShareGroup, names: Iterable[str], metadata: Metada
         if lacking:
             missing[topic.topic_id] = ShareTopic(name, lacking)
     return missing
-
-
-def without_deleted(topics: ShareTopics, metadata: Metadata) -> ShareTopics:
-    """Return the topics that are still there."""
-    return {topic_id: topic for topic_id, topic in topics.items() if topic_id in metadata.topics_by_id}
 
 
 def become_ready(turn: Turn, command: ShareStateReady) -> None:
@@ -93,12 +90,28 @@ def forget(turn: Turn, command: ForgetShareState) -> None:
     except ApiError as error:
         turn.reply(command.request_id, offsets_answer(error.code, error.message))
         return
+    turn.log(_state_without(group, command.topic_ids))
+    turn.reply(command.request_id, offsets_answer(ErrorCode.NONE))
+
+
+def forget_topics(turn: Turn, command: ForgetDeletedTopics) -> None:
+    """Let every group forget its share partitions of deleted topics.
+
+    A topic that the metadata only lack stays: where they are older than the group's state, it comes again.
+    """
+    for group in turn.groups.by_id.values():
+        if isinstance(group, ShareGroup) and not command.topic_ids.isdisjoint(
+            group.initializing.keys() | group.initialized.keys()
+        ):
+            turn.log(_state_without(group, command.topic_ids))
+
+
+def _state_without(group: ShareGroup, topic_ids: frozenset[UUID]) -> Record:
     initializing, initialized = (
-        {topic_id: topic for topic_id, topic in topics.items() if topic_id not in command.topic_ids}
+        {topic_id: topic for topic_id, topic in topics.items() if topic_id not in topic_ids}
         for topics in (group.initializing, group.initialized)
     )
-    turn.log(state_record(group.group_id, initializing, initialized))
-    turn.reply(command.request_id, offsets_answer(ErrorCode.NONE))
+    return state_record(group.group_id, initializing, initialized)
 
 
 def empty_group(turn: Turn, group_id: str) -> ShareGroup:

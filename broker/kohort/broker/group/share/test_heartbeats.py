@@ -6,6 +6,7 @@ from kohort.broker.group import DeleteGroup, GroupConfig, ListGroups
 from kohort.broker.group.consumer.test_world import Consumer, ConsumerWorld
 from kohort.broker.group.events import GroupEmptied, GroupLoaded, MemberExpired, MemberJoined, MemberLeft
 from kohort.broker.group.share.commands import (
+    ForgetDeletedTopics,
     ForgetShareState,
     ShareGroupHeartbeat,
     StartShareState,
@@ -111,6 +112,8 @@ def test_a_changed_subscription_and_changed_topics_make_new_epochs() -> None:
     world.change(t=1)
     one.heartbeat()
     assert one.has == set()
+    deleted = frozenset(each for each, topic in world.group().initialized.items() if topic.name == "u")
+    world.run(world.core.handle(ForgetDeletedTopics(deleted), world.now_ms))
     assert [each.name for each in world.group().initialized.values()] == ["t"]
 
 
@@ -245,6 +248,28 @@ def test_administrators_start_and_forget_share_partitions_of_empty_groups_alone(
     assert world.group().initialized[topic_id].partitions == {1, 2}
     one.join()
     assert one.has == {("t", 1), ("t", 2)}
+
+
+def test_metadata_that_step_back_cost_no_share_partition_and_a_deletion_does() -> None:
+    world = ShareWorld(t=2, u=1)
+    a = Sharer(world, "a", "t", "u")
+    a.join()
+    world.make_ready()
+    a.heartbeat()
+    t, u = (world.metadata.topics[name].topic_id for name in ("t", "u"))
+    world.change(u=1)
+    a.heartbeat()
+    assert a.has == {("u", 0)}
+    assert world.group().initialized.keys() == {t, u}
+    world.change(t=2, u=1)
+    a.heartbeat()
+    assert a.has == {("t", 0), ("t", 1), ("u", 0)}, "nothing had to be made again"
+    assert not world.group().initializing
+    world.change(u=1)
+    world.run(world.core.handle(ForgetDeletedTopics(frozenset({t})), world.now_ms))
+    assert world.group().initialized.keys() == {u}
+    a.heartbeat()
+    assert a.has == {("u", 0)}
 
 
 def test_a_shard_that_cannot_be_asked_says_so() -> None:

@@ -57,6 +57,7 @@ def handle(
         else:
             request.respond(OffsetFetchResponse(groups=tuple(map(with_ids, repeat(groups), found, wanted))))
 
+    metadata = groups.metadata.snapshot()
     gather = Gather(len(wanted), finish)
     for position, group in enumerate(wanted):
         try:
@@ -66,7 +67,7 @@ def handle(
             continue
         asked = group if version < TOPIC_IDS_FROM else with_names(groups, group)
         request_id = shard.ask(request, gather.place(position))
-        shard.submit(OffsetFetch(request_id, asked, message.require_stable))
+        shard.submit(OffsetFetch(request_id, asked, message.require_stable, metadata))
     return None
 
 

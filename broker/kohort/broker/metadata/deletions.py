@@ -1,0 +1,49 @@
+"""Which topics were deleted: those whose deletion was told, not all that a snapshot lacks.
+
+Metadata that were read anew may be older than what the brokers know: etcd may have been restored from a
+backup. A topic that they lack may exist in newer metadata, so nothing that belongs to it may be removed.
+"""
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from kohort.broker.metadata.snapshot import Snapshot, TopicState
+
+DELETED_TOPICS_MAX = 10_000
+"""How many deleted topics are remembered for coordinators that load their state later."""
+
+
+def topics_deleted(before: Snapshot, after: Snapshot) -> tuple[TopicState, ...]:
+    """Return the topics whose deletion this change of the metadata tells."""
+    if after.is_reloaded or before.topics is after.topics:
+        return ()
+    return tuple(
+        topic
+        for name, topic in before.topics.items()
+        if (now := after.topics.get(name)) is not topic and (now is None or now.topic_id != topic.topic_id)
+    )
+
+
+class DeletedTopics:
+    """The ids of the topics that were deleted last, while this process ran."""
+
+    def __init__(self) -> None:
+        self._topic_ids: dict[UUID, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._topic_ids)
+
+    def add(self, topics: Iterable[TopicState]) -> None:
+        """Remember these, and forget those that were deleted longest ago."""
+        for topic in topics:
+            self._topic_ids[topic.topic_id] = None
+        while len(self._topic_ids) > DELETED_TOPICS_MAX:
+            del self._topic_ids[next(iter(self._topic_ids))]
+
+    def any_of(self, topic_ids: Iterable[UUID], now: Snapshot) -> bool:
+        """Return whether one of these topics was deleted; restored metadata may have it again."""
+        return any(each in self._topic_ids and each not in now.topics_by_id for each in topic_ids)
+
+    def gone(self, now: Snapshot) -> frozenset[UUID]:
+        """Return all that were deleted and do not exist."""
+        return frozenset(self._topic_ids.keys() - now.topics_by_id.keys())
