@@ -8,12 +8,20 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from random import Random
-from typing import Unpack
+from typing import Literal, Unpack
 
 import anyio
 import pytest
 
-from kohort.client import ConfigurationError, Consumer, ConsumerRecord, Producer, TopicPartition
+from kohort.client import (
+    Admin,
+    ConfigurationError,
+    Consumer,
+    ConsumerRecord,
+    NewTopic,
+    Producer,
+    TopicPartition,
+)
 from kohort.client.config import ConsumerOptions
 from kohort.client.workers import AsyncWorkerPool, HandlerError, Order, WorkerPool
 from tests.interop.waiting import wait_until
@@ -340,3 +348,83 @@ def test_a_cancelled_pool_commits_what_was_done(
 
     run_limited(main, loop)
     assert committed(bootstrap, name, group, 1) == 10
+
+
+def make_anew(bootstrap: str, name: str) -> None:
+    """Delete the topic and make it again, with one partition and no record."""
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.delete_topics(name)
+        admin.create_topics(NewTopic(name, partitions=1))
+
+
+def send_values(bootstrap: str, name: str, *values: str) -> None:
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for each in values:
+            producer.send(name, value=each.encode())
+
+
+class Slow:
+    """A handler that holds the old records up until they are let go."""
+
+    def __init__(self) -> None:
+        self.started: list[str] = []
+        self.done: list[str] = []
+        self.release = threading.Event()
+
+    def __call__(self, record: ConsumerRecord) -> None:
+        value = (record.value or b"").decode()
+        self.started.append(value)
+        if value.startswith("old"):
+            self.release.wait(30)
+        self.done.append(value)
+
+    async def in_task(self, record: ConsumerRecord) -> None:
+        value = (record.value or b"").decode()
+        self.started.append(value)
+        while value.startswith("old") and not self.release.is_set():
+            await anyio.sleep(0.01)
+        self.done.append(value)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("group_protocol", ["classic", "consumer"])
+def test_offsets_of_a_topic_are_not_committed_for_one_that_is_made_anew(
+    bootstrap: str,
+    topic: MakeTopic,
+    group: str,
+    is_async: bool,
+    group_protocol: Literal["classic", "consumer"],
+) -> None:
+    name, slow = topic(1), Slow()
+    send_values(bootstrap, name, *(f"old-{each}" for each in range(10)))
+    options: PoolOptions = {"workers": 8, "order": Order.NONE, "group_protocol": group_protocol}
+    if is_async:
+        pool = make_async(bootstrap, name, group, slow.in_task, **options)
+        thread = threading.Thread(target=anyio.run, args=(pool.run,))
+    else:
+        pool = make(bootstrap, name, group, slow, **options)
+        thread = threading.Thread(target=pool.run)
+    thread.start()
+    try:
+        wait_until(lambda: len(slow.started) == 8, "the workers are busy with the old topic")
+        make_anew(bootstrap, name)
+        send_values(bootstrap, name, "new-0", "new-1")
+        with Consumer(bootstrap_servers=bootstrap, group_id=group) as reader:
+            place = TopicPartition(name, 0)
+            wait_until(lambda: pool.waiting == 2, "the new records are there")
+            slow.release.set()
+            wait_until(lambda: {"new-0", "new-1"} <= set(slow.done), "the new records are handled")
+
+            def offset() -> int:
+                found = reader.committed(place)[place]
+                return -1 if found is None else found.offset
+
+            wait_until(lambda: offset() == 2, "what was handled is committed")
+            assert len([each for each in slow.done if each.startswith("old")]) == 8
+    finally:
+        slow.release.set()
+        pool.stop()
+        thread.join(30)
+    assert not thread.is_alive()
+    assert committed(bootstrap, name, group, 1) == 2
+    assert Counter(slow.done)["new-0"] == 1

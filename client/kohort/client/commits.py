@@ -16,7 +16,7 @@ import anyio.lowlevel
 from kohort.client.arguments import given_offsets
 from kohort.client.cluster import Cluster
 from kohort.client.config import ConsumerConfig
-from kohort.client.consumer_records import ConsumerRecords
+from kohort.client.consumer_records import Assignments, ConsumerRecords, PolledOffsets
 from kohort.client.errors import (
     CommitFailedError,
     ConfigurationError,
@@ -27,7 +27,7 @@ from kohort.client.membership import Membership
 from kohort.client.offsets import commit_offsets
 from kohort.client.positions import Positions
 from kohort.client.retry import Deadline, monotonic_ms
-from kohort.client.values import OffsetAndMetadata, TopicPartition
+from kohort.client.values import AnyRecord, OffsetAndMetadata, TopicPartition
 from kohort.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
@@ -69,8 +69,7 @@ class Commits:
     ) -> None:
         self.outcomes: deque[CommitOutcome] = deque()
         self.next_auto_ms = 0
-        self.assignment_number = 0
-        self._assigned_at: dict[TopicPartition, int] = {}
+        self.assignments = Assignments()
         self._cluster = cluster
         self._config = config
         self._positions = positions
@@ -95,7 +94,7 @@ class Commits:
     async def _commit(self, offsets: Offsets, deadline: Deadline) -> None:
         if offsets:
             self._check_owned(offsets)
-            as_of = self.assignment_number
+            as_of = self.assignments.number
             await self._cluster.retrying(lambda: self._once(offsets, as_of), deadline=deadline)
 
     def commit_soon(self, offsets: Commitable, callback: CommitCallback | None) -> None:
@@ -105,7 +104,7 @@ class Commits:
         wanted = self._wanted(offsets)
         self._positions.name(wanted)
         self._in_background += 1
-        as_of = self.assignment_number
+        as_of = self.assignments.number
         self._cluster.tasks.start_soon(self._commit_in_background, wanted, as_of, callback or _log)
 
     async def settle(self) -> None:
@@ -116,8 +115,24 @@ class Commits:
 
     def assigned(self, partitions: Iterable[TopicPartition]) -> None:
         """Note that these have come: what was polled of them before can't be committed any more."""
-        self.assignment_number += 1
-        self._assigned_at |= dict.fromkeys(partitions, self.assignment_number)
+        self.assignments = self.assignments.with_next(partitions)
+
+    def bind(self, records: list[AnyRecord], before: Assignments) -> ConsumerRecords[Any, Any]:
+        """Return records that another thread has taken after it had seen those assignments.
+
+        A topic that was made anew between may have given the last of its old records, or the first new ones:
+        then the reader stands behind these. What is left of the old ones is gone with their topic.
+        """
+        now = self.assignments
+        if now is before:
+            return ConsumerRecords(records, before)
+        last = {TopicPartition(each.topic, each.partition): each.offset for each in records}
+        come = [each for each in last if now.has_come_since(each, before.number)]
+        positions = {each: self._positions.find(each) for each in come}
+        old = {each for each, state in positions.items() if not state or state.position != last[each] + 1}
+        if len(old) == len(come):
+            return ConsumerRecords(records, before)
+        return ConsumerRecords([each for each in records if (each.topic, each.partition) not in old], now)
 
     def _wanted(self, given: Commitable) -> Offsets:
         self._group_id()
@@ -128,7 +143,7 @@ class Commits:
             self._check_owned(wanted, given.assignment_number)
             return wanted
         wanted = given_offsets(given, "commit")
-        self._check_owned(wanted)
+        self._check_owned(wanted, given.assignment_number if isinstance(given, PolledOffsets) else None)
         return wanted
 
     async def _commit_in_background(self, offsets: Offsets, as_of: int, callback: CommitCallback) -> None:
@@ -162,7 +177,7 @@ class Commits:
         offsets = self._positions.consumed_before({})
         if offsets and self.is_automatic and not self._auto_running:
             self._auto_running = True
-            self._cluster.tasks.start_soon(self._auto, offsets, self.assignment_number)
+            self._cluster.tasks.start_soon(self._auto, offsets, self.assignments.number)
 
     async def _auto(self, offsets: Offsets, as_of: int) -> None:
         try:
@@ -255,7 +270,7 @@ class Commits:
             for each in offsets
             if each not in self._positions
             or each.partition in lost.get(each.topic, ())
-            or (polled_at is not None and self._assigned_at.get(each, 0) > polled_at)
+            or (polled_at is not None and self.assignments.has_come_since(each, polled_at))
         )
         if gone:
             raise CommitFailedError(
@@ -270,7 +285,7 @@ class Commits:
         """Return if these are of the topics that were polled, by hand. Raises: CommitFailedError."""
         if polled_at is None:
             return
-        gone = tuple(each for each in offsets if self._assigned_at.get(each, 0) > polled_at)
+        gone = tuple(each for each in offsets if self.assignments.has_come_since(each, polled_at))
         if gone:
             raise CommitFailedError(
                 ErrorCode.UNKNOWN_TOPIC_ID,

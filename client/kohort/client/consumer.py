@@ -203,7 +203,7 @@ class Consumer(StartStop, OtherNames, Generic[K_co, V_co]):
             is_over = self._session.is_over(deadline)
             if is_over if due is None else not await self._attend_to(due, deadline):
                 break
-        return ConsumerRecords(records, self._session.commits.assignment_number)
+        return ConsumerRecords(records, self._session.commits.assignments)
 
     def _take_ready(self, most: int) -> list[AnyRecord]:
         if self._is_closed:

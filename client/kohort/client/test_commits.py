@@ -11,7 +11,7 @@ from kohort.client import commits
 from kohort.client.cluster import Cluster
 from kohort.client.commits import Commits
 from kohort.client.config import consumer_config
-from kohort.client.consumer_records import ConsumerRecords
+from kohort.client.consumer_records import ConsumerRecords, PolledOffsets
 from kohort.client.errors import CommitFailedError, NetworkError
 from kohort.client.membership import Membership
 from kohort.client.positions import Positions
@@ -104,8 +104,42 @@ def test_records_of_before_are_not_committed_for_a_topic_made_anew(monkeypatch: 
     world = World(monkeypatch)
     world.member = None
     record = ConsumerRecord("t", 1, 599, 0, None, b"old")
-    records = ConsumerRecords([record], world.commits.assignment_number)
+    records = ConsumerRecords([record], world.commits.assignments)
     world.commits.assigned([MOVED])
     with pytest.raises(CommitFailedError, match="t-1 were not committed: the topic was deleted"):
         anyio.run(world.commits.commit, records, Deadline(5_000))
     assert world.attempts == 0
+
+
+def test_offsets_that_were_polled_are_committed_as_the_records_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    world.attempts = 1
+    number = world.commits.assignments.number
+    world.commits.assigned([MOVED])
+    offsets = {MOVED: OffsetAndMetadata(7)}
+    anyio.run(world.commits.commit, PolledOffsets({KEPT: OffsetAndMetadata(7)}, number), Deadline(5_000))
+    with pytest.raises(CommitFailedError, match="t-1 were not committed"):
+        anyio.run(world.commits.commit, PolledOffsets(offsets, number), Deadline(5_000))
+    anyio.run(world.commits.commit, PolledOffsets(offsets, number + 1), Deadline(5_000))
+    assert world.kept == [{KEPT: OffsetAndMetadata(7)}, offsets]
+
+
+def test_records_that_another_thread_takes_belong_to_the_topic_that_they_are_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It looks at the assignments, a topic is made anew, and the first new records are there at once."""
+    world = World(monkeypatch)
+    before = world.commits.assignments
+    old = ConsumerRecord("t", 0, 9, 0, None, b"old")
+    new = ConsumerRecord("t", 1, 0, 0, None, b"new")
+    assert world.commits.bind([old], before).assignments is before
+    world.commits.assigned([MOVED])
+    world.positions.get(MOVED).seek(1)
+    bound = world.commits.bind([old, new], before)
+    assert bound == [old, new]
+    assert bound.assignments is world.commits.assignments
+    world.commits.assigned([KEPT])
+    world.positions.get(KEPT).seek(0)
+    assert world.commits.bind([old], before) == [old]
+    assert world.commits.bind([old], before).assignments is before
+    assert world.commits.bind([old, new], before) == [new], "what is left of the old topic is gone"

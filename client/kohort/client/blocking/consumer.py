@@ -212,18 +212,16 @@ class Consumer(OneThread, OtherNames, Generic[K_co, V_co]):
         try:
             self._inside = me  # As by_one_thread does it, without its call.
             commits = self._session.commits
-            number = (
-                commits.assignment_number
-            )  # First: the loop may notice meanwhile that a topic is another.
+            assignments = commits.assignments  # First: the loop may notice that a topic is another.
             while not (records := self._take_ready(most)):
                 due = self._loop.call(self._session.advance, deadline)
                 is_over = self._session.is_over(deadline)
                 if is_over if due is None else not self._attend_to(due, deadline):
                     break
-                number = commits.assignment_number
+                assignments = commits.assignments
         finally:
             self._inside = inside
-        return ConsumerRecords(records, number)
+        return self._session.commits.bind(records, assignments)
 
     def _take_ready(self, most: int) -> list[AnyRecord]:
         """Return what is there without a word to the loop, which hears only that there is room again."""

@@ -21,6 +21,7 @@ from kohort.client import (
     accumulator,
 )
 from kohort.client.fetch_buffer import Chunk
+from kohort.client.positions import NOT_COMMITTED
 from kohort.protocol.records import build_batch
 
 NOWHERE = "127.0.0.1:1"
@@ -67,6 +68,7 @@ def test_records_belong_to_the_topic_that_they_were_taken_of(
 
     def take_and_begin_anew(most: int) -> list[Any]:
         found = take(most)
+        consumer._session.positions.get(PARTITION).seek_to(NOT_COMMITTED)
         consumer._session.commits.assigned([PARTITION])
         return found
 
@@ -74,7 +76,7 @@ def test_records_belong_to_the_topic_that_they_were_taken_of(
     monkeypatch.setattr(consumer._session, "take_ready", take_and_begin_anew)
     records = consumer.poll(timeout_ms=0)
     assert len(records) == 1
-    assert records.assignment_number < consumer._session.commits.assignment_number
+    assert records.assignment_number < consumer._session.commits.assignments.number
     with pytest.raises(CommitFailedError, match="t-0 were not committed"):
         consumer.commit(records)
 

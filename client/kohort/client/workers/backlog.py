@@ -52,7 +52,7 @@ class Backlog(Windows[Track]):
             partition = TopicPartition(record.topic, record.partition)
             track = self._tracks.get(partition)
             if track is None:
-                track = self._tracks[partition] = Track(partition)
+                track = self._tracks[partition] = Track(partition, self._assignment_number)
             track.window.append(record.offset)
             key = self._order.lane_key(record)
             lane = track.lanes.get(key)
@@ -105,7 +105,6 @@ class Backlog(Windows[Track]):
         )
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """These partitions are somebody else's: whatever still runs there does not count any more."""
+        """These partitions are somebody else's: start none of their records any more."""
         self.drop_waiting(partitions, all_of_them=True)
-        for each in partitions:
-            self._tracks.pop(each, None)
+        super().forget(partitions)

@@ -9,6 +9,7 @@ import anyio
 from kohort.client.completion import complete
 from kohort.client.config import ConsumerOptions, consumer_config
 from kohort.client.consumer import Consumer
+from kohort.client.consumer_records import PolledOffsets
 from kohort.client.consumer_session import CLOSE_TIMEOUT_MS
 from kohort.client.errors import CommitFailedError, KohortError
 from kohort.client.listener import AsyncRebalanceListener, Partitions
@@ -123,7 +124,9 @@ class AsyncWorkerPool(Generic[K_co, V_co]):
         commit_at_ms = monotonic_ms() + self._commit_interval_ms
         while not self._stopping and self._failure is None:
             waiting_ms = POLL_PAUSED_MS if self._backlog.is_holding_back else POLL_MS
-            self._backlog.add(await self._consumer.poll(timeout_ms=waiting_ms))
+            records = await self._consumer.poll(timeout_ms=waiting_ms)
+            self._backlog.polled(records.assignments)
+            self._backlog.add(records)
             self._dispatch()
             if full := self._backlog.to_pause():
                 self._consumer.pause(*full)
@@ -191,12 +194,16 @@ class AsyncWorkerPool(Generic[K_co, V_co]):
 
     async def _commit(self, partitions: Partitions | None) -> None:
         offsets = self._backlog.progress(partitions)
+        await self._keep_offsets(offsets)
+
+    async def _keep_offsets(self, offsets: PolledOffsets) -> None:
         if not offsets:
             return
         try:
             await self._consumer.commit(offsets)
         except CommitFailedError as error:
             logger.warning("the group has moved on, records will be handled again: %s", str(error))
+            await self._keep_offsets(offsets.without(error.partitions))
         except KohortError as error:
             if not error.retriable:
                 raise

@@ -2,6 +2,7 @@ from random import Random
 
 import pytest
 
+from kohort.client.consumer_records import Assignments
 from kohort.client.values import ConsumerRecord, TopicPartition
 from kohort.client.workers.backlog import Backlog, Work
 from kohort.client.workers.windows import Order
@@ -168,3 +169,39 @@ def test_whatever_ends_when_nothing_is_committed_too_early(seed: int, order: Ord
         committable = may_commit(backlog).get(0, 0)
         assert set(range(committable)) <= done
         assert committable in {100, *range(100)} - done, "and nothing is committed too late"
+
+
+def test_what_was_polled_of_a_topic_before_it_was_made_anew_is_not_committed() -> None:
+    backlog = Backlog(Order.NONE, 100)
+    first = Assignments().with_next([P0, P1])
+    backlog.polled(first)
+    backlog.add([record(0), record(1), record(0, partition=1)])
+    old = started(backlog)
+    backlog.finish(old[0])
+    assert backlog.progress().assignment_number == 1
+    backlog.polled(first.with_next([P0]))
+    backlog.add([record(0)])
+    backlog.finish(old[1])
+    backlog.finish(old[2])
+    assert may_commit(backlog) == {1: 1}
+    backlog.finish(*started(backlog))
+    assert may_commit(backlog) == {0: 1, 1: 1}
+    progress = backlog.progress()
+    assert progress.assignment_number == progress.without([P0]).assignment_number == 2
+    assert set(progress.without([P0])) == {P1}, "one that is refused keeps no other back"
+    assert not progress.without([])
+    assert not progress.without([P0, P1])
+
+
+def test_a_partition_that_was_paused_is_read_on_when_its_topic_was_made_anew() -> None:
+    backlog = Backlog(Order.NONE, 3)
+    first = Assignments().with_next([P0])
+    backlog.polled(first)
+    backlog.add(record(each) for each in range(3))
+    assert backlog.to_pause() == [P0]
+    backlog.polled(first)
+    assert backlog.to_resume() == []
+    backlog.polled(first.with_next([P0]))
+    assert backlog.start() is None, "nobody could commit what is left of the old topic"
+    assert backlog.to_resume() == [P0]
+    assert backlog.to_resume() == []

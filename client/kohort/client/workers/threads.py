@@ -9,6 +9,7 @@ from typing import Any, Generic, Unpack
 
 from kohort.client.blocking.consumer import Consumer
 from kohort.client.config import ConsumerOptions, consumer_config
+from kohort.client.consumer_records import PolledOffsets
 from kohort.client.errors import CommitFailedError, KohortError
 from kohort.client.listener import Partitions, RebalanceListener
 from kohort.client.values import AnyRecord, ConsumerRecord, K_co, V_co
@@ -114,6 +115,7 @@ class WorkerPool(Generic[K_co, V_co]):
             waiting_ms = POLL_PAUSED_MS if self._backlog.is_holding_back else POLL_MS
             records = self._consumer.poll(timeout_ms=waiting_ms)
             with self._changed:
+                self._backlog.polled(records.assignments)
                 self._backlog.add(records)
                 self._dispatch()
                 full, roomy = self._backlog.to_pause(), self._backlog.to_resume()
@@ -184,12 +186,16 @@ class WorkerPool(Generic[K_co, V_co]):
     def _commit(self, partitions: Partitions | None) -> None:
         with self._changed:
             offsets = self._backlog.progress(partitions)
+        self._keep_offsets(offsets)
+
+    def _keep_offsets(self, offsets: PolledOffsets) -> None:
         if not offsets:
             return
         try:
             self._consumer.commit(offsets)
         except CommitFailedError as error:
             logger.warning("the group has moved on, records will be handled again: %s", str(error))
+            self._keep_offsets(offsets.without(error.partitions))
         except KohortError as error:
             if not error.retriable:
                 raise

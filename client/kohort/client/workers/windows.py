@@ -11,6 +11,7 @@ from enum import Enum
 from math import inf
 from typing import Generic, TypeVar
 
+from kohort.client.consumer_records import Assignments, PolledOffsets
 from kohort.client.values import AnyRecord, OffsetAndMetadata, TopicPartition
 
 
@@ -33,9 +34,10 @@ class Order(Enum):
 
 @dataclass(slots=True, eq=False)
 class Window:
-    """One partition while it is ours: given up and taken again, it is another."""
+    """One partition while it is ours: given up and taken again, or made anew, it is another."""
 
     partition: TopicPartition
+    assignment_number: int = 0
     window: deque[int] = field(default_factory=deque)
     done: set[int] = field(default_factory=set)  # Those of the window that are done.
     position: int | None = None  # What may be committed.
@@ -60,17 +62,39 @@ class Windows(Generic[W]):
 
     def __init__(self, window_max: int) -> None:
         self._window_max = window_max
+        self._assignment_number = 0
+        self._read_on: list[TopicPartition] = []  # They were paused for a topic that is gone.
         self._tracks: dict[TopicPartition, W] = {}
 
-    def progress(
-        self, partitions: Iterable[TopicPartition] | None = None
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
+    def polled(self, assignments: Assignments) -> None:
+        """Forget partitions whose topic was made anew since: a poll has noticed it. Before its records come.
+
+        The offsets of the topic before must not be committed for the new one.
+        """
+        if assignments.number == self._assignment_number:
+            return
+        self._assignment_number = assignments.number
+        old = [
+            each
+            for each in self._tracks.values()
+            if assignments.has_come_since(each.partition, each.assignment_number)
+        ]
+        self._read_on += (each.partition for each in old if each.paused)
+        self.forget([each.partition for each in old])
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """These partitions are somebody else's: whatever still runs there does not count any more."""
+        for each in partitions:
+            self._tracks.pop(each, None)
+
+    def progress(self, partitions: Iterable[TopicPartition] | None = None) -> PolledOffsets:
         """Return what may be committed and was not yet, of these partitions or all."""
-        return {
+        offsets = {
             track.partition: OffsetAndMetadata(track.position)
             for track in self._of(partitions)
             if track.position is not None and track.position != track.committed
         }
+        return PolledOffsets(offsets, self._assignment_number)
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """These offsets are kept."""
@@ -85,7 +109,8 @@ class Windows(Generic[W]):
 
     def to_resume(self) -> list[TopicPartition]:
         """Return the paused partitions that have room again, which count as read on from now on."""
-        return self._turn(paused=False, most=self._window_max // 2)
+        read_on, self._read_on = self._read_on, []
+        return read_on + self._turn(paused=False, most=self._window_max // 2)
 
     def _turn(self, *, paused: bool, least: int = 0, most: float = inf) -> list[TopicPartition]:
         turning = [

@@ -63,7 +63,7 @@ class Backlog(Windows[Track]):
         partition = TopicPartition(record.topic, record.partition)
         track = self._tracks.get(partition)
         if track is None:
-            track = self._tracks[partition] = Track(partition)
+            track = self._tracks[partition] = Track(partition, self._assignment_number)
         key = self._order.lane_key(record)
         lane = track.lanes.get(key)
         if lane is None:
@@ -146,11 +146,9 @@ class Backlog(Windows[Track]):
         return sum(track.running for track in self._of(partitions))
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """These partitions are somebody else's."""
-        for each in partitions:
-            track = self._tracks.pop(each, None)
-            if track is not None:
-                track.is_closing = True
+        """These partitions are somebody else's: push no more of their records."""
+        self.close(partitions)
+        super().forget(partitions)
 
     @property
     def unfinished(self) -> int:

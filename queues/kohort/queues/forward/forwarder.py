@@ -11,6 +11,7 @@ import anyio
 from kohort.client.admin_values import NewTopic
 from kohort.client.aio import Admin, Consumer, Producer, RebalanceListener
 from kohort.client.config import ConsumerOptions
+from kohort.client.consumer_records import PolledOffsets
 from kohort.client.errors import CommitFailedError, ItemsError, KohortError
 from kohort.client.listener import Partitions
 from kohort.client.retry import monotonic_ms
@@ -120,7 +121,9 @@ class Forwarder:
     async def _poll(self) -> None:
         commit_at_ms = monotonic_ms() + COMMIT_EVERY_MS
         while not self._stopping:
-            for record in await self._consumer.poll(timeout_ms=POLL_MS):
+            records = await self._consumer.poll(timeout_ms=POLL_MS)
+            self._backlog.polled(records.assignments)
+            for record in records:
                 envelope = envelope_of(record, self.destination.topic)
                 self._backlog.add(record, envelope.due_ms, envelope.attempts + 1)
                 self._changed.set()
@@ -136,12 +139,16 @@ class Forwarder:
 
     async def _commit(self, partitions: Partitions | None) -> None:
         offsets = self._backlog.progress(partitions)
+        await self._keep_offsets(offsets)
+
+    async def _keep_offsets(self, offsets: PolledOffsets) -> None:
         if not offsets:
             return
         try:
             await self._consumer.commit(offsets)
         except CommitFailedError as error:
             logger.info("the group has moved on, records are pushed again: %s", str(error))
+            await self._keep_offsets(offsets.without(error.partitions))
         except KohortError as error:
             if not error.retriable:
                 raise

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from kohort.client.consumer_records import Assignments
 from kohort.client.values import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from kohort.client.workers.windows import Order
 from kohort.queues.forward.backlog import Backlog, Job
@@ -193,3 +194,20 @@ def test_any_order_of_answers_commits_exactly_what_is_done(seed: int, order: Ord
         for key in (b"a", b"b", b"c"):
             of_key = [each for each in pushed if keys[each] == key]
             assert of_key == sorted(of_key)
+
+
+def test_what_was_polled_of_a_topic_before_it_was_made_anew_is_not_committed() -> None:
+    backlog = Backlog(Order.NONE, 100)
+    first = Assignments().with_next([ZERO])
+    backlog.polled(first)
+    for offset in range(3):
+        backlog.add(record(offset), due_ms=0, attempt=1)
+    backlog.finish(start_all(backlog)[0])
+    assert backlog.progress() == {ZERO: OffsetAndMetadata(1)}
+    backlog.polled(first.with_next([ZERO]))
+    assert backlog.progress() == {}
+    backlog.add(record(5), due_ms=0, attempt=1)
+    (job,) = start_all(backlog)
+    backlog.finish(job)
+    assert backlog.progress() == {ZERO: OffsetAndMetadata(6)}
+    assert backlog.progress().assignment_number == 2

@@ -117,7 +117,7 @@ class QueueClient:
         kept = [each for each in records if gone and TopicPartition(each.topic, each.partition) not in gone]
         logger.info("%s record(s) are left to others: %s", len(records) - len(kept), str(error))
         if kept:
-            first.records = ConsumerRecords(kept, records.assignment_number)
+            first.records = ConsumerRecords(kept, records.assignments)
         else:
             self._pending.popleft()
 

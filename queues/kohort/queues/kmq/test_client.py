@@ -29,9 +29,9 @@ class HangingGroup:
     ) -> ConsumerRecords[bytes, bytes]:
         await trio.sleep(0.001)
         if self._is_paused:
-            return ConsumerRecords([], 0)
+            return ConsumerRecords()
         self.read += 1
-        return ConsumerRecords([ConsumerRecord("t", 0, self.read, 0, None, b"")], 0)
+        return ConsumerRecords([ConsumerRecord("t", 0, self.read, 0, None, b"")])
 
     async def commit(self, records: object) -> None:
         if not self.is_back:

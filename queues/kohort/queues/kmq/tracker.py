@@ -11,6 +11,7 @@ import anyio
 
 from kohort.client.aio import Admin, Consumer, Producer, RebalanceListener
 from kohort.client.config import ConsumerConfig, ConsumerOptions
+from kohort.client.consumer_records import Assignments, PolledOffsets
 from kohort.client.errors import CommitFailedError, KohortError
 from kohort.client.listener import Partitions
 from kohort.client.retry import Backoff, monotonic_ms
@@ -63,6 +64,7 @@ class RedeliveryTracker:
         self._session_ms = options.get("session_timeout_ms", ConsumerConfig().session_timeout_ms)
         self._stopping = False
         self._commit_at_ms = 0
+        self._assignment_number = 0
 
     def stop(self) -> None:
         """Let `run` end soon."""
@@ -106,6 +108,7 @@ class RedeliveryTracker:
     async def _step(self) -> None:
         records = await self._consumer.poll(timeout_ms=POLL_MS)
         now_ms = wall_ms()
+        self._notice_new_topic(records.assignments)
         for record in records:
             self._take(record, now_ms)
         for partition, tracked in list(self._tracked.items()):
@@ -117,6 +120,11 @@ class RedeliveryTracker:
         if monotonic_ms() >= self._commit_at_ms:
             await self.commit(tuple(self._tracked))
             self._commit_at_ms = monotonic_ms() + COMMIT_EVERY_MS
+
+    def _notice_new_topic(self, assignments: Assignments) -> None:
+        """Begin with partitions of markers that were made anew: of the old ones nothing counts any more."""
+        number, self._assignment_number = self._assignment_number, assignments.number
+        self.take_over(tuple(each for each in self._tracked if assignments.has_come_since(each, number)))
 
     def _take(self, record: ConsumerRecord[bytes, bytes], now_ms: int) -> None:
         tracked = self._tracked.get(TopicPartition(record.topic, record.partition))
@@ -162,7 +170,7 @@ class RedeliveryTracker:
         value = OffsetAndMetadata(tracked.state.needed_offset, tracked.counters.encode())
         with anyio.move_on_after(self._session_ms / 4 / 1000):
             try:
-                await self._consumer.commit({partition: value})
+                await self._consumer.commit(PolledOffsets({partition: value}, self._assignment_number))
             except KohortError as error:
                 logger.info("due records of %s wait: %s", partition, str(error))
                 return False
@@ -203,7 +211,7 @@ class RedeliveryTracker:
         if not offsets:
             return
         try:
-            await self._consumer.commit(offsets)
+            await self._consumer.commit(PolledOffsets(offsets, self._assignment_number))
         except CommitFailedError as error:
             logger.info("the trackers' group has moved on: %s", str(error))
         else:
