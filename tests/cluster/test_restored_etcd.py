@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -251,3 +252,36 @@ def test_offsets_outlive_metadata_that_step_back_and_go_with_a_deletion(
         until("the broker leads again", lambda: _is_created(admin, "second"))
         admin.delete_topics(["air"])["air"].result(PATIENCE_SECONDS)
         until("its offsets go", lambda: committed(broker) == {"other": 3})
+
+
+def leader_epoch(etcd: RestoredEtcd) -> int:
+    (value,) = [
+        each.value for each in etcd.backup() if b"/partitions/" in each.key and each.value is not None
+    ]
+    return int(msgspec.json.decode(value)["leader_epoch"])
+
+
+@pytest.mark.parametrize("brokers", [1, 2])
+@pytest.mark.parametrize("is_running", [True, False])
+def test_a_leader_epoch_never_goes_back(
+    etcd: RestoredEtcd, tmp_path: Path, brokers: int, is_running: bool
+) -> None:
+    with BrokerCluster(etcd, "restored", tmp_path, brokers) as cluster:
+        broker, admin = administered(cluster)
+        admin.create_topics([NewTopic("air", 1, brokers)])["air"].result(PATIENCE_SECONDS)
+        backup, first = etcd.backup(), leader_epoch(etcd)
+        while leader_epoch(etcd) < first + 2:
+            for each in cluster.brokers.values():
+                each.restart(signal.SIGTERM)
+        until("the broker leads again", lambda: _takes(broker))
+        last = leader_epoch(etcd)
+        for each in cluster.brokers.values():
+            if not is_running:
+                each.stop()
+        etcd.restore(backup)
+        for each in cluster.brokers.values():
+            if not is_running:
+                each.start()
+        until("the epoch is above the last one", lambda: leader_epoch(etcd) > last)
+        until("the broker leads again", lambda: _takes(broker))
+        assert not any("Traceback" in line for each in cluster.brokers.values() for line in each.log_lines())

@@ -62,7 +62,7 @@ from kohort.broker.partitions.cleaner import LogCleaner
 from kohort.broker.partitions.counters import PartitionCounters
 from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.partitions.log_files import LogFiles
-from kohort.broker.partitions.lost_tails import LostTails
+from kohort.broker.partitions.raising_epochs import RaisingEpochs
 from kohort.broker.partitions.retention import LogRetention
 from kohort.broker.partitions.sync_timers import SyncTimers
 from kohort.broker.partitions.unsynced import Unsynced
@@ -221,7 +221,8 @@ class Broker:
             unsynced=unsynced,
         )
         self.partitions.on_lax = sync_timers.changed
-        self.lost_tails = LostTails(self.metadata, self.node_id, self.workers)
+        self.raising_epochs = RaisingEpochs(self.metadata, self.workers)
+        self.partitions.on_epoch_behind = self.raising_epochs.is_behind
         self.producer_ids = ProducerIds(self.metadata)
         place = place_in_turn if self.cluster is None else self.cluster.place
         self.topics = Topics(self.metadata, self.current, self.partitions.ready, place)
@@ -585,7 +586,7 @@ class Broker:
                 await self._raise_all_leader_epochs()  # The ends of logs may be gone.
             await self.partitions.open_all()
         self.partitions.raise_leader_epoch = (  # As they are found.
-            self.lost_tails.raise_leader_epoch if self.cluster is None else self.cluster.lost_tail
+            self.raising_epochs.lost_tail if self.cluster is None else self.cluster.lost_tail
         )
         if not self.data.is_clean:
             await self._checkpoint()  # What was scanned now need not be scanned again.

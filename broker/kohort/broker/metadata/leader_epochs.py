@@ -1,17 +1,22 @@
 """Leader epochs, raised where a log may have lost its end: readers then look whether theirs is still there.
 
-Kafka elects a leader anew when a broker comes back, which raises the epoch; a broker on its own has nobody
-who would. Source: KIP-320; org.apache.kafka.controller.ReplicationControlManager.
+An epoch that was once given must not come again with other records, also where the metadata were restored
+from a backup and have older ones. Kafka elects a leader anew when a broker comes back, which raises the
+epoch; a broker on its own has nobody who would. Source: KIP-320;
+org.apache.kafka.controller.ReplicationControlManager.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from uuid import UUID
 
 import msgspec
 
 from kohort.broker.metadata.partition_state import PartitionState
-from kohort.broker.metadata.snapshot import Mutation, Snapshot, TopicState
+from kohort.broker.metadata.snapshot import Mutation, PartitionKey, Snapshot, TopicState
 from kohort.broker.metadata.store import MetadataStore, update
+
+EPOCHS_SKIPPED = 1_000
+"""Above an epoch that metadata have forgotten: a replica that is away may know of a few more."""
 
 Chosen = Callable[[UUID, int], bool]
 """Whether a partition, named by its topic's id and its index, is meant."""
@@ -28,6 +33,32 @@ async def raise_leader_epochs(store: MetadataStore, node_id: int, chosen: Chosen
         return Mutation(put=tuple(topic for topic in raised if topic is not None))
 
     return await update(store, decide)
+
+
+async def raise_above(store: MetadataStore, known: Mapping[PartitionKey, int]) -> Snapshot:
+    """Return the metadata in which the leader epoch of each of these partitions is above the one given.
+
+    Raises: StorageError if that could not be made durable; ChangeUnknown.
+    """
+
+    def decide(snapshot: Snapshot) -> Mutation:
+        states = {key: snapshot.partition(key) for key in known}
+        return Mutation(
+            partitions={
+                key: _above(state, known[key])
+                for key, state in states.items()
+                if state is not None and state.leader_epoch <= known[key]
+            }
+        )
+
+    return await update(store, decide)
+
+
+def _above(state: PartitionState, epoch: int) -> PartitionState:
+    step = 1 if state.leader_epoch == epoch else EPOCHS_SKIPPED
+    return msgspec.structs.replace(
+        state, leader_epoch=epoch + step, partition_epoch=state.partition_epoch + 1
+    )
 
 
 def raised_topic(topic: TopicState, node_id: int, chosen: Chosen) -> TopicState | None:

@@ -4,7 +4,7 @@ from pathlib import Path
 from uuid import UUID
 
 from kohort.broker.metadata import EmbeddedMetadataStore, Mutation, PartitionState, TopicState
-from kohort.broker.metadata.leader_epochs import raise_leader_epochs
+from kohort.broker.metadata.leader_epochs import EPOCHS_SKIPPED, raise_above, raise_leader_epochs
 from kohort.storage.memory_filesystem import MemoryFileSystem
 
 ROOT = Path("/data")
@@ -54,3 +54,18 @@ async def test_where_nothing_is_led_nothing_changes() -> None:
     store = opened(disk)
     before = store.snapshot().version
     assert (await raise_leader_epochs(store, HERE, lambda topic_id, index: True)).version == before
+
+
+async def test_an_epoch_that_is_known_is_never_given_again() -> None:
+    disk = MemoryFileSystem()
+    disk.make_directory(ROOT)
+    store = opened(disk)
+    made = topic("t", HERE, HERE, ELSEWHERE, HERE)
+    await store.change(store.snapshot(), Mutation(put=(made,)))
+    known = {(made.topic_id, 0): 3, (made.topic_id, 1): 4, (made.topic_id, 2): 9, (UUID(int=77), 0): 9}
+    await raise_above(store, known)
+    stepped_back = 9 + EPOCHS_SKIPPED
+    assert epochs(store, "t") == [(4, 7), (5, 8), (stepped_back, 8), (4, 7)]
+    version = store.snapshot().version
+    assert (await raise_above(store, known)).version == version
+    assert epochs(opened(disk.after_crash(choose=lambda _: 0)), "t") == epochs(store, "t")

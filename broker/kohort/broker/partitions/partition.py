@@ -85,11 +85,13 @@ class Partition:
         "following",
         "high_watermark",
         "index",
+        "is_behind",
         "leader_epoch",
         "leadership",
         "log",
         "lost_tail",
         "offline",
+        "on_epoch_behind",
         "on_lost_tail",
         "on_opened",
         "on_synced",
@@ -138,6 +140,10 @@ class Partition:
         self.lost_tail = False  # Whether the log that is opened just now lacks what its disk had confirmed.
         self._awaits_epoch = False  # Whether nothing may be appended under the leader epoch of now.
         self.on_lost_tail: Callable[[Partition], bool] = lambda partition: False
+        self.is_behind = False
+        """Whether the metadata had an older leader epoch than is known here, and none above that since."""
+        self.on_epoch_behind: Callable[[Partition, int], None] = lambda partition, epoch: None
+        """Called in any thread where this leader epoch is known, and the metadata have an older one."""
         self.waits: dict[Wait, None] = {}
         self.replicated = False
         """Whether other brokers have it as well, or had: it serves in a role only."""
@@ -205,7 +211,11 @@ class Partition:
         self._awaits_epoch |= lost_tail and self.on_lost_tail(self)
         if self.leader_epoch > epoch_before:  # The loop has been quicker than this thread.
             self._awaits_epoch = False
-        serves = not self._awaits_epoch and not self.resigned and not self.replicated
+        if opened.latest_epoch > self.leader_epoch:
+            self.is_behind = True
+            self.is_behind = self.leader_epoch <= opened.latest_epoch  # The loop may have been quicker again.
+            self.on_epoch_behind(self, opened.latest_epoch)
+        serves = not self._awaits_epoch and not self.is_behind and not self.resigned and not self.replicated
         self.error_code = None if serves else ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.deleted:  # Looked at last: the loop may have deleted it while a worker was opening it.
             self.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -370,18 +380,40 @@ class Partition:
                 self._lax_end_offset = self.log.written_offset
             if serving_log is not None:
                 serving_log.config = log_config_of(config)
-        if leader_epoch > self.leader_epoch:
+        known_epoch = self.known_epoch
+        if leader_epoch < known_epoch or (self.is_behind and leader_epoch == known_epoch):
+            self.on_epoch_behind(self, known_epoch)
+            self.fall_behind(known_epoch)
+        elif leader_epoch > self.leader_epoch:
             self.leader_epoch = leader_epoch
+            was_waiting, self.is_behind = self._awaits_epoch or self.is_behind, False
             if serving_log is not None and not self.replicated:
                 serving_log.assign_epoch(leader_epoch)
             if (
-                self._awaits_epoch
+                was_waiting
                 and not self.resigned
                 and not self.replicated
                 and self.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
             ):
                 self.error_code = None
             self._awaits_epoch = False
+
+    @property
+    def known_epoch(self) -> int:
+        """The highest leader epoch that the metadata have had here, or that the log has."""
+        serving_log = self.serving_log
+        return self.leader_epoch if serving_log is None else max(self.leader_epoch, serving_log.latest_epoch)
+
+    def fall_behind(self, epoch: int) -> None:
+        """Serve nobody until the metadata, which have stepped back, have a leader epoch above this one.
+
+        One that is replicated has no role meanwhile, which `Replicas` sees to.
+        """
+        if self.leader_epoch <= epoch:
+            self.is_behind = True
+            if self.error_code is None and not self.replicated:
+                self.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                self._wake()
 
     def led_elsewhere(self) -> LedElsewhere:
         """Return what whoever asked the leader is told."""
@@ -399,7 +431,7 @@ class Partition:
     def lead_again(self) -> None:
         """Lead anew, under the leader epoch that `follow` was told of."""
         self.resigned = False
-        if self.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER and not self._awaits_epoch:
+        if self.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER and not (self._awaits_epoch or self.is_behind):
             self.error_code = None
 
     def _wake(self) -> None:

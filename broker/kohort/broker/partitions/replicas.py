@@ -122,6 +122,9 @@ class Replicas:
             if partition.offline is None:
                 partition.have_no_role()
             self._fetch_from(partition, None)
+        elif partition.is_behind:
+            partition.have_no_role()
+            self._fetch_from(partition, None)
         elif partition in self._to_lead:
             self._fetch_from(partition, None)
             self._lead(partition, state)

@@ -102,6 +102,8 @@ class PartitionTable:
         """Those that nobody has opened yet. To be looked at only: any thread takes from it what it opens."""
         self.raise_leader_epoch: Callable[[Partition], None] | None = None
         """Called in the loop where a log has lost its end: its readers have to look again."""
+        self.on_epoch_behind: Callable[[Partition, int], None] = lambda partition, epoch: None
+        """Called in the loop where the metadata have an older leader epoch of a partition than this one."""
         self._attempts: dict[Partition, int] = {}  # To open a log again, since it served last.
         self.failing_logs = FailingLogs(clock)
         self._file_work = workers.queue("log-files")  # In order: files go before others take their name.
@@ -460,6 +462,7 @@ class PartitionTable:
             on_failed=self._failed,
         )
         made.on_lost_tail = self._lost_tail
+        made.on_epoch_behind = self._epoch_behind
         self.unopened.add(made)
         leads = self._leads(topic, state)
         if self.replicas is not None:
@@ -490,6 +493,15 @@ class PartitionTable:
             return False
         self._loop.post(partial(raise_leader_epoch, partition))
         return True
+
+    def _epoch_behind(self, partition: Partition, epoch: int) -> None:
+        """Have the metadata's leader epoch raised above this one. Any thread."""
+
+        def raise_epoch() -> None:
+            partition.fall_behind(epoch)
+            self.on_epoch_behind(partition, epoch)
+
+        self._loop.post(raise_epoch)
 
     def _remove(self, topic: TopicState) -> None:
         self._by_id.pop(topic.topic_id, None)

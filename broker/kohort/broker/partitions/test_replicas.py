@@ -161,3 +161,27 @@ def test_a_log_that_fails_ends_the_role_until_it_is_opened_again() -> None:
     for follower in (2, 3):
         here.fetch(follower, 1)
     assert here.partition.high_watermark == 1
+
+
+@pytest.mark.parametrize("leads", [True, False])
+@pytest.mark.parametrize("is_opened_anew", [True, False])
+def test_who_knows_a_higher_epoch_than_the_metadata_has_no_role_until_they_are_above_it(
+    leads: bool, is_opened_anew: bool
+) -> None:
+    here = Here()
+    here.commit("one")
+    behind: list[int] = []
+    here.partition.on_epoch_behind = lambda _, epoch: behind.append(epoch)
+    if is_opened_anew:
+        here.partition.leader_epoch = 2
+    stepped_back = replace(STATE, leader=1 if leads else 2, leader_epoch=2, partition_epoch=10)
+    here.settle(stepped_back, leads=leads)
+    assert (here.partition.leadership, here.partition.following) == (None, None)
+    assert here.partition.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert behind == [5]
+    here.settle(replace(stepped_back, leader_epoch=5), leads=leads)
+    assert here.partition.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert behind == [5, 5], "others may have led under it"
+    here.settle(replace(stepped_back, leader_epoch=6), leads=leads)
+    assert (here.partition.leadership is not None, here.partition.following is not None) == (leads, not leads)
+    assert here.partition.leader_epoch == 6

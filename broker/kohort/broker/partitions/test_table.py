@@ -4,6 +4,7 @@ from pathlib import Path
 from threading import Event, Timer
 from uuid import UUID, uuid4
 
+import msgspec
 import pytest
 import trio
 from structlog.testing import capture_logs
@@ -551,3 +552,52 @@ async def test_logs_that_were_never_opened_do_not_fail_with_the_folder(
     partition.opened = True
     await world.table.watch_folder()
     assert partition.offline is not None
+
+
+@pytest.mark.parametrize("is_restarted", [True, False])
+def test_a_partition_whose_metadata_stepped_back_serves_under_an_epoch_above_its_own(
+    tmp_path: Path, is_restarted: bool
+) -> None:
+    world = World(tmp_path)
+    world.create("t")
+    with_epoch(world, 7)
+    world.fill("t")
+    reader = Waiting()
+    world.partition("t").waits[reader] = None
+    if is_restarted:
+        world.close()
+        with_epoch(world, 2)
+        world = World(tmp_path, metadata=world.metadata)
+    behind: list[int] = []
+    world.table.on_epoch_behind = lambda _, epoch: behind.append(epoch)
+    if not is_restarted:
+        with_epoch(world, 2)
+        assert reader.told == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    with pytest.raises(ApiError, match="NOT_LEADER_OR_FOLLOWER"):
+        world.table.serving("t", 0)
+    world.run_posted()
+    assert behind[-1] == 7
+    with_epoch(world, 6)
+    with pytest.raises(ApiError, match="NOT_LEADER_OR_FOLLOWER"):
+        world.table.serving("t", 0)
+    with_epoch(world, 8)
+    assert world.table.serving("t", 0).leader_epoch == 8
+    world.fill("t")
+    assert world.partition("t").log.latest_epoch == 8
+
+
+def with_epoch(world: World, epoch: int) -> None:
+    """Let the metadata have this leader epoch of the topic's one partition, whatever they had."""
+    topic = world.metadata.snapshot().topics["t"]
+    states = tuple(msgspec.structs.replace(each, leader_epoch=epoch) for each in topic.partitions)
+    world.metadata.apply(Mutation(put=(msgspec.structs.replace(topic, partitions=states),)))
+
+
+class Waiting:
+    """Who waits for more to read."""
+
+    def __init__(self) -> None:
+        self.told: list[ErrorCode | None] = []
+
+    def advanced(self, partition: Partition) -> None:
+        self.told.append(partition.error_code)

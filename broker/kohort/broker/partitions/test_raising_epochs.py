@@ -10,7 +10,7 @@ import trio
 
 from kohort.broker.metadata import Mutation, PartitionState, Snapshot, TopicState
 from kohort.broker.partitions import Partition
-from kohort.broker.partitions.lost_tails import LostTails
+from kohort.broker.partitions.raising_epochs import RaisingEpochs
 from kohort.broker.partitions.test_support import NODE_ID, FakeMetadata
 from kohort.broker.runtime.workers import TrioWorkers
 from kohort.storage import StorageError
@@ -50,14 +50,15 @@ class LostPartition:
         self.topic_id = TOPIC_ID
         self.index = index
         self.deleted = deleted
+        self.leader_epoch = 0
 
 
 async def raised(metadata: SlowMetadata, partitions: list[LostPartition], gap_seconds: float = 0) -> None:
     """Ask for each one's epoch, and wait until nobody waits any more."""
     async with trio.open_nursery() as nursery:
-        tails = LostTails(cast(Any, metadata), NODE_ID, TrioWorkers(nursery))
+        tails = RaisingEpochs(cast(Any, metadata), TrioWorkers(nursery))
         for each in partitions:
-            tails.raise_leader_epoch(cast(Partition, each))
+            tails.lost_tail(cast(Partition, each))
             await trio.sleep(gap_seconds)
 
 
