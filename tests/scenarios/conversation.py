@@ -258,7 +258,12 @@ class Conversation:
         fresh_id = f"{person.instance or person.name}-{next(self._numbers)}"
         version = int(person.field("version", "9"))
         person.request_id = request_id = next(self._ids)
-        self._do(person.name, JoinGroup(request_id, message, version, fresh_id, person.name, "/10.0.0.1"))
+        self._do(
+            person.name,
+            JoinGroup(
+                request_id, message, version, fresh_id, person.name, "/10.0.0.1", None, lambda topic: True
+            ),
+        )
 
     def _sync(self, person: Person, fields: Fields, _plain: list[str]) -> None:
         given = {name: text for name, text in fields.items() if name in self._people}

@@ -78,7 +78,14 @@ class EpochMember:
             )
         message = self._as_consumer(epoch, what)
         return ConsumerGroupHeartbeat(
-            request_id, message, 1, self.member_id, self.member_id, "/10.0.0.1", topics.metadata
+            request_id,
+            message,
+            1,
+            self.member_id,
+            self.member_id,
+            "/10.0.0.1",
+            topics.metadata,
+            lambda topic: True,
         )
 
     def _as_sharer(self, epoch: int, what: str) -> ShareGroupHeartbeatRequest:

@@ -11,7 +11,8 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
-from kohort.broker.transport.request import ANONYMOUS, Request
+from kohort.broker.transport.permissions import ALLOW_ALL
+from kohort.broker.transport.request import ANONYMOUS, ReceivedRequest, Request
 from kohort.protocol.registry import Api
 from kohort.protocol.schema import Message
 from tests.simulation.schedule import Schedule
@@ -49,7 +50,7 @@ class Network:
         return max(self.schedule.time_ms + delay_ms, not_before_ms, host.cut_until_ms)
 
 
-class Sent(Request):
+class Sent(ReceivedRequest):
     """A request on its way, and who waits for its answer."""
 
     __slots__ = ("allowed", "arrived_ms", "message", "on_answer", "order", "reply")
@@ -84,6 +85,7 @@ class Link:
         self.client_host = f"/{host.name}"
         self.principal = ANONYMOUS
         self.listener = 0
+        self.permissions = ALLOW_ALL
         self.on_close: list[Callable[[], None]] = []
         self.closed = False  # At the client's end.
         self.pending: deque[Sent] = deque()

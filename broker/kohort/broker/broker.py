@@ -78,6 +78,7 @@ from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import TrioWorkers, Workers
 from kohort.broker.transport.counters import TransportCounters
 from kohort.broker.transport.dispatch import Dispatch
+from kohort.broker.transport.permissions import ALLOW_ALL, DENY_ALL
 from kohort.broker.transport.places import PLAINTEXT, Address, Places, advertised, bind
 from kohort.broker.transport.reactor import Reactor
 from kohort.broker.transport.request import Request
@@ -421,6 +422,7 @@ class Broker:
             is_to_sync=self.flusher.is_asked,
             beat=self._beat,
             connections_max=connections_that_fit(),
+            permissions=DENY_ALL if is_judged else ALLOW_ALL,
             is_privileged=super_users_of(self.current.config),
         )
         quotas.begin(self.reactor.handlers.rebind)

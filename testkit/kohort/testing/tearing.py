@@ -1,37 +1,30 @@
 """An answer of which half is sent, and then nothing more: the connection is closed."""
 
-from typing import Any
-
+from kohort.broker.handlers.wrapping import WrappedRequest
 from kohort.broker.transport.connection import Connection
 from kohort.broker.transport.file_range import FileRange
-from kohort.broker.transport.request import Answer, Request
+from kohort.broker.transport.request import Answer
 from kohort.protocol.schema import Message
 
 
-class TornRequest:
+class TornRequest(WrappedRequest):
     """A request whose answer is cut off in the middle."""
 
-    __slots__ = ("_request",)
-
-    def __init__(self, request: Request) -> None:
-        self._request = request
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._request, name)
+    __slots__ = ()
 
     def respond(self, message: Message) -> None:
         """Send half of the answer, and close; where answers before it are still owed, close at once."""
-        request, connection = self._request, self._request.connection
+        request, connection = self.received, self.connection
         assert isinstance(connection, Connection)
         connection.complete(request, message)
         if request.answer and not connection.closed:
             request.answer = first_half(request.answer)
             connection.send_answers()
-        request.hang_up()
+        self.hang_up()
 
     def abandon(self) -> None:
         """Close: nobody waits for an answer that could be torn."""
-        self._request.hang_up()
+        self.hang_up()
 
 
 def first_half(answer: Answer) -> Answer:

@@ -6,11 +6,12 @@ from collections import deque
 from collections.abc import Awaitable
 from functools import partial
 from inspect import isawaitable
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import msgspec
 
 from kohort.broker.broker import Broker
+from kohort.broker.handlers.wrapping import WrappedRequest
 from kohort.broker.transport.dispatch import Dispatch, Handle
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
@@ -149,7 +150,7 @@ class WatchedDispatch:
         self, fault: Fault, handle: Handle, message: Message, request: Request, seen: SeenRequest
     ) -> Answer:
         if fault.is_torn:
-            return self._pass_on(handle, message, cast(Request, TornRequest(request)), seen)
+            return self._pass_on(handle, message, TornRequest(request), seen)
         if fault.code is None or getattr(message, "acks", None) == 0:
             request.hang_up()
             return None
@@ -161,7 +162,7 @@ class WatchedDispatch:
         return self._say(seen, refuse(request.api.response, message, fault.code, request.version))
 
     def _pass_on(self, handle: Handle, message: Message, request: Request, seen: SeenRequest) -> Answer:
-        answer = handle(message, cast(Request, WatchedRequest(request, seen, self._watch)))
+        answer = handle(message, WatchedRequest(request, seen, self._watch))
         if answer is None:
             return None
         if isawaitable(answer):
@@ -182,23 +183,20 @@ class WatchedDispatch:
         return answer
 
 
-class WatchedRequest:
+class WatchedRequest(WrappedRequest):
     """A request whose answer is looked at on its way."""
 
-    __slots__ = ("_request", "_seen", "_watch")
+    __slots__ = ("_seen", "_watch")
 
     def __init__(self, request: Request, seen: SeenRequest, watch: Watch) -> None:
-        self._request = request
+        super().__init__(request)
         self._seen = seen
         self._watch = watch
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._request, name)
 
     def respond(self, message: Message) -> None:
         """Answer the request."""
         self._seen.answered(message)
-        self._request.respond(message)
+        super().respond(message)
         self._watch.tell()
 
 

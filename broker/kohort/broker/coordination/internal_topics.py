@@ -38,13 +38,12 @@ class InternalTopics:
         self._making: set[str] = set()  # The groups whose topics are being made just now.
         self._errors: dict[str, tuple[int, str]] = {}  # By topic: until when it is told, and what.
 
-    def make(self, group_id: str, may_create: Callable[[str], bool] | None) -> str:
+    def make(self, group_id: str, may_create: Callable[[str], bool]) -> str:
         """Have what the group lacks made, and return what to say besides: why it was not, before or now."""
         missing = self._missing(group_id)
-        if may_create is not None:
-            denied = [each.name for each in missing if not may_create(each.name)]
-            if denied:
-                return f"; Unauthorized to CREATE on topics {', '.join(denied)}."
+        denied = [each.name for each in missing if not may_create(each.name)]
+        if denied:
+            return f"; Unauthorized to CREATE on topics {', '.join(denied)}."
         if missing and group_id not in self._making:
             self._making.add(group_id)
             self._workers.spawn(self._make, group_id, missing)

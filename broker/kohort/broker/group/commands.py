@@ -41,9 +41,9 @@ class JoinGroup(msgspec.Struct, frozen=True, gc=False):
     member_id: str
     client_id: str
     client_host: str
-    metadata: "Metadata | None" = None
-    may_describe: Callable[[str], bool] | None = None
-    """Which topics an expression of the group may stand for; None is all."""
+    metadata: "Metadata | None"
+    may_describe: Callable[[str], bool]
+    """Which topics an expression of the group may stand for."""
 
 
 class SyncGroup(msgspec.Struct, frozen=True, gc=False):

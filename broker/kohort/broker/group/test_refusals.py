@@ -43,7 +43,7 @@ COMMIT = OffsetCommitRequest(
     topics=(OffsetCommitRequestTopic(name="t", topic_id=ZERO_UUID, partitions=(PARTITION,)),),
 )
 COMMANDS: list[Command] = [
-    JoinGroup(1, JOIN, 9, "new", "c", "/h"),
+    JoinGroup(1, JOIN, 9, "new", "c", "/h", None, lambda topic: True),
     SyncGroup(1, SYNC, 5),
     Heartbeat(1, HeartbeatRequest(group_id="g", generation_id=1, member_id="m")),
     LeaveGroup(1, LeaveGroupRequest(group_id="g", member_id="m", members=()), 5),

@@ -1,5 +1,6 @@
 """A world for the core's tests: virtual time, a log, a follower that replays it, and clients."""
 
+from collections.abc import Callable
 from itertools import count
 from typing import TypeVar
 
@@ -101,6 +102,7 @@ class World:
         self.versions: dict[int, int] = {}
         self.config = config or GroupConfig()
         self.metadata: Metadata | None = None
+        self.may_describe: Callable[[str], bool] = lambda topic: True
         self.core = GroupCoordinator(self.config)
         self.follower = GroupCoordinator(self.config)
         self.now_ms = 1_000_000
@@ -250,7 +252,14 @@ class Client:
         fresh_id = f"{self.instance or self.name}-{next(world.member_numbers)}"
         world.do(
             JoinGroup(
-                self.request_id, message, self.version, fresh_id, self.name, "/127.0.0.1", world.metadata
+                self.request_id,
+                message,
+                self.version,
+                fresh_id,
+                self.name,
+                "/127.0.0.1",
+                world.metadata,
+                world.may_describe,
             )
         )
         return self.request_id

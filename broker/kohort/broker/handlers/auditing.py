@@ -4,7 +4,7 @@ It stands before who looks whether somebody may, so it tells of what was refused
 not told: passwords, their salts, and settings that are not known to be none.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -13,11 +13,11 @@ from kohort.broker.audit.trail import TEXT_MAX, Trail, cut
 from kohort.broker.config import BrokerConfig
 from kohort.broker.config.topic_config import TopicConfig
 from kohort.broker.handlers.prepared import Prepared
+from kohort.broker.handlers.wrapping import WrappedRequest, ask
 from kohort.broker.transport.dispatch import Dispatch, Handle
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.registry import BROKER_PAGE_KEY
-from kohort.protocol.schema import Message
 
 CHANGES = frozenset((19, 20, 21, 30, 31, 33, 37, 42, 43, 44, 45, 47, 49, 51, 64, 91, 92, BROKER_PAGE_KEY))
 """Of topics, records, entries, settings, groups, leaders, replicas, offsets, quotas, users and brokers."""
@@ -41,46 +41,24 @@ NAMES = (
 )
 
 
-class Observed(Request):
+class Observed(WrappedRequest):
     """A request whose answer is told of."""
 
-    __slots__ = ("_original", "_tell")
+    __slots__ = ("_tell",)
 
     def __init__(self, request: Request, tell: Callable[[Any], None]) -> None:
-        super().__init__(
-            request.connection, request.api, request.version, request.correlation_id, request.client_id
-        )
-        self._original = request
+        super().__init__(request)
         self._tell = tell
 
-    @property
-    def may_describe(self) -> Callable[[str], bool] | None:
-        """Which topics whoever asks may know of."""
-        return self._original.may_describe
-
-    @property
-    def may_describe_transaction(self) -> Callable[[str], bool] | None:
-        """Which transactional ids whoever asks may know of."""
-        return self._original.may_describe_transaction
-
-    @property
-    def may_create(self) -> Callable[[str], bool] | None:
-        """Which topics whoever asks may have made."""
-        return self._original.may_create
-
-    def may_have(self, size_bytes: int) -> bool:
-        """Return whether whoever asks may be answered so many bytes of records now."""
-        return self._original.may_have(size_bytes)
-
-    def respond(self, message: Message) -> None:
-        """Answer the request."""
-        self._tell(message)
-        self._original.respond(message)
+    def finish(self, answer: Any) -> Any:
+        """Return the answer, once it is told of."""
+        self._tell(answer)
+        return answer
 
     def abandon(self) -> None:
         """Never answer."""
         self._tell(None)
-        self._original.abandon()
+        super().abandon()
 
 
 class Auditing:
@@ -103,13 +81,7 @@ class Auditing:
             def tell(answer: Any) -> None:
                 self._tell(request, message, answer)
 
-            answer = handle(message, Observed(request, tell))
-            if answer is None:
-                return None  # It comes by `respond`.
-            if isinstance(answer, Awaitable):
-                return _later(answer, tell)
-            tell(answer)
-            return answer
+            return ask(handle, message, Observed(request, tell))
 
         return told
 
@@ -130,13 +102,6 @@ class Auditing:
             errors=errors[:ERRORS_MAX],
             errors_left_out=max(0, len(errors) - ERRORS_MAX),
         )
-
-
-async def _later(answer: Awaitable[Any], tell: Callable[[Any], None]) -> Any:
-    found = await answer
-    if found is not None:
-        tell(found)
-    return found
 
 
 class Shown:

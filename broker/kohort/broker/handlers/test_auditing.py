@@ -9,7 +9,7 @@ import pytest
 from kohort.broker.audit.trail import REFUSALS_PER_SECOND_MAX, TEXT_MAX, Trail
 from kohort.broker.handlers.auditing import Auditing
 from kohort.broker.runtime.clock import ManualClock
-from kohort.broker.transport.request import Request
+from kohort.broker.transport.request import ReceivedRequest
 from kohort.protocol.between_brokers import BrokerPageRequest, BrokerPageResponse
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
@@ -33,7 +33,7 @@ def lines_of(message: Message, answer: Message, times: int = 1) -> list[dict[str
     dispatch = SimpleNamespace(handler_of=lambda _: lambda *_: answer)
     api = BY_NAME[type(message).__name__.removesuffix("Request")]
     connection = SimpleNamespace(principal="User:bob", client_host="/10.0.0.1")
-    request = Request(cast(Any, connection), api, api.versions.highest, 1, "app")
+    request = ReceivedRequest(cast(Any, connection), api, api.versions.highest, 1, "app")
     handle = Auditing(cast(Any, dispatch), trail).handler_of(api.api_key)
     for _ in range(times):
         assert handle(message, request) is answer

@@ -10,7 +10,8 @@ import trio
 from kohort.broker.runtime.loop import Mailbox
 from kohort.broker.runtime.workers import Workers
 from kohort.broker.transport.dispatch import Dispatch
-from kohort.broker.transport.request import ANONYMOUS, Request
+from kohort.broker.transport.permissions import ALLOW_ALL
+from kohort.broker.transport.request import ANONYMOUS, ReceivedRequest, Request
 from kohort.protocol.registry import BY_NAME
 from kohort.protocol.schema import Message
 
@@ -41,7 +42,7 @@ class InHouse:
     async def __call__(self, api: str, version: int, message: Message, /) -> Message:
         """Return the answer. Raises: NotAnswered."""
         origin = _Origin()
-        request = Request(origin, BY_NAME[api], version, 0, CLIENT_ID)
+        request = ReceivedRequest(origin, BY_NAME[api], version, 0, CLIENT_ID)
         self._mailbox.post(partial(self._begin, message, request))
         try:
             with trio.move_on_after(ANSWER_SECONDS):
@@ -78,18 +79,19 @@ class _Origin:
         self.client_software = CLIENT_ID
         self.principal = ANONYMOUS
         self.listener = 0
+        self.permissions = ALLOW_ALL
         self.closed = False
         self.on_close: list[Callable[[], None]] = []
         self.answer: Message | None = None
         self.ended = trio.Event()
 
-    def complete(self, request: Request, message: Message) -> None:
+    def complete(self, request: ReceivedRequest, message: Message) -> None:
         """Take the answer."""
         if not self.ended.is_set():
             self.answer = message
             self.ended.set()
 
-    def abandon(self, request: Request) -> None:
+    def abandon(self, request: ReceivedRequest) -> None:
         """Take it that there is no answer."""
         self.ended.set()
 

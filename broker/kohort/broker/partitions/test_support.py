@@ -29,7 +29,8 @@ from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import TrioWorkers
 from kohort.broker.transport.connection import Connection
 from kohort.broker.transport.counters import TransportCounters
-from kohort.broker.transport.request import ANONYMOUS, Request
+from kohort.broker.transport.permissions import ALLOW_ALL
+from kohort.broker.transport.request import ANONYMOUS, ReceivedRequest, Request
 from kohort.protocol.records import build_batch, validate_produced
 from kohort.protocol.records.effort import Effort
 from kohort.protocol.registry import BY_NAME
@@ -105,15 +106,16 @@ class FakeConnection:
         self.client_host = "/127.0.0.1"
         self.principal = ANONYMOUS
         self.listener = 0
+        self.permissions = ALLOW_ALL
 
-    def complete(self, request: Request, message: Message) -> None:
+    def complete(self, request: ReceivedRequest, message: Message) -> None:
         assert request.answer is None
         request.answer = (
             [message.encode(request.version)] if not _has_ranges(message, request.version) else []
         )
         self.answers.append(message)
 
-    def abandon(self, request: Request) -> None:
+    def abandon(self, request: ReceivedRequest) -> None:
         request.answer = []
         self.answers.append(None)
 
@@ -279,7 +281,7 @@ class World:
     def request(self, api: str, version: int | None = None) -> Request:
         found = BY_NAME[api]
         highest = found.versions.highest
-        return Request(
+        return ReceivedRequest(
             cast(Connection, self.connection), found, highest if version is None else version, 1, "test"
         )
 

@@ -15,7 +15,8 @@ from kohort.broker.transport.file_range import FileRange
 from kohort.broker.transport.in_flight import SHARE_BYTES_MIN, InFlight
 from kohort.broker.transport.load import Load
 from kohort.broker.transport.peer import Peer
-from kohort.broker.transport.request import ANONYMOUS, Request
+from kohort.broker.transport.permissions import Permissions
+from kohort.broker.transport.request import ANONYMOUS, ReceivedRequest, Request
 from kohort.protocol.compiled import mypyc_attr
 from kohort.protocol.errors import WireError
 from kohort.protocol.schema import Message
@@ -39,6 +40,8 @@ class Driver(Protocol):
     """How many were handed over, by API key."""
     in_flight: InFlight
     log: ThrottledLog
+    permissions: Permissions
+    """Those of requests that no authorizer looks at."""
 
     def touch(self, connection: "Connection", /) -> None:
         """Send the connection's answers at the end of this round, or in one of their own."""
@@ -171,6 +174,11 @@ class Connection:
         self.counted_out = 0
         self.on_close: list[Callable[[], None]] = []
         self._load = Load()
+
+    @property
+    def permissions(self) -> Permissions:
+        """Those of its requests, unless an authorizer looks at each."""
+        return self._driver.permissions
 
     # -- what arrives -------------------------------------------------------------------------------------
 
@@ -328,7 +336,7 @@ class Connection:
 
     # -- answers ------------------------------------------------------------------------------------------
 
-    def complete(self, request: Request, message: Message) -> None:
+    def complete(self, request: ReceivedRequest, message: Message) -> None:
         """Answer `request`; it is sent once all before it have been answered.
 
         An answer that cannot be encoded costs this connection, and nobody else anything.
@@ -348,7 +356,7 @@ class Connection:
             self.touched = True
             self._driver.touch(self)
 
-    def abandon(self, request: Request) -> None:
+    def abandon(self, request: ReceivedRequest) -> None:
         """Take `request` as answered with nothing."""
         if not self.closed:
             self.peer.abandon(request)

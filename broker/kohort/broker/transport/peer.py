@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from kohort.broker.transport.file_range import FileRange
 from kohort.broker.transport.in_flight import NOTHING, SHARE_BYTES_MIN, Allowance
-from kohort.broker.transport.request import Origin, Request
+from kohort.broker.transport.request import Origin, ReceivedRequest
 from kohort.protocol.compiled import mypyc_attr
 from kohort.protocol.errors import ErrorCode, WireError
 from kohort.protocol.framing import LENGTH, LENGTH_BYTES, Frame, FrameReader
@@ -120,11 +120,11 @@ class Peer:
         self._origin: Origin | None = origin
         self._allowance = allowance
         self._reader = FrameReader(frame_bytes_max, max_request_bytes)
-        self._in_flight: list[Request] = []  # Few: a deque is no quicker, and ten times as large.
+        self._in_flight: list[ReceivedRequest] = []  # Few: a deque is no quicker, and ten times as large.
         self._slow_frame: tuple[int, int] | None = None  # Since when, and `bytes_in` then.
         self._slow_taker: tuple[int, int] | None = None  # Since when, and `bytes_out` then.
         self._asked = 0  # How many requests came out.
-        self._of_transactions: Request | None = None  # The last of them, until it is known to be answered.
+        self._of_transactions: ReceivedRequest | None = None  # The last, until its answer is known.
         self._lengthy_in_flight = 0  # Those in flight whose answers may be long, fetches not counted.
         self.deferred = 0
         """How many answers are known and wait for room to be encoded."""
@@ -247,7 +247,7 @@ class Peer:
             return False
         return not self._allowance.is_scarce or self._allowance.finishing is self
 
-    def next_request(self) -> tuple[Request, Message | None] | None:
+    def next_request(self) -> tuple[ReceivedRequest, Message | None] | None:
         """Return the next request and its message, or None where there is none or no room for it.
 
         Without a message it has been answered here already. Raises: WireError.
@@ -282,7 +282,7 @@ class Peer:
             return None
         if origin is None:
             raise WireError(f"{api.name} of a client that has gone")
-        request = Request(
+        request = ReceivedRequest(
             origin, api, version, correlation_id, client_id, frame_bytes + LENGTH_AND_REQUEST_BYTES
         )
         self.held_bytes += REQUEST_BYTES
@@ -304,7 +304,7 @@ class Peer:
         # Kafka reads on past what a message needs, and librdkafka counts on it: Metadata 13 for all topics.
         return request, decode(frame[end:], False)
 
-    def _refuse_version(self, request: Request) -> None:
+    def _refuse_version(self, request: ReceivedRequest) -> None:
         """Answer an ApiVersions newer than ours in version 0, as clients expect (KIP-511); else give up.
 
         Raises: WireError.
@@ -316,7 +316,7 @@ class Peer:
 
     # -- answers in, pieces out ---------------------------------------------------------------------------
 
-    def complete(self, request: Request, message: Message) -> None:
+    def complete(self, request: ReceivedRequest, message: Message) -> None:
         """Take the answer to `request`. Raises: whatever encoding an impossible message raises."""
         api = request.api
         assert request.answer is None, f"{api.name} answered twice"
@@ -356,7 +356,7 @@ class Peer:
                 self._lengthy_in_flight -= 1
                 self._encode(request, message, request.api)
 
-    def _encode(self, request: Request, message: Message, api: Api) -> None:
+    def _encode(self, request: ReceivedRequest, message: Message, api: Api) -> None:
         version = request.version
         encode = encoders.get((type(message), version))
         body = message.encode_parts(version) if encode is None else encode(message)  # A call less, mostly.
@@ -371,7 +371,7 @@ class Peer:
         else:
             self._encode_pieces(request, body, api)
 
-    def _encode_pieces(self, request: Request, body: list[bytes | RecordsSlice], api: Api) -> None:
+    def _encode_pieces(self, request: ReceivedRequest, body: list[bytes | RecordsSlice], api: Api) -> None:
         """Put what may be large together, or leave it in pieces where others get the same ones."""
         size = sum(map(len, body))
         if request.version in api.tagged_answer_versions:
@@ -386,7 +386,7 @@ class Peer:
             request.answer = body  # type: ignore[assignment]  # a records piece is one that we made
             self.held_bytes += _held_bytes(body)  # type: ignore[arg-type]
 
-    def abandon(self, request: Request) -> None:
+    def abandon(self, request: ReceivedRequest) -> None:
         """Take `request` as answered with nothing. Only what has a short answer may be."""
         assert request.answer is None, f"{request.api.name} answered twice"
         assert request.api.api_key in SHORT_ANSWERS, request.api.name

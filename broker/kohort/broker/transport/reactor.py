@@ -27,6 +27,7 @@ from kohort.broker.transport.counters import TransportCounters
 from kohort.broker.transport.dispatch import Dispatch, Handlers
 from kohort.broker.transport.file_range import FileRange
 from kohort.broker.transport.in_flight import InFlight
+from kohort.broker.transport.permissions import Permissions
 from kohort.broker.transport.plain import PlainTransport
 from kohort.broker.transport.poller import BROKEN, READ, WRITE, Events, Poller, make_poller
 from kohort.broker.transport.request import Request
@@ -71,6 +72,7 @@ class Reactor:
         counters: TransportCounters,
         end_round: Callable[[], None],
         connections_max: int,
+        permissions: Permissions,
         is_to_sync: Callable[[], bool] = lambda: False,
         beat: Callable[[], None] = lambda: None,
         is_privileged: Callable[[str], bool] = lambda _: False,
@@ -79,11 +81,13 @@ class Reactor:
         """Begin with no listener.
 
         `end_round` is called in each round, once all that had arrived was handled: it flushes, and where
-        `is_to_sync` that takes long enough to look before it who else has come, and shall share it. `beat`
+        `is_to_sync` that takes long enough to look before it who else has come, and shall share it. Requests
+        that no authorizer looks at have these `permissions`. `beat`
         is called every two seconds, as a sign of life. Principals that `is_privileged` says are let in
         whoever has to make way.
         """
         self.dispatch = dispatch
+        self.permissions = permissions
         self.handlers = Handlers(dispatch)
         self.in_flight = InFlight(current.config.queued_max_request_bytes)
         self.log = ThrottledLog(log, clock)

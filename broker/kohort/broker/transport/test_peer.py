@@ -27,7 +27,7 @@ from kohort.broker.transport.peer import (
     STUCK_MS_MAX,
     Peer,
 )
-from kohort.broker.transport.request import Request
+from kohort.broker.transport.request import ReceivedRequest
 from kohort.protocol.errors import ErrorCode, WireError
 from kohort.protocol.messages.api_versions import ApiVersionsResponse
 from kohort.protocol.messages.describe_groups import (
@@ -66,7 +66,7 @@ class Side:
     def __init__(self) -> None:
         self.allowance = Allowance()
         self.peer = Peer(cast(Any, self), self.allowance, frame_bytes_max=FRAME_BYTES_MAX, now_ms=NOW_MS)
-        self.asked: list[Request] = []
+        self.asked: list[ReceivedRequest] = []
         self.wire = b""
 
     def receive(self, data: bytes, now_ms: int = NOW_MS) -> int:
@@ -80,7 +80,7 @@ class Side:
             self.asked.append(found[0])
         return len(self.asked) - before
 
-    def answer(self, request: Request, *, size_bytes: int = 0) -> None:
+    def answer(self, request: ReceivedRequest, *, size_bytes: int = 0) -> None:
         """Answer a heartbeat, or a fetch with records of that size in memory."""
         if request.api.api_key == HEARTBEAT:
             self.peer.complete(request, HeartbeatResponse(error_code=request.correlation_id % 100))
@@ -522,7 +522,7 @@ def test_whatever_the_pieces_and_the_order_each_answer_leaves_once_and_in_turn(r
     side.allowance.held_bytes_max = random.choice([500, 5_000, 60_000, HELD_BYTES_MAX])
     count = random.randint(1, 30)
     stream = b"".join(frame(number, api_key=FETCH, version=FETCH_VERSION) for number in range(count))
-    unanswered: list[Request] = []
+    unanswered: list[ReceivedRequest] = []
     while stream or unanswered or side.peer.frames or side.peer.pieces or side.peer.requests_in_flight:
         if stream and side.peer.may_read():
             size = random.randint(1, 200)

@@ -16,6 +16,7 @@ from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import TrioWorkers
 from kohort.broker.transport.counters import TransportCounters
 from kohort.broker.transport.dispatch import Handle
+from kohort.broker.transport.permissions import ALLOW_ALL
 from kohort.broker.transport.poller import KqueuePoller, Poller, make_poller
 from kohort.broker.transport.reactor import Open, Reactor
 from kohort.broker.transport.request import Request
@@ -63,6 +64,7 @@ class World:
             counters=self.counters,
             end_round=lambda: None,
             connections_max=connections_max,
+            permissions=ALLOW_ALL,
             is_privileged=lambda principal: principal == SUPER_USER,
             poller=poller_by_name(poller),
         )

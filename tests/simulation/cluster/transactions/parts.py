@@ -42,7 +42,7 @@ from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.transactions.coordinator import TransactionConfig
 from kohort.broker.transactions.transaction import TransactionState
-from kohort.broker.transport.request import Origin, Request
+from kohort.broker.transport.request import Origin, ReceivedRequest, Request
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.records import BatchHeader, read_header
 from kohort.protocol.registry import BY_NAME
@@ -381,4 +381,4 @@ class TransactionParts:
 
 
 def _request(name: str, version: int, reply: Reply) -> Request:
-    return Request(cast(Origin, _Origin(reply)), BY_NAME[name], version, 1, "producer")
+    return ReceivedRequest(cast(Origin, _Origin(reply)), BY_NAME[name], version, 1, "producer")

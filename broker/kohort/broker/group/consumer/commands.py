@@ -30,8 +30,8 @@ class ConsumerGroupHeartbeat(msgspec.Struct, frozen=True, gc=False):
     client_id: str
     client_host: str
     metadata: Metadata
-    may_describe: Callable[[str], bool] | None = None
-    """Which topics an expression may stand for; None is all."""
+    may_describe: Callable[[str], bool]
+    """Which topics an expression may stand for."""
 
     def refused(self, code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
         """Return the answer of a shard that can't be asked."""

@@ -34,7 +34,7 @@ class Step:
         group: ConsumerGroup,
         start: Joined,
         *,
-        may_describe: Callable[[str], bool] | None = None,
+        may_describe: Callable[[str], bool],
     ) -> None:
         self.turn = turn
         self.metadata = metadata

@@ -72,18 +72,15 @@ def compiled(regex: str) -> Pattern:
         ) from None
 
 
-def resolve(
-    regex: str, metadata: Metadata, now_ms: int, may_describe: Callable[[str], bool] | None = None
-) -> Resolved:
+def resolve(regex: str, metadata: Metadata, now_ms: int, may_describe: Callable[[str], bool]) -> Resolved:
     """Return the topics whose names match; what brokers keep for themselves is passed over.
 
     So is what the member that asks may not know of: it speaks for its group, as in Kafka. An expression that
     would hold everybody up finds nothing.
     """
     pattern = compiled(regex)
-    names = (name for name, topic in metadata.topics.items() if not topic.is_internal)
-    if may_describe is not None:
-        names = (name for name in names if may_describe(name))
+    topics = metadata.topics.items()
+    names = (name for name, topic in topics if not topic.is_internal and may_describe(name))
     try:
         found = frozenset(filter(pattern.matches, names))
     except TooMuchWork:
@@ -98,7 +95,7 @@ def resolved_anew(
     now_ms: int,
     refresh_ms: int,
     *,
-    may_describe: Callable[[str], bool] | None = None,
+    may_describe: Callable[[str], bool],
 ) -> dict[str, Resolved]:
     """Return those of `wanted` that are resolved now: new ones, and all after a change or a while."""
     found: dict[str, Resolved] = {}

@@ -96,7 +96,9 @@ def quickly(world: ConsumerWorld, member: Consumer, **fields: object) -> bool:
         member_epoch=member.epoch,
         **fields,  # type: ignore[arg-type]
     )
-    command = ConsumerGroupHeartbeat(0, message, 1, "", "client", "/127.0.0.1", world.metadata)
+    command = ConsumerGroupHeartbeat(
+        0, message, 1, "", "client", "/127.0.0.1", world.metadata, world.may_describe
+    )
     return heartbeat_fast_path.heartbeat(world.core._groups, command, world.now_ms) is not None
 
 

@@ -164,7 +164,14 @@ class Consumer:
         )
         message.encode(version)
         command = ConsumerGroupHeartbeat(
-            request_id, message, version, "made-for-it", "client", "/127.0.0.1", self.world.metadata
+            request_id,
+            message,
+            version,
+            "made-for-it",
+            "client",
+            "/127.0.0.1",
+            self.world.metadata,
+            self.world.may_describe,
         )
         self.world.run(self.world.core.handle(command, self.world.now_ms))
         self.last = self.world.answer(request_id, ConsumerGroupHeartbeatResponse)
@@ -209,7 +216,14 @@ class Consumer:
         )
         request_id = next(self.world.request_ids)
         return ConsumerGroupHeartbeat(
-            request_id, message, 1, "made-for-it", "client", "/127.0.0.1", self.world.metadata
+            request_id,
+            message,
+            1,
+            "made-for-it",
+            "client",
+            "/127.0.0.1",
+            self.world.metadata,
+            self.world.may_describe,
         )
 
     def quiet_heartbeat(self) -> ErrorCode:

@@ -18,7 +18,7 @@ from kohort.broker.metadata import BrokerState, EmbeddedMetadataStore, Snapshot
 from kohort.broker.metadata.configs import Configs, follow_broker_config
 from kohort.broker.metadata.topics import Topics
 from kohort.broker.runtime.workers import TrioWorkers
-from kohort.broker.transport.request import ANONYMOUS, Request
+from kohort.broker.transport.request import ANONYMOUS, ReceivedRequest
 from kohort.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kohort.protocol.registry import BY_NAME
 from kohort.protocol.schema import Message
@@ -75,7 +75,7 @@ class AdminWorld:
         """Return the answer to `message` in this version, or in the highest."""
         api = BY_NAME[type(message).__name__.removesuffix("Request")]
         version = api.versions.highest if version is None else version
-        request = Request(cast("Connection", self.connection), api, version, 1, "test")
+        request = ReceivedRequest(cast("Connection", self.connection), api, version, 1, "test")
         asked = api.request.decode(message.encode(version), version)
         result = self.handlers.handler_of(api.api_key)(asked, request)
         answered = await result if isawaitable(result) else result

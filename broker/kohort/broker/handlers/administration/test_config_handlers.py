@@ -11,7 +11,7 @@ from kohort.broker.handlers.administration.describe_configs import ENTRIES_MAX
 from kohort.broker.handlers.administration.test_admin_support import AdminWorld
 from kohort.broker.metadata import OFFSETS_TOPIC, ResourceType
 from kohort.broker.metadata.internal_topics import offsets_topic
-from kohort.broker.transport.request import Request
+from kohort.broker.transport.request import ReceivedRequest
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -506,7 +506,7 @@ async def test_groups_that_are_set_alike_share_what_is_said_of_them(tmp_path: Pa
     world = await world_with_topic(tmp_path)
     await stepped(world, ResourceType.GROUP, "other", ("consumer.session.timeout.ms", SET, "50000"))
     names = (*(f"group-{number}" for number in range(1_000)), "other")
-    request = Request(cast("Connection", world.connection), BY_NAME["DescribeConfigs"], 4, 1, "test")
+    request = ReceivedRequest(cast("Connection", world.connection), BY_NAME["DescribeConfigs"], 4, 1, "test")
     answering = cast(
         Awaitable[DescribeConfigsResponse], world.handlers.handler_of(32)(groups_asked(*names), request)
     )
@@ -531,7 +531,7 @@ async def test_an_answer_has_so_many_settings_and_no_more(tmp_path: Path) -> Non
 
 async def test_nothing_is_described_for_who_has_gone(tmp_path: Path) -> None:
     world = await world_with_topic(tmp_path)
-    request = Request(cast("Connection", world.connection), BY_NAME["DescribeConfigs"], 4, 1, "test")
+    request = ReceivedRequest(cast("Connection", world.connection), BY_NAME["DescribeConfigs"], 4, 1, "test")
     asked = groups_asked(*map(str, range(1_000)))
     answering = cast(Awaitable[object], world.handlers.handler_of(32)(asked, request))
     world.connection.closed = True

@@ -110,11 +110,11 @@ class Asker:
         """Return whether there may be a resource that this one may do that to."""
         return self.grounds.authorizer.allows_some(self.principal, self.host, operation, resource_type)
 
-    def sees(self, topic: str) -> bool:
+    def may_describe(self, topic: str) -> bool:
         """Return whether the topic is one that this one may know of."""
         return self.may(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic, quietly=True)
 
-    def sees_transaction(self, transactional_id: str) -> bool:
+    def may_describe_transaction(self, transactional_id: str) -> bool:
         """Return whether the transactional id is one that this one may know of."""
         kind = AclResourceType.TRANSACTIONAL_ID
         return self.may(AclOperation.DESCRIBE, kind, transactional_id, quietly=True)

@@ -258,7 +258,7 @@ def _sees_group(asker: Asker, group: Any) -> bool:
         for topic in assignment.topic_partitions
     }
     names.update(name for member in group.members for name in member.subscribed_topic_names)
-    return all(map(asker.sees, names))
+    return all(map(asker.may_describe, names))
 
 
 def _hidden(group: Any) -> Any:
@@ -320,7 +320,7 @@ def with_seen_topologies(asker: Asker, message: Any, answer: Any) -> Any:
     """Return the groups; of one with a topic that may not be known of, that this is so."""
     groups = tuple(
         each
-        if each.topology is None or all(map(asker.sees, topics_named(each.topology)))
+        if each.topology is None or all(map(asker.may_describe, topics_named(each.topology)))
         else made(
             type(each),
             {

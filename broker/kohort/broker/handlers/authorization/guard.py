@@ -3,7 +3,6 @@
 It stands there only where an authorizer does: a broker without one has nothing in its place.
 """
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import structlog
@@ -11,54 +10,33 @@ import structlog
 from kohort.broker.handlers.authorization.asker import Asker, Grounds
 from kohort.broker.handlers.authorization.rules import Finish, Rule, Verdict
 from kohort.broker.handlers.authorization.table import FREE, RULES
+from kohort.broker.handlers.wrapping import WrappedRequest, ask
 from kohort.broker.transport.dispatch import Dispatch, Handle
+from kohort.broker.transport.permissions import Permissions
 from kohort.broker.transport.request import Request
 from kohort.protocol.acls import AclOperation
-from kohort.protocol.schema import Message
 
 log = structlog.get_logger("kohort.authorizer")
 
 
-class Judged(Request):
-    """A request whose answer is completed before it is sent."""
+class Judged(WrappedRequest):
+    """A request that may be asked: its permissions are looked up, and its answer is completed."""
 
-    __slots__ = ("_asker", "_finish", "_original")
+    __slots__ = ("_asker", "_finish")
 
     def __init__(self, asker: Asker, finish: Finish | None) -> None:
-        request = asker.request
-        super().__init__(
-            request.connection, request.api, request.version, request.correlation_id, request.client_id
-        )
+        super().__init__(asker.request)
         self._asker = asker
-        self._original = request
         self._finish = finish
 
     @property
-    def may_describe(self) -> Callable[[str], bool]:
-        """Which topics whoever asks may know of."""
-        return self._asker.sees
+    def permissions(self) -> Permissions:
+        """Those of who asks."""
+        return self._asker
 
-    @property
-    def may_describe_transaction(self) -> Callable[[str], bool]:
-        """Which transactional ids whoever asks may know of."""
-        return self._asker.sees_transaction
-
-    @property
-    def may_create(self) -> Callable[[str], bool]:
-        """Which topics whoever asks may have made."""
-        return self._asker.may_create
-
-    def may_have(self, size_bytes: int) -> bool:
-        """Return whether whoever asks may be answered so many bytes of records now."""
-        return self._original.may_have(size_bytes)
-
-    def respond(self, message: Message) -> None:
-        """Answer the request with what becomes of this answer."""
-        self._original.respond(message if self._finish is None else self._finish(message))
-
-    def abandon(self) -> None:
-        """Never answer."""
-        self._original.abandon()
+    def finish(self, answer: Any) -> Any:
+        """Return what becomes of the answer."""
+        return answer if self._finish is None else self._finish(answer)
 
 
 class Guard:
@@ -90,20 +68,19 @@ class Guard:
     def _behind(self, rule: Rule, handle: Handle) -> Handle:
         grounds = self._grounds
 
-        def judged(message: Any, request: Request) -> Any:
+        def unless_refused(message: Any, request: Request) -> Any:
             asker = Asker(grounds, request)
             verdict = rule.judge(asker, message)
             if verdict.hangs_up:
                 return _closed_behind(asker, verdict, handle)
             if verdict.answer is not None:
                 return verdict.answer
-            finish = verdict.finish
-            answer = handle(verdict.message, Judged(asker, finish))
-            if finish is None or answer is None:
-                return answer
-            return _later(answer, finish) if isinstance(answer, Awaitable) else finish(answer)
+            judged = Judged(asker, verdict.finish)
+            if verdict.finish is None:
+                return handle(verdict.message, judged)
+            return ask(handle, verdict.message, judged)
 
-        return judged
+        return unless_refused
 
 
 def _closed_behind(asker: Asker, verdict: Verdict, handle: Handle) -> None:
@@ -111,11 +88,6 @@ def _closed_behind(asker: Asker, verdict: Verdict, handle: Handle) -> None:
     if verdict.message is not None:
         handle(verdict.message, Judged(asker, None))
     asker.request.hang_up()
-
-
-async def _later(answer: Awaitable[Any], finish: Finish) -> Any:
-    found = await answer
-    return None if found is None else finish(found)  # None: it comes by `respond`, which finishes it.
 
 
 def _refused_unseen(_message: object, request: Request) -> None:

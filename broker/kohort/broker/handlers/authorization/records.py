@@ -238,4 +238,4 @@ class AddPartitionsToTxn:
 def seen(asker: Asker, items: Iterable[Any], key: str = "name") -> tuple[Any, ...]:
     """Return the topics that one may know of."""
     found = ((each, name_of(asker, each, key)) for each in items)
-    return tuple(each for each, name in found if name is None or asker.sees(name))
+    return tuple(each for each, name in found if name is None or asker.may_describe(name))

@@ -66,7 +66,7 @@ def with_seen_offsets(asker: Asker, message: Any, answer: Any) -> Any:
     for group in answer.groups:
         topics: list[Any] = []
         for topic in group.topics:
-            if asker.sees(topic.topic_name):
+            if asker.may_describe(topic.topic_name):
                 topics.append(topic)
             elif group.group_id not in everything:
                 topics += refused_parts(DESCRIBED, type(group), (topic,), DENIED)

@@ -16,7 +16,7 @@ from kohort.broker.handlers.authorization.rules import Rule
 from kohort.broker.handlers.authorization.table import FREE, RULES
 from kohort.broker.handlers.data.fetch_sessions import FetchSessions
 from kohort.broker.metadata import MetadataStore, Snapshot, TopicState
-from kohort.broker.transport.request import Origin, Request
+from kohort.broker.transport.request import Origin, ReceivedRequest
 from kohort.protocol.acls import AclOperation, AclResourceType
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.registry import APIS, BY_NAME, Api, api_of
@@ -31,7 +31,7 @@ ANSWERS_SOME = frozenset((3, 16, 60, 66))
 
 def asker(api: Api, version: int, principal: str = "User:nobody") -> Asker:
     origin = SimpleNamespace(client_host="/10.0.0.1", principal=principal, listener=0)
-    request = Request(cast(Origin, origin), api, version, 1, "test")
+    request = ReceivedRequest(cast(Origin, origin), api, version, 1, "test")
     topic = TopicState("t", TOPIC_ID, ())
     snapshot = Snapshot(1, "c", 1, topics={"t": topic}, topics_by_id={TOPIC_ID: topic})
     store = SimpleNamespace(snapshot=lambda: snapshot)

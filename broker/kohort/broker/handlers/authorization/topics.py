@@ -87,7 +87,7 @@ class Metadata:
         found: Any = answer.message if isinstance(answer, Prepared) else answer
         topics: Iterable[Any] = found.topics if only is None else only
         if only_seen:
-            topics = [each for each in topics if asker.sees(each.name or "")]
+            topics = [each for each in topics if asker.may_describe(each.name or "")]
         if message.include_topic_authorized_operations:
             topics = [_with_operations(asker, each) for each in topics]
         changes: dict[str, object] = {"topics": (*topics, *more)}
@@ -139,9 +139,9 @@ class DescribeTopicPartitions:
         if not names:
             first = "" if cursor is None else cursor.topic_name
             topics = asker.snapshot.topics
-            if all(map(asker.sees, topics)):
+            if all(map(asker.may_describe, topics)):
                 return Verdict(message, None, partial(self._finish, asker, ()))
-            seen = sorted(name for name in topics if name >= first and asker.sees(name))
+            seen = sorted(name for name in topics if name >= first and asker.may_describe(name))
             if seen and cursor is not None and cursor.partition_index >= 0 and cursor.topic_name != seen[0]:
                 cursor = DescribeTopicPartitionsRequestCursor(topic_name=seen[0], partition_index=0)
         if not seen:
@@ -222,7 +222,7 @@ class DeleteTopics:
         return Verdict(left, None, partial(with_more, "responses", tuple(denied)))
 
     def _may(self, asker: Asker, name: str, denied: list[Message]) -> bool:
-        if name not in asker.snapshot.topics and asker.sees(name):
+        if name not in asker.snapshot.topics and asker.may_describe(name):
             return True  # It is told that there is no such topic.
         if asker.may(AclOperation.DELETE, TOPIC, name):
             return True
@@ -235,6 +235,10 @@ class DeleteTopics:
         name = asker.topic_name(state.topic_id)
         if name is None or asker.may(AclOperation.DELETE, TOPIC, name):
             return True
-        told = {"topic_id": state.topic_id, "error_code": DENIED, "name": name if asker.sees(name) else None}
+        told = {
+            "topic_id": state.topic_id,
+            "error_code": DENIED,
+            "name": name if asker.may_describe(name) else None,
+        }
         denied.append(made(DeletableTopicResult, told))
         return False

@@ -9,7 +9,7 @@ from kohort.broker.handlers.data.fetch_reading import Copying
 from kohort.broker.partitions import Partition
 from kohort.broker.partitions.test_support import World
 from kohort.broker.transport.file_range import FileRange
-from kohort.broker.transport.request import Origin, Request
+from kohort.broker.transport.request import Origin, ReceivedRequest, Request
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.fetch import (
     FetchPartition,
@@ -362,7 +362,7 @@ def test_session_waits_and_is_woken(world: World) -> None:
     assert [data.partition_index for data in partitions(sent(world))] == [1]
 
 
-class Refusing(Request):
+class Refusing(ReceivedRequest):
     """One whose quota has no bytes for a while."""
 
     __slots__ = ()

@@ -10,7 +10,7 @@ from kohort.broker.handlers.data import produce
 from kohort.broker.partitions import Partition
 from kohort.broker.partitions.test_support import FakeConnection, World, batch_of
 from kohort.broker.transport.connection import Connection
-from kohort.broker.transport.request import Request
+from kohort.broker.transport.request import ReceivedRequest
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages.produce import (
     PartitionProduceData,
@@ -258,7 +258,7 @@ def test_another_connection_is_not_held_up(world: World) -> None:
     world.create("t")
     ask(world, message(heavy()))
     other = FakeConnection()
-    request = Request(cast(Connection, other), BY_NAME["Produce"], BY_NAME_VERSION, 1, "other")
+    request = ReceivedRequest(cast(Connection, other), BY_NAME["Produce"], BY_NAME_VERSION, 1, "other")
     produce.handle(world.family, message(batch_of(b"a")), request)
     world.flusher.flush()
     assert results(cast(ProduceResponse, other.answers[0]))[0].base_offset == 0

@@ -21,7 +21,7 @@ def handle(groups: GroupServices, message: ConsumerGroupHeartbeatRequest, reques
             request.client_id or "",
             request.client_host,
             groups.metadata.snapshot(),
-            request.may_describe,
+            request.permissions.may_describe,
         )
 
     if not groups.has_consumer_groups:

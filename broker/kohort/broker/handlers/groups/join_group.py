@@ -40,5 +40,5 @@ def _command(
         client_id,
         request.client_host,
         groups.metadata.snapshot(),
-        request.may_describe,
+        request.permissions.may_describe,
     )

@@ -48,7 +48,7 @@ def handle(groups: GroupServices, message: StreamsGroupHeartbeatRequest, request
         assert isinstance(response, StreamsGroupHeartbeatResponse)
         codes = {each.status_code for each in response.status or ()}
         if response.error_code == ErrorCode.NONE and Status.MISSING_INTERNAL_TOPICS in codes:
-            response = _with_words(response, topics.make(message.group_id, request.may_create))
+            response = _with_words(response, topics.make(message.group_id, request.permissions.may_create))
         request.respond(response)
 
     try:

@@ -22,6 +22,7 @@ from kohort.broker.config.current import CurrentConfig
 from kohort.broker.handlers.prepared import Prepared
 from kohort.broker.handlers.quotas.mutations import STRICT_FROM, Mutations
 from kohort.broker.handlers.quotas.muting import YIELD_MS, Muting
+from kohort.broker.handlers.wrapping import WrappedRequest
 from kohort.broker.metadata import MetadataStore
 from kohort.broker.metadata.quotas import follow_quotas
 from kohort.broker.quotas.book import MUTATION, REQUEST, Book, Sharers
@@ -32,7 +33,6 @@ from kohort.broker.runtime.workers import Workers
 from kohort.broker.transport.dispatch import Dispatch, Handle
 from kohort.broker.transport.request import Origin, Request
 from kohort.protocol.registry import BROKER_PAGE_KEY, READABLE_OFFSETS_KEY
-from kohort.protocol.schema import Message
 
 PRODUCES, FETCHES, SHARE_FETCHES = 0, 1, 78
 ADDS_TO_TRANSACTIONS, WRITES_MARKERS = 24, 27
@@ -51,49 +51,27 @@ IsBroker = Callable[[Request, int, int], bool]
 """Says whether a request is of the broker with that id and epoch."""
 
 
-class Measured(Request):
+class Measured(WrappedRequest):
     """A request whose answer is measured, and says for how long to wait."""
 
-    __slots__ = ("_metering", "_original", "busy_since_s", "client", "has_records", "throttle_ms", "user")
+    __slots__ = ("_metering", "busy_since_s", "client", "has_records", "throttle_ms", "user")
 
     def __init__(self, metering: "Metering", request: Request) -> None:
-        super().__init__(
-            request.connection, request.api, request.version, request.correlation_id, request.client_id
-        )
+        super().__init__(request)
         self._metering = metering
-        self._original = request
         self.user = request.principal.partition(":")[2]
         self.client = request.client_id or ""
         self.throttle_ms = 0
         self.has_records = False
         self.busy_since_s: float | None = None  # While its handler runs: since when its time is not noted.
 
-    @property
-    def may_describe(self) -> Callable[[str], bool] | None:
-        """Which topics whoever asks may know of."""
-        return self._original.may_describe
-
-    @property
-    def may_describe_transaction(self) -> Callable[[str], bool] | None:
-        """Which transactional ids whoever asks may know of."""
-        return self._original.may_describe_transaction
-
-    @property
-    def may_create(self) -> Callable[[str], bool] | None:
-        """Which topics whoever asks may have made."""
-        return self._original.may_create
-
     def may_have(self, size_bytes: int) -> bool:
         """Return whether a reader may be answered so many bytes of records now; else it waits."""
         return self._metering.may_have(self, size_bytes)
 
-    def respond(self, message: Message) -> None:
-        """Answer the request."""
-        self._original.respond(self._metering.answered(self, message))
-
-    def abandon(self) -> None:
-        """Never answer."""
-        self._original.abandon()
+    def finish(self, answer: Any) -> Any:
+        """Return the answer, which says for how long to wait."""
+        return self._metering.answered(self, answer)
 
 
 class Metering:

@@ -18,7 +18,7 @@ from kohort.broker.metadata.quotas import alteration, quotas
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import TrioWorkers
 from kohort.broker.transport.dispatch import Handle
-from kohort.broker.transport.request import Origin, Request
+from kohort.broker.transport.request import Origin, ReceivedRequest, Request
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kohort.protocol.messages.fetch import (
@@ -165,7 +165,7 @@ class World:
         """Return the answer, None where it has to wait."""
         api = BY_NAME[type(message).__name__.removesuffix("Request")]
         version = api.versions.highest if version is None else version
-        request = Request(cast(Origin, connection), api, version, 1, "app")
+        request = ReceivedRequest(cast(Origin, connection), api, version, 1, "app")
         return self.switch.handler_of(api.api_key)(message, request)
 
     def go_on(self, until_ms: int) -> None:

@@ -25,7 +25,7 @@ def handle(
         pattern = _pattern(message.transactional_id_pattern)
         shards = transactions.shards()
         now_ms = shards.now_ms()
-        may_describe = None if pattern is None else request.may_describe_transaction
+        may_describe = request.permissions.may_describe_transaction
         states, producer_ids = frozenset(message.state_filters), frozenset(message.producer_id_filters)
         listed = tuple(
             ListTransactionsTransactionState(
@@ -39,8 +39,10 @@ def handle(
             and (not producer_ids or each.producer_id in producer_ids)
             and (not states or each.state.label in states)
             and (message.duration_filter < 0 or now_ms - each.start_ms > message.duration_filter)
-            and (may_describe is None or may_describe(each.transactional_id))
-            and (pattern is None or _matches(pattern, each.transactional_id))
+            and (
+                pattern is None
+                or (may_describe(each.transactional_id) and _matches(pattern, each.transactional_id))
+            )
         )
     except ApiError as error:
         return ListTransactionsResponse(

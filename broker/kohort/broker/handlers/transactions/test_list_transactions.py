@@ -20,7 +20,7 @@ IDS = ("orders-1", "orders-2", "bills", "a" * 5_000, "ab" * 2_000)
 def listed(
     pattern: str | None,
     ids: Iterable[str] = IDS,
-    may_describe: Callable[[str], bool] | None = None,
+    may_describe: Callable[[str], bool] = lambda _: True,
     **filters: object,
 ) -> ListTransactionsResponse:
     found = {
@@ -29,7 +29,9 @@ def listed(
     }
     core = SimpleNamespace(transactions=found)
     shards = SimpleNamespace(now_ms=lambda: 0, active=lambda: [SimpleNamespace(core=core)])
-    request = cast(Request, SimpleNamespace(may_describe_transaction=may_describe))
+    request = cast(
+        Request, SimpleNamespace(permissions=SimpleNamespace(may_describe_transaction=may_describe))
+    )
     family = SimpleNamespace(shards=lambda: shards)
     given = {"duration_filter": -1, "transactional_id_pattern": pattern, **filters}
     asked = message_of(ListTransactionsRequest, **given)

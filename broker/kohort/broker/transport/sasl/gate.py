@@ -389,7 +389,7 @@ def _tell_and_close(request: Request, answer: Message) -> None:
     connection = request.connection
     assert isinstance(connection, Connection)
     if request.version >= 0:  # A token without a header has no answer that could say so.
-        connection.complete(request, answer)
+        connection.complete(request.received, answer)
         connection.send_answers()
     connection.close()
 

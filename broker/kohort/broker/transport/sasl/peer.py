@@ -4,7 +4,7 @@ import struct
 
 from kohort.broker.transport.in_flight import Allowance
 from kohort.broker.transport.peer import REQUEST_BYTES, Peer
-from kohort.broker.transport.request import Origin, Request
+from kohort.broker.transport.request import Origin, ReceivedRequest
 from kohort.protocol.framing import LENGTH_BYTES
 from kohort.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kohort.protocol.registry import BY_NAME, Api
@@ -30,19 +30,19 @@ class SaslPeer(Peer):
         """Take larger frames from now on."""
         self._reader.allow(frame_bytes_max)
 
-    def next_request(self) -> tuple[Request, Message | None] | None:
+    def next_request(self) -> tuple[ReceivedRequest, Message | None] | None:
         """Return the next request and its message, None where there is none. Raises: WireError."""
         if not self.is_bare or not self.frames or self._origin is None:
             return super().next_request()
         token = self.frames.pop()
         size = LENGTH_BYTES + len(token) + REQUEST_BYTES
-        request = Request(self._origin, _AUTHENTICATE, BARE, 0, None, size)
+        request = ReceivedRequest(self._origin, _AUTHENTICATE, BARE, 0, None, size)
         self.held_bytes += REQUEST_BYTES
         self._in_flight.append(request)
         self._asked += 1
         return request, SaslAuthenticateRequest(auth_bytes=bytes(token))
 
-    def _encode(self, request: Request, message: Message, api: Api) -> None:
+    def _encode(self, request: ReceivedRequest, message: Message, api: Api) -> None:
         if request.version != BARE:
             super()._encode(request, message, api)
             return
