@@ -360,7 +360,7 @@ def test_an_assignor_that_the_broker_lacks_is_named(bootstrap: str, topic: MakeT
 def test_a_broker_without_the_protocol_is_named(topic: MakeTopic, group: str, bootstrap: str) -> None:
     name = topic(1)
     with Consumer(name, **options(bootstrap, group)) as consumer:
-        cluster = consumer._session._cluster
+        cluster = consumer._session.cluster
         spoken = cluster.request_coordinator
 
         async def old(group_id: str, request: Any, answer: Any, **more: Any) -> Any:

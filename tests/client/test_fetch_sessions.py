@@ -12,7 +12,7 @@ import pytest
 
 from kohort.client import Consumer, TopicPartition
 from kohort.client.aio import Consumer as AsyncConsumer
-from kohort.client.consumer_session import CLOSE_TIMEOUT_MS
+from kohort.client.session import CLOSE_TIMEOUT_MS
 from tests.client.steps import MakeTopic, produce
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.waiting import wait_until

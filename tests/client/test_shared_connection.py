@@ -68,8 +68,8 @@ def test_clients_have_one_thread_and_one_main_connection(
             assert total(found, "response-total") > 5
             assert total(producer.metrics(), "connection-count") == 0
             assert total(consumer.metrics(), "connection-count") == 2  # Its fetches and its membership.
-        assert cluster.loop.is_running
-        assert not cluster.loop._guests
+        assert cluster._loop.is_running
+        assert not cluster._loop._guests
     assert threads() == []
 
 

@@ -4,7 +4,17 @@ import json
 from dataclasses import dataclass
 from typing import assert_type
 
-from kohort.client import Consumer, ConsumerRecord, ConsumerRecords, Producer, aio
+from kohort.client import (
+    Admin,
+    Consumer,
+    ConsumerRecord,
+    ConsumerRecords,
+    OffsetAndMetadata,
+    Producer,
+    TopicDescription,
+    TopicPartition,
+    aio,
+)
 from kohort.client.workers import WorkerPool
 
 
@@ -86,3 +96,15 @@ def write_numbers() -> None:
         producer_of_keys.send("orders", b"1", key="text")
     given: Producer = Producer()
     given.send("orders", b"1")
+
+
+def describe(partition: TopicPartition) -> None:
+    """Methods that are made of the asynchronous client's have its types."""
+    with Admin(bootstrap_servers="localhost:9092") as admin:
+        assert_type(admin.describe_topics("orders"), dict[str, TopicDescription])
+        admin.describe_topics(1)  # type: ignore[arg-type]
+        admin.list_topics(include_internals=True)  # type: ignore[call-arg]
+    with Consumer("orders", group_id="g", value_deserializer=order) as consumer:
+        assert_type(consumer.committed(partition), dict[TopicPartition, OffsetAndMetadata | None])
+        assert_type(consumer.current_lag(partition), int | None)
+        consumer.seek(partition, "1")  # type: ignore[arg-type]

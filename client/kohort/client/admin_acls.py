@@ -1,10 +1,9 @@
 """The admin client's requests about access control entries."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from kohort.client.acls import Acl, AclFilter
-from kohort.client.admin_items import outcome, settle
-from kohort.client.cluster import Cluster
+from kohort.client.acls import EVERY_ACL, Acl, AclFilter
+from kohort.client.admin_items import AdminCalls, outcome, settle
 from kohort.client.errors import KohortError, check
 from kohort.protocol.acls import AclOperation, AclPatternType, AclPermission, AclResourceType
 from kohort.protocol.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
@@ -18,14 +17,11 @@ from kohort.protocol.messages.delete_acls import (
 from kohort.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
 
-class AclAdmin:
-    """Requests that any broker answers."""
+class AclAdmin(AdminCalls):
+    """Calls that any broker answers."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-
-    async def listed(self, wanted: AclFilter) -> tuple[Acl, ...]:
-        """Return the entries that the filter takes. Raises: BrokerError."""
+    async def list_acls(self, wanted: AclFilter = EVERY_ACL) -> tuple[Acl, ...]:
+        """Return the access control entries that match a filter. Raises: BrokerError."""
         request = DescribeAclsRequest(
             resource_type_filter=wanted.resource_type,
             resource_name_filter=wanted.name,
@@ -35,11 +31,7 @@ class AclAdmin:
             operation=wanted.operation,
             permission_type=wanted.permission,
         )
-
-        async def attempt() -> DescribeAclsResponse:
-            return await self._cluster.request_any(request, DescribeAclsResponse)
-
-        answer = await self._cluster.retrying(attempt)
+        answer = await self._ask_any(request, DescribeAclsResponse)
         check(answer.error_code, answer.error_message)
         return tuple(
             Acl(
@@ -55,8 +47,8 @@ class AclAdmin:
             for each in resource.acls
         )
 
-    async def create(self, acls: Sequence[Acl]) -> None:
-        """Have these entries count. Raises: ItemsError."""
+    async def create_acls(self, *acls: Acl) -> None:
+        """Add these access control entries. Raises: ItemsError."""
 
         async def ask(wanted: tuple[Acl, ...]) -> Mapping[Acl, KohortError | None]:
             creations = tuple(
@@ -81,8 +73,8 @@ class AclAdmin:
 
         await settle(self._cluster, acls, ask)
 
-    async def delete(self, filters: Sequence[AclFilter]) -> tuple[Acl, ...]:
-        """Return the entries that these filters took, and that count no more. Raises: ItemsError."""
+    async def delete_acls(self, *filters: AclFilter) -> tuple[Acl, ...]:
+        """Delete the access control entries that match these filters, and return them. Raises: ItemsError."""
 
         async def ask(wanted: tuple[AclFilter, ...]) -> Mapping[AclFilter, tuple[Acl, ...] | KohortError]:
             asked = tuple(

@@ -1,9 +1,8 @@
 """The admin client's requests about where replicas lie, who leads, and what a cluster may do."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
 
-from kohort.client.admin_items import outcome, settle
+from kohort.client.admin_items import AdminCalls, outcome, settle
 from kohort.client.admin_values import (
     ElectionType,
     FeatureRange,
@@ -14,7 +13,6 @@ from kohort.client.admin_values import (
     ReplicaSize,
 )
 from kohort.client.arguments import one_by_one
-from kohort.client.cluster import Cluster
 from kohort.client.connection import SOFTWARE_NAME
 from kohort.client.errors import BrokerError, KohortError, check
 from kohort.client.offsets import by_topic
@@ -49,26 +47,19 @@ from kohort.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from kohort.protocol.schema import Message
-
-Answer = TypeVar("Answer", bound=Message)
 
 UPGRADE_TYPES_SINCE = 1  # Before, a word that a downgrade is allowed.
 
 
-class ClusterAdmin:
-    """Requests about brokers and their replicas; the controller's are passed on by whoever is asked."""
+class ClusterAdmin(AdminCalls):
+    """Calls about brokers and their replicas. Any broker passes on what the controller has to answer."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    async def describe_log_dirs(self, *broker_ids: int) -> dict[int, dict[str, LogDirectory]]:
+        """Return the data folders of these brokers, or of all, by path, with the size of each replica.
 
-    @property
-    def _timeout_ms(self) -> int:
-        return min(self._cluster.config.default_api_timeout_ms, self._cluster.config.request_timeout_ms)
-
-    async def log_directories(self, node_ids: tuple[int, ...]) -> dict[int, dict[str, LogDirectory]]:
-        """Return the folders of these brokers, or of all, each with its replicas. Raises: ItemsError."""
-        wanted = one_by_one(node_ids, int, "describe_log_dirs")
+        Raises: ItemsError.
+        """
+        wanted = one_by_one(broker_ids, int, "describe_log_dirs")
         await self._cluster.retrying(lambda: self._cluster.refresh_metadata(()))
 
         async def ask(brokers: tuple[int, ...]) -> dict[int, dict[str, LogDirectory] | KohortError]:
@@ -86,12 +77,12 @@ class ClusterAdmin:
 
         return await settle(self._cluster, wanted or sorted(self._cluster.metadata.nodes), ask)
 
-    async def elect(
+    async def elect_leaders(
         self, election_type: ElectionType, partitions: Iterable[TopicPartition] | None
     ) -> dict[TopicPartition, bool]:
-        """Return of each partition whether it has elected; False where that was not needed.
+        """Elect leaders of these partitions, or with None of all. Return False where none was needed.
 
-        None stands for all partitions. Raises: ItemsError, BrokerError.
+        Raises: ItemsError, BrokerError.
         """
         if partitions is None:
             answered = await self._cluster.retrying(lambda: self._elect(election_type, None))
@@ -124,10 +115,16 @@ class ClusterAdmin:
                 )
         return found
 
-    async def reassign(
-        self, targets: Mapping[TopicPartition, Sequence[int] | None], *, may_change_factor: bool
+    async def alter_partition_reassignments(
+        self,
+        targets: Mapping[TopicPartition, Sequence[int] | None],
+        *,
+        allow_replication_factor_change: bool = True,
     ) -> None:
-        """Let partitions move to these brokers; None gives up a move. Raises: ItemsError, BrokerError."""
+        """Begin to move partitions to these brokers, or with None cancel a move that is under way.
+
+        Raises: ItemsError, BrokerError.
+        """
 
         def target(each: TopicPartition) -> ReassignablePartition:
             brokers = targets[each]
@@ -138,7 +135,7 @@ class ClusterAdmin:
         async def ask(wanted: tuple[TopicPartition, ...]) -> dict[TopicPartition, KohortError | None]:
             request = AlterPartitionReassignmentsRequest(
                 timeout_ms=self._timeout_ms,
-                allow_replication_factor_change=may_change_factor,
+                allow_replication_factor_change=allow_replication_factor_change,
                 topics=tuple(
                     ReassignableTopic(name=name, partitions=items)
                     for name, items in by_topic(wanted, target).items()
@@ -156,10 +153,10 @@ class ClusterAdmin:
 
         await settle(self._cluster, targets, ask)
 
-    async def reassignments(
-        self, partitions: Iterable[TopicPartition] | None
+    async def list_partition_reassignments(
+        self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
-        """Return which of these partitions, or of all, move now, and where to. Raises: BrokerError."""
+        """Return the partitions, of these or of all, that are being moved. Raises: BrokerError."""
         topics = None if partitions is None else by_topic(partitions, _number)
         request = ListPartitionReassignmentsRequest(
             timeout_ms=self._timeout_ms,
@@ -170,7 +167,7 @@ class ClusterAdmin:
                 for name, numbers in topics.items()
             ),
         )
-        answer = await self._ask(request, ListPartitionReassignmentsResponse)
+        answer = await self._ask_any(request, ListPartitionReassignmentsResponse)
         check(answer.error_code, answer.error_message)
         return {
             TopicPartition(topic.name, each.partition_index): PartitionReassignment(
@@ -180,19 +177,22 @@ class ClusterAdmin:
             for each in topic.partitions
         }
 
-    async def unregister(self, node_id: int) -> None:
-        """Take a broker out. Raises: BrokerError."""
+    async def unregister_broker(self, broker_id: int) -> None:
+        """Remove a broker that is gone for good from the cluster. Its replicas stay assigned to it.
+
+        Raises: BrokerError.
+        """
         answer = await self._cluster.request_any(
-            UnregisterBrokerRequest(broker_id=node_id), UnregisterBrokerResponse
+            UnregisterBrokerRequest(broker_id=broker_id), UnregisterBrokerResponse
         )
         check(answer.error_code, answer.error_message)
 
-    async def features(self) -> Features:
-        """Return what a broker supports, and the levels that its cluster has agreed on."""
+    async def describe_features(self) -> Features:
+        """Return what a broker supports, and the levels that its cluster has agreed on (KIP-584)."""
         request = ApiVersionsRequest(
             client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
         )
-        answer = await self._ask(request, ApiVersionsResponse)
+        answer = await self._ask_any(request, ApiVersionsResponse)
         check(answer.error_code)
         epoch = answer.finalized_features_epoch
         return Features(
@@ -208,9 +208,16 @@ class ClusterAdmin:
         )
 
     async def update_features(
-        self, levels: Mapping[str, int], upgrade: FeatureUpgrade, *, validate_only: bool
+        self,
+        levels: Mapping[str, int],
+        *,
+        upgrade: FeatureUpgrade = FeatureUpgrade.UPGRADE,
+        validate_only: bool = False,
     ) -> None:
-        """Give features these levels; 0 takes one away. Raises: ItemsError, BrokerError."""
+        """Give features these levels; 0 removes a feature. A lower level needs another `upgrade`.
+
+        Raises: ItemsError, BrokerError.
+        """
 
         async def ask(wanted: tuple[str, ...]) -> dict[str, KohortError | None]:
             connection = await self._cluster.any_connection()
@@ -236,9 +243,6 @@ class ClusterAdmin:
             return {each: told.get(each) for each in wanted}  # Since version 2 one word is for all.
 
         await settle(self._cluster, levels, ask)
-
-    async def _ask(self, request: Message, kind: type[Answer]) -> Answer:
-        return await self._cluster.retrying(lambda: self._cluster.request_any(request, kind))
 
 
 async def _at_once(

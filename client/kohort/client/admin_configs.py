@@ -1,10 +1,9 @@
 """The admin client's requests about settings of topics, brokers and groups."""
 
-from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
 
+from kohort.client.admin_items import AdminCalls, Answer
 from kohort.client.admin_values import ConfigEntry, ConfigSource, ResourceType
-from kohort.client.cluster import Cluster
 from kohort.client.errors import BrokerError, check
 from kohort.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -20,22 +19,17 @@ from kohort.protocol.messages.incremental_alter_configs import (
 )
 from kohort.protocol.schema import Message
 
-Answer = TypeVar("Answer", bound=Message)
-
 SET, DELETE, APPEND, SUBTRACT = range(4)
 """What to do with a setting; the last two are for those that are lists. Source: AlterConfigOp.OpType."""
 
 _SOURCES = frozenset(ConfigSource)
 
 
-class ConfigAdmin:
-    """Requests that any broker answers, but that about a broker's own settings."""
+class ConfigAdmin(AdminCalls):
+    """Calls that any broker answers, except for those about a broker's own settings."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-
-    async def describe(self, resource: ResourceType, name: str) -> dict[str, ConfigEntry]:
-        """Return the settings of a topic, a broker or a group. Raises: BrokerError."""
+    async def describe_configs(self, resource: ResourceType, name: str) -> dict[str, ConfigEntry]:
+        """Return the settings of a topic, a broker (its id as the name) or a group. Raises: BrokerError."""
         request = DescribeConfigsRequest(
             resources=(
                 DescribeConfigsResource(resource_type=resource, resource_name=name, configuration_keys=None),
@@ -46,15 +40,24 @@ class ConfigAdmin:
             check(result.error_code, result.error_message)
         return {each.name: _entry(each) for result in answer.results for each in result.configs}
 
-    async def alter(
+    async def alter_configs(
         self,
         resource: ResourceType,
         name: str,
-        changes: Sequence[tuple[str, int, str | None]],
         *,
-        validate_only: bool,
+        values: Mapping[str, str] | None = None,
+        delete: Iterable[str] = (),
+        append: Mapping[str, str] | None = None,
+        subtract: Mapping[str, str] | None = None,
+        validate_only: bool = False,
     ) -> None:
-        """Change some settings, each (name, what to do, value); the rest stays. Raises: BrokerError."""
+        """Set some settings, and delete others so that their defaults hold. All other settings stay.
+
+        `append` and `subtract` add values to settings that are lists, and remove them. Raises: BrokerError.
+        """
+        changes: list[tuple[str, int, str | None]] = [(each, DELETE, None) for each in delete]
+        for operation, given in ((SET, values), (APPEND, append), (SUBTRACT, subtract)):
+            changes += [(each, operation, value) for each, value in (given or {}).items()]
         request = IncrementalAlterConfigsRequest(
             resources=(
                 IncrementalAlterConfigsRequestAlterConfigsResource(
@@ -87,19 +90,6 @@ class ConfigAdmin:
             return await self._cluster.request(node_id, request, kind)
 
         return await self._cluster.retrying(attempt)
-
-
-def changes_of(
-    values: Mapping[str, str] | None,
-    delete: Sequence[str],
-    append: Mapping[str, str] | None,
-    subtract: Mapping[str, str] | None,
-) -> list[tuple[str, int, str | None]]:
-    """Return what `alter` takes, of the four ways to change a setting."""
-    changes: list[tuple[str, int, str | None]] = [(each, DELETE, None) for each in delete]
-    for operation, given in ((SET, values), (APPEND, append), (SUBTRACT, subtract)):
-        changes += [(each, operation, value) for each, value in (given or {}).items()]
-    return changes
 
 
 def _described(resource: ResourceType, name: str) -> str:

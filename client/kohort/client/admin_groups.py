@@ -4,10 +4,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import TypeVar
 
-from kohort.client.admin_items import outcome, settle
+from kohort.client.admin_items import AdminCalls, outcome, settle
 from kohort.client.admin_values import GroupDescription, GroupListing
 from kohort.client.arguments import one_by_one
-from kohort.client.cluster import Cluster
 from kohort.client.errors import KohortError, UnsupportedVersionError, check
 from kohort.client.group_descriptions import GROUP_TYPES
 from kohort.client.offsets import by_topic, commit_offsets, fetch_committed
@@ -32,18 +31,18 @@ SEVERAL_LEAVE_SINCE = 3
 REMOVED = "member was removed by an admin"
 
 
-class GroupAdmin:
-    """Requests that a group's coordinator answers."""
+class GroupAdmin(AdminCalls):
+    """Calls that a group's coordinator answers."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-
-    async def listing(self, states: tuple[str, ...], types: tuple[str, ...]) -> tuple[GroupListing, ...]:
-        """Return the groups of all brokers, sorted by their ids."""
+    async def list_groups(
+        self, *, states: Iterable[str] = (), types: Iterable[str] = ()
+    ) -> tuple[GroupListing, ...]:
+        """Return the groups of all brokers, sorted by id; of these states and types only, if given."""
+        chosen = tuple(states), tuple(types)
         await self._cluster.retrying(lambda: self._cluster.refresh_metadata(()))
         found: list[GroupListing] = []
         for node_id in tuple(self._cluster.metadata.nodes):
-            answer = await self._cluster.retrying(partial(self._list, node_id, states, types))
+            answer = await self._cluster.retrying(partial(self._list, node_id, *chosen))
             found += (_listing(each) for each in answer.groups)
         return tuple(sorted(found, key=lambda each: each.group_id))
 
@@ -61,8 +60,8 @@ class GroupAdmin:
         check(answer.error_code)
         return answer
 
-    async def describe(self, group_ids: tuple[str, ...]) -> dict[str, GroupDescription]:
-        """Return these groups with their members. Raises: ItemsError if one does not exist."""
+    async def describe_groups(self, *group_ids: str) -> dict[str, GroupDescription]:
+        """Return these groups, of any type, with their members. Raises: ItemsError if one does not exist."""
 
         async def ask(node: Node, wanted: tuple[str, ...]) -> GroupOutcomes[GroupDescription]:
             connection = await self._cluster.connection_to(node)
@@ -84,8 +83,8 @@ class GroupAdmin:
 
         return await self._by_coordinator(one_by_one(group_ids, str, "describe_groups"), ask)
 
-    async def delete(self, group_ids: tuple[str, ...]) -> None:
-        """Delete these groups with their offsets. Raises: ItemsError."""
+    async def delete_groups(self, *group_ids: str) -> None:
+        """Delete these groups with their offsets; they must be empty. Raises: ItemsError."""
 
         async def ask(node: Node, wanted: tuple[str, ...]) -> GroupOutcomes[None]:
             request = DeleteGroupsRequest(groups_names=wanted)
@@ -99,14 +98,22 @@ class GroupAdmin:
 
         await self._by_coordinator(one_by_one(group_ids, str, "delete_groups"), ask)
 
-    async def remove_members(
-        self, group_id: str, member_ids: tuple[str, ...], group_instance_ids: tuple[str, ...], reason: str
+    async def remove_group_members(
+        self,
+        group_id: str,
+        *,
+        member_ids: Iterable[str] = (),
+        group_instance_ids: Iterable[str] = (),
+        reason: str = REMOVED,
     ) -> None:
-        """Make members leave, or with none named all. Raises: ItemsError by member or instance id."""
-        if not member_ids and not group_instance_ids:
-            members = (await self.describe((group_id,)))[group_id].members
-            member_ids = tuple(each.member_id for each in members)
+        """Remove these members from the group, or all if none is named.
+
+        Raises: ItemsError by member id or group instance id.
+        """
         names = [*((each, None) for each in member_ids), *(("", each) for each in group_instance_ids)]
+        if not names:
+            members = (await self.describe_groups(group_id))[group_id].members
+            names = [(each.member_id, None) for each in members]
 
         async def ask(
             wanted: tuple[tuple[str, str | None], ...],
@@ -130,11 +137,20 @@ class GroupAdmin:
 
         await settle(self._cluster, names, ask)
 
-    async def offsets(
-        self, wanted: Mapping[str, Iterable[TopicPartition] | None]
+    async def list_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the offsets that a group has committed, of all partitions or of these."""
+        return (await self.list_offsets_of_groups({group_id: partitions}))[group_id]
+
+    async def list_offsets_of_groups(
+        self, groups: Mapping[str, Iterable[TopicPartition] | None]
     ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
-        """Return what each group has committed, of all partitions or of those given. Raises: ItemsError."""
-        partitions = {group: None if given is None else tuple(given) for group, given in wanted.items()}
+        """Return the offsets that each group has committed, of all partitions (None) or of those given.
+
+        Raises: ItemsError.
+        """
+        partitions = {group: None if given is None else tuple(given) for group, given in groups.items()}
 
         async def ask(group_ids: tuple[str, ...]) -> GroupOutcomes[dict[TopicPartition, OffsetAndMetadata]]:
             found: GroupOutcomes[dict[TopicPartition, OffsetAndMetadata]] = {}
@@ -147,12 +163,17 @@ class GroupAdmin:
 
         return await settle(self._cluster, partitions, ask)
 
-    async def alter_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Commit in the name of a group that has no members. Raises: CommitFailedError, BrokerError."""
+    async def alter_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> None:
+        """Commit offsets for a group that has no members. Raises: CommitFailedError, BrokerError."""
         await self._cluster.retrying(lambda: commit_offsets(self._cluster, group_id, offsets))
 
-    async def delete_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
-        """Let a group forget its offsets of these partitions. Raises: ItemsError, BrokerError."""
+    async def delete_group_offsets(self, group_id: str, *partitions: TopicPartition) -> None:
+        """Delete a group's offsets of partitions that it does not subscribe to.
+
+        Raises: ItemsError, BrokerError.
+        """
 
         async def ask(wanted: tuple[TopicPartition, ...]) -> dict[TopicPartition, KohortError | None]:
             topics = by_topic(

@@ -9,7 +9,9 @@ from kohort.client.cluster import Cluster
 from kohort.client.errors import BrokerError, ItemsError, KohortError, NetworkError, RequestTimeoutError
 from kohort.client.retry import Backoff, Deadline
 from kohort.protocol.errors import ErrorCode
+from kohort.protocol.schema import Message
 
+Answer = TypeVar("Answer", bound=Message)
 Item = TypeVar("Item", bound=Hashable)
 Result = TypeVar("Result")
 Outcomes = Mapping[Item, Result | KohortError]
@@ -26,7 +28,21 @@ RETRIED = frozenset(
         ErrorCode.UNSTABLE_OFFSET_COMMIT,
     }
 )
-"""What passes by itself. That a topic is unknown does not count: it is the answer."""
+"""Errors that pass by themselves. UNKNOWN_TOPIC_OR_PARTITION is not among them: it is the answer."""
+
+
+class AdminCalls:
+    """What all calls of an Admin have in common: the cluster that they ask."""
+
+    _cluster: Cluster
+
+    @property
+    def _timeout_ms(self) -> int:
+        return min(self._cluster.config.default_api_timeout_ms, self._cluster.config.request_timeout_ms)
+
+    async def _ask_any(self, request: Message, kind: type[Answer]) -> Answer:
+        """Return any broker's answer. It asks again while the error is retriable."""
+        return await self._cluster.retrying(lambda: self._cluster.request_any(request, kind))
 
 
 async def settle(

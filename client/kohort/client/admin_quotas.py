@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from kohort.client.cluster import Cluster
+from kohort.client.admin_items import AdminCalls
 from kohort.client.errors import check
-from kohort.client.quotas import QUOTA_DEFAULT, QuotaEntity
+from kohort.client.quotas import EVERY_QUOTA, QUOTA_DEFAULT, QuotaEntity
 from kohort.protocol.messages.alter_client_quotas import (
     AlterClientQuotasEntity,
     AlterClientQuotasEntry,
@@ -23,14 +23,11 @@ _FIELDS = {kind: field for field, kind in _TYPES.items()}
 _EXACT, _DEFAULT = 0, 1
 
 
-class QuotaAdmin:
-    """Requests that any broker answers."""
+class QuotaAdmin(AdminCalls):
+    """Calls that any broker answers."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-
-    async def described(self, wanted: QuotaEntity) -> dict[QuotaEntity, dict[str, float]]:
-        """Return the quotas of every entity that has these parts. Raises: BrokerError."""
+    async def describe_quotas(self, wanted: QuotaEntity = EVERY_QUOTA) -> dict[QuotaEntity, dict[str, float]]:
+        """Return the quotas, by name, of every entity that has the parts of `wanted`. Raises: BrokerError."""
         components = tuple(
             DescribeClientQuotasComponent(
                 entity_type=kind, match_type=_EXACT if name is not None else _DEFAULT, match=name
@@ -38,9 +35,7 @@ class QuotaAdmin:
             for kind, name in _parts(wanted).items()
         )
         request = DescribeClientQuotasRequest(components=components, strict=False)
-        answer = await self._cluster.retrying(
-            lambda: self._cluster.request_any(request, DescribeClientQuotasResponse)
-        )
+        answer = await self._ask_any(request, DescribeClientQuotasResponse)
         check(answer.error_code, answer.error_message)
         return {
             _entity({part.entity_type: part.entity_name for part in each.entity}): {
@@ -49,8 +44,11 @@ class QuotaAdmin:
             for each in answer.entries or ()
         }
 
-    async def alter(self, entity: QuotaEntity, changes: Mapping[str, float | None]) -> None:
-        """Set quotas of the entity; None removes one. Raises: BrokerError."""
+    async def alter_quotas(self, entity: QuotaEntity, changes: Mapping[str, float | None]) -> None:
+        """Set quotas of an entity, such as `producer_byte_rate`. None removes a quota. All others stay.
+
+        Raises: BrokerError.
+        """
         entry = AlterClientQuotasEntry(
             entity=tuple(
                 AlterClientQuotasEntity(entity_type=kind, entity_name=name)
@@ -62,9 +60,7 @@ class QuotaAdmin:
             ),
         )
         request = AlterClientQuotasRequest(entries=(entry,), validate_only=False)
-        answer = await self._cluster.retrying(
-            lambda: self._cluster.request_any(request, AlterClientQuotasResponse)
-        )
+        answer = await self._ask_any(request, AlterClientQuotasResponse)
         for each in answer.entries:
             check(each.error_code, each.error_message)
 

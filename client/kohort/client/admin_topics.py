@@ -1,15 +1,13 @@
 """The admin client's requests about topics, their partitions and the cluster."""
 
-from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Mapping
 
-from kohort.client.admin_items import outcome, settle
+from kohort.client.admin_items import AdminCalls, outcome, settle
 from kohort.client.admin_values import ClusterDescription, NewTopic, PartitionDetails, TopicDetails
 from kohort.client.arguments import one_by_one
-from kohort.client.cluster import Cluster
 from kohort.client.errors import BrokerError, KohortError, check
-from kohort.client.offsets import by_topic
-from kohort.client.values import Node, TopicDescription, TopicPartition
+from kohort.client.offsets import by_topic, list_offsets
+from kohort.client.values import Node, OffsetAndTimestamp, TopicDescription, TopicPartition
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -39,40 +37,29 @@ from kohort.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from kohort.protocol.schema import ZERO_UUID, Message
-
-Answer = TypeVar("Answer", bound=Message)
+from kohort.protocol.schema import ZERO_UUID
 
 NAMES_IN_DELETE_TOPICS = 5  # Up to here a plain list of names.
 
 
-class TopicAdmin:
-    """Requests that any broker answers, and those that a partition's leader or one broker must."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-
-    @property
-    def _timeout_ms(self) -> int:
-        return min(self._cluster.config.default_api_timeout_ms, self._cluster.config.request_timeout_ms)
+class TopicAdmin(AdminCalls):
+    """Calls about topics and their partitions, and about the cluster as a whole."""
 
     async def describe_cluster(self) -> ClusterDescription:
-        """Return the cluster's id and brokers."""
+        """Return the cluster's id and its brokers."""
         request = DescribeClusterRequest(
             include_cluster_authorized_operations=False, include_fenced_brokers=False
         )
-        answer = await self._ask(request, DescribeClusterResponse)
+        answer = await self._ask_any(request, DescribeClusterResponse)
         check(answer.error_code, answer.error_message)
         nodes = tuple(Node(each.broker_id, each.host, each.port, each.rack) for each in answer.brokers)
         return ClusterDescription(answer.cluster_id, answer.controller_id, nodes)
 
-    async def names(self, *, include_internal: bool) -> tuple[str, ...]:
+    async def list_topics(self, *, include_internal: bool = False) -> tuple[str, ...]:
         """Return the names of the topics, sorted."""
-        await self._cluster.retrying(lambda: self._cluster.refresh_metadata(None))
-        topics = self._cluster.metadata.topics.values()
-        return tuple(sorted(each.name for each in topics if include_internal or not each.is_internal))
+        return await self._cluster.topic_names(include_internal=include_internal)
 
-    async def describe(self, names: tuple[str, ...]) -> dict[str, TopicDescription]:
+    async def describe_topics(self, *names: str) -> dict[str, TopicDescription]:
         """Return these topics with their partitions. Raises: ItemsError if one does not exist."""
 
         async def ask(wanted: tuple[str, ...]) -> dict[str, TopicDescription | KohortError]:
@@ -89,8 +76,11 @@ class TopicAdmin:
         found = TopicDescription(name, topic.topic_id, topic.is_internal, partitions)
         return outcome(topic.error, f"topic {name!r}", found)
 
-    async def details(self, names: tuple[str, ...]) -> dict[str, TopicDetails]:
-        """Return these topics with all that DescribeTopicPartitions tells, page by page (KIP-966)."""
+    async def describe_topic_partitions(self, *names: str) -> dict[str, TopicDetails]:
+        """Return these topics with the replicas that may lead (KIP-966). It asks for them page by page.
+
+        Raises: ItemsError.
+        """
 
         async def ask(wanted: tuple[str, ...]) -> dict[str, TopicDetails | KohortError]:
             found: dict[str, TopicDetails | KohortError] = {}
@@ -114,8 +104,8 @@ class TopicAdmin:
 
         return await settle(self._cluster, one_by_one(names, str, "describe_topic_partitions"), ask)
 
-    async def create(self, topics: Iterable[NewTopic], *, validate_only: bool) -> None:
-        """Make these topics, or check that they could be made. Raises: ItemsError."""
+    async def create_topics(self, *topics: NewTopic, validate_only: bool = False) -> None:
+        """Create these topics, or check that they could be created. Raises: ItemsError."""
         wanted = {each.name: each for each in one_by_one(topics, NewTopic, "create_topics")}
 
         async def ask(names: tuple[str, ...]) -> dict[str, KohortError | None]:
@@ -129,7 +119,7 @@ class TopicAdmin:
 
         await settle(self._cluster, wanted, ask)
 
-    async def delete(self, names: tuple[str, ...]) -> None:
+    async def delete_topics(self, *names: str) -> None:
         """Delete these topics. Raises: ItemsError."""
 
         async def ask(wanted: tuple[str, ...]) -> dict[str, KohortError | None]:
@@ -149,8 +139,8 @@ class TopicAdmin:
 
         await settle(self._cluster, one_by_one(names, str, "delete_topics"), ask)
 
-    async def create_partitions(self, counts: Mapping[str, int], *, validate_only: bool) -> None:
-        """Give each topic more partitions, up to this number. Raises: ItemsError."""
+    async def create_partitions(self, counts: Mapping[str, int], *, validate_only: bool = False) -> None:
+        """Add partitions to each topic, up to this number. Raises: ItemsError."""
 
         async def ask(names: tuple[str, ...]) -> dict[str, KohortError | None]:
             request = CreatePartitionsRequest(
@@ -166,7 +156,7 @@ class TopicAdmin:
         await settle(self._cluster, counts, ask)
 
     async def delete_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Delete what lies before these offsets; return the new first offsets. Raises: ItemsError."""
+        """Delete the records before these offsets; return the new first offsets. Raises: ItemsError."""
 
         async def ask(wanted: tuple[TopicPartition, ...]) -> dict[TopicPartition, int | KohortError]:
             await self._cluster.refresh_metadata({each.topic for each in wanted})
@@ -203,9 +193,11 @@ class TopicAdmin:
             for each in topic.partitions
         }
 
-    async def _ask(self, request: Message, kind: type[Answer]) -> Answer:
-        """Return any broker's answer; only a broken connection makes it ask again."""
-        return await self._cluster.retrying(lambda: self._cluster.request_any(request, kind))
+    async def list_offsets(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Return the first offset at or after each time in ms, or for LATEST, EARLIEST, MAX_TIMESTAMP."""
+        return await self._cluster.retrying(lambda: list_offsets(self._cluster, timestamps))
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:

@@ -1,11 +1,11 @@
-"""The admin client's requests about users of SCRAM and their passwords. A password never leaves this side."""
+"""The admin client's requests about SCRAM users. A password is never sent to a broker."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import anyio.to_thread
 
-from kohort.client.cluster import Cluster
+from kohort.client.admin_items import AdminCalls
 from kohort.client.errors import BrokerError, ConfigurationError, ItemsError, KohortError, check
 from kohort.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -28,19 +28,17 @@ from kohort.protocol.scram import (
 )
 
 
-class UserAdmin:
-    """Requests that any broker answers."""
+class UserAdmin(AdminCalls):
+    """Calls that any broker answers."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    async def describe_users(self, *names: str) -> dict[str, dict[str, int]]:
+        """Return the SCRAM mechanisms of these users, or of all, with their iterations.
 
-    async def describe(self, names: Sequence[str]) -> dict[str, dict[str, int]]:
-        """Return of these users, or of all, each mechanism with its iterations. Raises: ItemsError."""
+        Raises: ItemsError.
+        """
         users = tuple(DescribeUserScramCredentialsUserName(name=each) for each in names)
         request = DescribeUserScramCredentialsRequest(users=users or None)
-        answer = await self._cluster.retrying(
-            lambda: self._cluster.request_any(request, DescribeUserScramCredentialsResponse)
-        )
+        answer = await self._ask_any(request, DescribeUserScramCredentialsResponse)
         check(answer.error_code, answer.error_message)
         found: dict[str, dict[str, int]] = {}
         errors: dict[str, KohortError] = {}
@@ -57,10 +55,18 @@ class UserAdmin:
             raise ItemsError(errors, found)
         return found
 
-    async def set_password(
-        self, name: str, password: str, mechanisms: Sequence[str], iterations: int
+    async def set_user_password(
+        self,
+        name: str,
+        password: str,
+        *,
+        mechanisms: Iterable[str] = ("SCRAM-SHA-256", "SCRAM-SHA-512"),
+        iterations: int = 4_096,
     ) -> None:
-        """Let a user have this password, by each of these mechanisms. Raises: BrokerError."""
+        """Set a SCRAM user's password for each of these mechanisms. The broker does not learn the password.
+
+        Raises: BrokerError.
+        """
         if not password:
             raise ConfigurationError("the password is empty")
         given = []
@@ -78,22 +84,21 @@ class UserAdmin:
             )
         await self._alter(AlterUserScramCredentialsRequest(deletions=(), upsertions=tuple(given)))
 
-    async def delete(self, name: str, mechanisms: Sequence[str]) -> None:
-        """Take a user's passwords away, by these mechanisms or by all that there are. Raises: BrokerError."""
-        names = mechanisms or tuple((await self.describe([name]))[name])
+    async def delete_user(self, name: str, *mechanisms: str) -> None:
+        """Delete a user's passwords for these mechanisms, or for all. Raises: BrokerError."""
+        names = mechanisms or tuple((await self.describe_users(name))[name])
         gone = tuple(ScramCredentialDeletion(name=name, mechanism=each.number) for each in _mechanisms(names))
         await self._alter(AlterUserScramCredentialsRequest(deletions=gone, upsertions=()))
 
     async def _alter(self, request: AlterUserScramCredentialsRequest) -> None:
-        answer = await self._cluster.retrying(
-            lambda: self._cluster.request_any(request, AlterUserScramCredentialsResponse)
-        )
+        answer = await self._ask_any(request, AlterUserScramCredentialsResponse)
         for each in answer.results:
             check(each.error_code, each.error_message)
 
 
-def _mechanisms(names: Sequence[str]) -> list[ScramMechanism]:
+def _mechanisms(names: Iterable[str]) -> list[ScramMechanism]:
     known: Mapping[str, ScramMechanism] = MECHANISMS
-    if wrong := [each for each in names if each not in known]:
+    wanted = dict.fromkeys(names)
+    if wrong := [each for each in wanted if each not in known]:
         raise ConfigurationError(f"{wrong[0]!r} is none of {', '.join(known)}")
-    return [known[each] for each in dict.fromkeys(names)]
+    return [known[each] for each in wanted]

@@ -343,6 +343,12 @@ class Cluster:
 
         return await self.retrying(attempt, deadline=deadline)
 
+    async def topic_names(self, *, include_internal: bool) -> tuple[str, ...]:
+        """Return the names of all topics, sorted. Raises: KohortError."""
+        await self.retrying(lambda: self.refresh_metadata(None))
+        known = self.metadata.topics.values()
+        return tuple(sorted(each.name for each in known if include_internal or not each.is_internal))
+
     async def refresh_metadata_by_id(self, topic_ids: Iterable[UUID]) -> None:
         """Ask a broker about the topics with these ids. Raises: KohortError."""
         if self._hub is not None:

@@ -1,62 +1,58 @@
 """One connection to a cluster that several asynchronous clients share."""
 
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Never, Self, Unpack
+from typing import Never, Unpack
 
 from kohort.client.arguments import by_name_alone
+from kohort.client.async_client import AsyncClient
 from kohort.client.client_metrics import RequestMetrics
 from kohort.client.cluster import Cluster
 from kohort.client.config import ClientOptions, connection_config, describe_servers
 from kohort.client.errors import ConfigurationError
-from kohort.client.metrics import MetricName, Metrics
-from kohort.client.start_stop import StartStop
-from kohort.client.unclosed import OpenTasks
+from kohort.client.session import Session
 
-GUESTS_MS = 120_000  # What clients that nobody has closed either may take: their delivery_timeout_ms.
 METRICS = "cluster-connection-metrics"
 
 
-class ClusterConnection(StartStop):
-    """What the clients of a program share where it is given to them: one look at the cluster's metadata, and
-    one connection to each broker.
+class SharedSession(Session):
+    """The session of a connection that other clients share."""
+
+    last_words_ms = 120_000  # What unclosed clients that share it may take: their delivery_timeout_ms.
+
+    async def last_words(self) -> None:
+        """Wait for the clients that nobody has closed either."""
+        await self.cluster.wait_for_guests()
+
+
+class ClusterConnection(AsyncClient[SharedSession]):
+    """Metadata of a cluster, and one connection to each broker, that several clients of a program share.
 
     async with ClusterConnection(bootstrap_servers="localhost:9092") as cluster:
         async with Producer(cluster=cluster) as producer, Admin(cluster=cluster) as admin:
             ...
 
-    It has the address and everything else about the connection, which no client is told again. What waits
-    long at a broker, a consumer's fetches and its membership, keeps connections of its own and delays nobody.
+    The address and all other settings of the connection are given here, and not to the clients. A consumer's
+    fetches and its membership wait long at a broker: they have connections of their own and delay no client.
     """
 
     def __init__(self, *unnamed: Never, **options: Unpack[ClientOptions]) -> None:
         by_name_alone(unnamed, "ClusterConnection(bootstrap_servers=...)")
-        config = connection_config(options)
+        super().__init__(SharedSession(connection_config(options)))
         self.given: Mapping[str, object] = dict(options)
-        self.shared = Cluster(config)
-        self._metrics = Metrics(config.client_id)
-        RequestMetrics(self._metrics, METRICS, self.shared)
+        RequestMetrics(self._session.metrics, METRICS, self.shared)
 
     def __repr__(self) -> str:
         return f"<aio.ClusterConnection to {describe_servers(self.shared.config)}>"
 
-    def __del__(self) -> None:
-        if "_open" in self.__dict__:
-            self._open.end_soon(self, self.shared.wait_for_guests, GUESTS_MS)
+    @property
+    def shared(self) -> Cluster:
+        """The cluster whose metadata and connections are shared."""
+        return self._session.cluster
 
-    async def __aenter__(self) -> Self:
-        await self.shared.__aenter__()
-        self._open = OpenTasks(self.shared)
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.shared.__aexit__(kind, error, trace)
-
-    def metrics(self) -> Mapping[MetricName, float]:
-        """Return what is counted of the requests over the connections that are shared."""
-        return self._metrics.read()
+def hub_of(connection: ClusterConnection | None) -> Cluster | None:
+    """Return the cluster that a client shares, None if it has its own."""
+    return None if connection is None else connection.shared
 
 
 def options_with(cluster: ClusterConnection | None, options: Mapping[str, object]) -> Mapping[str, object]:

@@ -1,37 +1,31 @@
 """The asynchronous consumer, under trio and asyncio."""
 
 import re
-from collections.abc import Callable, Mapping
-from functools import partial
-from types import TracebackType
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, Never, Self, Unpack
 
-import anyio
 from anyio.lowlevel import checkpoint
 
-from kohort.client.any_thread import from_any_thread
-from kohort.client.arguments import CONSUMERS_METHODS, OtherNames, by_name_alone, check_listener, one_by_one
-from kohort.client.cluster_connection import ClusterConnection, options_with
+from kohort.client.arguments import by_name_alone, check_listener, one_by_one
+from kohort.client.cluster_connection import ClusterConnection, hub_of, options_with
 from kohort.client.commits import Commitable, CommitCallback, CommitOutcome
 from kohort.client.config import ConsumerOptions, consumer_config
 from kohort.client.consumer_records import ConsumerRecords
-from kohort.client.consumer_session import CLOSE_TIMEOUT_MS, NO_GROUP, TABLE_BYTES, ConsumerSession, Due
-from kohort.client.errors import ClosedError, ConfigurationError
+from kohort.client.consumer_session import NO_GROUP, TABLE_BYTES, ConsumerSession, Due, tell_listener
+from kohort.client.errors import ConfigurationError
 from kohort.client.extras import require_arrow
-from kohort.client.listener import AsyncRebalanceListener, RebalanceListener
-from kohort.client.membership import Assign, Lose, Revoke
-from kohort.client.metrics import MetricName
-from kohort.client.offsets import EARLIEST, LATEST
+from kohort.client.listener import AsyncRebalanceListener, Listener
+from kohort.client.membership import Handover
+from kohort.client.polling import AsyncPollingClient
 from kohort.client.retry import Deadline
-from kohort.client.start_stop import StartStop
-from kohort.client.unclosed import no_words
+from kohort.client.seeks import PositionCalls
+from kohort.client.session import CLOSE_TIMEOUT_MS
 from kohort.client.values import (
     AnyRecord,
     ConsumerRecord,
     GroupMetadata,
     K_co,
     OffsetAndMetadata,
-    OffsetAndTimestamp,
     TopicPartition,
     V_co,
 )
@@ -39,10 +33,8 @@ from kohort.client.values import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Listener = AsyncRebalanceListener | RebalanceListener
 
-
-class Consumer(StartStop, OtherNames, Generic[K_co, V_co]):
+class Consumer(AsyncPollingClient[ConsumerSession], PositionCalls, Generic[K_co, V_co]):
     """Reads records, as a member of a group or alone.
 
     async with Consumer("flights", group_id="g", bootstrap_servers="localhost:9092") as consumer:
@@ -52,8 +44,6 @@ class Consumer(StartStop, OtherNames, Generic[K_co, V_co]):
     Inside `async with`, or between `start` and `stop`, and by one task at a time. Heartbeats go on in the
     background. Leaving the block commits, if enable_auto_commit is on, and leaves the group.
     """
-
-    _called_here = CONSUMERS_METHODS
 
     def __init__(
         self,
@@ -76,35 +66,14 @@ class Consumer(StartStop, OtherNames, Generic[K_co, V_co]):
         )
         if topics and config.group_id is None:
             raise ConfigurationError(NO_GROUP)
-        self._shared = cluster  # As long as this client is held, its connection is.
-        self._session = ConsumerSession(config, None if cluster is None else cluster.shared)
-        self._seeks = self._session.seeks
+        super().__init__(ConsumerSession(config, hub_of(cluster)), cluster)
         self._listener: Listener = listener or AsyncRebalanceListener()
         self._first_topics = topics
-        self._is_closed = False
         self._owes_turn = False  # The background has something to do, and had no turn yet.
-        self._from_any_thread: Callable[[Callable[[], None]], None] | None = None
 
-    def __del__(self) -> None:
-        if "_open" in self.__dict__:
-            leave = partial(self._session.leave, CLOSE_TIMEOUT_MS, has_failed=True)
-            self._open.end_soon(self, no_words if self._is_closed else leave, CLOSE_TIMEOUT_MS)
-
-    async def __aenter__(self) -> Self:
-        await self._session.__aenter__()
-        self._from_any_thread = from_any_thread()
-        self._open = self._session.open_tasks()
+    def _subscribe_at_first(self) -> None:
         if self._first_topics:
             self._session.subscribe(self._first_topics, None)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            await self._close(has_failed=kind is not None)
-        finally:
-            await self._session.__aexit__(kind, error, trace)
 
     async def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS, *, leave_group: bool | None = None) -> None:
         """Commit if that is automatic and leave the group, within the time, even if cancelled.
@@ -115,29 +84,6 @@ class Consumer(StartStop, OtherNames, Generic[K_co, V_co]):
         The end of the `async with` block does the same; where it raises, without what it had in hand.
         """
         await self._close(timeout_ms, leave_group=leave_group)
-
-    async def _close(
-        self,
-        timeout_ms: float = CLOSE_TIMEOUT_MS,
-        *,
-        has_failed: bool = False,
-        leave_group: bool | None = None,
-    ) -> None:
-        if self._is_closed:
-            return
-        self._session.check_loop()
-        self._is_closed = True
-        leave = partial(self._leave, timeout_ms, has_failed=has_failed, leave_group=leave_group)
-        await self._session.complete(leave, patience_ms=timeout_ms)
-
-    async def _leave(self, timeout_ms: float, *, has_failed: bool, leave_group: bool | None) -> None:
-        with anyio.move_on_after(timeout_ms / 1000):
-            try:
-                await self._say_farewell()
-            finally:
-                await self._session.leave(timeout_ms, has_failed=has_failed, leave_group=leave_group)
-            while self._session.commits.outcomes:
-                await self._attend_to(self._session.commits.outcomes.popleft(), None)
 
     def subscribe(self, *topics: str, pattern: str | None = None, listener: Listener | None = None) -> None:
         """Read these topics, or those whose whole name matches `pattern`, with the group's other members.
@@ -172,10 +118,6 @@ class Consumer(StartStop, OtherNames, Generic[K_co, V_co]):
         """Read these partitions without a group's say."""
         self._session.assign(partitions)
 
-    def metrics(self) -> Mapping[MetricName, float]:
-        """Return what this consumer counts, under the names of Kafka's Java client."""
-        return self._session.metrics.read()
-
     def assignment(self) -> tuple[TopicPartition, ...]:
         """Return the partitions that this consumer reads at the moment."""
         return self._session.positions.partitions()
@@ -198,11 +140,8 @@ class Consumer(StartStop, OtherNames, Generic[K_co, V_co]):
         most = max_records or self._session.config.max_poll_records
         self._session.check_loop()
         await checkpoint()  # The background has its turn, even if there are always records.
-        while not (records := self._take_ready(most)):
-            due = await self._advance(deadline)
-            is_over = self._session.is_over(deadline)
-            if is_over if due is None else not await self._attend_to(due, deadline):
-                break
+        while not (records := self._take_ready(most)) and await self._go_on(deadline):
+            pass
         return ConsumerRecords(records, self._session.commits.assignments)
 
     def _take_ready(self, most: int) -> list[AnyRecord]:
@@ -230,22 +169,8 @@ class Consumer(StartStop, OtherNames, Generic[K_co, V_co]):
             found = self._session.take_columns(max_bytes)
             if self._session.fetcher.is_hungry:
                 self._session.fetcher.wake()
-            if found:
+            if found or not await self._go_on(deadline):
                 return table_of(found)
-            due = await self._advance(deadline)
-            is_over = self._session.is_over(deadline)
-            if is_over if due is None else not await self._attend_to(due, deadline):
-                return table_of([])
-
-    def wakeup(self) -> None:
-        """End the poll that another task is in, or its next one, with a WakeupError; from any thread."""
-        self._session.wakeup()
-        if self._from_any_thread is not None:
-            self._from_any_thread(self._session.notice)
-
-    def __repr__(self) -> str:
-        state = "closed " if self._is_closed else ""
-        return f"<{state}aio.Consumer {self._session.describe()}>"
 
     def __aiter__(self) -> Self:
         return self
@@ -263,15 +188,15 @@ class Consumer(StartStop, OtherNames, Generic[K_co, V_co]):
                     self._owes_turn = True
                 if record is not None:
                     return record
-            due = await self._advance(None)
-            if due is not None:
-                await self._attend_to(due, None)
+            await self._go_on(None)
 
-    async def _advance(self, deadline: Deadline | None) -> Due | None:
-        if self._is_closed:
-            raise ClosedError("this client is closed")
-        self._session.check_loop()
-        return await self._session.advance(deadline)
+    async def _go_on(self, deadline: Deadline | None) -> bool:
+        """Wait until there is something to do, and do it. Return False when the poll's time is over."""
+        self._check_open()
+        due = await self._session.advance(deadline)
+        if due is None:
+            return not self._session.is_over(deadline)
+        return await self._attend_to(due, deadline)
 
     async def _attend_to(self, due: Due, deadline: Deadline | None) -> bool:
         """Do what is due; return whether there was time enough."""
@@ -287,15 +212,14 @@ class Consumer(StartStop, OtherNames, Generic[K_co, V_co]):
         self._session.end(due)
         return True
 
-    async def _tell(self, handover: Revoke | Lose | Assign, partitions: tuple[TopicPartition, ...]) -> None:
-        if isinstance(handover, Assign):
-            told = self._listener.on_assigned(partitions)
-        elif isinstance(handover, Revoke):
-            told = self._listener.on_revoked(partitions)
-        else:
-            told = self._listener.on_lost(partitions)
+    async def _tell(self, handover: Handover, partitions: tuple[TopicPartition, ...]) -> None:
+        told = tell_listener(self._listener, handover, partitions)
         if told is not None:
             await told
+
+    async def _call_back(self) -> None:
+        while self._session.commits.outcomes:
+            await self._attend_to(self._session.commits.outcomes.popleft(), None)
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
         """Let the group rebalance, for a reason that the broker keeps."""
@@ -328,68 +252,3 @@ class Consumer(StartStop, OtherNames, Generic[K_co, V_co]):
     async def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return what the group has committed for these partitions."""
         return await self._session.committed(partitions)
-
-    async def position(self, partition: TopicPartition) -> int:
-        """Return the offset of the next record of a partition."""
-        self._session.check_loop()
-        return await self._seeks.position(partition)
-
-    def current_lag(self, partition: TopicPartition) -> int | None:
-        """Return how far the partition's end is ahead, by the last answer to a fetch, without asking.
-
-        None until there was one. For read_committed the end is that of what is committed.
-        """
-        return self._seeks.current_lag(partition)
-
-    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Read a partition on at `offset`; one with a leader epoch is checked with the leader (KIP-320)."""
-        self._seeks.seek(partition, offset)
-
-    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Read these partitions, or all, from their first record."""
-        self._seeks.seek_to_ends(partitions, beginning=True)
-
-    def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Read these partitions, or all, from their end."""
-        self._seeks.seek_to_ends(partitions, beginning=False)
-
-    def pause(self, *partitions: TopicPartition) -> None:
-        """Hold these partitions' records back, or all; the membership goes on."""
-        self._seeks.pause(partitions, paused=True)
-
-    def resume(self, *partitions: TopicPartition) -> None:
-        """Let these partitions' records through again, or all."""
-        self._seeks.pause(partitions, paused=False)
-
-    def paused(self) -> tuple[TopicPartition, ...]:
-        """Return the partitions whose records are held back."""
-        return self._seeks.paused()
-
-    async def partitions_for(self, topic: str) -> tuple[TopicPartition, ...]:
-        """Return a topic's partitions."""
-        return await self._seeks.partitions_for(topic)
-
-    async def list_topics(self, *, include_internal: bool = False) -> tuple[str, ...]:
-        """Return the names of the topics that there are, sorted."""
-        return await self._seeks.list_topics(include_internal=include_internal)
-
-    async def beginning_offsets(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
-        """Return the first offset of each partition."""
-        found = await self._seeks.offsets_at(
-            dict.fromkeys(one_by_one(partitions, tuple, "beginning_offsets"), EARLIEST)
-        )
-        return {each: value.offset for each, value in found.items()}
-
-    async def end_offsets(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
-        """Return the offset behind the last record of each partition."""
-        found = await self._seeks.offsets_at(
-            dict.fromkeys(one_by_one(partitions, tuple, "end_offsets"), LATEST)
-        )
-        return {each: value.offset for each, value in found.items()}
-
-    async def offsets_for_times(
-        self, timestamps_ms: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first record at or after each time, None where there is none."""
-        found = await self._seeks.offsets_at(timestamps_ms)
-        return {each: value if value.offset >= 0 else None for each, value in found.items()}

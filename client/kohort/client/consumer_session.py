@@ -6,9 +6,7 @@ runs: a handover of partitions (`begin` it, run the user's listener, `end` it), 
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import AsyncExitStack
-from types import TracebackType
+from collections.abc import Awaitable, Iterable
 from typing import TYPE_CHECKING, Self
 
 import anyio
@@ -16,16 +14,15 @@ import anyio
 from kohort.client.arguments import one_by_one
 from kohort.client.cluster import Cluster
 from kohort.client.commits import Commitable, CommitCallback, CommitOutcome, Commits
-from kohort.client.completion import complete
 from kohort.client.config import ConsumerConfig, describe_servers
 from kohort.client.consumer_metrics import ConsumerMetrics
 from kohort.client.errors import (
     ConfigurationError,
     KohortError,
-    WakeupError,
 )
 from kohort.client.fetcher import Fetcher
 from kohort.client.group import GroupTask
+from kohort.client.listener import Listener
 from kohort.client.member import new_membership, place_in_group
 from kohort.client.membership import (
     Assign,
@@ -35,15 +32,12 @@ from kohort.client.membership import (
     Membership,
     Revoke,
 )
-from kohort.client.metrics import Metrics
 from kohort.client.offsets import EpochMember, fetch_committed
 from kohort.client.poll_diary import HeldBatch, PollDiary
 from kohort.client.positions import Positions
 from kohort.client.retry import Deadline, monotonic_ms
-from kohort.client.seeks import Seeks
-from kohort.client.signal import Signal
+from kohort.client.session import PollingSession
 from kohort.client.topic_watch import TopicWatch
-from kohort.client.unclosed import OpenTasks
 from kohort.client.values import (
     AnyRecord,
     GroupMetadata,
@@ -56,7 +50,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-CLOSE_TIMEOUT_MS = 5_000
 TABLE_BYTES = 16 * 1024 * 1024
 NO_GROUP = "topics are shared out by a group: give a group_id, or read partitions of your choice with assign"
 CLOSE_REASON = "the consumer is being closed"
@@ -66,78 +59,51 @@ ENFORCED = "rebalance enforced by user"
 Due = Handover | CommitOutcome
 
 
-class ConsumerSession:
-    """One consumer, open from `__aenter__` to `__aexit__`."""
+class ConsumerSession(PollingSession):
+    """One consumer's work, open from `__aenter__` to `__aexit__`."""
 
     def __init__(self, config: ConsumerConfig, hub: Cluster | None = None) -> None:
+        super().__init__(config, hub)
         self.config = config
         self.positions = Positions()
-        self._cluster = Cluster(config, hub)
-        self._news = Signal()
-        self.fetcher = Fetcher(self._cluster, config, self.positions, self._news.set, self._reader)
+        self.fetcher = Fetcher(self.cluster, config, self.positions, self.news.set, self._reader)
         self._buffer = self.fetcher.buffer
         self.membership: Membership | None = None
         self._group: GroupTask | None = None
-        self._watch = TopicWatch(self._cluster, config, lambda: self.membership, self._changed)
-        self.seeks = Seeks(self._cluster, config, self.positions, self.fetcher, self._news)
+        self._watch = TopicWatch(self.cluster, config, lambda: self.membership, self._changed)
         self.commits = Commits(
-            self._cluster,
+            self.cluster,
             config,
             self.positions,
             bound_to=self._bound_to,
             why_out=self._why_out,
-            news=self._news.set,
+            news=self.news.set,
         )
         self.fetcher.began_anew = self.commits.assigned
         self.diary = PollDiary()
-        self.metrics = Metrics(config.client_id)
         self._sensors = ConsumerMetrics(
             self.metrics,
-            self._cluster,
+            self.cluster,
             self.positions,
-            self.seeks.current_lag,
+            self.current_lag,
             lambda: self._buffer.handed_out,
         )
-        self._woken = False
         self._told_of: Departure | None = None
         self._begun: tuple[Handover, tuple[TopicPartition, ...], int] | None = None
         self._parting: tuple[Revoke, anyio.Event] | None = None  # What is committed before partitions go.
-        self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        await self._stack.enter_async_context(self._cluster)
-        tasks = self._cluster.tasks
+        await super().__aenter__()
+        tasks = self.cluster.tasks
         tasks.start_soon(self.fetcher.run)
         tasks.start_soon(self._watch.run)
         if self.config.group_id is not None:
             self.membership = new_membership(self.config, self.config.group_id)
             self._group = GroupTask(
-                self._cluster, self.membership, self._news.set, self._sensors, self._departed
+                self.cluster, self.membership, self.news.set, self._sensors, self._departed
             )
             tasks.start_soon(self._group.run)
         return self
-
-    def check_loop(self) -> None:
-        """Return in the event loop that it was opened in. Raises: ConcurrentAccessError in any other."""
-        self._cluster.check_loop()
-
-    def open_tasks(self) -> OpenTasks:
-        """Return what lets it end by itself, should nobody close it."""
-        return OpenTasks(self._cluster)
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._stack.aclose()
-
-    async def complete(
-        self, work: Callable[[], Awaitable[None]], *, patience_ms: float = CLOSE_TIMEOUT_MS
-    ) -> None:
-        """Run what leaves the group to its end; whoever is cancelled meanwhile waits so long at most."""
-        if self._cluster.takes_tasks:
-            await complete(self._cluster.tasks, work, patience_ms=patience_ms)
-        else:
-            await work()
 
     def describe(self) -> str:
         """Return what it reads, in a few words."""
@@ -272,7 +238,7 @@ class ConsumerSession:
         return found
 
     def _needs_attention(self, now_ms: int) -> bool:
-        if self.fetcher.error is not None or self._woken or self.commits.outcomes:
+        if self.fetcher.error is not None or self._is_woken or self.commits.outcomes:
             return True
         membership = self.membership
         if membership is not None and (membership.has_handover or membership.error is not None):
@@ -284,17 +250,6 @@ class ConsumerSession:
         if self.membership is not None:
             self.membership.poll_ends(now_ms)
         self.diary.poll_ended(now_ms, records)
-
-    def wakeup(self) -> None:
-        """End the poll that goes on, or the next one, with a WakeupError; from any thread.
-
-        A poll that waits notices it at its next `notice`.
-        """
-        self._woken = True
-
-    def notice(self) -> None:
-        """Let a poll that waits look around."""
-        self._news.set()
 
     async def advance(self, deadline: Deadline | None) -> Due | None:
         """Return what is due; None when there may be records to take, or the time is over.
@@ -325,7 +280,7 @@ class ConsumerSession:
             self.commits.auto_if_due()
             if self.fetcher.has_records or (deadline is not None and deadline.passed):
                 return None
-            await self._news.wait(self._wait_ms(deadline))
+            await self.news.wait(self._wait_ms(deadline))
 
     def is_over(self, deadline: Deadline | None) -> bool:
         """Whether the time is over, and nothing was there when it was."""
@@ -389,7 +344,7 @@ class ConsumerSession:
         """Return whether the commit before partitions go came to an end in time; it is begun once."""
         if self._parting is None or self._parting[0] is not handover:
             self._parting = (handover, anyio.Event())
-            self._cluster.tasks.start_soon(self._commit_last, self._parting[1])
+            self.cluster.tasks.start_soon(self._commit_last, self._parting[1])
         ended = self._parting[1]
         with anyio.move_on_after(None if deadline is None else deadline.remaining_ms / 1000):
             await ended.wait()
@@ -419,6 +374,7 @@ class ConsumerSession:
 
         What a user who `has_failed` has in hand is not committed: it was not handled.
         """
+        self._has_left = True
         deadline = Deadline(timeout_ms)
         await self.commits.auto_now(deadline, self.diary.first_held() if has_failed else None)
         with anyio.move_on_after(deadline.remaining_ms / 1000):
@@ -444,9 +400,9 @@ class ConsumerSession:
         """Return what the group has committed for each partition."""
         wanted = [TopicPartition(*each) for each in one_by_one(partitions, tuple, "committed")]
         group_id = self._require_group("committed")
-        found = await self._cluster.retrying(
+        found = await self.cluster.retrying(
             lambda: fetch_committed(
-                self._cluster,
+                self.cluster,
                 group_id,
                 wanted,
                 require_stable=True,
@@ -454,6 +410,13 @@ class ConsumerSession:
             )
         )
         return {each: found.get(each) for each in wanted}
+
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        """Return how many offsets the partition's end was ahead in the last answer, None before the first."""
+        state = self.positions.get(partition)
+        end = state.last_stable_offset if self.config.reads_committed else state.high_watermark
+        position = state.position
+        return None if end is None or position is None else max(0, end - position)
 
     # Inside
 
@@ -482,9 +445,7 @@ class ConsumerSession:
         return owned
 
     def _raise_errors(self) -> None:
-        if self._woken:
-            self._woken = False
-            raise WakeupError("another thread has woken this consumer up")
+        self._raise_if_woken()
         try:
             self.fetcher.raise_error()
         except KohortError:
@@ -507,6 +468,17 @@ class ConsumerSession:
         if self.config.group_id is None:
             raise ConfigurationError(f"{what} needs a group_id")
         return self.config.group_id
+
+
+def tell_listener(
+    listener: Listener, handover: Handover, partitions: tuple[TopicPartition, ...]
+) -> Awaitable[None] | None:
+    """Tell the user's listener of a handover; await the result if there is one."""
+    if isinstance(handover, Assign):
+        return listener.on_assigned(partitions)
+    if isinstance(handover, Revoke):
+        return listener.on_revoked(partitions)
+    return listener.on_lost(partitions)
 
 
 def _flat(handover: Handover) -> tuple[TopicPartition, ...]:

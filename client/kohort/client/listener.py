@@ -37,3 +37,7 @@ class AsyncRebalanceListener:
         Without a method of its own a listener hears `on_revoked`, as in ConsumerRebalanceListener.
         """
         await self.on_revoked(partitions)
+
+
+Listener = AsyncRebalanceListener | RebalanceListener
+"""What the asynchronous consumer takes."""

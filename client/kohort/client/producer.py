@@ -10,11 +10,12 @@ import anyio
 import anyio.lowlevel
 
 from kohort.client.arguments import PRODUCERS_METHODS, OtherNames, by_name_alone
+from kohort.client.async_client import AsyncClient
 from kohort.client.batch import Appended
-from kohort.client.cluster_connection import ClusterConnection, options_with
+from kohort.client.cluster_connection import ClusterConnection, hub_of, options_with
 from kohort.client.config import ProducerOptions, Serializer, producer_config, with_serializers
 from kohort.client.home_loop import HomeLoop
-from kohort.client.metrics import MetricName
+from kohort.client.producer_options import KeyAndValueOptions, KeyOptions, PlainOptions, ValueOptions
 from kohort.client.producer_session import ProducerSession
 from kohort.client.record_input import (
     HeadersInput,
@@ -25,7 +26,6 @@ from kohort.client.record_input import (
     checked_headers,
     checked_timestamp,
 )
-from kohort.client.start_stop import StartStop
 from kohort.client.values import GroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
 
 _now_ns = time.time_ns
@@ -50,7 +50,7 @@ class Delivery(Appended, frozen=True, gc=False):
         self.when_done(lambda: callback(self))
 
 
-class Producer(StartStop, OtherNames, Generic[K_contra, V_contra]):
+class Producer(AsyncClient[ProducerSession], OtherNames, Generic[K_contra, V_contra]):
     """Writes records.
 
     async with Producer(bootstrap_servers="localhost:9092") as producer:
@@ -63,42 +63,19 @@ class Producer(StartStop, OtherNames, Generic[K_contra, V_contra]):
     """
 
     _called_here: Mapping[str, str] = {**PRODUCERS_METHODS, "close": "stop"}
+    _delivery_type: type[Appended] = Delivery
 
     @overload
+    def __init__(self: "Producer[Raw, Raw]", **options: Unpack[PlainOptions[ClusterConnection]]) -> None: ...
+    @overload
+    def __init__(self: "Producer[object, Raw]", **options: Unpack[KeyOptions[ClusterConnection]]) -> None: ...
+    @overload
     def __init__(
-        self: "Producer[Raw, Raw]",
-        *unnamed: Never,
-        key_serializer: None = None,
-        value_serializer: None = None,
-        cluster: ClusterConnection | None = None,
-        **options: Unpack[ProducerOptions],
+        self: "Producer[Raw, object]", **options: Unpack[ValueOptions[ClusterConnection]]
     ) -> None: ...
     @overload
     def __init__(
-        self: "Producer[object, Raw]",
-        *unnamed: Never,
-        key_serializer: Serializer,
-        value_serializer: None = None,
-        cluster: ClusterConnection | None = None,
-        **options: Unpack[ProducerOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: "Producer[Raw, object]",
-        *unnamed: Never,
-        key_serializer: None = None,
-        value_serializer: Serializer,
-        cluster: ClusterConnection | None = None,
-        **options: Unpack[ProducerOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: "Producer[object, object]",
-        *unnamed: Never,
-        key_serializer: Serializer | None,
-        value_serializer: Serializer | None,
-        cluster: ClusterConnection | None = None,
-        **options: Unpack[ProducerOptions],
+        self: "Producer[object, object]", **options: Unpack[KeyAndValueOptions[ClusterConnection]]
     ) -> None: ...
     def __init__(
         self,
@@ -114,22 +91,15 @@ class Producer(StartStop, OtherNames, Generic[K_contra, V_contra]):
         )
         self._input = RecordInput(config)
         self._is_plain = self._input.is_plain and config.transactional_id is None
-        hub = None if cluster is None else cluster.shared
-        self._shared = cluster  # As long as this client is held, its connection is.
-        self._session = ProducerSession(config, self._input, Delivery, hub=hub)
+        super().__init__(ProducerSession(config, self._input, self._delivery_type, hub_of(cluster)), cluster)
         self._home: HomeLoop | None = None
 
     def __repr__(self) -> str:
         return f"<aio.Producer {self._session.describe()}>"
 
-    def __del__(self) -> None:
-        if "_open" in self.__dict__:
-            self._open.end_soon(self, self._session.flush, self._session.config.delivery_timeout_ms)
-
     async def __aenter__(self) -> Self:
-        await self._session.__aenter__()
+        await super().__aenter__()
         self._session.accumulator.home = self._home = HomeLoop()
-        self._open = self._session.open_tasks()
         return self
 
     async def __aexit__(
@@ -141,7 +111,7 @@ class Producer(StartStop, OtherNames, Generic[K_contra, V_contra]):
                 with anyio.move_on_after(self._session.config.delivery_timeout_ms / 1000):
                     await self._session.flush()
         finally:
-            await self._session.__aexit__(kind, error, trace)
+            await super().__aexit__(kind, error, trace)
 
     async def send(
         self,
@@ -252,7 +222,3 @@ class Producer(StartStop, OtherNames, Generic[K_contra, V_contra]):
         """Return in the event loop that this was opened in. Raises: ConcurrentAccessError."""
         if self._home is not None:
             self._home.check()
-
-    def metrics(self) -> Mapping[MetricName, float]:
-        """Return what this producer counts, under the names of Kafka's Java client."""
-        return self._session.metrics.read()

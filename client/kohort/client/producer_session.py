@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -23,13 +22,12 @@ from kohort.client.errors import (
     RequestTimeoutError,
 )
 from kohort.client.loop_thread import FORKED
-from kohort.client.metrics import Metrics
 from kohort.client.producer_metrics import GROUP, ProducerMetrics
 from kohort.client.record_input import Record, RecordInput
 from kohort.client.retry import Backoff, Deadline
 from kohort.client.sender import Sender
+from kohort.client.session import Session
 from kohort.client.signal import Signal
-from kohort.client.unclosed import OpenTasks
 from kohort.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from kohort.protocol.errors import ErrorCode
 
@@ -43,52 +41,44 @@ ABORT_SECONDS = 2.0
 LASTING_MS = 5_000  # Waiting for room for so long is worth a word.
 
 
-class ProducerSession:
-    """One producer, open from `__aenter__` to `__aexit__`.
-
-    `wake` is called in whatever thread appends, when the sender has to look.
-    """
+class ProducerSession(Session):
+    """One producer's work, open from `__aenter__` to `__aexit__`."""
 
     def __init__(
         self,
         config: ProducerConfig,
         record_input: RecordInput,
         kind: type[Appended],
-        wake: Callable[[], None] | None = None,
         hub: Cluster | None = None,
     ) -> None:
+        super().__init__(config, hub)
         self.config = config
+        self.last_words_ms = config.delivery_timeout_ms
         self._input = record_input
-        self.metrics = Metrics(config.client_id)
-        self._cluster = Cluster(config, hub)
+        self._call_soon: Callable[[Callable[[], None]], None] = lambda wake: wake()
         self._wanted: set[str] = set()
         self._metadata_needed = Signal()
-        self.accumulator = Accumulator(config, self.wake if wake is None else wake, kind)
-        RequestMetrics(self.metrics, GROUP, self._cluster)
+        self.accumulator = Accumulator(config, lambda: self._call_soon(self._wake_sender), kind)
+        RequestMetrics(self.metrics, GROUP, self.cluster)
         sensors = ProducerMetrics(self.metrics, self.accumulator, config)
         self._sender = Sender(
-            self._cluster,
+            self.cluster,
             config,
             self.accumulator,
             sensors,
             self._need_metadata,
             partitioner=record_input.partitioner,
         )
-        self._warnings = self._cluster.warnings
+        self._warnings = self.cluster.warnings
         self.transactions = self._sender.transactions
-        self._stack = AsyncExitStack()
         self._is_open = False
 
     async def __aenter__(self) -> Self:
-        await self._stack.enter_async_context(self._cluster)
-        self._cluster.tasks.start_soon(self._sender.run)
-        self._cluster.tasks.start_soon(self._keep_metadata)
+        await super().__aenter__()
+        self.cluster.tasks.start_soon(self._sender.run)
+        self.cluster.tasks.start_soon(self._keep_metadata)
         self._is_open = True
         return self
-
-    def open_tasks(self) -> OpenTasks:
-        """Return what lets it end by itself, should nobody close it."""
-        return OpenTasks(self._cluster)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -101,7 +91,7 @@ class ProducerSession:
         if left:
             self._warnings.say("closed", f"the producer is closed before {left} record(s) were written")
         self._sender.abandon(RequestTimeoutError("the producer was closed before the record was written"))
-        await self._stack.aclose()
+        await super().__aexit__(kind, error, trace)
 
     async def _abort_in_time(self, transactions: "Transactions") -> None:
         """Abort what is open, or leave that to the coordinator, whose patience ends as well."""
@@ -172,8 +162,11 @@ class ProducerSession:
         for parcel in self._sender.unfinished():
             parcel.batch.give_up_in_fork(ClosedError(FORKED))
 
-    def wake(self) -> None:
-        """Let the sender look again. In the loop's thread."""
+    def append_in_threads(self, call_soon: Callable[[Callable[[], None]], None]) -> None:
+        """Let other threads than the loop's append: `call_soon` wakes the sender in the loop."""
+        self._call_soon = call_soon
+
+    def _wake_sender(self) -> None:
         self._sender.wake()
 
     def try_append(self, record: Record) -> Appended | None:
@@ -210,9 +203,13 @@ class ProducerSession:
         """Send everything that was appended so far, and return when its fate is known."""
         await self._sender.flush()
 
+    async def last_words(self) -> None:
+        """Send everything that was appended."""
+        await self.flush()
+
     async def partitions_for(self, topic: str) -> tuple[int, ...]:
         """Return the numbers of a topic's partitions. Raises: BrokerError if it does not exist."""
-        return tuple((await self._cluster.topic(checked_topic(topic))).partitions)
+        return tuple((await self.cluster.topic(checked_topic(topic))).partitions)
 
     def _is_known(self, record: Record) -> bool:
         count = self.accumulator.partition_count(record.topic)
@@ -220,10 +217,10 @@ class ProducerSession:
 
     async def _learn(self, record: Record, deadline: Deadline) -> None:
         topic = record.topic
-        found = await self._cluster.topic(topic, create=True, deadline=deadline)
+        found = await self.cluster.topic(topic, create=True, deadline=deadline)
         if record.partition is not None and record.partition not in found.partitions:  # Added since, maybe.
-            await self._cluster.retrying(lambda: self._cluster.refresh_metadata([topic]), deadline=deadline)
-            found = await self._cluster.topic(topic, create=True, deadline=deadline)
+            await self.cluster.retrying(lambda: self.cluster.refresh_metadata([topic]), deadline=deadline)
+            found = await self.cluster.topic(topic, create=True, deadline=deadline)
         self.accumulator.learn(topic, len(found.partitions), found.topic_id)
 
     def _check_partition(self, record: Record) -> None:
@@ -267,7 +264,7 @@ class ProducerSession:
             wanted, self._wanted = self._wanted, set()
             topics = wanted or self.accumulator.topics()
             try:  # Who has something to write has a topic made, as Kafka's producer does; who looks does not.
-                await self._cluster.refresh_metadata(topics, create=bool(wanted))
+                await self.cluster.refresh_metadata(topics, create=bool(wanted))
             except KohortError as error:
                 logger.debug("metadata: %s", error)  # What can't be reached is told by the cluster.
             else:
@@ -279,7 +276,7 @@ class ProducerSession:
 
     def _take_over(self, topics: set[str]) -> None:
         for topic in topics:
-            found = self._cluster.metadata.topics.get(topic)
+            found = self.cluster.metadata.topics.get(topic)
             if found is not None and not found.error and found.partitions:
                 self.accumulator.learn(topic, len(found.partitions), found.topic_id)
             elif found is None or not BrokerError(found.error).retriable:

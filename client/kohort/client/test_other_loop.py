@@ -121,4 +121,4 @@ def test_a_second_run_of_asyncio_is_another_loop() -> None:
     asyncio.run(first())
     asyncio.run(second())
     with suppress(RuntimeError):  # Its tasks are gone with their loop.
-        producer._session._cluster._tasks = None
+        producer._session.cluster._tasks = None

@@ -75,7 +75,3 @@ class OpenTasks:
         finally:
             with suppress(RuntimeError):  # The loop has ended, and all of its tasks.
                 self._call_soon(partial(self._cluster.abandon, last_words, timeout_ms))
-
-
-async def no_words() -> None:
-    """Return: there is nothing to say."""

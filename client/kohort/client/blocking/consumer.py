@@ -1,62 +1,46 @@
 """The blocking consumer."""
 
-import re
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable
 from threading import get_ident
-from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Never, Self, Unpack
 
-import anyio
-
-from kohort.client.arguments import CONSUMERS_METHODS, OtherNames, by_name_alone, check_listener, one_by_one
-from kohort.client.blocking.cluster_connection import ClusterConnection
-from kohort.client.blocking.one_thread import OneThread, by_one_thread, in_use
-from kohort.client.cluster_connection import options_with
-from kohort.client.commits import Commitable, CommitOutcome, Offsets
-from kohort.client.config import ConsumerOptions, consumer_config
+from kohort.client import consumer
+from kohort.client.arguments import by_name_alone
+from kohort.client.blocking.client import blocking, directly, in_loop
+from kohort.client.blocking.cluster_connection import ClusterConnection, connection_of
+from kohort.client.blocking.one_thread import by_one_thread, in_use
+from kohort.client.blocking.polling import BlockingPollingClient
+from kohort.client.commits import CommitOutcome
+from kohort.client.config import ConsumerOptions
 from kohort.client.consumer_records import ConsumerRecords
-from kohort.client.consumer_session import CLOSE_TIMEOUT_MS, NO_GROUP, TABLE_BYTES, ConsumerSession, Due
-from kohort.client.errors import ConfigurationError, KohortError
+from kohort.client.consumer_session import TABLE_BYTES, ConsumerSession, Due, tell_listener
 from kohort.client.extras import require_arrow
 from kohort.client.listener import RebalanceListener
-from kohort.client.loop_thread import LoopThread, close_at_exit
-from kohort.client.membership import Assign, Lose, Revoke
-from kohort.client.metrics import MetricName
-from kohort.client.offsets import EARLIEST, LATEST
 from kohort.client.retry import Deadline
-from kohort.client.unclosed import end_soon
-from kohort.client.values import (
-    AnyRecord,
-    ConsumerRecord,
-    GroupMetadata,
-    K_co,
-    OffsetAndMetadata,
-    OffsetAndTimestamp,
-    TopicPartition,
-    V_co,
-)
+from kohort.client.session import CLOSE_TIMEOUT_MS
+from kohort.client.values import AnyRecord, ConsumerRecord, K_co, V_co
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-CommitCallback = Callable[[Offsets, KohortError | None], None]
+    from kohort.client.commits import Commitable, Offsets
+    from kohort.client.errors import KohortError
+
+    CommitCallback = Callable[[Offsets, KohortError | None], None]
 
 
-class Consumer(OneThread, OtherNames, Generic[K_co, V_co]):
+class Consumer(BlockingPollingClient[consumer.Consumer[K_co, V_co]], Generic[K_co, V_co]):
     """Reads records, as a member of a group or alone.
 
     with Consumer("flights", group_id="g", bootstrap_servers="localhost:9092") as consumer:
         for record in consumer:
             ...
 
-    One thread at a time, and ConcurrentAccessError for any other; `wakeup` is for all, and so is what
-    waits for nothing and changes nothing. Heartbeats go on in a thread of its own. `close`, or the end of
-    the block, commits, if enable_auto_commit is on, and leaves the group; where the block raises, without
-    what it had in hand.
+    One thread at a time uses it; any other gets ConcurrentAccessError. Any thread may call `wakeup`, and the
+    methods that return what is known without asking. Heartbeats go on in a thread of their own. `close`, or
+    the end of the block, commits, if enable_auto_commit is on, and leaves the group; where the block raises,
+    the records that it had in hand are not committed.
     """
-
-    _called_here = CONSUMERS_METHODS
 
     def __init__(
         self,
@@ -67,52 +51,20 @@ class Consumer(OneThread, OtherNames, Generic[K_co, V_co]):
         cluster: ClusterConnection | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
-        super().__init__()
-        one_by_one(topics, str, "Consumer")
-        if listener is not None:
-            check_listener(listener)
-        shared = None if cluster is None else cluster.connection
-        config = consumer_config(
-            {
-                **options_with(shared, options),
-                "key_deserializer": key_deserializer,
-                "value_deserializer": value_deserializer,
-            }
+        client = consumer.Consumer(
+            *topics,
+            listener=listener,
+            key_deserializer=key_deserializer,
+            value_deserializer=value_deserializer,
+            cluster=connection_of(cluster),
+            **options,
         )
-        if topics and config.group_id is None:
-            raise ConfigurationError(NO_GROUP)
-        self._session = ConsumerSession(config, None if shared is None else shared.shared)
-        self._seeks = self._session.seeks
+        self._session: ConsumerSession = client._session
         self._buffer = self._session.fetcher.buffer
         self._listener = listener or RebalanceListener()
-        self._loop = LoopThread(
-            self._session,
-            f"kohort-consumer {config.group_id or ''}".rstrip(),
-            host=None if cluster is None else cluster.loop,
-        )
-        self._shared = cluster  # As long as this client is held, its connection is.
-        self._is_closing = False
-        self._not_at_exit = close_at_exit(self._close)
+        super().__init__(client, f"kohort-consumer {self._session.config.group_id or ''}".rstrip(), cluster)
         if topics:
             self.subscribe(*topics)
-
-    def __del__(self) -> None:
-        if "_not_at_exit" in self.__dict__ and self._loop.is_running and not self._is_closing:
-            self._not_at_exit()
-            leave = partial(self._session.leave, CLOSE_TIMEOUT_MS, has_failed=True)
-            end_soon(self, self._loop, leave, CLOSE_TIMEOUT_MS)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._exit(has_failed=kind is not None)
-
-    @by_one_thread
-    def _exit(self, *, has_failed: bool) -> None:
-        self._close(has_failed=has_failed)
 
     @by_one_thread
     def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS, *, leave_group: bool | None = None) -> None:
@@ -125,73 +77,22 @@ class Consumer(OneThread, OtherNames, Generic[K_co, V_co]):
         """
         self._close(timeout_ms, leave_group=leave_group)
 
-    def _close(
-        self,
-        timeout_ms: float = CLOSE_TIMEOUT_MS,
-        *,
-        has_failed: bool = False,
-        leave_group: bool | None = None,
-    ) -> None:
-        if not self._loop.is_running or self._is_closing:
-            return
-        self._is_closing = True
-        try:
-            self._not_at_exit()
-            self._say_farewell()
-        finally:
-            try:
-                self._loop.call_to_end(
-                    self._leave, timeout_ms, has_failed=has_failed, leave_group=leave_group
-                )
-            finally:
-                self._loop.stop()
-        self._call_back()
-
-    async def _leave(self, timeout_ms: float, *, has_failed: bool, leave_group: bool | None) -> None:
-        with anyio.move_on_after(timeout_ms / 1000):
-            await self._session.leave(timeout_ms, has_failed=has_failed, leave_group=leave_group)
-
     @by_one_thread
     def subscribe(
         self, *topics: str, pattern: str | None = None, listener: RebalanceListener | None = None
     ) -> None:
         """Read these topics, or those whose whole name matches `pattern`, with the group's other members.
 
-        A `listener` takes the place of the one that there was. Raises: ConfigurationError.
+        A `listener` replaces the one that there was. Raises: ConfigurationError.
         """
-        if listener is not None:
-            check_listener(listener)
-        compiled = None if pattern is None else re.compile(pattern)
+        self._loop.call_sync(self._client.subscribe, *topics, pattern=pattern, listener=listener)
         self._listener = listener or self._listener
-        self._loop.call_sync(self._session.subscribe, topics, compiled)
 
     @by_one_thread
     def unsubscribe(self) -> None:
         """Commit if that is automatic, leave the group, and read nothing; the listener hears of it."""
         self._say_farewell()
         self._loop.call(self._session.unsubscribe)
-
-    def _say_farewell(self) -> None:
-        farewell = self._session.farewell()
-        if farewell is not None:
-            self._tell(farewell, self._session.positions.partitions())
-
-    @by_one_thread
-    def assign(self, *partitions: TopicPartition) -> None:
-        """Read these partitions without a group's say."""
-        self._loop.call_sync(self._session.assign, partitions)
-
-    def metrics(self) -> Mapping[MetricName, float]:
-        """Return what this consumer counts, under the names of Kafka's Java client."""
-        return self._session.metrics.read()
-
-    def assignment(self) -> tuple[TopicPartition, ...]:
-        """Return the partitions that this consumer reads at the moment."""
-        return self._session.positions.partitions()
-
-    def subscription(self) -> tuple[str, ...]:
-        """Return the topics that it subscribes to."""
-        return self._session.topics
 
     def poll(
         self, *unnamed: Never, timeout_ms: float | None = None, max_records: int | None = None
@@ -212,19 +113,15 @@ class Consumer(OneThread, OtherNames, Generic[K_co, V_co]):
         try:
             self._inside = me  # As by_one_thread does it, without its call.
             commits = self._session.commits
-            assignments = commits.assignments  # First: the loop may notice that a topic is another.
-            while not (records := self._take_ready(most)):
-                due = self._loop.call(self._session.advance, deadline)
-                is_over = self._session.is_over(deadline)
-                if is_over if due is None else not self._attend_to(due, deadline):
-                    break
+            assignments = commits.assignments  # First: the loop may notice that a topic was made anew.
+            while not (records := self._take_ready(most)) and self._go_on(deadline):
                 assignments = commits.assignments
         finally:
             self._inside = inside
         return self._session.commits.bind(records, assignments)
 
     def _take_ready(self, most: int) -> list[AnyRecord]:
-        """Return what is there without a word to the loop, which hears only that there is room again."""
+        """Return the records that are there, without waiting; the loop hears where there is room for more."""
         if not self._loop.is_running:
             return []
         try:
@@ -246,21 +143,8 @@ class Consumer(OneThread, OtherNames, Generic[K_co, V_co]):
             found = self._session.take_columns(max_bytes)
             if self._session.fetcher.is_hungry:
                 self._loop.call_soon(self._session.fetcher.wake)
-            if found:
+            if found or not self._go_on(deadline):
                 return table_of(found)
-            due = self._loop.call(self._session.advance, deadline)
-            is_over = self._session.is_over(deadline)
-            if is_over if due is None else not self._attend_to(due, deadline):
-                return table_of([])
-
-    def wakeup(self) -> None:
-        """End the poll that another thread is in, or its next one, with a WakeupError; from any thread."""
-        self._session.wakeup()
-        self._loop.call_soon(self._session.notice)
-
-    def __repr__(self) -> str:
-        state = "closed " if not self._loop.is_running else ""
-        return f"<{state}Consumer {self._session.describe()}>"
 
     def __iter__(self) -> Self:
         return self
@@ -280,11 +164,16 @@ class Consumer(OneThread, OtherNames, Generic[K_co, V_co]):
                         self._loop.call_soon(session.fetcher.wake)
                     if record is not None:
                         return record
-                due = self._loop.call(session.advance, None)
-                if due is not None:
-                    self._attend_to(due, None)
+                self._go_on(None)
         finally:
             self._inside = inside
+
+    def _go_on(self, deadline: Deadline | None) -> bool:
+        """Wait until there is something to do, and do it. Return False when the poll's time is over."""
+        due = self._loop.call(self._session.advance, deadline)
+        if due is None:
+            return not self._session.is_over(deadline)
+        return self._attend_to(due, deadline)
 
     def _attend_to(self, due: Due, deadline: Deadline | None) -> bool:
         """Do what is due; return whether there was time enough."""
@@ -294,35 +183,29 @@ class Consumer(OneThread, OtherNames, Generic[K_co, V_co]):
         partitions = self._loop.call(self._session.begin, due, deadline)
         if partitions is None:
             return False
-        self._tell(due, partitions)
+        tell_listener(self._listener, due, partitions)
         self._loop.call_sync(self._session.end, due)
         return True
 
-    def _tell(self, handover: Revoke | Lose | Assign, partitions: tuple[TopicPartition, ...]) -> None:
-        if isinstance(handover, Assign):
-            self._listener.on_assigned(partitions)
-        elif isinstance(handover, Revoke):
-            self._listener.on_revoked(partitions)
-        else:
-            self._listener.on_lost(partitions)
+    def _say_farewell(self) -> None:
+        farewell = self._session.farewell()
+        if farewell is not None:
+            tell_listener(self._listener, farewell, self._session.positions.partitions())
 
     def _call_back(self) -> None:
         outcomes = self._session.commits.outcomes
         while outcomes:
             self._attend_to(outcomes.popleft(), None)
 
-    @by_one_thread
-    def enforce_rebalance(self, reason: str | None = None) -> None:
-        """Let the group rebalance, for a reason that the broker keeps."""
-        self._loop.call_sync(self._session.enforce_rebalance, reason)
-
-    def group_metadata(self) -> GroupMetadata:
-        """Return this consumer's place in its group, as a transaction needs it."""
-        return self._session.group_metadata()
+    assign = by_one_thread(in_loop(consumer.Consumer.assign))
+    assignment = directly(consumer.Consumer.assignment)
+    subscription = directly(consumer.Consumer.subscription)
+    enforce_rebalance = by_one_thread(in_loop(consumer.Consumer.enforce_rebalance))
+    group_metadata = directly(consumer.Consumer.group_metadata)
 
     @by_one_thread
-    def commit(self, offsets: Commitable = None) -> None:
-        """Commit these offsets, those behind these records, or all that was consumed; return when it is kept.
+    def commit(self, offsets: "Commitable" = None) -> None:
+        """Commit these offsets, those after these records, or all that was consumed; return when it is kept.
 
         One that meets a rebalance is repeated when that is over, if its partitions are kept.
         Raises: CommitFailedError, with the partitions, when the group has moved on;
@@ -332,8 +215,8 @@ class Consumer(OneThread, OtherNames, Generic[K_co, V_co]):
         self._call_back()
 
     @by_one_thread
-    def commit_async(self, offsets: Commitable = None, callback: CommitCallback | None = None) -> None:
-        """Commit these offsets, those behind these records, or all that was consumed, in the background.
+    def commit_async(self, offsets: "Commitable" = None, callback: "CommitCallback | None" = None) -> None:
+        """Commit these offsets, those after these records, or all that was consumed, in the background.
 
         It is not retried. A later poll, commit or close calls `callback(offsets, error)`; without one, a
         failure is logged.
@@ -341,84 +224,17 @@ class Consumer(OneThread, OtherNames, Generic[K_co, V_co]):
         """
         self._loop.call_sync(self._session.commit_soon, offsets, callback)
 
-    @by_one_thread
-    def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return what the group has committed for these partitions."""
-        return self._loop.call(self._session.committed, partitions)
-
-    @by_one_thread
-    def position(self, partition: TopicPartition) -> int:
-        """Return the offset of the next record of a partition."""
-        return self._loop.call(self._seeks.position, partition)
-
-    def current_lag(self, partition: TopicPartition) -> int | None:
-        """Return how far the partition's end is ahead, by the last answer to a fetch, without asking.
-
-        None until there was one. For read_committed the end is that of what is committed.
-        """
-        return self._seeks.current_lag(partition)
-
-    @by_one_thread
-    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Read a partition on at `offset`; one with a leader epoch is checked with the leader (KIP-320)."""
-        self._loop.call_sync(self._seeks.seek, partition, offset)
-
-    @by_one_thread
-    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Read these partitions, or all, from their first record."""
-        self._loop.call_sync(self._seeks.seek_to_ends, partitions, beginning=True)
-
-    @by_one_thread
-    def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Read these partitions, or all, from their end."""
-        self._loop.call_sync(self._seeks.seek_to_ends, partitions, beginning=False)
-
-    @by_one_thread
-    def pause(self, *partitions: TopicPartition) -> None:
-        """Hold these partitions' records back, or all; the membership goes on."""
-        self._loop.call_sync(self._seeks.pause, partitions, paused=True)
-
-    @by_one_thread
-    def resume(self, *partitions: TopicPartition) -> None:
-        """Let these partitions' records through again, or all."""
-        self._loop.call_sync(self._seeks.pause, partitions, paused=False)
-
-    def paused(self) -> tuple[TopicPartition, ...]:
-        """Return the partitions whose records are held back."""
-        return self._seeks.paused()
-
-    @by_one_thread
-    def partitions_for(self, topic: str) -> tuple[TopicPartition, ...]:
-        """Return a topic's partitions."""
-        return self._loop.call(self._seeks.partitions_for, topic)
-
-    @by_one_thread
-    def list_topics(self, *, include_internal: bool = False) -> tuple[str, ...]:
-        """Return the names of the topics that there are, sorted."""
-        return self._loop.call(self._seeks.list_topics, include_internal=include_internal)
-
-    @by_one_thread
-    def beginning_offsets(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
-        """Return the first offset of each partition."""
-        found = self._loop.call(
-            self._seeks.offsets_at,
-            dict.fromkeys(one_by_one(partitions, tuple, "beginning_offsets"), EARLIEST),
-        )
-        return {each: value.offset for each, value in found.items()}
-
-    @by_one_thread
-    def end_offsets(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
-        """Return the offset behind the last record of each partition."""
-        found = self._loop.call(
-            self._seeks.offsets_at,
-            dict.fromkeys(one_by_one(partitions, tuple, "end_offsets"), LATEST),
-        )
-        return {each: value.offset for each, value in found.items()}
-
-    @by_one_thread
-    def offsets_for_times(
-        self, timestamps_ms: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first record at or after each time, None where there is none."""
-        found = self._loop.call(self._seeks.offsets_at, timestamps_ms)
-        return {each: value if value.offset >= 0 else None for each, value in found.items()}
+    committed = by_one_thread(blocking(consumer.Consumer.committed))
+    position = by_one_thread(blocking(consumer.Consumer.position))
+    current_lag = directly(consumer.Consumer.current_lag)
+    seek = by_one_thread(in_loop(consumer.Consumer.seek))
+    seek_to_beginning = by_one_thread(in_loop(consumer.Consumer.seek_to_beginning))
+    seek_to_end = by_one_thread(in_loop(consumer.Consumer.seek_to_end))
+    pause = by_one_thread(in_loop(consumer.Consumer.pause))
+    resume = by_one_thread(in_loop(consumer.Consumer.resume))
+    paused = directly(consumer.Consumer.paused)
+    partitions_for = by_one_thread(blocking(consumer.Consumer.partitions_for))
+    list_topics = by_one_thread(blocking(consumer.Consumer.list_topics))
+    beginning_offsets = by_one_thread(blocking(consumer.Consumer.beginning_offsets))
+    end_offsets = by_one_thread(blocking(consumer.Consumer.end_offsets))
+    offsets_for_times = by_one_thread(blocking(consumer.Consumer.offsets_for_times))

@@ -3,32 +3,28 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Generic, Never, Self, Unpack, overload
+from typing import Generic, Never, Unpack, overload
 
 import anyio
 
+from kohort.client import producer
 from kohort.client.arguments import PRODUCERS_METHODS, OtherNames, by_name_alone
 from kohort.client.batch import Appended
-from kohort.client.blocking.cluster_connection import ClusterConnection
-from kohort.client.cluster_connection import options_with
-from kohort.client.config import ProducerOptions, Serializer, producer_config, with_serializers
+from kohort.client.blocking.client import BlockingClient, blocking
+from kohort.client.blocking.cluster_connection import ClusterConnection, connection_of
+from kohort.client.config import ProducerOptions, Serializer
 from kohort.client.errors import RequestTimeoutError, WouldBlockError
-from kohort.client.loop_thread import LoopThread, close_at_exit
-from kohort.client.metrics import MetricName
-from kohort.client.producer_session import ProducerSession
+from kohort.client.producer_options import KeyAndValueOptions, KeyOptions, PlainOptions, ValueOptions
 from kohort.client.record_input import (
     HeadersInput,
     K_contra,
     Raw,
     Record,
-    RecordInput,
     V_contra,
     checked_headers,
     checked_timestamp,
 )
-from kohort.client.unclosed import end_soon
-from kohort.client.values import GroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
+from kohort.client.values import RecordMetadata
 
 _now_ns = time.time_ns
 
@@ -66,7 +62,15 @@ class Delivery(Appended, frozen=True, gc=False):
         self.when_done(lambda: callback(self))
 
 
-class Producer(OtherNames, Generic[K_contra, V_contra]):
+class _ProducerOfThread(producer.Producer[K_contra, V_contra]):
+    """The asynchronous producer in the blocking one's thread."""
+
+    _delivery_type = Delivery
+
+
+class Producer(
+    BlockingClient[_ProducerOfThread[K_contra, V_contra]], OtherNames, Generic[K_contra, V_contra]
+):
     """Writes records.
 
     with Producer(bootstrap_servers="localhost:9092") as producer:
@@ -78,40 +82,16 @@ class Producer(OtherNames, Generic[K_contra, V_contra]):
     _called_here: Mapping[str, str] = {**PRODUCERS_METHODS, "stop": "close"}
 
     @overload
+    def __init__(self: "Producer[Raw, Raw]", **options: Unpack[PlainOptions[ClusterConnection]]) -> None: ...
+    @overload
+    def __init__(self: "Producer[object, Raw]", **options: Unpack[KeyOptions[ClusterConnection]]) -> None: ...
+    @overload
     def __init__(
-        self: "Producer[Raw, Raw]",
-        *unnamed: Never,
-        key_serializer: None = None,
-        value_serializer: None = None,
-        cluster: ClusterConnection | None = None,
-        **options: Unpack[ProducerOptions],
+        self: "Producer[Raw, object]", **options: Unpack[ValueOptions[ClusterConnection]]
     ) -> None: ...
     @overload
     def __init__(
-        self: "Producer[object, Raw]",
-        *unnamed: Never,
-        key_serializer: Serializer,
-        value_serializer: None = None,
-        cluster: ClusterConnection | None = None,
-        **options: Unpack[ProducerOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: "Producer[Raw, object]",
-        *unnamed: Never,
-        key_serializer: None = None,
-        value_serializer: Serializer,
-        cluster: ClusterConnection | None = None,
-        **options: Unpack[ProducerOptions],
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: "Producer[object, object]",
-        *unnamed: Never,
-        key_serializer: Serializer | None,
-        value_serializer: Serializer | None,
-        cluster: ClusterConnection | None = None,
-        **options: Unpack[ProducerOptions],
+        self: "Producer[object, object]", **options: Unpack[KeyAndValueOptions[ClusterConnection]]
     ) -> None: ...
     def __init__(
         self,
@@ -122,42 +102,19 @@ class Producer(OtherNames, Generic[K_contra, V_contra]):
         **options: Unpack[ProducerOptions],
     ) -> None:
         by_name_alone(unnamed, "Producer(bootstrap_servers=...)")
-        shared = None if cluster is None else cluster.connection
-        config = producer_config(
-            with_serializers(options_with(shared, options), key_serializer, value_serializer)
+        client: _ProducerOfThread[K_contra, V_contra] = _ProducerOfThread(
+            key_serializer=key_serializer,
+            value_serializer=value_serializer,
+            cluster=connection_of(cluster),
+            **options,
         )
-        self._input = RecordInput(config)
-        hub = None if shared is None else shared.shared
-
-        def wake() -> None:  # It does not know this producer, which its thread must not hold.
-            loop.call_soon(session.wake)
-
-        self._session = session = ProducerSession(config, self._input, Delivery, wake, hub)
-        self._append = self._session.accumulator.append
-        self._is_plain = self._input.is_plain and config.transactional_id is None
-        host = None if cluster is None else cluster.loop
-        self._loop = loop = LoopThread(session, "kohort-producer", session.after_fork, host)
-        self._shared = cluster  # As long as this client is held, its connection is.
-        self._is_closing = False
-        self._close_later = False  # A signal handler wanted it, in the midst of a send.
-        self._not_at_exit = close_at_exit(self.close)
-
-    def __repr__(self) -> str:
-        state = "" if self._loop.is_running else "closed "
-        return f"<{state}Producer {self._session.describe()}>"
-
-    def __del__(self) -> None:
-        if "_not_at_exit" in self.__dict__ and self._loop.is_running and not self._is_closing:
-            self._not_at_exit()
-            end_soon(self, self._loop, self._session.flush, self._session.config.delivery_timeout_ms)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        self._session = session = client._session
+        self._input = client._input
+        self._is_plain = client._is_plain
+        self._append = session.accumulator.append
+        self._close_later = False  # A signal handler wanted it, during a send.
+        super().__init__(client, "kohort-producer", cluster, session.after_fork)
+        session.append_in_threads(self._loop.call_soon)
 
     def send(
         self,
@@ -215,33 +172,12 @@ class Producer(OtherNames, Generic[K_contra, V_contra]):
             self._loop.call(self._session.abort_after_failure, failure)
             raise
 
-    def init_transactions(self) -> None:
-        """Fence every other producer of this transactional id, and end what it has left.
-
-        The first `begin_transaction` does it, too.
-        """
-        self._loop.call(self._session.init_transactions)
-
-    def begin_transaction(self) -> None:
-        """Begin a transaction; `transaction()` does it in a block."""
-        self._loop.call(self._session.begin_transaction)
-
-    def send_offsets(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group: GroupMetadata | str
-    ) -> None:
-        """Commit a group's offsets with the transaction: the next ones to read, as a consumer commits them.
-
-        `group` is the consumer's `group_metadata()`: a member that was thrown out commits nothing any more.
-        """
-        self._loop.call(self._session.send_offsets, offsets, group)
-
-    def commit_transaction(self) -> None:
-        """Write everything, and commit. Raises: TransactionFailedError where it has to be aborted instead."""
-        self._loop.call(self._session.end_transaction, is_commit=True)
-
-    def abort_transaction(self) -> None:
-        """Let nothing of the transaction count."""
-        self._loop.call(self._session.end_transaction, is_commit=False)
+    init_transactions = blocking(producer.Producer.init_transactions)
+    begin_transaction = blocking(producer.Producer.begin_transaction)
+    send_offsets = blocking(producer.Producer.send_offsets)
+    commit_transaction = blocking(producer.Producer.commit_transaction)
+    abort_transaction = blocking(producer.Producer.abort_transaction)
+    partitions_for = blocking(producer.Producer.partitions_for)
 
     def flush(self, timeout_ms: float | None = None) -> None:
         """Send everything now, and return when the fate of each record is known.
@@ -253,14 +189,6 @@ class Producer(OtherNames, Generic[K_contra, V_contra]):
             raise WouldBlockError("flush would wait for the send that this signal handler has interrupted")
         self._loop.call(self._flush, timeout_ms)
 
-    def partitions_for(self, topic: str) -> tuple[int, ...]:
-        """Return the numbers of a topic's partitions."""
-        return self._loop.call(self._session.partitions_for, topic)
-
-    def metrics(self) -> Mapping[MetricName, float]:
-        """Return what this producer counts, under the names of Kafka's Java client."""
-        return self._session.metrics.read()
-
     def close(self, timeout_ms: float | None = None) -> None:
         """Send what is left, within the time (delivery_timeout_ms), and end.
 
@@ -268,6 +196,9 @@ class Producer(OtherNames, Generic[K_contra, V_contra]):
         `send` or `close`, or at the interpreter's end. In a process that was forked off it does nothing.
         Raises: RequestTimeoutError if not everything could be sent; the rest is given up.
         """
+        self._close(timeout_ms)
+
+    def _close(self, timeout_ms: float | None = None) -> None:
         if not self._loop.is_running or self._is_closing:
             return
         if self._session.accumulator.appends():

@@ -1,29 +1,22 @@
 """The asynchronous share consumer, under trio and asyncio."""
 
-from collections.abc import Callable, Mapping
-from functools import partial
-from types import TracebackType
+from collections.abc import Callable
 from typing import Generic, Never, Self, Unpack
 
-import anyio
 from anyio.lowlevel import checkpoint
 
-from kohort.client.any_thread import from_any_thread
-from kohort.client.arguments import CONSUMERS_METHODS, OtherNames, by_name_alone, one_by_one
-from kohort.client.cluster_connection import ClusterConnection, options_with
-from kohort.client.consumer_session import CLOSE_TIMEOUT_MS
-from kohort.client.errors import ClosedError
-from kohort.client.metrics import MetricName
+from kohort.client.arguments import by_name_alone, one_by_one
+from kohort.client.cluster_connection import ClusterConnection, hub_of, options_with
+from kohort.client.polling import AsyncPollingClient
 from kohort.client.retry import Deadline
+from kohort.client.session import CLOSE_TIMEOUT_MS
 from kohort.client.share.config import ShareConsumerOptions, share_consumer_config
 from kohort.client.share.session import ShareSession, log_failure
 from kohort.client.share.values import AcknowledgementCallback, AcknowledgeType, Outcome, ShareRecord
-from kohort.client.start_stop import StartStop
-from kohort.client.unclosed import no_words
 from kohort.client.values import K_co, TopicPartition, V_co
 
 
-class ShareConsumer(StartStop, OtherNames, Generic[K_co, V_co]):
+class ShareConsumer(AsyncPollingClient[ShareSession], Generic[K_co, V_co]):
     """Takes part in the work of a share group (KIP-932): each record goes to one member, until it is done.
 
     async with ShareConsumer("jobs", group_id="workers", bootstrap_servers="localhost:9092") as consumer:
@@ -34,8 +27,6 @@ class ShareConsumer(StartStop, OtherNames, Generic[K_co, V_co]):
     is accepted when the next one is asked for, or the next poll begins; in explicit mode `acknowledge` says
     what became of each. Leaving the block sends what was said, gives back the rest, and leaves the group.
     """
-
-    _called_here = CONSUMERS_METHODS
 
     def __init__(
         self,
@@ -54,33 +45,13 @@ class ShareConsumer(StartStop, OtherNames, Generic[K_co, V_co]):
                 "value_deserializer": value_deserializer,
             }
         )
-        self._shared = cluster  # As long as this client is held, its connection is.
-        self._session = ShareSession(config, None if cluster is None else cluster.shared)
+        super().__init__(ShareSession(config, hub_of(cluster)), cluster)
         self._on_acknowledged = on_acknowledged or log_failure
         self._first_topics = topics
-        self._is_closed = False
-        self._from_any_thread: Callable[[Callable[[], None]], None] | None = None
 
-    def __del__(self) -> None:
-        if "_open" in self.__dict__:
-            leave = partial(self._session.leave, CLOSE_TIMEOUT_MS, has_failed=True)
-            self._open.end_soon(self, no_words if self._is_closed else leave, CLOSE_TIMEOUT_MS)
-
-    async def __aenter__(self) -> Self:
-        await self._session.__aenter__()
-        self._from_any_thread = from_any_thread()
-        self._open = self._session.open_tasks()
+    def _subscribe_at_first(self) -> None:
         if self._first_topics:
             self._session.subscribe(self._first_topics)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            await self._close(has_failed=kind is not None)
-        finally:
-            await self._session.__aexit__(kind, error, trace)
 
     async def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
         """Send what was said, give back the rest and leave the group, within the time, even if cancelled.
@@ -89,23 +60,6 @@ class ShareConsumer(StartStop, OtherNames, Generic[K_co, V_co]):
         where it raises, without what it had in hand. The callback hears of all that was said.
         """
         await self._close(timeout_ms)
-
-    async def _close(self, timeout_ms: float = CLOSE_TIMEOUT_MS, *, has_failed: bool = False) -> None:
-        if self._is_closed:
-            return
-        self._session.check_loop()
-        self._is_closed = True
-        leave = partial(self._leave, timeout_ms, has_failed=has_failed)
-        await self._session.complete(leave, patience_ms=timeout_ms)
-
-    async def _leave(self, timeout_ms: float, *, has_failed: bool) -> None:
-        with anyio.move_on_after(timeout_ms / 1000):
-            await self._session.leave(timeout_ms, has_failed=has_failed)
-            await self._tell_all()
-
-    def __repr__(self) -> str:
-        state = "closed " if self._is_closed else ""
-        return f"<{state}aio.ShareConsumer {self._session.describe()}>"
 
     def subscribe(self, *topics: str) -> None:
         """Take part in the work of these topics. Raises: ConfigurationError without any."""
@@ -126,10 +80,6 @@ class ShareConsumer(StartStop, OtherNames, Generic[K_co, V_co]):
     def assignment(self) -> tuple[TopicPartition, ...]:
         """Return the partitions that the group has it read at the moment, perhaps beside others."""
         return self._session.assignment
-
-    def metrics(self) -> Mapping[MetricName, float]:
-        """Return what this consumer counts, under the names of Kafka's Java client."""
-        return self._session.metrics.read()
 
     @property
     def acquisition_lock_timeout_ms(self) -> int | None:
@@ -173,12 +123,6 @@ class ShareConsumer(StartStop, OtherNames, Generic[K_co, V_co]):
                 await self._tell(outcome)
         return record
 
-    def wakeup(self) -> None:
-        """End the poll that another task is in, or its next one, with a WakeupError; from any thread."""
-        self._session.wakeup()
-        if self._from_any_thread is not None:
-            self._from_any_thread(self._session.notice)
-
     def acknowledge(
         self,
         record: ShareRecord[K_co, V_co],
@@ -200,19 +144,14 @@ class ShareConsumer(StartStop, OtherNames, Generic[K_co, V_co]):
         try:
             await self._session.commit()
         finally:
-            await self._tell_all()
+            await self._call_back()
 
     def commit_async(self) -> None:
         """Send what was said in the background; a later poll, commit or close calls `on_acknowledged`."""
         self._check_open()
         self._session.commit_soon()
 
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise ClosedError("this client is closed")
-        self._session.check_loop()
-
-    async def _tell_all(self) -> None:
+    async def _call_back(self) -> None:
         for each in self._session.take_outcomes():
             await self._tell(each)
 

@@ -5,9 +5,7 @@ outcomes of acknowledgements are told to the user's callback, where the user's c
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import AsyncExitStack
-from types import TracebackType
+from collections.abc import Iterable
 from typing import Self
 from uuid import uuid4
 
@@ -15,9 +13,8 @@ import anyio
 
 from kohort.client.arguments import one_by_one
 from kohort.client.cluster import Cluster
-from kohort.client.completion import complete
 from kohort.client.config import describe_servers
-from kohort.client.consumer_session import CLOSE_REASON, CLOSE_TIMEOUT_MS, UNSUBSCRIBE_REASON
+from kohort.client.consumer_session import CLOSE_REASON, UNSUBSCRIBE_REASON
 from kohort.client.deserializing import Deserializing
 from kohort.client.errors import (
     ConfigurationError,
@@ -25,21 +22,18 @@ from kohort.client.errors import (
     ItemsError,
     KohortError,
     RequestTimeoutError,
-    WakeupError,
 )
 from kohort.client.group import GroupTask
 from kohort.client.membership import Departure, MemberSettings
-from kohort.client.metrics import Metrics
 from kohort.client.retry import Deadline, monotonic_ms
+from kohort.client.session import PollingSession
 from kohort.client.share.acknowledgements import Acknowledgements, Held
 from kohort.client.share.config import ShareConsumerConfig
 from kohort.client.share.fetcher import ShareFetcher
 from kohort.client.share.membership import ShareMembership
 from kohort.client.share.metrics import ShareMetrics
 from kohort.client.share.values import AcknowledgeType, AnyShareRecord, Offsets, Outcome, shared
-from kohort.client.signal import Signal
 from kohort.client.topic_watch import TopicWatch
-from kohort.client.unclosed import OpenTasks
 from kohort.client.values import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -47,27 +41,23 @@ logger = logging.getLogger(__name__)
 LOOK_MS = 100  # How long a poll waits before it looks whether a broker may be asked again.
 
 
-class ShareSession:
-    """One share consumer, open from `__aenter__` to `__aexit__`."""
+class ShareSession(PollingSession):
+    """One share consumer's work, open from `__aenter__` to `__aexit__`."""
 
     def __init__(self, config: ShareConsumerConfig, hub: Cluster | None = None) -> None:
+        super().__init__(config, hub)
         self.config = config
-        self._cluster = Cluster(config, hub)
-        self._news = Signal()
         self._acknowledgements = Acknowledgements()
         self._member_id = str(uuid4())
         self.membership = self._new_membership()
         self.fetcher = ShareFetcher(
-            self._cluster, config, lambda: self.membership, self._acknowledgements, self._news.set
+            self.cluster, config, lambda: self.membership, self._acknowledgements, self.news.set
         )
-        self.metrics = Metrics(config.client_id)
-        self._sensors = ShareMetrics(self.metrics, self._cluster)
-        self._group = GroupTask(self._cluster, self.membership, self._news.set, self._sensors, self._departed)
-        self._watch = TopicWatch(self._cluster, config, lambda: self.membership, self._group.changed)
+        self._sensors = ShareMetrics(self.metrics, self.cluster)
+        self._group = GroupTask(self.cluster, self.membership, self.news.set, self._sensors, self._departed)
+        self._watch = TopicWatch(self.cluster, config, lambda: self.membership, self._group.changed)
         self._deserializing = Deserializing.of(config)
         self._told_of: Departure | None = None
-        self._woken = False
-        self._stack = AsyncExitStack()
 
     def _new_membership(self) -> ShareMembership:
         config = self.config
@@ -82,32 +72,10 @@ class ShareSession:
         return ShareMembership(settings, self._member_id)
 
     async def __aenter__(self) -> Self:
-        await self._stack.enter_async_context(self._cluster)
-        self._cluster.tasks.start_soon(self._watch.run)
-        self._cluster.tasks.start_soon(self._group.run)
+        await super().__aenter__()
+        self.cluster.tasks.start_soon(self._watch.run)
+        self.cluster.tasks.start_soon(self._group.run)
         return self
-
-    def check_loop(self) -> None:
-        """Return in the event loop that it was opened in. Raises: ConcurrentAccessError in any other."""
-        self._cluster.check_loop()
-
-    def open_tasks(self) -> OpenTasks:
-        """Return what lets it end by itself, should nobody close it."""
-        return OpenTasks(self._cluster)
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._stack.aclose()
-
-    async def complete(
-        self, work: Callable[[], Awaitable[None]], *, patience_ms: float = CLOSE_TIMEOUT_MS
-    ) -> None:
-        """Run what leaves the group to its end; whoever is cancelled meanwhile waits so long at most."""
-        if self._cluster.takes_tasks:
-            await complete(self._cluster.tasks, work, patience_ms=patience_ms)
-        else:
-            await work()
 
     def describe(self) -> str:
         """Return what it reads, in a few words."""
@@ -183,7 +151,7 @@ class ShareSession:
                 self.fetcher.fetch_soon()  # Also for who has no time: the next poll has what comes.
                 if deadline is not None and deadline.passed:
                     return None
-                await self._news.wait(self._wait_ms(deadline))
+                await self.news.wait(self._wait_ms(deadline))
         finally:
             self.membership.poll_ends(monotonic_ms())
 
@@ -233,14 +201,6 @@ class ShareSession:
         (made,) = self._deserializing.apply([record])
         return shared(made, record.delivery_count)
 
-    def wakeup(self) -> None:
-        """End the poll that goes on, or the next one, with a WakeupError; from any thread."""
-        self._woken = True
-
-    def notice(self) -> None:
-        """Let a poll that waits look around."""
-        self._news.set()
-
     # Acknowledging
 
     def acknowledge(self, record: AnyShareRecord, type_: AcknowledgeType) -> None:
@@ -279,11 +239,15 @@ class ShareSession:
         self._take_over(accept=self.config.is_implicit)
         self.fetcher.say_soon()
 
-    async def leave(self, timeout_ms: float, *, has_failed: bool) -> None:
-        """Send what was said, give back the rest, and leave the group, within the time.
+    async def leave(
+        self, timeout_ms: float, *, has_failed: bool = False, leave_group: bool | None = None
+    ) -> None:
+        """Send what was acknowledged, release the rest, and leave the group, within the time.
 
-        In implicit mode what is in hand is accepted, unless the user's block has failed.
+        In implicit mode what is in hand is accepted, unless the user's block has failed. A share group has no
+        static members: `leave_group` changes nothing.
         """
+        self._has_left = True
         self._take_over(accept=self.config.is_implicit and not has_failed)
         await self._leave(CLOSE_REASON, Deadline(timeout_ms))
 
@@ -313,9 +277,7 @@ class ShareSession:
             )
 
     def _raise_errors(self) -> None:
-        if self._woken:
-            self._woken = False
-            raise WakeupError("another thread has woken this consumer up")
+        self._raise_if_woken()
         error, self.fetcher.error = self.fetcher.error, None
         error = error or self.membership.take_error()
         if error is not None:

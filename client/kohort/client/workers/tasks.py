@@ -10,10 +10,10 @@ from kohort.client.completion import complete
 from kohort.client.config import ConsumerOptions, consumer_config
 from kohort.client.consumer import Consumer
 from kohort.client.consumer_records import PolledOffsets
-from kohort.client.consumer_session import CLOSE_TIMEOUT_MS
 from kohort.client.errors import CommitFailedError, KohortError
 from kohort.client.listener import AsyncRebalanceListener, Partitions
 from kohort.client.retry import monotonic_ms
+from kohort.client.session import CLOSE_TIMEOUT_MS
 from kohort.client.signal import Signal
 from kohort.client.values import AnyRecord, ConsumerRecord, K_co, V_co
 from kohort.client.workers.backlog import Backlog, Work

@@ -1,20 +1,28 @@
-"""Asynchronous clients that one task starts and another one stops, as the fixtures of pytest do.
+"""What every asynchronous client is: opened and closed by `async with`, or by `start` and `stop`.
 
-`async with` is for one task alone: what runs in the background belongs to the task that has entered it. Here
-it belongs to a task of its own, which enters and leaves.
+`async with` is for one task alone: what runs in the background belongs to the task that has entered it.
+`start` and `stop` may be called by different tasks, as the fixtures of pytest do: a task of its own enters
+the client and leaves it.
 """
 
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Self, cast
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 import anyio
 import anyio.lowlevel
 
 from kohort.client.errors import ClosedError
 from kohort.client.home_loop import HomeLoop
+from kohort.client.metrics import MetricName
+from kohort.client.session import Session
+from kohort.client.unclosed import OpenTasks
 
 if TYPE_CHECKING:
     import asyncio
+
+AnySession = TypeVar("AnySession", bound=Session)
 
 
 class _Stay:
@@ -84,16 +92,35 @@ def _spawn(stay: _Stay) -> None:
         stay.keep(cast("asyncio.AbstractEventLoop", native).create_task(stay.run()))
 
 
-class StartStop:
-    """Gives a client `start` and `stop`."""
+class AsyncClient(Generic[AnySession]):
+    """A client whose session runs in the event loop that opens it; `shared` is the connection it uses."""
 
     _stay: _Stay | None = None
+    _open: OpenTasks | None = None
+
+    def __init__(self, session: AnySession, shared: object = None) -> None:
+        self._session = session
+        self._shared = shared  # As long as this client is held, its connection is.
+
+    def __del__(self) -> None:
+        if self._open is not None:
+            self._open.end_soon(self, self._session.last_words, self._session.last_words_ms)
+
+    async def __aenter__(self) -> Self:
+        await self._session.__aenter__()
+        self._open = OpenTasks(self._session.cluster)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._session.__aexit__(kind, error, trace)
 
     async def start(self) -> Self:
         """Open the client until `stop`: in place of `async with`, and in any task.
 
-        What fails in the background does not end the task that has started it, as `async with` does: calls
-        raise it, and so does `stop`.
+        A failure in the background does not end the task that has started the client, as `async with` does:
+        calls raise it, and so does `stop`.
         """
         if self._stay is not None:
             raise ClosedError("this client was started before: make another one")
@@ -102,6 +129,10 @@ class StartStop:
         return self
 
     async def stop(self) -> None:
-        """Close the client, as the end of its block does. One that was never started is closed."""
+        """Close the client, as the end of its block does. A client that was never started is closed."""
         if self._stay is not None:
             await self._stay.end()
+
+    def metrics(self) -> Mapping[MetricName, float]:
+        """Return what this client counts, under the names of Kafka's Java client."""
+        return self._session.metrics.read()
