@@ -26,12 +26,13 @@ from kohort.client.home_loop import HomeLoop
 from kohort.client.metadata import Metadata, TopicMetadata
 from kohort.client.retry import Backoff, Deadline, monotonic_ms
 from kohort.client.signal import Signal
+from kohort.client.topic_ids import TopicIds, ids_told, metadata_request, still_told
 from kohort.client.values import Node, PartitionInfo, TopicPartition
 from kohort.client.warnings import Warnings
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from kohort.protocol.schema import ZERO_UUID, Message
+from kohort.protocol.messages.metadata import MetadataResponse
+from kohort.protocol.schema import Message
 
 if TYPE_CHECKING:
     import ssl
@@ -298,8 +299,9 @@ class Cluster:
             asked_ms = monotonic_ms()
             try:
                 connection = await self.any_connection()
+                request = metadata_request(wanted, create=create)
                 response = await connection.request(
-                    _metadata_request(wanted, create), MetadataResponse, timeout_ms=self._timeout_ms(None)
+                    request, MetadataResponse, timeout_ms=self._timeout_ms(None)
                 )
                 if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
                     self._renewed_ms = NEVER_MS
@@ -310,7 +312,7 @@ class Cluster:
                 raise
             self._told_by = connection.address
             self._renewed_ms = monotonic_ms()
-            self.metadata.update(response, wanted, asked_ms)
+            await self._take_in(response, wanted, asked_ms)
 
     def _metadata_failed(self, error: KohortError) -> None:
         """Begin again at bootstrap_servers if a broker wants that, or none answered for long (KIP-1102)."""
@@ -357,16 +359,32 @@ class Cluster:
         async with self._refreshing:
             asked_ms = monotonic_ms()
             connection = await self.any_connection()
-            request = MetadataRequest(
-                topics=tuple(MetadataRequestTopic(topic_id=each, name=None) for each in sorted(topic_ids)),
-                allow_auto_topic_creation=False,
-                include_cluster_authorized_operations=False,
-                include_topic_authorized_operations=False,
-            )
+            request = metadata_request(ids=sorted(topic_ids))
             response = await connection.request(request, MetadataResponse, timeout_ms=self._timeout_ms(None))
             check(response.error_code)
             names = tuple(each.name for each in response.topics if each.name)
-            self.metadata.update(response, names, asked_ms)
+            await self._take_in(response, names, asked_ms)
+
+    async def _take_in(
+        self, response: MetadataResponse, topics: tuple[str, ...] | None, asked_ms: int
+    ) -> None:
+        """Take in an answer, but of a topic that seems to be made anew only what most brokers say."""
+        known = self.metadata.ids_before(response)
+        kept: frozenset[str] = frozenset()
+        if known:
+            self.metadata.learn_nodes(response)
+            kept = still_told(known, await self.topic_ids_told(known))
+        self.metadata.update(response, topics, asked_ms, kept)
+
+    async def topic_ids_told(self, topics: Iterable[str]) -> list[TopicIds]:
+        """Return which ids each of a few brokers tells of these topics: while one lags behind they differ."""
+        request = metadata_request(tuple(topics))
+
+        async def ask(node: Node) -> MetadataResponse:
+            connection = await self._connect(node.host, node.port, MAIN)
+            return await connection.request(request, MetadataResponse, timeout_ms=self._timeout_ms(None))
+
+        return await ids_told(ask, tuple(self.metadata.nodes.values()))
 
     def topic_error(self, name: str) -> BrokerError | None:
         """Return why a topic can't be used, as far as is known."""
@@ -593,20 +611,6 @@ def _authenticator(config: ClientConfig) -> "Authenticator | None":
     from kohort.client.sasl import Authenticator  # noqa: PLC0415  # Elsewhere nobody pays for it.
 
     return Authenticator(config)
-
-
-def _metadata_request(topics: tuple[str, ...] | None, create: bool) -> MetadataRequest:
-    wanted = (
-        None
-        if topics is None
-        else tuple(MetadataRequestTopic(topic_id=ZERO_UUID, name=each) for each in topics)
-    )
-    return MetadataRequest(
-        topics=wanted,
-        allow_auto_topic_creation=create,
-        include_cluster_authorized_operations=False,
-        include_topic_authorized_operations=False,
-    )
 
 
 def _coordinator_node(answer: FindCoordinatorResponse) -> Node:

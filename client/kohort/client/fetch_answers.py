@@ -28,6 +28,7 @@ _MOVED = frozenset(
         ErrorCode.INCONSISTENT_TOPIC_ID,
     }
 )
+_UNKNOWN_ID = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID})
 _LATER = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNKNOWN_SERVER_ERROR})
 
 
@@ -84,6 +85,8 @@ class FetchAnswers:
         code = data.error_code
         logger.debug("fetching %s at %s: error %d", state.partition, state.fetch_offset, code)
         had_replica = state.forget_replica()
+        if code in _UNKNOWN_ID:
+            state.is_topic_refused = True
         if code in _MOVED:
             if self._learn_leader(state, data, endpoints):
                 return False

@@ -163,9 +163,10 @@ class Fetcher:
         remade = self._positions.begin_anew(self._cluster.metadata.topics)
         if remade:
             self.began_anew(remade)
-            names = ", ".join(map(str, remade))
+        fresh = ", ".join(str(each) for each in remade if self._positions.get(each).needs_offset)
+        if fresh:
             logger.warning(
-                "the topic was deleted and made anew while it was read: %s begin by auto_offset_reset", names
+                "the topic was deleted and made anew while it was read: %s begin by auto_offset_reset", fresh
             )
 
     def _room_bytes(self) -> int:

@@ -6,9 +6,11 @@ from uuid import UUID
 import msgspec
 
 from kohort.client.assignors import TopicCounts
+from kohort.client.topic_ids import ids_in
 from kohort.client.values import Node, PartitionInfo, TopicPartition
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
+from kohort.protocol.schema import ZERO_UUID
 
 
 class TopicMetadata(msgspec.Struct, frozen=True):
@@ -53,12 +55,30 @@ class Metadata:
         racks = self._racks_by_node
         return frozenset(racks[node_id] for node_id in partition.replicas if node_id in racks)
 
-    def update(self, response: MetadataResponse, topics: tuple[str, ...] | None, asked_ms: int) -> None:
-        """Take in an answer about `topics`, which was asked for at `asked_ms`."""
-        self.version += 1
+    def ids_before(self, response: MetadataResponse) -> dict[str, UUID]:
+        """Return the ids that were known of topics to which an answer gives others."""
+        known, before = self.topics, {}
+        for name, told in ids_in(response).items():
+            if name in known and known[name].topic_id not in (told, ZERO_UUID):
+                before[name] = known[name].topic_id
+        return before
+
+    def learn_nodes(self, response: MetadataResponse) -> None:
+        """Take in where the brokers are."""
         self.nodes = {
             each.node_id: Node(each.node_id, each.host, each.port, each.rack) for each in response.brokers
         }
+
+    def update(
+        self,
+        response: MetadataResponse,
+        topics: tuple[str, ...] | None,
+        asked_ms: int,
+        kept: frozenset[str] = frozenset(),
+    ) -> None:
+        """Take in an answer about `topics`, asked for at `asked_ms`; what is known of those `kept` stays."""
+        self.version += 1
+        self.learn_nodes(response)
         for each in response.brokers:
             self._racks_by_node.pop(each.node_id, None)
             if each.rack:
@@ -66,12 +86,13 @@ class Metadata:
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
         told = {each.name: _topic(each) for each in response.topics if each.name is not None}
-        if topics is None:
-            self.topics.clear()
-        for name in topics or ():
-            self.topics.pop(name, None)
+        for name in tuple(self.topics) if topics is None else topics:
+            if name not in kept:
+                self.topics.pop(name, None)
         self.topics.update(
-            (name, each) for name, each in told.items() if each.error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            (name, each)
+            for name, each in told.items()
+            if each.error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and name not in kept
         )
         self._asked = (None if topics is None else frozenset(topics), asked_ms)
 

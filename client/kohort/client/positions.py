@@ -1,6 +1,7 @@
 """Where a consumer stands in each of its partitions."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 from uuid import UUID
 
 from kohort.client.metadata import TopicMetadata
@@ -11,6 +12,7 @@ from kohort.protocol.schema import ZERO_UUID
 RESET = "reset"  # By auto_offset_reset, whatever is committed.
 NOT_COMMITTED = "not committed"  # By auto_offset_reset as well.
 NO_EPOCH = -1
+TOPICS_BEFORE_MAX = 10
 
 
 class Fetching:
@@ -51,12 +53,21 @@ class Stand:
         self.fetching = Fetching(position)
 
 
+class _Left(NamedTuple):
+    """Where the reading of a topic was left, when another came under its name."""
+
+    stand: Stand
+    reset_to: int | str | None
+    validated_epoch: int
+
+
 class PartitionState:
     """One partition that the consumer reads."""
 
     __slots__ = (
         "failures",
         "high_watermark",
+        "is_topic_refused",
         "is_wanted",
         "last_stable_offset",
         "log_start_offset",
@@ -69,14 +80,15 @@ class PartitionState:
         "served",
         "stand",
         "topic_id",
-        "topic_ids_before",
+        "topics_before",
         "validated_epoch",
     )
 
     def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
         self.topic_id: UUID | None = None  # Of the topic whose offsets these are; None until it is known.
-        self.topic_ids_before: tuple[UUID, ...] = ()  # Of topics of that name that are gone.
+        self.is_topic_refused = False  # A broker has no topic of that id, or not yet.
+        self.topics_before: dict[UUID, _Left | None] = {}  # Where topics of that name were left, by their id.
         self.stand = Stand(None)
         self.reset_to: int | str | None = (
             None  # A ListOffsets timestamp, RESET or NOT_COMMITTED; None: the committed offset.
@@ -124,15 +136,31 @@ class PartitionState:
     def belongs_to(self, topic_id: UUID) -> bool:
         """Take in the topic's id; return whether the offsets so far are those of another topic of its name.
 
-        Brokers that have not heard of the newer one yet may still tell the id of one before.
+        Then it is read by auto_offset_reset, as a committed offset is that of the topic before. Brokers that
+        have not heard of the newer one yet may still tell the id of one before: that counts if a broker
+        refuses the newer one, and then it is read on where it was left.
         """
         if self.topic_id is None:
             self.topic_id = topic_id
-        if self.topic_id == topic_id or topic_id in self.topic_ids_before:
+        if self.topic_id == topic_id or (topic_id in self.topics_before and not self.is_topic_refused):
             return False
-        self.topic_ids_before += (self.topic_id,)
+        while len(self.topics_before) >= TOPICS_BEFORE_MAX:
+            del self.topics_before[next(iter(self.topics_before))]
+        self.topics_before[self.topic_id] = _Left(self.stand, self.reset_to, self.validated_epoch)
+        is_new = topic_id not in self.topics_before
+        left = self.topics_before.pop(topic_id, None)
         self.topic_id = topic_id
+        self.is_topic_refused = False
+        if is_new:
+            self.seek_to(NOT_COMMITTED)
+        elif left is not None:
+            self.stand, self.reset_to, self.validated_epoch = left
+        self.void()
         return True
+
+    def sought(self) -> None:
+        """Let what the user wants count, whichever topic it turns out to be of."""
+        self.topics_before = dict.fromkeys(self.topics_before)
 
     def want(self, *, is_wanted: bool) -> None:
         """Read it on, or no more although it is assigned still: the subscription has changed."""
@@ -260,15 +288,11 @@ class Positions:
         return ids
 
     def begin_anew(self, topics: Mapping[str, TopicMetadata]) -> list[TopicPartition]:
-        """Go on by auto_offset_reset in partitions whose topic was deleted and made anew; return those.
-
-        A committed offset is that of the topic before: whoever reads a partition is the one who commits it.
-        """
+        """Go on in the topics that have these names by now; return partitions that are another topic's."""
         remade = []
         for each in self:
             topic = topics.get(each.partition.topic)
             if topic is not None and topic.topic_id != ZERO_UUID and each.belongs_to(topic.topic_id):
-                each.seek_to(NOT_COMMITTED)
                 remade.append(each.partition)
         return remade
 

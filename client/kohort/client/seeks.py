@@ -44,7 +44,9 @@ class PositionCalls:
         where = OffsetAndMetadata(offset) if isinstance(offset, int) else offset
         if where.offset < 0:
             raise ValueError(f"an offset can't be {where.offset}")
-        self._session.positions.get(partition).seek(where.offset, where.leader_epoch)
+        state = self._session.positions.get(partition)
+        state.seek(where.offset, where.leader_epoch)
+        state.sought()
         self._session.fetcher.wake()
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
@@ -58,7 +60,9 @@ class PositionCalls:
     def _seek_to(self, timestamp: int, partitions: tuple[TopicPartition, ...]) -> None:
         positions = self._session.positions
         for each in partitions or positions.partitions():
-            positions.get(each).seek_to(timestamp)
+            state = positions.get(each)
+            state.seek_to(timestamp)
+            state.sought()
         self._session.fetcher.wake()
 
     def pause(self, *partitions: TopicPartition) -> None:

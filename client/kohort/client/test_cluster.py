@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Awaitable, Callable
+from uuid import UUID
 
 import anyio
 import pytest
@@ -15,7 +16,12 @@ from kohort.client.errors import NetworkError, RequestTimeoutError
 from kohort.client.values import Node
 from kohort.protocol.framing import FrameReader
 from kohort.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
-from kohort.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from kohort.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponseTopic,
+)
 from kohort.protocol.schema import Message
 
 METADATA_VERSION = 13
@@ -31,6 +37,8 @@ class Broker:
         self.brokers: tuple[tuple[int, int], ...] | None = ()  # Ids and ports.
         self.error_code = 0
         self.asked = 0
+        self.topic_ids: dict[str, int] = {}
+        self.is_silent = False  # It answers nothing about topics.
 
     async def serve(self, stream: SocketStream) -> None:
         reader = FrameReader(1 << 20)
@@ -45,6 +53,8 @@ class Broker:
                     if api_key == METADATA and self.brokers is None:
                         return
                     header = b"\0" if api_key != API_VERSIONS else b""
+                    if api_key == METADATA and self.is_silent:
+                        continue
                     body = struct.pack(">i", correlation_id) + header + self._answer(api_key).encode(version)
                     await stream.send(struct.pack(">i", len(body)) + body)
 
@@ -68,7 +78,12 @@ class Broker:
             ),
             cluster_id="c",
             controller_id=1,
-            topics=(),
+            topics=tuple(
+                MetadataResponseTopic(
+                    error_code=0, name=name, topic_id=UUID(int=each), is_internal=False, partitions=()
+                )
+                for name, each in self.topic_ids.items()
+            ),
             error_code=self.error_code,
         )
 
@@ -246,6 +261,49 @@ def test_connections_are_closed_with_the_cluster(loop: str) -> None:
             tasks.cancel_scope.cancel()
 
     anyio.run(main, backend=loop)
+
+
+MISSING, OLD, NEW, SILENT = 0, 1, 2, 4
+
+
+@pytest.mark.parametrize("topics", [("t",), None])
+@pytest.mark.parametrize(
+    "known, told, others, believed",
+    [
+        (NEW, OLD, (NEW, NEW), NEW),
+        (NEW, OLD, (NEW,), NEW),
+        (NEW, OLD, (NEW, OLD), OLD),
+        (OLD, NEW, (NEW, OLD), NEW),
+        (OLD, NEW, (OLD, OLD), OLD),
+        (OLD, NEW, (MISSING, MISSING), NEW),
+        (OLD, NEW, (), NEW),
+        (OLD, NEW, (SILENT, SILENT), NEW),
+        (OLD, NEW, (3, OLD), OLD),
+    ],
+)
+def test_another_topic_id_counts_if_most_brokers_tell_it(
+    topics: tuple[str, ...] | None, known: int, told: int, others: tuple[int, ...], believed: int
+) -> None:
+    """Nobody can tell the newer one of two ids: a broker that lags behind tells the older one."""
+
+    async def play(cluster: Cluster, brokers: list[Broker]) -> None:
+        first = brokers[0]
+        first.brokers = tuple((number, each.port) for number, each in enumerate(brokers))
+        first.topic_ids = {"t": known, "u": 9}
+        await cluster.refresh_metadata(topics)
+        first.topic_ids["t"] = told
+        for each, topic_id in zip(brokers[1:], others, strict=True):
+            each.brokers = first.brokers
+            each.topic_ids = {} if topic_id == MISSING else {"t": topic_id}
+            each.is_silent = topic_id == SILENT
+        await cluster.refresh_metadata(topics)
+        assert cluster.metadata.topics["t"].topic_id == UUID(int=believed)
+        asked = [each.asked for each in brokers]
+        first.topic_ids["t"] = believed
+        await cluster.refresh_metadata(topics)
+        assert [each.asked for each in brokers] == [asked[0] + 1, *asked[1:]], "nothing is new"
+
+    run(play, brokers=len(others) + 1)
 
 
 async def test_the_coordinators_of_very_many_groups_are_not_all_kept(monkeypatch: pytest.MonkeyPatch) -> None:

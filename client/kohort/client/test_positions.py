@@ -22,6 +22,12 @@ def test_who_stays_keeps_its_position_and_who_goes_is_asked_for_no_more() -> Non
     assert positions.get(ONE).position is None, "it is looked up anew"
 
 
+def tell(positions: Positions, topic_id: UUID) -> list[TopicPartition]:
+    return positions.begin_anew(
+        {"t": TopicMetadata("t", topic_id, is_internal=False, error=0, partitions={})}
+    )
+
+
 def test_a_position_of_another_topic_of_the_name_does_not_count() -> None:
     first, second = UUID(int=1), UUID(int=2)
     positions = Positions()
@@ -30,9 +36,7 @@ def test_a_position_of_another_topic_of_the_name_does_not_count() -> None:
         each.seek(200)
 
     def told(topic_id: UUID) -> list[TopicPartition]:
-        return positions.begin_anew(
-            {"t": TopicMetadata("t", topic_id, is_internal=False, error=0, partitions={})}
-        )
+        return tell(positions, topic_id)
 
     assert told(first) == []
     assert told(UUID(int=0)) == [], "a broker that knows no ids"
@@ -43,3 +47,50 @@ def test_a_position_of_another_topic_of_the_name_does_not_count() -> None:
     assert told(first) == [], "a broker that has not heard of the newer one yet"
     assert told(second) == []
     assert positions.topic_ids(positions.partitions()) == {"t": second}
+
+
+def test_a_topic_that_a_lagging_broker_hid_for_a_while_is_read_on_where_it_was_left() -> None:
+    older, newer = UUID(int=1), UUID(int=2)
+    positions = Positions()
+    positions.assign([ZERO])
+    state = positions.get(ZERO)
+    assert tell(positions, newer) == []
+    state.seek(100, 3, validated_epoch=4)
+    fetched = state.stand.fetching
+    assert tell(positions, older) == [ZERO], "nobody can tell that it is the older one"
+    assert state.needs_offset
+    state.seek(7)
+    assert tell(positions, newer) == [], "it is not refused yet"
+    state.is_topic_refused = True
+    assert tell(positions, newer) == [ZERO]
+    assert (state.position, state.fetch_offset, state.validated_epoch) == (100, 100, 4)
+    assert state.stand.fetching is not fetched, "what was fetched before is void"
+    assert positions.topic_ids([ZERO]) == {"t": newer}
+    state.is_topic_refused = True
+    assert tell(positions, older) == [ZERO]
+    assert state.position == 7
+    assert tell(positions, UUID(int=3)) == [ZERO]
+    assert state.needs_offset, "a third one begins by auto_offset_reset"
+
+
+def test_a_seek_counts_whichever_topic_it_was_meant_for() -> None:
+    older, newer = UUID(int=1), UUID(int=2)
+    positions = Positions()
+    positions.assign([ZERO])
+    state = positions.get(ZERO)
+    tell(positions, newer)
+    state.seek(100)
+    tell(positions, older)
+    state.seek(5)
+    state.sought()
+    state.is_topic_refused = True
+    assert tell(positions, newer) == [ZERO]
+    assert state.position == 5
+
+
+def test_of_a_topic_that_is_made_anew_for_ever_little_is_remembered() -> None:
+    positions = Positions()
+    positions.assign([ZERO])
+    for number in range(1, 1_000):
+        tell(positions, UUID(int=number))
+    assert len(positions.get(ZERO).topics_before) <= 10
