@@ -213,6 +213,31 @@ def test_a_topic_that_was_made_anew_is_read_from_its_beginning_where_losses_are_
     assert table(spark, tmp_path) == [*range(10), *range(100, 130)]
 
 
+def test_of_a_topic_that_is_made_anew_during_a_run_nothing_is_skipped(
+    spark: SparkSession, topics: Topics, bootstrap: str, tmp_path: Path
+) -> None:
+    topic = topics.make()
+    topics.fill(topic, numbered(100))
+    options = {"bootstrap": bootstrap, "topics": topic, "starting": "earliest"}
+    options |= {"fail_on_data_loss": "false", "max_rows_per_trigger": "40"}
+    found: list[int] = []
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        found.extend(values(frame))
+        if batch_id == 0:
+            make_anew(topics, bootstrap, topic)
+
+    stream = spark.readStream.format("kohort").options(**options).load().writeStream.foreachBatch(write)
+    for _ in range(2):
+        query = stream.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+        assert query.awaitTermination(STREAM_TIMEOUT_S)
+    assert found == [*range(40), *range(100, 130)]
+    topics.fill(topic, numbered(30, first=130))
+    query = stream.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+    assert query.awaitTermination(STREAM_TIMEOUT_S)
+    assert found == [*range(40), *range(100, 160)]
+
+
 def test_an_end_is_refused(run: Run, topics: Topics) -> None:
     with pytest.raises(StreamingQueryException, match="a stream has no end"):
         run(topics.make(), ending="latest")

@@ -5,6 +5,7 @@ may pass (a broker that starts, a leader that moves) is tried again until `timeo
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
@@ -15,12 +16,13 @@ import anyio
 
 from kohort.client import TopicPartition
 from kohort.client.cluster import Cluster
-from kohort.client.errors import KohortError, NetworkError
+from kohort.client.errors import BrokerError, KohortError, NetworkError
 from kohort.client.loop_thread import LoopThread
 from kohort.client.offsets import list_offsets
 from kohort.client.retry import Backoff, Deadline
 from kohort.pipeline.offsets import Offsets
 from kohort.pipeline.servers import CLIENT_ID, Servers
+from kohort.protocol.errors import ErrorCode
 from kohort.protocol.schema import Message
 
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 50, 1000
@@ -142,11 +144,27 @@ class Brokers:
         return found
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, UUID]:
-        """Return the ids of these topics, as far as they exist and have one. Raises: KohortError."""
-        wanted = set(topics)
-        self._loop.call(self._cluster.refresh_metadata, wanted)
+        """Return the ids of these topics, as far as they exist and have one.
+
+        While a broker lags behind it may tell the id of a topic that is gone: what most brokers tell counts.
+        Raises: KohortError, retriable where that is no single id.
+        """
+        return self._loop.call(self._agreed_topic_ids, set(topics))
+
+    async def _agreed_topic_ids(self, topics: set[str]) -> dict[str, UUID]:
+        await self._cluster.refresh_metadata(topics)
+        told = await self._cluster.topic_ids_told(topics)
         known = self._cluster.metadata.topics
-        return {each: known[each].topic_id for each in wanted & known.keys() if known[each].topic_id.int}
+        found: dict[str, UUID] = {}
+        for name in sorted(topics & known.keys()):
+            votes = Counter(each[name] for each in told if name in each)
+            if known[name].topic_id.int:
+                votes = votes or Counter((known[name].topic_id,))
+                (found[name], most), *others = votes.most_common()
+                if others and others[0][1] == most:
+                    words = f"topic {name!r} has two ids by now: a broker has not heard of the newer one yet"
+                    raise BrokerError(ErrorCode.INCONSISTENT_TOPIC_ID, words)
+        return found
 
     def known_topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         """Return the ids of these topics as the last answer about partitions had them; nobody is asked."""

@@ -1,6 +1,6 @@
 """A stream of topics: micro-batches of offset ranges, new partitions taken in as they appear."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -13,6 +13,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from kohort.client import TopicPartition
+from kohort.client.errors import BrokerError
 from kohort.pipeline.batch_reader import read_range
 from kohort.pipeline.brokers import Brokers
 from kohort.pipeline.errors import DataLossError
@@ -21,6 +22,7 @@ from kohort.pipeline.offsets import (
     Position,
     SparkOffsets,
     StreamOffsets,
+    TopicIds,
     decode_position,
     encode_offsets,
     encode_position,
@@ -28,6 +30,9 @@ from kohort.pipeline.offsets import (
 )
 from kohort.pipeline.options import ReadOptions
 from kohort.pipeline.ranges import LogEnds, check_range, chosen_partitions, log_ends, offsets_at, split
+from kohort.protocol.errors import ErrorCode
+
+NO_IDS: TopicIds = {}
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -42,8 +47,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._brokers: Brokers | None = None
         self._stop_at: Offsets | None = None
         """With availableNow: where the topics ended when the query began."""
+        self._stop_ids: TopicIds = {}
+        """Of the topics that these ends are of."""
         self._latest: Offsets = {}
-        self._topic_ids: Mapping[str, str] = {}
+        self._topic_ids: TopicIds = {}
         self._initial: Position | None = None
         """Where this run began: Spark asks for it more than once, and the topics grow meanwhile."""
 
@@ -69,6 +76,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:
         """Note where the topics end: what comes later is another run's."""
         self._stop_at = {each: ends.end for each, ends in self._ends().items()}
+        self._stop_ids = self._topic_ids
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return what the option says."""
@@ -79,12 +87,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return where the next micro-batch ends. Raises: DataLossError, KohortError."""
         position = decode_position(start)
         if self._stop_at is None:
-            ends = self._ends()
+            ends = self._ends(position.topic_ids)
             self._latest = {each: found.end for each, found in ends.items()}
         else:
-            self._latest = dict(self._stop_at)
-            fresh = [each for each in self._latest if each not in position.offsets]
-            ends = log_ends(self._driver(), fresh, read_committed=self._options.read_committed)
+            self._latest = self._stop_at = self._stops(self._stop_at, position.topic_ids)
+            ends = self._ends_of(each for each in self._latest if each not in position.offsets)
         begun = self._still_there(position, ends)
         begins = begun | {each: ends[each].start for each in self._latest if each not in begun}
         self._check_gone(begun)
@@ -98,14 +105,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             starts = starts or position.starts  # Spark takes another text for new records.
         return encode_position(Position(offsets, ids, starts))
 
+    def _stops(self, stop_at: Offsets, known: TopicIds) -> Offsets:
+        """Return where this run stops; where a topic was made anew meanwhile, at the new one's end."""
+        chosen = self._chosen(known)
+        anew = made_anew(self._stop_ids, self._topic_ids)
+        self._stop_ids = {**self._stop_ids, **self._topic_ids}
+        if not anew:
+            return stop_at
+        ends = self._ends_of(each for each in chosen if each.topic in anew)
+        kept = {each: offset for each, offset in stop_at.items() if each.topic not in anew}
+        return kept | {each: found.end for each, found in ends.items()}
+
     def _still_there(self, position: Position, ends: dict[TopicPartition, LogEnds]) -> Offsets:
         """Return a position's offsets without those of topics that were made anew. Raises: DataLossError."""
         anew = made_anew(position.topic_ids, self._topic_ids)
         if not anew:
             return position.offsets
         self._lose(f"{', '.join(anew)} was made anew: what was not read of it before is gone")
-        lost = [each for each in self._latest if each.topic in anew and each not in ends]
-        ends |= log_ends(self._driver(), lost, read_committed=self._options.read_committed)
+        ends |= self._ends_of(each for each in self._latest if each.topic in anew and each not in ends)
         return {each: offset for each, offset in position.offsets.items() if each.topic not in anew}
 
     def reportLatestOffset(self) -> SparkOffsets | None:
@@ -123,13 +140,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         anew = made_anew(before.topic_ids, behind.topic_ids)
         begins = {each: offset for each, offset in begins.items() if each.topic not in anew}
         wanted = [each for each in sorted(stops) if stops[each] != begins.get(each)]
-        ends = self._ends()
+        ends = self._ends(behind.topic_ids)
         since = made_anew(behind.topic_ids, self._topic_ids)
         lost = sorted({each.topic for each in wanted if each.topic in since})
         if lost:  # Spark had written down where the batch ends, and may plan it again much later.
             self._lose(f"{', '.join(lost)} was made anew: what was to be read of it is gone")
         planned: list[InputPartition] = []
         for each in wanted:
+            if each.topic in lost:
+                continue  # The next batch begins at the new topic's beginning.
             found = ends.get(each)
             if found is None:
                 self._lose(f"{each} is gone")
@@ -160,11 +179,29 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._brokers = Brokers(self._options.servers, self._options.timeout_ms)
         return self._brokers
 
-    def _ends(self) -> dict[TopicPartition, LogEnds]:
+    def _ends(self, known: TopicIds = NO_IDS) -> dict[TopicPartition, LogEnds]:
+        return self._ends_of(self._chosen(known))
+
+    def _ends_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogEnds]:
+        return log_ends(self._driver(), partitions, read_committed=self._options.read_committed)
+
+    def _chosen(self, known: TopicIds) -> list[TopicPartition]:
+        """Return the topics' partitions; an id that differs from what was known counts if brokers agree."""
         brokers = self._driver()
-        chosen = chosen_partitions(brokers, self._options.topics)
-        self._topic_ids = brokers.known_topic_ids(each.topic for each in chosen)
-        return log_ends(brokers, chosen, read_committed=self._options.read_committed)
+
+        def look() -> list[TopicPartition]:
+            chosen = chosen_partitions(brokers, self._options.topics)
+            ids = brokers.known_topic_ids(each.topic for each in chosen)
+            anew = made_anew(known, ids)
+            agreed = brokers.topic_ids(anew) if anew else {}
+            for topic in anew:
+                if str(agreed.get(topic, ids[topic])) != ids[topic]:
+                    words = f"a broker still tells the id of a topic {topic!r} that is gone"
+                    raise BrokerError(ErrorCode.INCONSISTENT_TOPIC_ID, words)
+            self._topic_ids = ids
+            return chosen
+
+        return brokers.retrying(look)
 
     def _check_gone(self, begun: Offsets) -> None:
         gone = [str(each) for each in begun if each not in self._latest]
