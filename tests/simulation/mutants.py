@@ -1,7 +1,7 @@
 """Breaks the broker on purpose, one change at a time: `python -m tests.simulation.mutants [NAME]...`.
 
-Each mutant is a copy of the source with one piece of text replaced. The scenarios and the simulation run
-against it in processes of their own; at least one of them has to fail, or it would not have seen the bug.
+Each mutant is a copy of the source in which a function or two are changed. The scenarios and the simulation
+run against it in processes of their own; at least one of them has to fail, or it would not have seen the bug.
 """
 
 import argparse
@@ -17,10 +17,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.simulation.mutations import MUTANTS, Edit, Mutant
+from tests.simulation.mutant import REPOSITORY, ROOMS, Mutant
+from tests.simulation.mutations import MUTANTS
 
-REPOSITORY = Path(__file__).parents[2]
-ROOMS = ("broker", "storage", "protocol", "client")
 SEEDS = 40
 SEEDS_TO_CONFIRM = 6  # Where a scenario has seen it already.
 SIZES = ("--members", "60", "--groups", "6", "--seconds", "300")
@@ -54,10 +53,6 @@ class Verdict:
         return self.scenario is not None or self.rule is not None
 
 
-class StalePatch(Exception):
-    """The text that a mutant replaces is not in the source any more, or more than once."""
-
-
 @contextmanager
 def mutated(mutant: Mutant | None) -> Iterator[dict[str, str]]:
     """Yield the environment of a process that runs the mutant; with None an unchanged copy."""
@@ -66,18 +61,10 @@ def mutated(mutant: Mutant | None) -> Iterator[dict[str, str]]:
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(REPOSITORY / room, Path(name) / room, ignore=ignored)
         if mutant is not None:
-            for edit in mutant.edits:
-                path = Path(name) / edit.path
-                path.write_text(patched(edit, path.read_text(encoding="utf-8")), encoding="utf-8")
+            for path, source in mutant.apply(Path(name)).items():
+                path.write_text(source, encoding="utf-8")
         folders = os.pathsep.join(str(Path(name) / room) for room in ROOMS)
         yield os.environ | {"PYTHONPATH": folders, "PYTHONDONTWRITEBYTECODE": "1"}
-
-
-def patched(edit: Edit, source: str) -> str:
-    """Return the source with the change. Raises: StalePatch."""
-    if source.count(edit.before) != 1:
-        raise StalePatch(f"{source.count(edit.before)} places in {edit.path} have the text {edit.before!r}")
-    return source.replace(edit.before, edit.after)
 
 
 def judge(mutant: Mutant | None, seeds: int = SEEDS) -> Verdict:

@@ -1,18 +1,29 @@
-"""Two mutants are caught, and every one still applies; `make mutants` judges them all."""
+"""Every mutant still applies, and two are caught; `make mutants` judges them all."""
+
+import ast
 
 import pytest
 
-from tests.simulation.mutants import REPOSITORY, StalePatch, judge, patched
-from tests.simulation.mutations import MUTANTS, Edit, Mutant
+from tests.simulation.cluster.mutations import MUTANTS as OF_CLUSTERS
+from tests.simulation.mutant import Edit, Mutant, StaleMutant, changed
+from tests.simulation.mutants import judge
+from tests.simulation.mutations import MUTANTS
+from tests.simulation.operations import drop_call
+from tests.simulation.replicas.mutations import MUTANTS as OF_REPLICAS
 
-BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
+EVERY = (*MUTANTS, *OF_CLUSTERS, *OF_REPLICAS)
+BY_NAME = {mutant.name: mutant for mutant in EVERY}
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", EVERY, ids=lambda mutant: mutant.name)
 def test_a_mutant_still_applies(mutant: Mutant) -> None:
-    for edit in mutant.edits:
-        source = (REPOSITORY / edit.path).read_text(encoding="utf-8")
-        assert patched(edit, source) != source
+    for path, source in mutant.apply().items():
+        compile(source, str(path), "exec")
+        assert source != ast.unparse(ast.parse(path.read_text(encoding="utf-8"))) + "\n"
+
+
+def test_a_mutant_has_a_name_of_its_own() -> None:
+    assert len(BY_NAME) == len(EVERY)
 
 
 def test_a_mutant_of_the_core_is_caught_by_a_scenario() -> None:
@@ -23,6 +34,27 @@ def test_a_mutant_of_the_shards_order_is_caught_by_the_simulation() -> None:
     assert judge(BY_NAME["answers do not wait for the flush"]).rule is not None
 
 
-def test_a_mutant_that_does_not_apply_any_more_is_told() -> None:
-    with pytest.raises(StalePatch, match="0 places"):
-        patched(Edit("broker/x.py", "what stood here", ""), "what stands here")
+def test_a_mutant_whose_module_has_moved_says_where_its_function_is() -> None:
+    moved = Mutant("moved", Edit("kohort.broker.where_it_was", "WritableLog.sync", drop_call("sync")))
+    with pytest.raises(
+        StaleMutant, match=r"no module kohort.broker.where_it_was; .*writable_log, WritableLog.sync"
+    ):
+        moved.apply()
+
+
+def test_a_mutant_whose_function_has_gone_says_where_one_of_its_name_is() -> None:
+    with pytest.raises(StaleMutant, match=r"kohort.x has no Log.sync; .*WritableLog.sync"):
+        changed(Edit("kohort.x", "Log.sync", drop_call("sync")), "class Log:\n    pass")
+
+
+def test_a_mutant_that_does_not_match_once_says_what_there_is() -> None:
+    edit = Edit("kohort.x", "end", drop_call("sync"))
+    twice = "def end():\n    first.sync()\n    second.sync()"
+    with pytest.raises(
+        StaleMutant, match=r"drop the call of sync: matches 2 places.*\n  0: first.sync\(\)\n  1: second"
+    ):
+        changed(edit, twice)
+    with pytest.raises(StaleMutant, match="matches 0 places"):
+        changed(edit, "def end():\n    first.close()")
+    with pytest.raises(StaleMutant, match="has no place number 2"):
+        changed(Edit("kohort.x", "end", drop_call("sync", index=2)), twice)

@@ -1,6 +1,7 @@
 """Breaks replication, fencing, election on purpose: `python -m tests.simulation.cluster.mutants [NAME]...`.
 
-Each mutant is a copy of the source with one piece of text replaced; the cluster's simulation has to fail.
+Each mutant is a copy of the source in which a function or two are changed; the cluster's simulation has to
+fail.
 """
 
 import argparse
@@ -11,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.simulation.cluster.mutations import MUTANTS
+from tests.simulation.mutant import Mutant
 from tests.simulation.mutants import ERROR, FAILED_SEED, mutated, run
-from tests.simulation.mutations import Mutant
 
 MODULE = "tests.simulation.cluster"
 SEEDS = 60

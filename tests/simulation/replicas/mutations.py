@@ -1,40 +1,41 @@
-"""The mutants of what a broker keeps of its replicas: which text of which file is replaced by what."""
+"""The mutants of what a broker keeps of its replicas."""
 
-from tests.simulation.mutations import Edit, Mutant
+from tests.simulation.mutant import Edit, Mutant
+from tests.simulation.operations import (
+    answer,
+    argument,
+    condition,
+    holds,
+    instead_of_call,
+)
 
-CLUSTER = "broker/kohort/broker/cluster"
-PARTITIONS = "broker/kohort/broker/partitions"
+PARTITIONS = "kohort.broker.partitions"
+CLUSTER = "kohort.broker.cluster"
 
 MUTANTS = (
     Mutant(
         "the folder is not told of what is not synced",
-        f"{PARTITIONS}/unsynced.py",
-        "        if partition.replicated and not self._is_noted and not self._keep(True):\n",
-        "        if False:\n",
+        Edit(f"{PARTITIONS}.unsynced", "Unsynced.may_leave", holds("replicated", False)),
     ),
     Mutant(
         "the settings of the start say that all is synced",
-        f"{CLUSTER}/folder_life.py",
-        "            is_synced=not self._known.has_unsynced,\n",
-        "            is_synced=True,\n",
+        Edit(f"{CLUSTER}.folder_life", "FolderLife.begin", argument("Found", "is_synced", "True")),
     ),
     Mutant(
         "a topic that becomes strict is taken for synced",
-        f"{PARTITIONS}/table.py",
-        "        if serving_log.flushed_offset == serving_log.written_offset:\n",
-        "        if serving_log.written_offset >= 0:\n",
-        others=(
-            Edit(
-                f"{PARTITIONS}/table.py",
-                "            self._flusher.request(partition, lambda _: self._note_synced(partition))\n",
-                "            self._note_synced(partition)\n",
-            ),
+        Edit(
+            f"{PARTITIONS}.table",
+            "PartitionTable._note_synced",
+            condition("written_offset", "serving_log.written_offset >= 0"),
+        ),
+        Edit(
+            f"{PARTITIONS}.table",
+            "PartitionTable._sync_by_settings",
+            instead_of_call("self._flusher.request", "self._note_synced(partition)"),
         ),
     ),
     Mutant(
         "the folder of a replica that moved away is found by its topic's successor",
-        f"{PARTITIONS}/table.py",
-        "        return self._node_id in topic.partitions[key[1]].replicas\n",
-        "        return True\n",
+        Edit(f"{PARTITIONS}.table", "PartitionTable._has_replica", answer("replicas", "True")),
     ),
 )

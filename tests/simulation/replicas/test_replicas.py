@@ -2,9 +2,6 @@
 
 import pytest
 
-from tests.simulation.mutants import REPOSITORY, patched
-from tests.simulation.mutations import Mutant
-from tests.simulation.replicas.mutations import MUTANTS
 from tests.simulation.replicas.world import World
 
 STEPS = 800
@@ -20,10 +17,3 @@ def test_what_a_follower_keeps_holds_whatever_goes_wrong(seed: int) -> None:
 def test_the_same_seed_has_the_same_happen() -> None:
     first, second = World(3, STEPS).run(), World(3, STEPS).run()
     assert (first.injected, first.checked) == (second.injected, second.checked)
-
-
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_a_mutant_still_applies(mutant: Mutant) -> None:
-    for edit in mutant.edits:
-        source = (REPOSITORY / edit.path).read_text(encoding="utf-8")
-        assert patched(edit, source) != source
