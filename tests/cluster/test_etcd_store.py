@@ -236,6 +236,8 @@ async def test_what_a_person_sees_in_etcd_can_be_read(shared_etcd: EtcdProcess, 
         await put(store, a)
         found = await store._client.range_all(keys.prefix, keys.end)
     values = {each.key: each.value for each in found.items}
+    (change,) = [key for key in values if b"/changes/" in key]
+    assert UUID(values.pop(change).decode())
     assert values == {
         keys.cluster_id: b"c",
         keys.format: b"1",

@@ -294,6 +294,52 @@ async def test_who_was_overtaken_by_a_part_of_the_same_change_is_refused(
         assert now.topics["b"] == before.topics["b"]
 
 
+@pytest.mark.parametrize("change", [shrunk, set_up, deleted, led_anew_both])
+@pytest.mark.parametrize("is_registered", [True, False])
+async def test_what_another_broker_has_written_is_not_taken_for_ones_own(
+    shared_etcd: EtcdProcess, change: Callable[[Snapshot], Mutation], is_registered: bool
+) -> None:
+    async with opened(shared_etcd.url) as cluster:
+        if is_registered:
+            await cluster.store.register(broker(1))
+            await cluster.other.register(broker(2))
+        before = await update(cluster.store, lambda _: Mutation(put=(topic("a"), topic("b"))))
+        await cluster.told(lambda now: "b" in now.topics)
+
+        async def overtake() -> None:
+            await cluster.other.change(before, change(before))
+
+        with_others = _After(cluster.network, overtake)
+        cluster.network.holds = 1
+        with pytest.raises(MetadataConflict):
+            await cluster.store.change(before, change(before))
+        assert with_others.has_run
+        assert await cluster.network.release() == [False]
+
+
+async def test_a_change_that_nobody_knows_of_is_not_taken_for_the_next_one(shared_etcd: EtcdProcess) -> None:
+    async with opened(shared_etcd.url) as cluster:
+        await cluster.store.register(broker(1))
+        await update(cluster.store, lambda _: Mutation(put=(topic("a"),)))
+        cluster.network.holds = 1_000
+        with pytest.raises(ChangeUnknown):
+            await cluster.store.change(cluster.store.snapshot(), set_up(cluster.store.snapshot()))
+        cluster.network.holds = 0
+        before = cluster.store.snapshot()
+        unknown, cluster.network.held = cluster.network.held, []
+
+        async def land() -> None:
+            cluster.network.held, held = unknown[:1], cluster.network.held
+            assert await cluster.network.release() == [True]
+            cluster.network.held = held
+
+        with_others = _After(cluster.network, land)
+        cluster.network.loses = 1
+        after = await cluster.store.change(before, shrunk(before))
+        assert with_others.has_run
+        assert after.topics["a"].partitions[0].isr == ()
+
+
 class _After:
     """Lets something happen between a lost answer and what is asked next."""
 

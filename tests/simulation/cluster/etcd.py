@@ -48,7 +48,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a transaction, and how the compared keys are after it, and were before it."""
+    """What came of a transaction: the compared keys after it, and these and the ones to be put before it."""
 
     succeeded: bool
     revision: int
@@ -195,7 +195,8 @@ class Etcd:
         holds = made == dict(asked.created) and modified == dict(asked.modified)
         holds = holds and (asked.lease is None or asked.lease in self._leases)
         compared = (*asked.created, *asked.modified)
-        before = {key: self.entries[key] for key in compared if key in self.entries}
+        concerned = (*compared, *asked.puts)
+        before = {key: self.entries[key] for key in concerned if key in self.entries}
         if not holds:
             self._change(asked.otherwise, None)
         else:

@@ -104,6 +104,8 @@ def _bytes_of(key: tuple[Any, ...]) -> bytes | None:
             return KEYS.controller
         case ("settled", text):
             return KEYS.settled(UUID(text))
+        case ("change", node_id, slot):
+            return KEYS.change(node_id, slot)
     return None
 
 
@@ -115,6 +117,9 @@ def _key_of(key: bytes) -> tuple[Any, ...]:
         return ("broker", found)
     if found == "settled":
         return ("settled", key.decode().rsplit("/", 1)[1])
+    if found == "changes":
+        _, node_id, slot = key.decode().rsplit("/", 2)
+        return ("change", int(node_id), int(slot))
     assert found == "controller", key
     return ("controller",)
 
@@ -129,6 +134,9 @@ def _value_of(key: tuple[Any, ...], value: Any) -> bytes:
             return broker_value(state)
         case "controller":
             return encoded(ControllerValue(value[0]))
+        case "change":
+            assert isinstance(value, bytes)
+            return value
     return b""
 
 

@@ -9,6 +9,8 @@
 /kohort/NAME/partitions/TOPIC_ID/0000000007  one partition; without a topic of that id it means nothing
 /kohort/NAME/configs/4/NODE_ID               the altered settings of a resource, by the number of its type
 /kohort/NAME/producer_ids                    the next one to give out
+/kohort/NAME/changes/0000000003/7            the id of a broker's last change under this number, one of those
+                                             that it makes at once: it knows its own if an answer is lost
 /kohort/NAME/settled/UUID                    ends a transaction whose answer was lost, and which compares that
                                              it is not there. It goes with its broker's lease
 
@@ -104,6 +106,7 @@ class Keys:
         self._topics = self.prefix + b"topics/"
         self._partitions = self.prefix + b"partitions/"
         self._configs = self.prefix + b"configs/"
+        self._changes = self.prefix + b"changes/"
         self._settled = self.prefix + b"settled/"
 
     def broker(self, node_id: int) -> bytes:
@@ -129,6 +132,15 @@ class Keys:
     def config(self, resource: ConfigResource) -> bytes:
         """Return the key of a resource's settings."""
         return self._configs + f"{int(resource.type)}/{resource.name}".encode()
+
+    def changes_of(self, owner: int | UUID) -> bytes:
+        """Return what the keys of the changes begin with that a broker makes, or one without a number."""
+        name = f"{owner:010d}" if isinstance(owner, int) else str(owner)
+        return self._changes + name.encode() + b"/"
+
+    def change(self, owner: int | UUID, slot: int) -> bytes:
+        """Return the key of the id of a change, of which many are under way at once."""
+        return self.changes_of(owner) + b"%d" % slot
 
     def settled(self, change_id: UUID) -> bytes:
         """Return the key that is not there as long as the transaction of this id may be made."""

@@ -21,6 +21,7 @@ from kohort.broker.etcd.messages import (
     Watched,
     created_at,
     not_there,
+    prefix_end,
     unchanged_since,
 )
 from kohort.broker.etcd.watching import Watch
@@ -278,7 +279,9 @@ class EtcdMetadataStore:
             not_there(self._keys.broker(node_id)),
             unchanged_since(key, found.mod_revision),
         ]
-        if await self._transactions.send(compares, [Delete(key)], again=True) is None:
+        changes = self._keys.changes_of(node_id)
+        gone = [Delete(key), Delete(changes, prefix_end(changes))]
+        if await self._transactions.send(compares, gone, again=True) is None:
             raise ChangeUnknown(f"etcd does not answer; the last life of broker {node_id} may be forgotten")
 
     async def become_controller(self, node_id: int) -> int | None:

@@ -2,10 +2,12 @@
 
 Whoever got no answer can't tell by looking: a member of etcd that stood still may carry the transaction out
 later. So the same one is sent again, this time with a key that the first one compares too: whichever of the
-two comes second does nothing. Where that is not answered either, nobody knows.
+two comes second does nothing. Each transaction leaves its own id under a key of this broker, so that a value
+that another broker has written is not taken for its own. Where nothing is answered, nobody knows.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import NamedTuple
 from uuid import UUID, uuid4
 
@@ -13,7 +15,6 @@ from kohort.broker.etcd.calls import Calls
 from kohort.broker.etcd.errors import EtcdError, EtcdLeaseLost, EtcdUnavailable
 from kohort.broker.etcd.messages import (
     Compare,
-    Delete,
     KeyValue,
     Operation,
     Put,
@@ -23,7 +24,7 @@ from kohort.broker.etcd.messages import (
 )
 from kohort.broker.metadata.etcd_layout import Keys
 from kohort.broker.metadata.etcd_plan import Transaction
-from kohort.broker.metadata.membership import Membership
+from kohort.broker.metadata.membership import NO_EPOCH, Membership
 from kohort.broker.metadata.store import BrokerFenced, ChangeUnknown, MetadataUnavailable
 from kohort.storage import StorageError
 
@@ -38,14 +39,6 @@ class Refusal(NamedTuple):
     revision: int
 
 
-class _Sign(NamedTuple):
-    """A key that a transaction gives a value, or removes (None); `since` is what had changed it last."""
-
-    key: bytes
-    value: bytes | None
-    since: int
-
-
 class Transactions:
     """Makes transactions as this broker, or as nobody where there is no registration."""
 
@@ -56,6 +49,10 @@ class Transactions:
         self._keys = keys
         self._membership = membership
         self._new_id = new_id
+        self._nobody = new_id()
+        self._epoch = NO_EPOCH
+        self._in_flight: set[int] = set()
+        self._unknown: set[int] = set()  # Of changes that may be made yet, under the registration of now.
 
     async def make(self, transaction: Transaction, guards: Sequence[Compare]) -> Refusal | int:
         """Return the revision at which it was made, or why it never will be.
@@ -63,12 +60,43 @@ class Transactions:
         `guards` say under which registrations this broker acts. Raises: BrokerFenced where one of them is
         gone; StorageError where it was not made either; ChangeUnknown.
         """
-        settled = self._keys.settled(self._new_id())
+        owner = self._nobody if self._membership.node_id is None else self._membership.node_id
+        slot = self._take_slot()
+        self._unknown.add(slot)  # Also where the caller is cancelled.
+        try:
+            made = await self._make(transaction, guards, self._keys.change(owner, slot))
+        except StorageError:
+            self._unknown.discard(slot)
+            raise
+        else:
+            self._unknown.discard(slot)
+            return made
+        finally:
+            self._in_flight.discard(slot)
+
+    def _take_slot(self) -> int:
+        """Return the number of a key that no change has that may be made yet.
+
+        By a new registration nothing is made any more that was asked for under the one before.
+        """
+        if self._epoch != self._membership.epoch:
+            self._epoch = self._membership.epoch
+            self._unknown.clear()
+        slot = next(each for each in count() if each not in self._in_flight and each not in self._unknown)
+        self._in_flight.add(slot)
+        return slot
+
+    async def _make(
+        self, transaction: Transaction, guards: Sequence[Compare], mark_key: bytes
+    ) -> Refusal | int:
+        change_id = self._new_id()
+        mark = Put(mark_key, str(change_id).encode())
+        settled = self._keys.settled(change_id)
         compares = [*guards, not_there(settled), *transaction.compares]
         looks: list[Operation] = [Range(each.key) for each in compares]
-        done = await self.send(compares, transaction.operations, looks)
+        done = await self.send(compares, [*transaction.operations, mark], looks)
         if done is None:
-            return await self._settle(transaction, guards, compares, settled)
+            return await self._settle(transaction, guards, compares, mark, settled)
         if done.succeeded:
             return done.revision
         self.check_guards(guards, done)
@@ -113,22 +141,25 @@ class Transactions:
     # -- answers that were lost ---------------------------------------------------------------------------
 
     async def _settle(
-        self, transaction: Transaction, guards: Sequence[Compare], compares: Sequence[Compare], settled: bytes
+        self,
+        transaction: Transaction,
+        guards: Sequence[Compare],
+        compares: Sequence[Compare],
+        mark: Put,
+        settled: bytes,
     ) -> Refusal | int:
         """See to it that the transaction is made at most once, and return what `make` returns.
 
         What makes a key is not sent again, only ended: if somebody has removed that key meanwhile, it would
         be made twice. The key that settles it goes with this broker's lease, without which no guard holds.
         """
-        signs = _signs_of(transaction)
-        keys = list(dict.fromkeys([*(each.key for each in compares), signs[0].key]))
+        keys = [*(each.key for each in compares), mark.key]
         settle = Put(settled, b"", self._membership.lease_id if guards else 0)
         looks: list[Operation] = [*(Range(key) for key in keys), settle]
         is_sent_again = all(each.revision for each in transaction.compares)
+        again = [*transaction.operations, mark, settle] if is_sent_again else looks
         try:
-            done = await self.send(
-                compares, [*transaction.operations, settle] if is_sent_again else looks, looks, again=True
-            )
+            done = await self.send(compares, again, looks, again=True)
         except StorageError as error:  # The second was not made. The first may have been.
             raise ChangeUnknown(f"the answer to a change was lost: {error}") from error
         if done is None:
@@ -136,64 +167,13 @@ class Transactions:
         if done.succeeded and is_sent_again:
             return done.revision
         looked = _looked(keys, done)
-        if await self._show(signs, looked):
-            return done.revision
+        left = looked.pop(mark.key)
+        if left is not None and left.value == mark.value:
+            return left.mod_revision
         self.check_guards(guards, done)
-        others = {each.key: looked[each.key] for each in compares if each.key != settled}
-        return Refusal(others, done.revision)
-
-    async def _show(self, signs: Sequence[_Sign], looked: Looked) -> bool:
-        """Return whether all keys are, or were, as the transaction makes them. Raises: ChangeUnknown.
-
-        Somebody else may have made the same of one of them. A key that somebody else has removed is as good
-        as removed.
-        """
-        first, *others = signs
-        if first.value is None:
-            return all(_is_gone(each, looked[each.key]) for each in signs)
-        item = looked[first.key]
-        try:
-            while item is not None and item.mod_revision > first.since:
-                if item.value == first.value and await self._were_made(others, item.mod_revision):
-                    return True
-                before = await self._client.range(Range(first.key, revision=item.mod_revision - 1))
-                item = before.items[0] if before.items else None
-        except EtcdError as error:
-            raise ChangeUnknown(f"a change's answer was lost, and others came after it: {error}") from error
-        return False
-
-    async def _were_made(self, signs: Sequence[_Sign], revision: int) -> bool:
-        """Return whether that very revision has left all keys as they are to be. Raises: EtcdError."""
-        if not signs:
-            return True
-        done = await self._client.txn([], [Range(each.key, revision=revision) for each in signs], again=True)
-        looked = _looked([each.key for each in signs], done)
-        return all(_is_made(each, looked[each.key], revision) for each in signs)
+        del looked[settled]
+        return Refusal(looked, done.revision)
 
 
-def _signs_of(transaction: Transaction) -> list[_Sign]:
-    """Return what shows whether a transaction was made: the one that shows most first.
-
-    Keys that are removed were all compared.
-    """
-    compared = {each.key: each.revision for each in transaction.compares if each.target == "MOD"}
-    signs = [
-        _Sign(each.key, each.value if isinstance(each, Put) else None, compared.get(each.key, 0))
-        for each in transaction.operations
-        if isinstance(each, Put) or (isinstance(each, Delete) and not each.end)
-    ]
-    return sorted(signs, key=lambda sign: (sign.value is None, sign.key not in compared))
-
-
-def _is_made(sign: _Sign, item: KeyValue | None, revision: int) -> bool:
-    if item is None:
-        return sign.value is None
-    return item.mod_revision == revision and item.value == sign.value
-
-
-def _is_gone(sign: _Sign, item: KeyValue | None) -> bool:
-    return item is None or item.create_revision > sign.since
-
-
-def _looked(keys: Sequence[bytes], done: Transacted) -> Looked:
+def _looked(keys: Sequence[bytes], done: Transacted) -> dict[bytes, KeyValue | None]:
     return {key: each.items[0] if each.items else None for key, each in zip(keys, done.found, strict=True)}

@@ -85,6 +85,11 @@ class Membership:
         """Whether this broker has a registration, as far as it knows."""
         return self.epoch != NO_EPOCH
 
+    @property
+    def node_id(self) -> int | None:
+        """This broker's number; None where it has not begun to register."""
+        return None if self._broker is None else self._broker.node_id
+
     def compare(self) -> list[Compare]:
         """Return what every change by this broker compares. Raises: BrokerFenced without a registration."""
         if self._broker is None:
