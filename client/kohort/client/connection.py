@@ -4,17 +4,13 @@ The reader and the writer are tasks of their own, so that a caller who is cancel
 a frame on the wire: its answer is thrown away when it comes.
 """
 
-import os
 import random
-import re
-import socket
-import sys
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import anyio
-from anyio.abc import ByteStream, SocketAttribute, TaskGroup
+from anyio.abc import ByteStream, TaskGroup
 
 from kohort.client.errors import KohortError, NetworkError, RequestTimeoutError, UnsupportedVersionError
 from kohort.client.retry import monotonic_ms
@@ -33,11 +29,7 @@ from kohort.protocol.messages.api_versions import ApiVersionsRequest, ApiVersion
 from kohort.protocol.schema import Message
 
 if TYPE_CHECKING:
-    import ssl
-    from asyncio.trsock import TransportSocket
-
     from kohort.client.direct_stream import DirectStream
-    from kohort.client.sasl import Authenticator
 
 SOFTWARE_NAME = "kohort"
 RECEIVE_BYTES = 256 << 10
@@ -46,11 +38,9 @@ _HTTP_ANSWER = b"HTTP/"
 _PRODUCE_KEY = 0  # Its size has a limit of its own: max_request_size.
 _LARGE_REQUEST_BYTES = 128 << 10
 _ABOUT_WHO = (17, 36)  # SaslHandshake and SaslAuthenticate.
-_NUMBER = re.compile(r"\[Errno (\d+)\]")
 _SAID_AGAIN_AFTER = 0.85, 0.95  # Of the time that a broker gives, as Kafka's clients.
 
 Answer = TypeVar("Answer", bound=Message)
-RawSocket: TypeAlias = "socket.socket | TransportSocket"
 
 
 Outcome = Frame | KohortError
@@ -110,8 +100,16 @@ def _unanswered(address: str, request: str, timeout_ms: float) -> RequestTimeout
     return RequestTimeoutError(f"{address} did not answer {request} within {round(timeout_ms) / 1000:g} s")
 
 
+class Identity(Protocol):
+    """Tells a broker who this client is."""
+
+    async def authenticate(self, connection: "Connection", timeout_ms: float) -> int:
+        """Return for how many milliseconds the broker accepts it, 0 for ever. Raises: AuthenticationError."""
+        ...
+
+
 class Connection:
-    """A connection that has agreed on versions with its broker, once `open` has returned it.
+    """One connection. `negotiate` comes before all other requests.
 
     Its owner runs `serve` as a task; it ends when the connection does.
     """
@@ -162,46 +160,6 @@ class Connection:
         """Whether no answer is awaited."""
         return not self._pending
 
-    @classmethod
-    async def open(
-        cls,
-        host: str,
-        port: int,
-        *,
-        client_id: str,
-        timeout_ms: float,
-        receive_buffer_bytes: int = -1,
-        send_buffer_bytes: int = -1,
-        observer: Observer | None = None,
-        tls: "ssl.SSLContext | None" = None,
-    ) -> "Connection":
-        """Return a connection to `host:port`, before the two sides have agreed on versions.
-
-        Raises: NetworkError, RequestTimeoutError, SslAuthenticationError.
-        """
-        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        try:
-            with anyio.fail_after(timeout_ms / 1000):
-                direct = await _connect_directly(host, port) if tls is None else None
-                stream = await anyio.connect_tcp(host, port) if direct is None else None
-        except TimeoutError:
-            raise RequestTimeoutError(f"no connection to {address} in {timeout_ms:.0f} ms") from None
-        except OSError as error:
-            raise NetworkError(f"no connection to {address}: {_reason(error)}") from error
-        raw = _socket_of(direct, stream)
-        for option, size in ((socket.SO_RCVBUF, receive_buffer_bytes), (socket.SO_SNDBUF, send_buffer_bytes)):
-            if size > 0:
-                raw.setsockopt(socket.SOL_SOCKET, option, size)
-        if tls is None:
-            plain = direct or stream
-            assert plain is not None
-            return cls(plain, address, client_id, observer)
-        assert stream is not None
-        from kohort.client.tls import shake_hands  # noqa: PLC0415  # In the clear nobody pays for it.
-
-        secure = await shake_hands(stream, tls, host, address, timeout_ms)
-        return cls(secure, address, client_id, observer, is_secure=True)
-
     async def serve(self) -> None:
         """Send and receive until the connection breaks or is closed; then fail whoever still waits."""
         try:
@@ -249,7 +207,7 @@ class Connection:
         self._versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
         self._levels = {each.name: each.max_version_level for each in answer.finalized_features}
 
-    async def authenticate(self, who: "Authenticator", timeout_ms: float) -> None:
+    async def authenticate(self, who: Identity, timeout_ms: float) -> None:
         """Say who this client is, and say it again as often as the broker wants (KIP-368).
 
         Raises: AuthenticationError, NetworkError, RequestTimeoutError.
@@ -259,7 +217,7 @@ class Connection:
         if lifetime_ms > 0 and self._tasks is not None:
             self._tasks.start_soon(self._say_again, who, lifetime_ms, timeout_ms)
 
-    async def _say_again(self, who: "Authenticator", lifetime_ms: int, timeout_ms: float) -> None:
+    async def _say_again(self, who: Identity, lifetime_ms: int, timeout_ms: float) -> None:
         while lifetime_ms > 0:
             await anyio.sleep(lifetime_ms * random.uniform(*_SAID_AGAIN_AFTER) / 1000)
             self._held = held = _Held()  # A broker takes nothing else in between.
@@ -479,40 +437,8 @@ def _check_speaks_kafka(first: bytes) -> None:
         raise WireError("it speaks HTTP")
 
 
-async def _connect_directly(host: str, port: int) -> "DirectStream | None":
-    """Return a stream of asyncio's, None where another loop runs. Raises: OSError."""
-    asyncio = sys.modules.get("asyncio")
-    try:
-        if asyncio is None or asyncio.current_task() is None:
-            return None
-    except RuntimeError:
-        return None
-    from kohort.client.direct_stream import connect  # noqa: PLC0415  # Trio users need none of it.
-
-    return await connect(host, port, MAX_ANSWER_BYTES)
-
-
-def _socket_of(direct: "DirectStream | None", stream: ByteStream | None) -> "RawSocket":
-    if direct is not None:
-        found: RawSocket = direct.transport.get_extra_info("socket")
-        return found
-    assert stream is not None
-    return stream.extra(SocketAttribute.raw_socket)
-
-
 def _decode(body: Frame, answer: type[Answer], version: int) -> Answer:
     try:
         return answer.decode(body, version)
     except WireError as error:
         raise NetworkError(f"an answer that can't be read: {error}") from error
-
-
-def _reason(error: OSError) -> str:
-    """Return the operating system's words for what anyio and asyncio wrap in their own."""
-    inner: BaseException | None = error
-    while inner is not None:
-        if isinstance(inner, OSError) and inner.errno:
-            return inner.strerror or str(inner) if inner.errno < 0 else os.strerror(inner.errno)
-        inner = inner.exceptions[0] if isinstance(inner, BaseExceptionGroup) else inner.__cause__
-    among = _NUMBER.search(str(error))  # asyncio tells of several addresses in one text.
-    return str(error) if among is None else os.strerror(int(among[1]))

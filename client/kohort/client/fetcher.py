@@ -11,8 +11,9 @@ from uuid import UUID
 import anyio
 from anyio.abc import TaskGroup
 
-from kohort.client.cluster import FETCH, PATIENCE_MS, Cluster
+from kohort.client.cluster import PATIENCE_MS, Cluster
 from kohort.client.config import ConsumerConfig
+from kohort.client.connections import FETCH
 from kohort.client.deserializing import Deserializing
 from kohort.client.errors import BrokerError, KohortError, NetworkError
 from kohort.client.fetch_answers import FetchAnswers

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kohort.client.cluster import GROUP, PATIENCE_MS, Cluster
+from kohort.client.cluster import PATIENCE_MS, Cluster
+from kohort.client.connections import GROUP
 from kohort.client.errors import BrokerError, KohortError, NetworkError
 from kohort.client.membership import (
     ClassicMembership,

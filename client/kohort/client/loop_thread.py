@@ -21,7 +21,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 import anyio
 from anyio.abc import TaskGroup
 
-from kohort.client.cluster import LastWords
+from kohort.client.cluster_tasks import LastWords
 from kohort.client.errors import ClosedError, KohortError, WouldBlockError
 from kohort.client.signal import Signal
 from kohort.client.unclosed import has_ended

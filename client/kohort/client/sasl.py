@@ -6,11 +6,13 @@ Source: Kafka's SaslClientAuthenticator; KIP-43, KIP-152, KIP-368.
 import secrets
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import cast
 
 import anyio
 import anyio.to_thread
 
+from kohort.client.config import ClientConfig
+from kohort.client.connection import Connection
 from kohort.client.errors import AuthenticationError, ConfigurationError, KohortError, UnsupportedVersionError
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.jaas import parse_jaas
@@ -18,9 +20,6 @@ from kohort.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, 
 from kohort.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kohort.protocol.scram import MECHANISMS as SCRAM
 from kohort.protocol.scram import ScramClient, ScramError
-
-if TYPE_CHECKING:
-    from kohort.client.connection import Connection
 
 PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
 SASL_MECHANISMS = (PLAIN, *SCRAM, OAUTHBEARER)
@@ -30,27 +29,10 @@ Provider = Callable[[], "str | Awaitable[str]"]
 """Returns a token that is good now."""
 
 
-class SaslConfig(Protocol):
-    """What of a client's settings says who it is."""
-
-    @property
-    def security_protocol(self) -> str: ...  # noqa: D102  # As docs/client.md says.
-    @property
-    def sasl_mechanism(self) -> str | None: ...  # noqa: D102
-    @property
-    def sasl_plain_username(self) -> str | None: ...  # noqa: D102
-    @property
-    def sasl_plain_password(self) -> str | None: ...  # noqa: D102
-    @property
-    def sasl_jaas_config(self) -> str | None: ...  # noqa: D102
-    @property
-    def sasl_oauth_token_provider(self) -> object: ...  # noqa: D102
-
-
 class Authenticator:
     """Knows who this client is, and shows it to one connection after the other."""
 
-    def __init__(self, config: SaslConfig) -> None:
+    def __init__(self, config: ClientConfig) -> None:
         """Raises: ConfigurationError where something is missing."""
         mechanism = config.sasl_mechanism
         if mechanism not in SASL_MECHANISMS:
@@ -68,7 +50,7 @@ class Authenticator:
         if mechanism != OAUTHBEARER and not (self._user and self._password):
             raise ConfigurationError(f"{mechanism} needs sasl_plain_username and sasl_plain_password")
 
-    async def authenticate(self, connection: "Connection", timeout_ms: float) -> int:
+    async def authenticate(self, connection: Connection, timeout_ms: float) -> int:
         """Return for how many milliseconds the broker takes this client for who it is, 0 for ever.
 
         Raises: AuthenticationError, which is final; NetworkError, RequestTimeoutError.
@@ -95,14 +77,14 @@ class Authenticator:
                 ErrorCode.SASL_AUTHENTICATION_FAILED, f"{connection.address}: {error}"
             ) from None
 
-    def _not_wanted(self, connection: "Connection") -> AuthenticationError:
+    def _not_wanted(self, connection: Connection) -> AuthenticationError:
         instead = "SSL" if connection.is_secure else "PLAINTEXT"
         return AuthenticationError(
             ErrorCode.ILLEGAL_SASL_STATE,
             f"{connection.address} does not ask who this client is: security_protocol={instead!r}",
         )
 
-    async def _tokens(self, connection: "Connection", timeout_ms: float) -> int:
+    async def _tokens(self, connection: Connection, timeout_ms: float) -> int:
         if self._mechanism in SCRAM:
             scram = ScramClient(SCRAM[self._mechanism], self._user, self._password, secrets.token_hex())
             first = await self._show(connection, scram.first, timeout_ms)
@@ -133,7 +115,7 @@ class Authenticator:
             ) from error
 
     async def _show(
-        self, connection: "Connection", token: bytes, timeout_ms: float
+        self, connection: Connection, token: bytes, timeout_ms: float
     ) -> SaslAuthenticateResponse:
         answer = await connection.request(
             SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateResponse, timeout_ms=timeout_ms
@@ -163,7 +145,7 @@ def _provider(given: object) -> Provider | None:
     return cast(Provider, method)
 
 
-def _name_and_password(config: SaslConfig) -> tuple[str, str]:
+def _name_and_password(config: ClientConfig) -> tuple[str, str]:
     if config.sasl_jaas_config is None:
         return config.sasl_plain_username or "", config.sasl_plain_password or ""
     if config.sasl_plain_username is not None or config.sasl_plain_password is not None:

@@ -4,8 +4,8 @@ import re
 import ssl
 import tempfile
 from pathlib import Path
-from typing import Protocol
 
+from kohort.client.config import ClientConfig
 from kohort.client.errors import ConfigurationError
 
 _PEM = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----\s*(.*?)\s*-----END \1-----", re.DOTALL)
@@ -13,34 +13,7 @@ _PEM_LINE = 64
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 
-class SecurityConfig(Protocol):
-    """What of a client's settings is about security."""
-
-    @property
-    def security_protocol(self) -> str: ...  # noqa: D102  # As docs/client.md says.
-    @property
-    def ssl_truststore_type(self) -> str: ...  # noqa: D102
-    @property
-    def ssl_truststore_location(self) -> str | None: ...  # noqa: D102
-    @property
-    def ssl_truststore_certificates(self) -> str | None: ...  # noqa: D102
-    @property
-    def ssl_keystore_type(self) -> str: ...  # noqa: D102
-    @property
-    def ssl_keystore_location(self) -> str | None: ...  # noqa: D102
-    @property
-    def ssl_keystore_certificate_chain(self) -> str | None: ...  # noqa: D102
-    @property
-    def ssl_keystore_key(self) -> str | None: ...  # noqa: D102
-    @property
-    def ssl_key_password(self) -> str | None: ...  # noqa: D102
-    @property
-    def ssl_endpoint_identification_algorithm(self) -> str: ...  # noqa: D102
-    @property
-    def ssl_enabled_protocols(self) -> str | list[str]: ...  # noqa: D102
-
-
-def make_context(config: SecurityConfig) -> ssl.SSLContext | None:
+def make_context(config: ClientConfig) -> ssl.SSLContext | None:
     """Return what connections shake hands by, None where they are to be in the clear. Reads files.
 
     Raises: ConfigurationError.
@@ -75,7 +48,7 @@ def _choose_versions(context: ssl.SSLContext, given: str | list[str]) -> None:
     context.minimum_version, context.maximum_version = min(versions), max(versions)
 
 
-def _trust(context: ssl.SSLContext, config: SecurityConfig) -> None:
+def _trust(context: ssl.SSLContext, config: ClientConfig) -> None:
     """Trust those who are named, and nobody else; without names those whom the system trusts."""
     text = config.ssl_truststore_certificates
     if config.ssl_truststore_location:
@@ -91,7 +64,7 @@ def _trust(context: ssl.SSLContext, config: SecurityConfig) -> None:
         raise ConfigurationError(f"the truststore's certificates cannot be read: {error}") from None
 
 
-def _prove(context: ssl.SSLContext, config: SecurityConfig) -> None:
+def _prove(context: ssl.SSLContext, config: ClientConfig) -> None:
     """Have a certificate to show, if there is one."""
     chain, key = config.ssl_keystore_certificate_chain, config.ssl_keystore_key
     if config.ssl_keystore_location:

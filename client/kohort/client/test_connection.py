@@ -7,6 +7,7 @@ import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
+from kohort.client.connecting import open_connection
 from kohort.client.connection import Connection
 from kohort.client.errors import KohortError, NetworkError, RequestTimeoutError, UnsupportedVersionError
 from kohort.client.versions import SOFTWARE_VERSION
@@ -59,7 +60,7 @@ def run(loop: str, server: Server, client: Client) -> None:
         port = listener.extra(SocketAttribute.local_port)
         async with listener, anyio.create_task_group() as tasks:
             tasks.start_soon(listener.serve, server)
-            connection = await Connection.open("127.0.0.1", port, client_id="test", timeout_ms=5_000)
+            connection = await open_connection("127.0.0.1", port, client_id="test", timeout_ms=5_000)
             tasks.start_soon(connection.serve)
             with anyio.fail_after(10):
                 await client(connection)
@@ -237,7 +238,7 @@ def test_a_refused_connection_says_the_address_and_the_reason(loop: str) -> None
         port = listener.extra(SocketAttribute.local_port)
         await listener.aclose()
         with pytest.raises(NetworkError, match=f"127.0.0.1:{port}: Connection refused"):
-            await Connection.open("127.0.0.1", port, client_id="test", timeout_ms=5_000)
+            await open_connection("127.0.0.1", port, client_id="test", timeout_ms=5_000)
 
     anyio.run(main, backend=loop)
 

@@ -8,7 +8,7 @@ import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
-from kohort.client.connection import Connection
+from kohort.client.connecting import open_connection
 from kohort.client.direct_stream import FIRST_BYTES, connect
 from kohort.client.errors import NetworkError
 from kohort.protocol.errors import WireError
@@ -79,6 +79,6 @@ def test_a_host_of_several_addresses_that_all_refuse_says_so(loop: str) -> None:
 
         async def main() -> None:
             with pytest.raises(NetworkError, match=f"no connection to localhost:{port}: Connection refused$"):
-                await Connection.open("localhost", port, client_id="test", timeout_ms=5_000)
+                await open_connection("localhost", port, client_id="test", timeout_ms=5_000)
 
         anyio.run(main, backend=loop)

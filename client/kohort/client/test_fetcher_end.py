@@ -5,9 +5,10 @@ from collections.abc import Mapping
 import anyio
 import pytest
 
-from kohort.client.cluster import FETCH, MAIN, Cluster
+from kohort.client.cluster import Cluster
 from kohort.client.config import consumer_config
 from kohort.client.connection import Connection
+from kohort.client.connections import FETCH, MAIN
 from kohort.client.errors import NetworkError
 from kohort.client.fetch_session import FetchSession
 from kohort.client.fetcher import Fetcher

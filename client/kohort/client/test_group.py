@@ -33,15 +33,16 @@ class SlowCoordinator(Cluster):
         self.may_answer = anyio.Event()
         self.asked: list[Message] = []
 
-    async def coordinator(self, group_id: str) -> Node:
+    async def coordinator(self, key: str, key_type: int = 0) -> Node:
         return Node(1, "localhost", 1, None)
 
     async def request_coordinator(
         self,
-        group_id: str,
+        key: str,
         request: Message,
         answer: type[M],
         *,
+        key_type: int = 0,
         channel: str = "",
         timeout_ms: float | None = None,
         highest: int | None = None,

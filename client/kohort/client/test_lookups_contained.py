@@ -53,7 +53,7 @@ class OneBad(Cluster):
             raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE)
         return PartitionInfo(partition.partition, 1, 7, (1,), (1,))
 
-    async def coordinator(self, group_id: str) -> Node:
+    async def coordinator(self, key: str, key_type: int = 0) -> Node:
         return Node(1, "localhost", 1)
 
     async def connection_to(self, node: Node, channel: str = "") -> Connection:
@@ -65,7 +65,7 @@ class OneBad(Cluster):
     async def refresh_metadata(self, topics: object, *, create: bool = False) -> None:
         pass
 
-    async def request_coordinator(self, group_id, request, answer, **options):  # type: ignore[no-untyped-def]  # Whatever is asked.
+    async def request_coordinator(self, key, request, answer, **options):  # type: ignore[no-untyped-def]  # Whatever is asked.
         assert isinstance(request, OffsetFetchRequest)
         partitions = tuple(
             OffsetFetchResponsePartitions(

@@ -114,7 +114,7 @@ def test_a_producer_says_so_while_send_waits(caplog: pytest.LogCaptureFixture) -
 class NoCoordinator(Cluster):
     """A cluster whose brokers answer, but of which none coordinates anything."""
 
-    async def coordinator(self, group_id: str) -> Node:
+    async def coordinator(self, key: str, key_type: int = 0) -> Node:
         raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from kohort.client.accumulator import Accumulator
 from kohort.client.batch import ProducerIdentity
-from kohort.client.cluster import Cluster
+from kohort.client.cluster import TRANSACTIONS, Cluster
 from kohort.client.config import ProducerConfig
 from kohort.client.errors import (
     BrokerError,
@@ -267,7 +267,7 @@ class Transactions:
         self._take(ProducerIdentity(answer.producer_id, answer.producer_epoch, is_transactional=True))
 
     async def _feature_level(self) -> int:
-        node = await self._cluster.transaction_coordinator(self._id)
+        node = await self._cluster.coordinator(self._id, TRANSACTIONS)
         connection = await self._cluster.connection_to(node)
         return connection.finalized_level(FEATURE)
 
@@ -438,12 +438,14 @@ class Transactions:
 
     async def _ask(self, request: Message, answer: type[Answer], highest: int | None) -> Answer:
         """Return the answer of the coordinator. Raises: KohortError."""
-        return await self._cluster.request_transaction_coordinator(self._id, request, answer, highest=highest)
+        return await self._cluster.request_coordinator(
+            self._id, request, answer, key_type=TRANSACTIONS, highest=highest
+        )
 
     def _check(self, code: int, what: str | None = None) -> None:
         """Pass what was done. Raises: BrokerError."""
         if code in MOVED:
-            self._cluster.forget_transaction_coordinator(self._id)
+            self._cluster.forget_coordinator(self._id, TRANSACTIONS)
         check(code, what)
 
     async def _retrying(self, attempt: Callable[[], Awaitable[Result]]) -> Result:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Protocol
 
 from kohort.client.any_thread import from_any_thread
-from kohort.client.cluster import Cluster, LastWords
+from kohort.client.cluster_tasks import ClusterTasks, LastWords
 
 
 class Ending(Protocol):
@@ -62,7 +62,7 @@ class OpenTasks:
     Made while the client is opened. It knows nothing of the client.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ClusterTasks) -> None:
         self._cluster = cluster
         self._call_soon = from_any_thread()
 

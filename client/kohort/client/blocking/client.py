@@ -16,7 +16,7 @@ from kohort.client.async_client import AsyncClient
 from kohort.client.loop_thread import LoopThread, close_at_exit
 from kohort.client.unclosed import end_soon
 
-Client = TypeVar("Client", bound=AsyncClient[Any])
+Client_co = TypeVar("Client_co", bound=AsyncClient[Any], covariant=True)
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -54,12 +54,12 @@ def directly(
     return update_wrapper(call, method)
 
 
-class BlockingClient(Generic[Client]):
+class BlockingClient(Generic[Client_co]):
     """A client whose calls wait. Its loop runs in a thread of its own, or in that of a shared connection."""
 
     def __init__(
         self,
-        client: Client,
+        client: Client_co,
         thread_name: str,
         shared: "BlockingClient[Any] | None" = None,
         forked: Callable[[], None] = lambda: None,

@@ -11,16 +11,16 @@ from kohort.client.blocking.one_thread import OneThread, by_one_thread
 from kohort.client.polling import AsyncPollingClient
 from kohort.client.session import CLOSE_TIMEOUT_MS
 
-PollingClient = TypeVar("PollingClient", bound=AsyncPollingClient[Any])
+Client_co = TypeVar("Client_co", bound=AsyncPollingClient[Any], covariant=True)
 
 
-class BlockingPollingClient(BlockingClient[PollingClient], OneThread, OtherNames):
+class BlockingPollingClient(BlockingClient[Client_co], OneThread, OtherNames):
     """A client that one thread at a time polls. The user's callbacks run in that thread."""
 
     _called_here: Mapping[str, str] = CONSUMERS_METHODS
 
     def __init__(
-        self, client: PollingClient, thread_name: str, shared: BlockingClient[Any] | None = None
+        self, client: Client_co, thread_name: str, shared: BlockingClient[Any] | None = None
     ) -> None:
         OneThread.__init__(self)
         super().__init__(client, thread_name, shared)

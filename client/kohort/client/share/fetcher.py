@@ -11,7 +11,8 @@ from typing import TypeVar
 
 import anyio
 
-from kohort.client.cluster import FETCH, Cluster
+from kohort.client.cluster import Cluster
+from kohort.client.connections import FETCH
 from kohort.client.errors import (
     BrokerError,
     KohortError,
