@@ -20,6 +20,7 @@ from kohort.broker.config.current import CurrentConfig
 from kohort.broker.partitions import Partition, PartitionTable
 from kohort.broker.partitions.counters import PartitionCounters
 from kohort.broker.partitions.flusher import Flusher, Job
+from kohort.broker.partitions.host import OpenedLog
 from kohort.broker.partitions.log_files import LogFiles
 from kohort.broker.partitions.replicas import Replicas
 from kohort.broker.partitions.sync_timers import SyncTimers
@@ -28,7 +29,7 @@ from kohort.broker.partitions.unsynced import Unsynced
 from kohort.broker.runtime.clock import ManualClock
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.turns import NoTurns
-from kohort.storage import DataDirectory, PartitionLog, StorageError
+from kohort.storage import DataDirectory, StorageError
 from kohort.storage.journal import Journal
 from kohort.storage.layout import log_id_of
 from kohort.storage.memory_filesystem import MemoryFileSystem
@@ -71,7 +72,7 @@ class ReadableFiles(LogFiles):
 
     host: "Host"
 
-    def open(self, partition: Partition, *, again: bool = False) -> PartitionLog:
+    def open(self, partition: Partition, *, again: bool = False) -> OpenedLog:
         """Return the log, as a disk without that sector would. Raises: StorageError."""
         if partition.topic in self.host.unreadable:
             raise StorageError(f"{partition.topic}-0 cannot be read")

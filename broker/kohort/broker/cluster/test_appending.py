@@ -34,7 +34,8 @@ class Table:
 async def test_a_log_that_fails_before_it_is_cut_keeps_what_only_the_journal_has() -> None:
     world = World()
     orders, table = followed_up_to_8(world), Table(world)
-    following = orders.following = cast("Any", SimpleNamespace(high_watermark=8))
+    following = cast("Any", SimpleNamespace(high_watermark=8))
+    orders.follow_leader(following)
     appending = Appending(cast("Any", table), world.flusher, ManualClock(), NoTurns())
 
     async def rounds() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import pytest
 import trio
@@ -22,6 +22,7 @@ from kohort.broker.metadata import OFFSETS_TOPIC
 from kohort.broker.metadata.deletions import DeletedTopics
 from kohort.broker.metadata.topic_plans import NewTopic
 from kohort.broker.partitions import Partition
+from kohort.broker.partitions.roles import Leader
 from kohort.broker.transport.places import Address, Places
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.headers import RequestHeader
@@ -401,11 +402,16 @@ async def test_a_commit_that_too_few_replicas_would_have_is_refused_and_never_co
         assert partition is not None
         before = partition.log.log_end_offset
         with monkeypatch.context() as patch:
-            patch.setattr(partition, "leadership", SimpleNamespace(has_enough_replicas=False))
+            patch.setattr(partition, "role", led_by(SimpleNamespace(has_enough_replicas=False)))
             assert await commit(client, 2) == ErrorCode.COORDINATOR_NOT_AVAILABLE
             assert partition.log.log_end_offset == before
         assert await committed(client) == {1: 1}
         assert await commit(client, 3) == 0
+
+
+def led_by(leadership: object) -> Leader:
+    """Return the role of a leader of several replicas."""
+    return Leader(cast(Any, leadership))
 
 
 class Replicas:
@@ -433,7 +439,7 @@ async def test_what_other_replicas_do_not_have_in_time_is_refused_and_may_count_
         partition = shard_of(broker)._partition
         assert partition is not None
         with monkeypatch.context() as patch:
-            patch.setattr(partition, "leadership", Replicas())
+            patch.setattr(partition, "role", led_by(Replicas()))
             assert await commit(client, 1, member=answer) == ErrorCode.COORDINATOR_NOT_AVAILABLE
             heartbeat = HeartbeatRequest(
                 group_id=GROUP, generation_id=answer.generation_id, member_id=answer.member_id
@@ -472,7 +478,7 @@ async def test_whoever_waits_for_a_leader_whose_assignment_is_not_replicated_hea
         partition = shard_of(broker)._partition
         assert partition is not None
         with monkeypatch.context() as patch:
-            patch.setattr(partition, "leadership", Replicas())
+            patch.setattr(partition, "role", led_by(Replicas()))
             synced: list[int] = []
 
             async def sync(client: Client, member_id: str, *assignments: str) -> None:

@@ -15,6 +15,7 @@ from kohort.broker.group import EndOffsets
 from kohort.broker.metadata import OFFSETS_TOPIC
 from kohort.broker.partitions import Partition, PartitionTable
 from kohort.broker.partitions.flusher import Flusher
+from kohort.broker.partitions.markers import append_marker
 from kohort.broker.partitions.partition import LedElsewhere
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.workers import Workers
@@ -97,12 +98,13 @@ class MarkerWriter:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         kind = ControlType.COMMIT if marker.is_commit else ControlType.ABORT
         try:
-            partition.append_marker(
+            append_marker(
+                partition,
                 kind,
                 marker.producer_id,
                 marker.producer_epoch,
-                marker.coordinator_epoch,
-                self._clock.wall_ms(),
+                coordinator_epoch=marker.coordinator_epoch,
+                now_ms=self._clock.wall_ms(),
                 is_bumped=marker.is_bumped,
             )
         except StorageError as error:

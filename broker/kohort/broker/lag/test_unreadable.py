@@ -11,6 +11,7 @@ from kohort.broker.broker import Broker
 from kohort.broker.coordination.test_shard import Client, commit, prepared, running
 from kohort.broker.lag import Verdict, first_record
 from kohort.broker.lag.test_watch import lag_of
+from kohort.broker.partitions.markers import append_marker
 from kohort.protocol.records import ControlType, build_batch
 from kohort.storage import StorageError
 
@@ -49,7 +50,8 @@ class Log:
 
     async def end(self, producer_id: int, kind: ControlType) -> None:
         partition = await self.broker.partitions.opened("air", 1)
-        partition.append_marker(kind, producer_id, 0, 0, self.broker.clock.wall_ms())
+        now_ms = self.broker.clock.wall_ms()
+        append_marker(partition, kind, producer_id, 0, coordinator_epoch=0, now_ms=now_ms)
         await self._flush()
 
     async def _flush(self) -> None:

@@ -1,6 +1,7 @@
 """What this broker holds of each partition: its log, its high watermark, and who waits for more."""
 
-from kohort.broker.partitions.partition import Appended, Partition
+from kohort.broker.partitions.partition import Partition
+from kohort.broker.partitions.produced import Appended
 from kohort.broker.partitions.producer_ids import ProducerIds
 from kohort.broker.partitions.table import PartitionTable
 

@@ -152,7 +152,7 @@ class Flusher:
 
     def request_commit(self, partition: Partition, done: Done) -> None:
         """Flush what is staged; then call `done` once every replica that counts has it, too."""
-        leadership = partition.leadership
+        leadership = partition.role.leadership
         if leadership is None:
             waiting = self._waiting.get(partition)  # As `request`, a call less: most commits are these.
             if waiting is None:
@@ -470,14 +470,14 @@ def _flush_of(
     synced in its log first. One that has become lax is synced once more, so that the journal, which stands
     in for it, can begin again.
     """
-    flushed, durable = partition.log, partition.durable
+    flushed, durable, role = partition.log, partition.durable, partition.role
     sync = durable or partition.wants_sync() or flushed.needs_journal
-    if not sync and flushed.staged_bytes and not partition.deleted:
+    if not sync and flushed.staged_bytes and not role.is_closed:
         sync = not may_leave_unsynced(partition)
-    if not (by_journal and durable) or partition.deleted or not flushed.is_durable:
+    if not (by_journal and durable) or role.is_closed or not flushed.is_durable:
         return LogFlush(partition, flushed, flushed.take_staged(), sync, journaled=False)
     written_offset, staged = flushed.written_offset, flushed.take_staged()
-    follows = not partition.replicated or _has_no_gap(staged, written_offset)
+    follows = not role.replicated or _has_no_gap(staged, written_offset)
     return LogFlush(partition, flushed, staged, sync, journaled=follows and bool(staged.batches))
 
 

@@ -2,25 +2,19 @@
 
 from collections.abc import Callable, Iterable
 from threading import Lock
-from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
 import structlog
 
 from kohort.broker.metadata import Snapshot
+from kohort.broker.partitions.host import NameTaken, OpenedLog
+from kohort.broker.partitions.partition import Partition
 from kohort.broker.partitions.topic_settings import log_config_of
 from kohort.storage import DataDirectory, PartitionLog, StorageError
 from kohort.storage.journal import Journal
 from kohort.storage.layout import TopicPartition, log_id_of
 
-if TYPE_CHECKING:
-    from kohort.broker.partitions.partition import Partition
-
 STRAY_SUFFIX = "-stray"
-
-
-class NameTaken(StorageError):
-    """A deleted topic's files still stand under the partition's name; they are being removed."""
 
 
 log = structlog.get_logger("kohort.partition")
@@ -45,14 +39,14 @@ class LogFiles:
         """Whether the last stop was a clean one, so that logs need no recovery."""
         return self._data.is_clean
 
-    def is_sound(self, partition: "Partition") -> bool:
+    def is_sound(self, partition: Partition) -> bool:
         """Whether all of the log is known to be in its own files, so that it is opened at its first use."""
         end_offset = self._data.sound_end(partition.topic, partition.topic_id, partition.index)
         if end_offset is None:
             return False
         return self._journal.end_offset(log_id_of(partition.topic_id, partition.index)) <= end_offset
 
-    def open(self, partition: "Partition", *, again: bool = False) -> PartitionLog:
+    def open(self, partition: Partition, *, again: bool = False) -> OpenedLog:
         """Return the partition's log, made if need be; `again` is after a failure of the one before.
 
         Raises: StorageError, NameTaken if it is worth trying again soon.
@@ -65,7 +59,7 @@ class LogFiles:
                 return self._open(partition, again=again)
         return self._open(partition, again=again)
 
-    def _open(self, partition: "Partition", *, again: bool) -> PartitionLog:
+    def _open(self, partition: Partition, *, again: bool) -> OpenedLog:
         config = log_config_of(partition.config)
         opened = self._data.open_log(partition.topic, partition.topic_id, partition.index, config)
         if again:
@@ -83,10 +77,9 @@ class LogFiles:
                 first_offset=begin,
                 next_offset=end_offset,
             )
-        if again and opened.gaps and partition.replicated:
-            partition.lost_tail = True  # Others have what is missing, and come first.
-        if opened.log_end_offset < known_end:
-            partition.lost_tail = self.is_short = True
+        is_short = opened.log_end_offset < known_end
+        if is_short:
+            self.is_short = True
             log.error(
                 "the disk has lost records that it had confirmed",
                 topic=partition.topic,
@@ -94,17 +87,18 @@ class LogFiles:
                 log_end_offset=opened.log_end_offset,
                 confirmed_offset=known_end,
             )
-        return opened
+        # Where other replicas have what is missing from a gap, they come first.
+        return OpenedLog(opened, is_short or (again and bool(opened.gaps) and partition.replicated))
 
     def serves_again(self, opened: PartitionLog) -> None:
         """Hear that a log that failed is used again: it has what the journal kept for it meanwhile."""
         self._journal.drop(opened.log_id)
 
-    def announce_creation(self, partitions: "Iterable[Partition]") -> None:
+    def announce_creation(self, partitions: Iterable[Partition]) -> None:
         """Keep from being opened, while `create` makes them, the folders of these new partitions."""
         self._pending_creation.update((each.topic, each.index) for each in partitions)
 
-    def create(self, partitions: "Iterable[Partition]") -> None:
+    def create(self, partitions: Iterable[Partition]) -> None:
         """Make the folders of partitions that came: together that takes a fraction of one by one.
 
         Raises: StorageError.
@@ -117,7 +111,7 @@ class LogFiles:
             finally:
                 self._pending_creation.difference_update((each.topic, each.index) for each in partitions)
 
-    def announce_deletion(self, partition: "Partition", *, is_kept: bool = False) -> None:
+    def announce_deletion(self, partition: Partition, *, is_kept: bool = False) -> None:
         """Keep the partition's name from being used again until `delete` has removed the files.
 
         With `is_kept` they are set aside instead.
@@ -127,7 +121,7 @@ class LogFiles:
         if is_kept:
             self._kept.add(key)
 
-    def delete(self, partition: "Partition") -> None:
+    def delete(self, partition: Partition) -> None:
         """Remove the partition's files; what can't be removed is logged, and removed at the next start.
 
         Until then it has another name, so that it is in no new topic's way: a full disk opens no log, but
@@ -152,7 +146,7 @@ class LogFiles:
             self._pending_deletion.pop(key, None)
             self._kept.discard(key)
 
-    def _set_log_aside(self, partition: "Partition") -> None:
+    def _set_log_aside(self, partition: Partition) -> None:
         """Close the partition's log and rename its folder. Raises: StorageError."""
         suffix = f".{partition.topic_id.hex}{STRAY_SUFFIX}"
         folder = self._data.set_log_aside(partition.topic, partition.topic_id, partition.index, suffix)
@@ -179,7 +173,7 @@ class LogFiles:
         except StorageError as error:
             log.error("files can't be removed", topic=topic, partition=index, error=str(error))
 
-    def was_cut(self, partition: "Partition") -> None:
+    def was_cut(self, partition: Partition) -> None:
         """Hear that a follower's log was cut: it is shorter than it was, and has lost nothing.
 
         Raises: StorageError.

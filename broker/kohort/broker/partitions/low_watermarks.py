@@ -50,9 +50,9 @@ async def until_everywhere(starts: Sequence[Start], timeout_ms: int, workers: Wo
             event = workers.event()
             waker = _Waker(event)
             for each in waiting:
-                each.partition.wait_for_starts(waker)
+                each.partition.start_waits[waker] = None
             try:
                 await event.wait()
             finally:
                 for each in waiting:
-                    each.partition.wait_for_starts_no_more(waker)
+                    each.partition.start_waits.pop(waker, None)

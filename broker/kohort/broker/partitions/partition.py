@@ -1,30 +1,39 @@
-"""One partition as this broker has it: what may be appended, what may be read, who waits for more."""
+"""One partition as this broker has it: its log, its role, its high watermark, and the readers that wait."""
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from uuid import UUID
 
-import msgspec
 import structlog
 
 from kohort.broker.config import TopicConfig
-from kohort.broker.partitions.log_files import NameTaken
-from kohort.broker.partitions.produced import Produced, prepare
+from kohort.broker.partitions.host import NameTaken, OpenedLog, PartitionHost
+from kohort.broker.partitions.produced import Appended, Produced, prepare
+from kohort.broker.partitions.roles import (
+    ALONE,
+    IDLE,
+    RESIGNED,
+    SUSPENDED,
+    Closed,
+    Committed,
+    Follower,
+    Leader,
+    Role,
+    check_transition,
+)
 from kohort.broker.partitions.topic_settings import log_config_of
+from kohort.broker.partitions.waits import Waits
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.records import (
     NO_PRODUCER_ID,
     BatchHeader,
-    ControlType,
-    build_transaction_marker,
     read_header,
 )
 from kohort.protocol.records.effort import Effort
 from kohort.storage import PartitionLog, StorageError
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # A broker alone imports nothing of replication.
     from kohort.broker.replication import Following, Leadership
 
 NO_TIMESTAMP = -1
@@ -34,71 +43,49 @@ DURABLE_FLUSH_MESSAGES = 1
 log = structlog.get_logger("kohort.partition")
 
 
-class Appended(msgspec.Struct, frozen=True, gc=False):
-    """Where records went. `log_append_time_ms` is -1 where they keep their own timestamps."""
-
-    base_offset: int
-    log_append_time_ms: int
-    log_start_offset: int
-    duplicate: bool = False
-
-
-class Wait(Protocol):
-    """Somebody who waits until there is more to read in a partition."""
-
-    def advanced(self, partition: "Partition") -> None:
-        """Hear that the high watermark has moved, or that the partition can't serve any more."""
-        ...
-
-
 class LedElsewhere(StorageError):
-    """Another broker leads the partition by now, or nobody: what was asked of it here may be lost."""
+    """Another broker leads the partition, or none: what was appended here before may be lost."""
 
 
-Committed = Callable[[StorageError | None], None]
-"""Called in the loop's thread once all replicas that count have something, or never will by this leader."""
+_changing = Lock()
+"""Held while the role or the log's state of a partition changes: `error_code` follows from both.
+
+A worker thread opens the log while the loop changes the role. The lock is held for no I/O, so that all
+partitions share it.
+"""
 
 
 class Partition:
     """A partition that is on this broker. All methods belong to the loop's thread but `open`.
 
-    One that is `replicated` serves only in a role: it leads, and its high watermark is what its in-sync
-    replicas have, or it follows. `Replicas` gives it its roles. Any other one is led as long as it is here.
+    Its role says whether this broker leads it; see `roles`. `Replicas` decides on the role of a partition
+    that several brokers have. The high watermark of such a partition is what its in-sync replicas have; that
+    of any other one is the end of its log.
 
-    Its log is opened at first use, so that a broker with many partitions starts at once. `error_code`
-    is what every request is answered while the partition does not serve, and None while it does.
+    The log is opened at first use, so that a broker with many partitions starts at once. `error_code` is the
+    answer to all requests while the partition does not serve, and None while it does.
     """
 
     __slots__ = (
         "_awaits_epoch",
-        "_commits",
-        "_failed",
-        "_had_log",
+        "_host",
         "_lax_end_offset",
-        "_open_log",
+        "_name_is_taken",
         "_opening",
         "config",
-        "deleted",
         "durable",
         "error_code",
         "failures",
-        "following",
+        "had_log",
         "high_watermark",
         "index",
         "is_behind",
         "leader_epoch",
-        "leadership",
         "log",
-        "lost_tail",
         "offline",
-        "on_epoch_behind",
-        "on_lost_tail",
-        "on_opened",
-        "on_synced",
         "opened",
         "replica_waits",
-        "replicated",
-        "resigned",
+        "role",
         "start_waits",
         "sync_due",
         "topic",
@@ -107,6 +94,7 @@ class Partition:
     )
 
     log: PartitionLog
+    error_code: ErrorCode | None
 
     def __init__(
         self,
@@ -116,8 +104,7 @@ class Partition:
         *,
         leader_epoch: int,
         config: TopicConfig,
-        open_log: Callable[["Partition"], PartitionLog],
-        on_failed: Callable[["Partition"], None],
+        host: "PartitionHost[Partition]",
     ) -> None:
         self.topic = topic
         self.topic_id = topic_id
@@ -126,132 +113,214 @@ class Partition:
         self.config = config
         self.durable = config.flush_messages == DURABLE_FLUSH_MESSAGES
         self.sync_due = False  # Whether flush.ms have passed since something was written without a sync.
+        self.role: Role = ALONE
         self.high_watermark = 0
-        self.offline: StorageError | None = None
-        self.failures = 0
-        """How often the log failed since something was last written; the log tells of the first alone."""
-        self.error_code: ErrorCode | None = None
-        self.deleted = False
+        self.waits: Waits[Partition] = Waits()
+        self.replica_waits: Waits[Partition] = Waits()
+        """Followers that wait for more; they see what is on the disk here."""
+        self.start_waits: Waits[Partition] = Waits()
+        """Requests that wait until all replicas begin behind what is to be deleted."""
         self.opened = False
-        self.resigned = False
-        """Whether another broker leads by now, or nobody; what was asked of this one before is refused."""
-        self._had_log = False
-        self._lax_end_offset = 0  # Up to where others may count what was written before it had to be synced.
-        self.lost_tail = False  # Whether the log that is opened just now lacks what its disk had confirmed.
-        self._awaits_epoch = False  # Whether nothing may be appended under the leader epoch of now.
-        self.on_lost_tail: Callable[[Partition], bool] = lambda partition: False
+        """Whether the log is open, or could not be opened."""
+        self.offline: StorageError | None = None
+        """Why the log cannot be used until it is opened again."""
+        self.failures = 0
+        """How often the log has failed since something was last written. Only the first time is logged."""
+        self._host = host
+        self._opening = Lock()
+        self.had_log = False
+        """Whether a log was opened: `log` is there, though it may have failed since."""
+        self._lax_end_offset = 0  # Up to here others may count what was written before it had to be synced.
+        self._awaits_epoch = False  # Whether nothing may be appended under the current leader epoch.
         self.is_behind = False
         """Whether the metadata had an older leader epoch than is known here, and none above that since."""
-        self.on_epoch_behind: Callable[[Partition, int], None] = lambda partition, epoch: None
-        """Called in any thread where this leader epoch is known, and the metadata have an older one."""
-        self.waits: dict[Wait, None] = {}
-        self.replicated = False
-        """Whether other brokers have it as well, or had: it serves in a role only."""
-        self.leadership: Leadership | None = None
-        self.following: Following | None = None
-        self.replica_waits: dict[Wait, None] = {}
-        """Followers that wait for more; they see what is on the disk here."""
-        self.start_waits: dict[Wait, None] | None = None  # Hardly ever: no room is taken for it.
-        """Who waits until all replicas begin behind what is to be deleted."""
-        self.on_opened: Callable[[Partition], None] = lambda partition: None
-        """Called in any thread once the log is open, or is open again."""
-        self.on_synced: Callable[[Partition], None] = lambda partition: None
-        """Called where more of a replicated log is as durable as its topic asks."""
-        self._commits: deque[tuple[int, Committed]] = deque()  # Who waits for the high watermark, by offset.
-        self._open_log = open_log
-        self._opening = Lock()
-        self._failed = on_failed
+        self._name_is_taken = False  # Whether a deleted topic's files are in the way of the log.
+        self._derive_error_code()
 
     def __repr__(self) -> str:
         return f"<Partition {self.topic}-{self.index}>"
 
-    # -- opening ----------------------------------------------------------------------------------------
+    # -- the role, and what follows from it -----------------------------------------------------------------
+
+    def _derive_error_code(self) -> None:
+        """Set what clients are answered, by the role and by the log's state. `_changing` is held."""
+        code = self.role.error_code
+        if self.offline is not None:
+            code = ErrorCode.KAFKA_STORAGE_ERROR
+        elif self._awaits_epoch or self.is_behind or self._name_is_taken:
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        self.error_code = self.role.error_code if self.deleted else code
+
+    def _become(self, role: Role, ended: StorageError, failure: StorageError | None = None) -> None:
+        """Take a role, and wake all who wait. Those who wait for a commit get `ended`.
+
+        With `failure` the log is offline from now on. Raises: ImpossibleTransition; nothing has changed then.
+        """
+        before = self.role
+        if role is not before:
+            check_transition(self, before, role, has_log=self.serving_log is not None)
+        with _changing:
+            if failure is not None:
+                self.offline = failure
+            self.role = role
+            self._derive_error_code()
+        self.start_waits.wake(self)
+        if isinstance(before, Leader):
+            for done in before.take_all():
+                self._call(done, ended)
+        if isinstance(role, Leader):
+            self.moved()
+        self._wake()
+
+    @property
+    def replicated(self) -> bool:
+        """Whether other brokers have replicas as well, or had."""
+        return self.role.replicated
+
+    @property
+    def resigned(self) -> bool:
+        """Whether another broker leads, or none: what was appended here before may be lost."""
+        return self.role.resigned
+
+    @property
+    def deleted(self) -> bool:
+        """Whether the partition was deleted, or its replica has moved to another broker."""
+        return self.role.is_closed
+
+    @property
+    def leadership(self) -> "Leadership | None":
+        """What the leader of several replicas knows of the others; None if this broker is not that."""
+        return self.role.leadership
+
+    @property
+    def following(self) -> "Following | None":
+        """What a follower knows of its leader; None if this broker is not a follower."""
+        return self.role.following
+
+    def lead(self, leadership: "Leadership") -> None:
+        """Become the leader of several replicas, under a new leader epoch."""
+        self._become(Leader(leadership), LedElsewhere(f"{self.topic}-{self.index} has a new leader epoch"))
+
+    def follow_leader(self, following: "Following") -> None:
+        """Become a follower, under a new leader epoch."""
+        self._become(Follower(following), self.led_elsewhere())
+
+    def stand_by(self) -> None:
+        """Neither lead nor follow, as one of several replicas: none leads, or the log is not open yet."""
+        if self.role is not IDLE:
+            self._become(IDLE, self.led_elsewhere())
+
+    def suspend(self) -> None:
+        """Become one of several replicas while the log is offline: the role comes once it is open again."""
+        if not self.role.replicated:
+            self._become(SUSPENDED if self.role is ALONE else IDLE, self.led_elsewhere())
+
+    def lead_alone(self) -> None:
+        """Lead the only replica, under the leader epoch that `follow` has set."""
+        if self.role is not ALONE:
+            self._become(ALONE, self.led_elsewhere())
+
+    def resign(self) -> None:
+        """Lead the only replica no more: clients look for the leader. The log stays open."""
+        if self.role is not RESIGNED:
+            self._become(RESIGNED, self.led_elsewhere())
+
+    def close(self) -> None:
+        """Answer nobody any more: the partition was deleted, or its replica has moved to another broker."""
+        self._become(Closed(self.role), LedElsewhere(f"{self.topic}-{self.index} is deleted"))
+
+    def led_elsewhere(self) -> LedElsewhere:
+        """Return the error for those who have asked this broker as the leader."""
+        return LedElsewhere(f"{self.topic}-{self.index} is led by another broker")
+
+    # -- opening, and failing -----------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Open the log unless that has been done. Any thread; a failure leaves the partition offline.
+        """Open the log unless that was done. Any thread. If it fails, the partition is offline.
 
-        Where files of a deleted topic are in the way, clients are told to come again, and the next use
-        tries anew.
+        If files of a deleted topic are in the way, clients are told to retry, and the next use tries again.
         """
         with self._opening:
             if self.opened or self.deleted:
                 return
             try:
-                self._use(self._open_log(self))
+                self._use(self._host.open_log(self))
             except NameTaken:
-                self.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                with _changing:
+                    self._name_is_taken = True
+                    self._derive_error_code()
                 return
             except StorageError as error:
-                self._go_offline(error)
-                self._failed(self)
+                self._note_failure(error)
+                with _changing:
+                    self.offline = error
+                    self._derive_error_code()
+                self._host.log_failed(self)
             self.opened = True
-        if self.replicated:
-            self.on_opened(self)
+        self._host.log_opened(self)
 
-    def reopened(self, opened: PartitionLog) -> None:
-        """Serve again, from a log that was opened anew after a failure."""
+    def reopened(self, opened: OpenedLog) -> None:
+        """Serve again, from a log that was opened again after a failure."""
         self.offline = None
         self._use(opened)
-        if self.replicated:
-            self.on_opened(self)
+        self._host.log_opened(self)
 
-    def _use(self, opened: PartitionLog) -> None:
-        """Serve from `opened`: all that it holds is on disk, and with one replica that is committed."""
-        if not self.replicated:
-            opened.assign_epoch(self.leader_epoch)
-        lost_tail = self.lost_tail or opened.log_end_offset < max(self.high_watermark, self._told_offset)
-        self.lost_tail = False
-        self.log = opened
+    def _use(self, opened: OpenedLog) -> None:
+        """Serve from the log: all that it holds is on the disk, and with one replica that is committed."""
+        log_, replicated = opened.log, self.role.replicated
+        end_offset = log_.log_end_offset
+        if not replicated:
+            log_.assign_epoch(self.leader_epoch)
+        lost_tail = opened.lost_tail or end_offset < max(self.high_watermark, self._told_offset)
+        self.log = log_
         self._lax_end_offset = 0
-        self._had_log = True
-        end_offset = opened.log_end_offset
-        self.high_watermark = min(self.high_watermark, end_offset) if self.replicated else end_offset
+        self.had_log = True
+        self.high_watermark = min(self.high_watermark, end_offset) if replicated else end_offset
         epoch_before = self.leader_epoch
-        # One that was asked for and has not come yet is still waited for: the tail is lost all the same.
-        self._awaits_epoch |= lost_tail and self.on_lost_tail(self)
-        if self.leader_epoch > epoch_before:  # The loop has been quicker than this thread.
-            self._awaits_epoch = False
-        if opened.latest_epoch > self.leader_epoch:
-            self.is_behind = True
-            self.is_behind = self.leader_epoch <= opened.latest_epoch  # The loop may have been quicker again.
-            self.on_epoch_behind(self, opened.latest_epoch)
-        serves = not self._awaits_epoch and not self.is_behind and not self.resigned and not self.replicated
-        self.error_code = None if serves else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if self.deleted:  # Looked at last: the loop may have deleted it while a worker was opening it.
-            self.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        # A newer epoch that was asked for before and has not come yet is still waited for.
+        awaits_epoch = (lost_tail and self._host.lost_tail(self)) or self._awaits_epoch
+        latest_epoch = log_.latest_epoch
+        is_behind = latest_epoch > self.leader_epoch
+        with _changing:
+            self._name_is_taken = False
+            # The loop may have set a newer epoch meanwhile.
+            self._awaits_epoch = awaits_epoch and self.leader_epoch == epoch_before
+            if is_behind:
+                self.is_behind = self.leader_epoch <= latest_epoch
+            self._derive_error_code()
+        if is_behind:
+            self._host.epoch_behind(self, latest_epoch)
 
     @property
     def _told_offset(self) -> int:
         """Up to where other brokers may have, or may count, what the log before this one had."""
-        if not self.replicated or not self._had_log:
+        if not self.role.replicated or not self.had_log:
             return 0
         written_offset = self.log.written_offset
         if not self.durable:
             return written_offset
         return max(self.log.flushed_offset, min(self._lax_end_offset, written_offset))
 
-    @property
-    def size_bytes(self) -> int:
-        """What the log holds on the disk; a partition that is offline counts as empty."""
-        serving_log = self.serving_log
-        return 0 if serving_log is None else serving_log.size_bytes
+    def failed(self, error: StorageError) -> None:
+        """Go offline: what was staged is lost, and what is on the disk has to be read again."""
+        if self.offline is not None or self.deleted:
+            return
+        self._note_failure(error)
+        role = self.role
+        if isinstance(role, Leader | Follower):
+            role = SUSPENDED if isinstance(role, Leader) else IDLE
+        self._become(role, error, failure=error)
+        self._host.log_failed(self)
 
-    def _go_offline(self, error: StorageError) -> None:
+    def _note_failure(self, error: StorageError) -> None:
         self.failures += 1
         if self.failures == 1:  # A log on a full disk opens well, and fails again at the next write.
             log.error("a partition is offline", topic=self.topic, partition=self.index, error=str(error))
-        self.offline = error
-        self.error_code = ErrorCode.KAFKA_STORAGE_ERROR
 
     @property
     def is_in_use(self) -> bool:
         """Whether its log grows: it serves, or follows its leader."""
-        return self.error_code is None or (self.following is not None and not self.deleted)
-
-    @property
-    def had_log(self) -> bool:
-        """Whether a log was opened: `log` is there, though it may have failed since."""
-        return self._had_log
+        return self.error_code is None or self.role.following is not None
 
     @property
     def serving_log(self) -> PartitionLog | None:
@@ -289,32 +358,6 @@ class Partition:
         timestamp_ms = NO_TIMESTAMP if append_time_ms is None else append_time_ms
         return Appended(base_offset, timestamp_ms, self.log.log_start_offset)
 
-    def append_marker(
-        self,
-        kind: ControlType,
-        producer_id: int,
-        producer_epoch: int,
-        coordinator_epoch: int,
-        now_ms: int,
-        *,
-        is_bumped: bool = False,
-    ) -> int:
-        """Stage the marker that ends a producer's transaction here; return its offset; the caller flushes.
-
-        Raises: ApiError with what Kafka answers, and then nothing has changed.
-        """
-        if self.error_code is not None:
-            raise ApiError(self.error_code)
-        self.log.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, is_bumped=is_bumped)
-        marker = build_transaction_marker(
-            kind,
-            timestamp_ms=now_ms,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            coordinator_epoch=coordinator_epoch,
-        )
-        return self._stage(marker, (read_header(marker),), None)
-
     def append_own(self, batch: bytes) -> int:
         """Stage a batch that the broker made itself, and return its base offset; the caller flushes.
 
@@ -341,8 +384,8 @@ class Partition:
 
     def committed(self, end_offset: int) -> None:
         """Let readers see what a flush has written, and synced where the topic asks for it."""
-        if self.replicated:
-            self.on_synced(self)
+        if self.role.replicated:
+            self._host.synced(self)
         elif end_offset != self.high_watermark:
             self.high_watermark = end_offset
             self._wake()
@@ -350,25 +393,45 @@ class Partition:
                 self._works_again()
 
     def _works_again(self) -> None:
-        """Something was written since the last failure. That the log was opened again said little yet."""
+        """Note that something was written since the last failure: a log that opens may fail again."""
         if self.failures > 1:
             log.info("a partition takes writes again", topic=self.topic, partition=self.index)
         self.failures = 0
 
-    def failed(self, error: StorageError) -> None:
-        """Go offline: what was staged is lost, and what is on the disk must be read anew."""
-        if self.offline is None and not self.deleted:
-            self._go_offline(error)
-            self._end_role(error)
-            self._wake()
-            self._failed(self)
-
-    def delete(self) -> None:
-        """Answer nobody any more; whoever waits is told that the partition is gone."""
-        self.deleted = True
-        self.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        self._end_role(LedElsewhere(f"{self.topic}-{self.index} is deleted"))
+    def moved(self) -> None:
+        """Take over the high watermark of the role, and wake who waits for it."""
+        role = self.role
+        state = role.leadership or role.following
+        if state is None or state.high_watermark == self.high_watermark:
+            return
+        self.high_watermark = high_watermark = state.high_watermark
+        if self.failures:
+            self._works_again()
+        if isinstance(role, Leader):
+            while (done := role.next_committed(high_watermark)) is not None:
+                self._call(done, None)
+        elif self.log.has_transactions:
+            self.log.last_stable_offset(high_watermark)  # Nobody else asks a follower: it may forget.
         self._wake()
+        self.wake_replicas()
+
+    def when_committed(self, end_offset: int, done: Committed) -> None:
+        """Call `done` once every replica that counts has all before `end_offset`. Offsets come in order."""
+        role = self.role
+        if not isinstance(role, Leader) or role.leadership is None:
+            done(self.offline or self.led_elsewhere())
+        elif role.leadership.high_watermark >= end_offset:
+            done(None)
+        else:
+            role.wait_for_commit(end_offset, done)
+
+    def _call(self, done: Committed, error: StorageError | None) -> None:
+        try:
+            done(error)
+        except Exception:  # A supervisor: what goes wrong there is kept from the others who wait.
+            log.exception("a request that waited for a commit failed", topic=self.topic, partition=self.index)
+
+    # -- settings -----------------------------------------------------------------------------------------
 
     def follow(self, config: TopicConfig, leader_epoch: int) -> None:
         """Work under the topic's settings and the leader epoch that the metadata has from now on."""
@@ -376,27 +439,21 @@ class Partition:
         if config != self.config:
             self.config = config
             was_durable, self.durable = self.durable, config.flush_messages == DURABLE_FLUSH_MESSAGES
-            if self.durable and not was_durable and self._had_log:
+            if self.durable and not was_durable and self.had_log:
                 self._lax_end_offset = self.log.written_offset
             if serving_log is not None:
                 serving_log.config = log_config_of(config)
         known_epoch = self.known_epoch
         if leader_epoch < known_epoch or (self.is_behind and leader_epoch == known_epoch):
-            self.on_epoch_behind(self, known_epoch)
+            self._host.epoch_behind(self, known_epoch)
             self.fall_behind(known_epoch)
         elif leader_epoch > self.leader_epoch:
             self.leader_epoch = leader_epoch
-            was_waiting, self.is_behind = self._awaits_epoch or self.is_behind, False
-            if serving_log is not None and not self.replicated:
+            if serving_log is not None and not self.role.replicated:
                 serving_log.assign_epoch(leader_epoch)
-            if (
-                was_waiting
-                and not self.resigned
-                and not self.replicated
-                and self.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-            ):
-                self.error_code = None
-            self._awaits_epoch = False
+            with _changing:
+                self._awaits_epoch = self.is_behind = False
+                self._derive_error_code()
 
     @property
     def known_epoch(self) -> int:
@@ -407,135 +464,30 @@ class Partition:
     def fall_behind(self, epoch: int) -> None:
         """Serve nobody until the metadata, which have stepped back, have a leader epoch above this one.
 
-        One that is replicated has no role meanwhile, which `Replicas` sees to.
+        A replicated partition has no role meanwhile; `Replicas` takes it away.
         """
-        if self.leader_epoch <= epoch:
+        if self.leader_epoch > epoch:
+            return
+        with _changing:
             self.is_behind = True
-            if self.error_code is None and not self.replicated:
-                self.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-                self._wake()
-
-    def led_elsewhere(self) -> LedElsewhere:
-        """Return what whoever asked the leader is told."""
-        return LedElsewhere(f"{self.topic}-{self.index} is led by another broker")
-
-    def resign(self) -> None:
-        """Lead no more: whoever asks, or waits, is told to look for the leader. The log stays open."""
-        if not self.resigned:
-            self.resigned = True
-            if self.error_code is None:
-                self.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            self._end_role(self.led_elsewhere())
-            self._wake()
-
-    def lead_again(self) -> None:
-        """Lead anew, under the leader epoch that `follow` was told of."""
-        self.resigned = False
-        if self.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER and not (self._awaits_epoch or self.is_behind):
-            self.error_code = None
+            self._derive_error_code()
+        self._wake()
 
     def _wake(self) -> None:
         if self.waits:
-            self._wake_all(self.waits)
+            self.waits.wake(self)
         if self.error_code is not None:
             self.wake_replicas()
 
-    def wake_start_waits(self) -> None:
-        """Have those look again who wait for where replicas begin; they wait anew if they must."""
-        waits, self.start_waits = self.start_waits, None
-        if waits is not None:
-            self._wake_all(waits)
-
-    def wait_for_starts(self, wait: Wait) -> None:
-        """Wake `wait` once a replica may begin elsewhere."""
-        self.start_waits = {} if self.start_waits is None else self.start_waits
-        self.start_waits[wait] = None
-
-    def wait_for_starts_no_more(self, wait: Wait) -> None:
-        """Leave `wait` alone."""
-        if self.start_waits is not None:
-            self.start_waits.pop(wait, None)
-
     def wake_replicas(self) -> None:
-        """Have followers that wait look again."""
+        """Wake followers that wait for more."""
         if self.replica_waits:
-            self._wake_all(self.replica_waits)
-
-    def _wake_all(self, waits: dict[Wait, None]) -> None:
-        for wait in tuple(waits):
-            try:
-                wait.advanced(self)
-            except Exception:  # A supervisor: what ails one reader costs the others nothing.
-                log.exception("a reader could not be woken", topic=self.topic, partition=self.index)
-                waits.pop(wait, None)
-
-    # -- roles of a replicated partition ------------------------------------------------------------------
-
-    def lead(self, leadership: "Leadership") -> None:
-        """Lead under this leader epoch; what an earlier role was asked for is refused."""
-        self._end_role(LedElsewhere(f"{self.topic}-{self.index} is led under another epoch"))
-        self.leadership = leadership
-        self.resigned = False
-        self.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER if self._awaits_epoch else None
-        self.moved()
-        self._wake()
-
-    def follow_leader(self, following: "Following") -> None:
-        """Follow under this leader epoch."""
-        self.resign()
-        self._end_role(self.led_elsewhere())
-        self.following = following
-
-    def have_no_role(self) -> None:
-        """Neither lead nor follow: nobody leads, or the log can't be read."""
-        self.resign()
-        self.following = None
-
-    def moved(self) -> None:
-        """Show what is committed by now, and tell who waits for it."""
-        role = self.leadership or self.following
-        if role is None or role.high_watermark == self.high_watermark:
-            return
-        self.high_watermark = high_watermark = role.high_watermark
-        if self.failures:
-            self._works_again()
-        if self.following is not None and self.log.has_transactions:
-            self.log.last_stable_offset(high_watermark)  # Nobody else asks a follower: it may forget.
-        commits = self._commits
-        while commits and commits[0][0] <= high_watermark:
-            self._tell(commits.popleft()[1], None)
-        self._wake()
-        self.wake_replicas()
-
-    def when_committed(self, end_offset: int, done: Committed) -> None:
-        """Call `done` once all before `end_offset` is on every replica that counts. Asked for in order."""
-        if self.leadership is None:
-            done(self.offline or self.led_elsewhere())
-        elif self.leadership.high_watermark >= end_offset:
-            done(None)
-        else:
-            self._commits.append((end_offset, done))
-
-    def _end_role(self, error: StorageError) -> None:
-        """Be neither leader nor follower; who waits for the high watermark hears why it will not come."""
-        self.leadership = self.following = None
-        self.wake_start_waits()
-        commits = self._commits
-        if commits:
-            self._commits = deque()
-            for _, done in commits:
-                self._tell(done, error)
-
-    def _tell(self, done: Committed, error: StorageError | None) -> None:
-        try:
-            done(error)
-        except Exception:  # A supervisor: what goes wrong there is kept from the others who wait.
-            log.exception("whoever waited for a commit failed", topic=self.topic, partition=self.index)
+            self.replica_waits.wake(self)
 
     # -- what readers ask -------------------------------------------------------------------------------
 
     def check_leader_epoch(self, epoch: int) -> ErrorCode | None:
-        """Return what a client is told whose idea of the leader epoch is not ours; -1 is none (KIP-320)."""
+        """Return the error for a client that knows another leader epoch; -1 is none (KIP-320)."""
         if epoch in (NO_LEADER_EPOCH, self.leader_epoch):
             return None
         return ErrorCode.FENCED_LEADER_EPOCH if epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -37,6 +37,15 @@ class RecordsRejected(ApiError):
         self.record_errors = record_errors
 
 
+class Appended(msgspec.Struct, frozen=True, gc=False):
+    """Where records went. `log_append_time_ms` is -1 if they keep their own timestamps."""
+
+    base_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    duplicate: bool = False
+
+
 class Produced(msgspec.Struct, frozen=True, gc=False):
     """A client's batch as it may be appended, and its header."""
 

@@ -85,11 +85,10 @@ class Replicas:
         for partition in self._to_lead:
             if partition.leadership is not None:
                 partition.leadership.brokers_changed(self.brokers)
-                partition.wake_start_waits()
+                partition.start_waits.wake(partition)
 
     def settle(self, partition: Partition, state: PartitionState, *, leads: bool) -> None:
         """Make of the partition what the state makes of it; `leads` says that this broker may lead it."""
-        partition.replicated = True
         self._states[partition] = state
         if leads:
             self._to_lead[partition] = None
@@ -120,16 +119,18 @@ class Replicas:
         state = self._states[partition]
         if partition.serving_log is None:
             if partition.offline is None:
-                partition.have_no_role()
+                partition.stand_by()
+            else:
+                partition.suspend()
             self._fetch_from(partition, None)
         elif partition.is_behind:
-            partition.have_no_role()
+            partition.stand_by()
             self._fetch_from(partition, None)
         elif partition in self._to_lead:
             self._fetch_from(partition, None)
             self._lead(partition, state)
         elif state.leader in {NO_LEADER, self._node_id} or not self._may_follow(state):
-            partition.have_no_role()
+            partition.stand_by()
             self._fetch_from(partition, None)
         else:
             self._follow(partition, state)
@@ -145,7 +146,7 @@ class Replicas:
         leadership.follow(state, now_ms)
         leadership.synced(now_ms)  # The settings may be others as well.
         partition.moved()
-        partition.wake_start_waits()  # Who counts may be others.
+        partition.start_waits.wake(partition)  # Who counts may be others.
 
     def _leadership(self, partition: Partition, state: PartitionState) -> Leadership:
         """Return a new one, or the last of this leader epoch: the lease was over, or the log had failed.
@@ -272,8 +273,8 @@ class Replicas:
         at = FetchFrom(offset, last_fetched_epoch, leader_epoch, log_start_offset)
         found = leadership.handle_fetch(ReplicaFetch(node_id, broker_epoch, at), self._clock.now_ms())
         partition.moved()
-        if partition.start_waits is not None:
-            partition.wake_start_waits()
+        if partition.start_waits:
+            partition.start_waits.wake(partition)
         if node_id not in leadership.state.isr or leadership.has_lost_committed(node_id):
             self.on_lag(partition)
         if isinstance(found, Diverging):

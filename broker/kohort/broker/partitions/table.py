@@ -14,7 +14,8 @@ from kohort.broker.config.current import CurrentConfig
 from kohort.broker.metadata import MetadataStore, PartitionKey, PartitionState, Snapshot, TopicState
 from kohort.broker.partitions.failing_logs import FailingLogs
 from kohort.broker.partitions.flusher import Flusher
-from kohort.broker.partitions.log_files import LogFiles, NameTaken
+from kohort.broker.partitions.host import NameTaken, OpenedLog
+from kohort.broker.partitions.log_files import LogFiles
 from kohort.broker.partitions.low_watermarks import Start, until_everywhere
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.partitions.unsynced import Unsynced
@@ -24,7 +25,7 @@ from kohort.broker.runtime.supervisor import UNWATCHED, Watched
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import Event, Workers
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.storage import PartitionLog, StorageError
+from kohort.storage import StorageError
 from kohort.storage.layout import log_id_of
 
 if TYPE_CHECKING:
@@ -446,7 +447,7 @@ class PartitionTable:
                     partition.sync_due = True
                     self._flusher.request(partition, lambda _: None)
             elif self._leads(topic, state):
-                partition.lead_again()
+                partition.lead_alone()
             else:
                 partition.resign()
         return made
@@ -458,23 +459,27 @@ class PartitionTable:
             state.index,
             leader_epoch=state.leader_epoch,
             config=config,
-            open_log=self._open_log,
-            on_failed=self._failed,
+            host=self,
         )
-        made.on_lost_tail = self._lost_tail
-        made.on_epoch_behind = self._epoch_behind
         self.unopened.add(made)
         leads = self._leads(topic, state)
-        if self.replicas is not None:
-            made.on_opened = self.replicas.opened
-            made.on_synced = self.replicas.synced
         if self.replicas is not None and len(state.replicas) > 1:
             self.replicas.settle(made, state, leads=leads)
         elif not leads:
             made.resign()
         return made
 
-    def _open_log(self, partition: Partition) -> PartitionLog:
+    def synced(self, partition: Partition, /) -> None:
+        """Note that more of a replicated log is as durable as its topic asks."""
+        if self.replicas is not None:
+            self.replicas.synced(partition)
+
+    def log_opened(self, partition: Partition, /) -> None:
+        """Have the partition take its role, now that its log is open. Any thread."""
+        if self.replicas is not None:
+            self.replicas.opened(partition)
+
+    def open_log(self, partition: Partition, /) -> OpenedLog:
         """Return the partition's log at its first use. Any thread. Raises: StorageError, NameTaken."""
         try:
             opened = self._files.open(partition)
@@ -486,7 +491,7 @@ class PartitionTable:
         self.unopened.discard(partition)
         return opened
 
-    def _lost_tail(self, partition: Partition) -> bool:
+    def lost_tail(self, partition: Partition, /) -> bool:
         """Return whether somebody raises the leader epoch: until then nothing is served. Any thread."""
         raise_leader_epoch = self.raise_leader_epoch
         if raise_leader_epoch is None:
@@ -494,7 +499,7 @@ class PartitionTable:
         self._loop.post(partial(raise_leader_epoch, partition))
         return True
 
-    def _epoch_behind(self, partition: Partition, epoch: int) -> None:
+    def epoch_behind(self, partition: Partition, epoch: int, /) -> None:
         """Have the metadata's leader epoch raised above this one. Any thread."""
 
         def raise_epoch() -> None:
@@ -519,7 +524,7 @@ class PartitionTable:
         self.unopened.discard(partition)
         if self.replicas is not None:
             self.replicas.forget(partition)
-        partition.delete()
+        partition.close()
         self._unsynced.synced(partition)
         self._files.announce_deletion(partition, is_kept=self._metadata.snapshot().is_reloaded)
         if not partition.had_log:
@@ -537,7 +542,7 @@ class PartitionTable:
 
     # -- after a failure --------------------------------------------------------------------------------
 
-    def _failed(self, partition: Partition) -> None:
+    def log_failed(self, partition: Partition, /) -> None:
         """Have a failed partition's log opened again. Any thread."""
         self._loop.post(lambda: self._reopen_later(partition))
 
@@ -574,22 +579,22 @@ class PartitionTable:
         except StorageError as error:
             text = str(error)
             log.warning("a log can't be opened", topic=partition.topic, partition=partition.index, error=text)
-            self._failed(partition)
+            self.log_failed(partition)
         else:
             self._loop.post(lambda: self._serve_again(partition, opened))
 
-    def _serve_again(self, partition: Partition, opened: PartitionLog) -> None:
+    def _serve_again(self, partition: Partition, opened: OpenedLog) -> None:
         """Serve from the log; one that lacks something, once the journal has nothing that lies behind."""
         if partition.deleted:
             return  # Its files go, or have gone: the same thread does one after the other.
-        if partition.lost_tail:
-            self._flusher.when_unnamed(opened.log_id, lambda _: self._use(partition, opened))
+        if opened.lost_tail:
+            self._flusher.when_unnamed(opened.log.log_id, lambda _: self._use(partition, opened))
         else:
             self._use(partition, opened)
 
-    def _use(self, partition: Partition, opened: PartitionLog) -> None:
+    def _use(self, partition: Partition, opened: OpenedLog) -> None:
         self._attempts.pop(partition, None)
-        self._files.serves_again(opened)
+        self._files.serves_again(opened.log)
         partition.reopened(opened)
         self._note_synced(partition)
         if partition.failures == 1 and not partition.deleted:

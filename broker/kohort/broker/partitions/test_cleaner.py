@@ -114,7 +114,7 @@ async def test_a_log_that_is_opened_anew_while_it_is_compacted_is_left_alone(
     between_writes = world.table.between_writes
 
     async def reopened_first(each: Partition, action: Callable[[], None]) -> None:
-        partition._go_offline(StorageError("the disk hiccups"))
+        partition.failed(StorageError("the disk hiccups"))
         partition.offline = None
         partition.log = PartitionLog.open(
             world.filesystem,

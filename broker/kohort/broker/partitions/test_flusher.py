@@ -25,13 +25,13 @@ class Disk:
         self.staged_bytes = 0
         self.log_id = log_id_of(UUID(int=int.from_bytes(name.encode())), 0)
         self.serving_log = self
+        self.role = SimpleNamespace(is_closed=False, replicated=False, leadership=None)
         self.deleted = False
         self.sync_due = False
         self.failures = 0
         self.end_offset = 0
         self.written_offset = 0
         self.is_durable, self.needs_journal, self.rolls = True, False, False
-        self.replicated = False
         self.unsynced_bytes = 0
         self.durable_to: list[int] = []
         self.writes: list[tuple[int, bool, str]] = []

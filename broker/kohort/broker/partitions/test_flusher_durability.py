@@ -16,6 +16,7 @@ from kohort.broker.config import BrokerConfig, topic_config
 from kohort.broker.partitions.counters import PartitionCounters
 from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.partitions.partition import Partition
+from kohort.broker.partitions.test_support import BareHost
 from kohort.protocol.records import build_batch, iterate_records, read_header
 from kohort.storage import LogConfig, PartitionLog, StorageError
 from kohort.storage.filesystem import StrPath
@@ -73,6 +74,7 @@ class World:
         self.acknowledged: dict[str, list[bytes]] = {}
         self.promised: dict[str, int] = {}  # How many of them had been when the topic was last durable.
         self.ids: dict[str, UUID] = {}
+        self.host = BareHost(lambda each: open_log(self.disk, each.topic, each.topic_id))
 
     def partition(self, topic: str, **configs: str) -> Partition:
         topic_id = self.ids[topic] = UUID(int=len(self.ids) + 1)
@@ -82,8 +84,7 @@ class World:
             0,
             leader_epoch=0,
             config=topic_config(BrokerConfig(), configs),
-            open_log=lambda partition: open_log(self.disk, partition.topic, partition.topic_id),
-            on_failed=lambda partition: None,
+            host=self.host,
         )
         partition.open()
         return partition
@@ -190,7 +191,7 @@ def test_a_deleted_topics_last_records_do_not_trouble_the_journal() -> None:
     partition, other = world.partition("orders"), world.partition("other")
     world.produced(partition, b"one", b"two")
     world.produce(partition, b"three")
-    partition.delete()
+    partition.close()
     while world.journal.has_room(500, 1):
         world.produced(other, b"x" * 300)
     world.produced(other, b"first of the next lap")
@@ -204,7 +205,7 @@ def test_a_deleted_topics_last_records_do_not_trouble_the_journal() -> None:
 def follow(world: World, topic: str) -> Partition:
     """Return a partition that takes a leader's batches."""
     partition = world.partition(topic)
-    partition.replicated = True
+    partition.stand_by()
     return partition
 
 

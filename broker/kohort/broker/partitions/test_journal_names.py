@@ -7,6 +7,7 @@ partition is opened again as `LogFiles` and `PartitionTable` do it.
 import pytest
 
 from kohort.broker.config import BrokerConfig, topic_config
+from kohort.broker.partitions.host import OpenedLog
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.partitions.test_flusher_durability import (
     JOURNAL_BYTES,
@@ -53,7 +54,7 @@ def open_again(world: World, partition: Partition, *, late: bool = False) -> Non
     if late:
         fill_a_lap(world)
     world.journal.drop(opened.log_id)
-    partition.reopened(opened)
+    partition.reopened(OpenedLog(opened))
 
 
 def fill_a_lap(world: World) -> None:
@@ -167,7 +168,7 @@ def test_a_log_is_cut_whose_sync_failed_before_it_was_opened_again() -> None:
 
 def removed_and_back(world: World, orders: Partition) -> Partition:
     """Take the replica from this broker, and give it back: the topic's id is the same."""
-    orders.delete()
+    orders.close()
     world.empty_journal(orders)
     orders.log.delete()
     again = Partition(
@@ -176,10 +177,9 @@ def removed_and_back(world: World, orders: Partition) -> Partition:
         0,
         leader_epoch=0,
         config=topic_config(BrokerConfig(), {}),
-        open_log=lambda partition: open_log(world.disk, partition.topic, partition.topic_id),
-        on_failed=lambda partition: None,
+        host=world.host,
     )
-    again.replicated = True
+    again.stand_by()
     again.open()
     return again
 

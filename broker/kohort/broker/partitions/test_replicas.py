@@ -8,14 +8,30 @@ import pytest
 from msgspec.structs import replace
 
 from kohort.broker.metadata import NO_LEADER, PartitionState
+from kohort.broker.partitions.host import OpenedLog
 from kohort.broker.partitions.partition import LedElsewhere, Partition
 from kohort.broker.partitions.replicas import Replicas
 from kohort.broker.partitions.test_flusher_durability import World
+from kohort.broker.partitions.test_support import BareHost
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.records import build_batch
 from kohort.storage import StorageError
 
 STATE = PartitionState(0, 1, 5, (1, 2, 3), (1, 2, 3), 9)
+
+
+class RoleHost(BareHost):
+    """Tells the roles what happens to a log."""
+
+    def __init__(self, host: BareHost, replicas: Replicas) -> None:
+        super().__init__(host.open)
+        self._replicas = replicas
+
+    def log_opened(self, partition: Partition, /) -> None:
+        self._replicas.opened(partition)
+
+    def synced(self, partition: Partition, /) -> None:
+        self._replicas.synced(partition)
 
 
 class Here:
@@ -34,9 +50,8 @@ class Here:
             check=self._check,
         )
         self.replicas.on_followed = self.fetched_from.append
+        self.world.host = RoleHost(self.world.host, self.replicas)
         self.partition: Partition = self.world.partition("orders")
-        self.partition.on_opened = self.replicas.opened
-        self.partition.on_synced = self.replicas.synced
         self.told: list[tuple[str, StorageError | None]] = []
         self.state = state
         self.settle(state, leads=leads)
@@ -156,7 +171,7 @@ def test_a_log_that_fails_ends_the_role_until_it_is_opened_again() -> None:
     here.partition.failed(failure)
     assert here.told == [("one", failure)]
     assert here.fetch(2, 1) is ErrorCode.KAFKA_STORAGE_ERROR
-    here.partition.reopened(here.partition.log)
+    here.partition.reopened(OpenedLog(here.partition.log))
     assert here.partition.error_code is None
     for follower in (2, 3):
         here.fetch(follower, 1)
@@ -171,7 +186,7 @@ def test_who_knows_a_higher_epoch_than_the_metadata_has_no_role_until_they_are_a
     here = Here()
     here.commit("one")
     behind: list[int] = []
-    here.partition.on_epoch_behind = lambda _, epoch: behind.append(epoch)
+    here.world.host.epoch_behind = lambda _, epoch: behind.append(epoch)  # type: ignore[method-assign]
     if is_opened_anew:
         here.partition.leader_epoch = 2
     stepped_back = replace(STATE, leader=1 if leads else 2, leader_epoch=2, partition_epoch=10)

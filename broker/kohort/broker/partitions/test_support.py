@@ -19,8 +19,9 @@ from kohort.broker.partitions import Partition, PartitionTable, ProducerIds
 from kohort.broker.partitions.cleaner import LogCleaner
 from kohort.broker.partitions.counters import PartitionCounters
 from kohort.broker.partitions.flusher import Flusher, Job
+from kohort.broker.partitions.host import OpenedLog
 from kohort.broker.partitions.log_files import LogFiles
-from kohort.broker.partitions.partition import Appended
+from kohort.broker.partitions.produced import Appended
 from kohort.broker.partitions.retention import LogRetention
 from kohort.broker.partitions.table import MayLead
 from kohort.broker.runtime.clock import ManualClock
@@ -35,7 +36,7 @@ from kohort.protocol.records import build_batch, validate_produced
 from kohort.protocol.records.effort import Effort
 from kohort.protocol.registry import BY_NAME
 from kohort.protocol.schema import Message
-from kohort.storage import DataDirectory, FileSystem, OsFileSystem, StorageError
+from kohort.storage import DataDirectory, FileSystem, OsFileSystem, PartitionLog, StorageError
 from kohort.storage.journal import Journal
 from kohort.storage.memory_filesystem import MemoryFileSystem
 from tests.left_open import goes_with_the_test
@@ -69,6 +70,31 @@ class FakeMetadata:
         self._next_producer_id += count
         self.allocations += 1
         return range(first, first + count)
+
+
+class BareHost:
+    """Opens logs, and does nothing else for its partitions."""
+
+    def __init__(self, open_log: Callable[[Partition], PartitionLog]) -> None:
+        self.open = open_log
+
+    def open_log(self, partition: Partition, /) -> OpenedLog:
+        return OpenedLog(self.open(partition))
+
+    def log_opened(self, partition: Partition, /) -> None:
+        """Nothing: no role is to be taken."""
+
+    def log_failed(self, partition: Partition, /) -> None:
+        """Nothing: the test opens it again."""
+
+    def lost_tail(self, partition: Partition, /) -> bool:
+        return False
+
+    def epoch_behind(self, partition: Partition, epoch: int, /) -> None:
+        """Nothing: no metadata are to be raised."""
+
+    def synced(self, partition: Partition, /) -> None:
+        """Nothing: no role has a high watermark."""
 
 
 class HeldFlusher(Flusher):

@@ -1,6 +1,8 @@
 """Settings that become laxer and stricter: what was written under the laxer ones is synced, or noted."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -49,7 +51,8 @@ def filled(world: World, name: str, *, replicated: bool = True) -> Partition:
     world.create(name, configs=LAX)
     partition = world.partition(name)
     world.stage(name)
-    partition.replicated = replicated
+    if replicated:
+        partition.stand_by()
     world.flusher.request(partition, lambda error: None)
     world.flusher.flush()
     return partition
@@ -128,7 +131,7 @@ def test_a_partition_that_others_are_to_have_is_noted_then(world: World) -> None
     folder = watched(world)
     partition = filled(world, "t", replicated=False)
     assert folder.said == []
-    partition.replicated = True
+    partition.stand_by()
     assert folder.unsynced.became_replicated(partition)
     assert folder.said == [True]
 
@@ -137,7 +140,8 @@ def test_a_partition_that_cannot_be_noted_asks_again_with_its_next_write() -> No
     flushing, folder = Flushing(), Folder()
     partition = flushing.partition("t", **LAX)
     assert folder.unsynced.may_leave(partition)
-    partition.replicated = folder.is_full = True
+    partition.stand_by()
+    folder.is_full = True
     assert not folder.unsynced.became_replicated(partition)
     assert not folder.unsynced.may_leave(partition)
     folder.is_full = False
@@ -158,7 +162,7 @@ def test_what_others_may_count_is_not_less_where_the_topic_becomes_strict() -> N
     flushing = Flushing()
     partition = flushing.partition("t", **LAX)
     flushing.produced(partition, b"one", b"two")
-    partition.replicated = True
+    partition.lead(cast(Any, SimpleNamespace(high_watermark=partition.high_watermark)))
     flushing.configure(partition, 1)
     assert partition.log.flushed_offset == 0
     assert partition._told_offset == 2

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from kohort.broker.metadata import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kohort.broker.partitions import Partition
-from kohort.broker.partitions.partition import Committed, LedElsewhere
+from kohort.broker.partitions.partition import LedElsewhere
+from kohort.broker.partitions.roles import Committed
 from kohort.broker.replication import Leadership
 from kohort.broker.transactions.transaction import Place
 from kohort.protocol.errors import ApiError, ErrorCode

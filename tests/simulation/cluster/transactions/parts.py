@@ -35,7 +35,7 @@ from kohort.broker.handlers.transactions import (
 from kohort.broker.handlers.transactions.family import TransactionServices
 from kohort.broker.metadata import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kohort.broker.metadata.partition_state import NO_LEADER
-from kohort.broker.partitions.partition import Committed
+from kohort.broker.partitions.roles import Committed
 from kohort.broker.replication import Leadership
 from kohort.broker.runtime.other_brokers import Unreachable
 from kohort.broker.runtime.throttled_log import ThrottledLog

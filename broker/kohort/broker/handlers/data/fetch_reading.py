@@ -123,7 +123,7 @@ def _read(
     at_least_one_batch: bool,
 ) -> Outcome:
     end_offset = partition.high_watermark
-    if partition.replicated and reader.replicas is not None:
+    if reader.replicas is not None and partition.role.replicated:
         found = end_offset_for(reader, target, partition)
         if not isinstance(found, int) or isinstance(found, ErrorCode):
             return found

@@ -192,7 +192,7 @@ class Produce:
 
     def _append_now(self, partition: Partition, produced: Produced, place: "_Place") -> None:
         """Append a batch, and ask for the flush. Raises: ApiError."""
-        waits_for_all = partition.replicated and self._message.acks == ALL
+        waits_for_all = self._message.acks == ALL and partition.role.replicated
         if waits_for_all and partition.leadership is not None:
             refused = partition.leadership.check_enough_replicas()
             if refused is not None:
@@ -282,7 +282,7 @@ class Produce:
 
     def _flushed(self, place: "_Place", partition: Partition, error: StorageError | None) -> None:
         self.waiting -= 1
-        if partition.resigned:  # Another leads by now, who may not have it.
+        if partition.role.resigned:  # Another leads by now, who may not have it.
             self._fail(place, ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         elif error is not None:
             self.failed = True

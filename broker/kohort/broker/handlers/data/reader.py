@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kohort.broker.handlers.data.family import Data
 from kohort.broker.handlers.data.fetch_target import FetchTarget
-from kohort.broker.partitions.partition import Partition, Wait
+from kohort.broker.partitions.partition import Partition
+from kohort.broker.partitions.waits import Waits
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.fetch import FetchRequest, FetchResponseEpochEndOffset
 
@@ -52,8 +53,8 @@ class Reader(NamedTuple):
         """Whether another broker asks."""
         return self.node_id > CONSUMER_ID
 
-    def waits_at(self, partition: Partition) -> dict[Wait, None]:
-        """Return who waits there for the same: a follower for all there is, others for what is committed."""
+    def waits_at(self, partition: Partition) -> Waits[Partition]:
+        """Return where it waits: a follower for all records, a consumer for those that are committed."""
         return partition.replica_waits if self.is_follower else partition.waits
 
     def after_arrival(self) -> "Reader":

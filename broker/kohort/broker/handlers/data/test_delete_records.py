@@ -7,6 +7,7 @@ import trio.testing
 from kohort.broker.controller import LiveBroker
 from kohort.broker.handlers.data import delete_records
 from kohort.broker.metadata import PartitionState
+from kohort.broker.partitions.host import OpenedLog
 from kohort.broker.partitions.replica_log import ReplicaLog
 from kohort.broker.partitions.test_support import World
 from kohort.broker.partitions.topic_settings import log_config_of
@@ -110,7 +111,8 @@ async def test_a_log_that_was_opened_anew_meanwhile_is_left_alone(tmp_path: Path
         nursery.start_soon(delete)
         await trio.testing.wait_all_tasks_blocked()
         partition.failed(StorageError("the disk hiccups"))
-        partition.reopened(world.data.open_log("t", partition.topic_id, 0, log_config_of(partition.config)))
+        opened = world.data.open_log("t", partition.topic_id, 0, log_config_of(partition.config))
+        partition.reopened(OpenedLog(opened))
         world.flusher.flush()
     assert answers == [(ErrorCode.KAFKA_STORAGE_ERROR, -1)]
     assert partition.error_code is None, "the log that serves now has done nothing wrong"
@@ -139,22 +141,21 @@ class Led(World):
             lag_ms_max=30_000,
             now_ms=0,
         )
-        here.replicated = True
-        here.leadership = self.leadership
+        here.lead(self.leadership)
         self.live(2, 3)
 
     def live(self, *nodes: int) -> None:
         """Let these brokers live beside this one, and no others."""
         brokers = {each: LiveBroker(each, 10 * each) for each in (1, *nodes)}
         self.leadership.brokers_changed(brokers)
-        self.partition("t").wake_start_waits()
+        self.partition("t").start_waits.wake(self.partition("t"))
 
     def begins(self, node_id: int, log_start_offset: int) -> None:
         """Let a follower fetch that has everything, and whose log begins there."""
         partition = self.partition("t")
         at = FetchFrom(5, -1, partition.leader_epoch, log_start_offset)
         self.leadership.handle_fetch(ReplicaFetch(node_id, 10 * node_id, at), 0)
-        partition.wake_start_waits()
+        partition.start_waits.wake(partition)
 
     async def asked(self, offset: int, nursery: trio.Nursery) -> list[tuple[int, int]]:
         """Ask, and return where the answer will be, once nothing goes on by itself."""
@@ -216,5 +217,5 @@ async def test_who_leads_no_more_says_so(tmp_path: Path, is_elected_again: bool)
         if is_elected_again:
             led.partition("t").lead(Led(tmp_path / "other").leadership)
         else:
-            led.partition("t").resign()
+            led.partition("t").stand_by()
     assert answers == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]

@@ -148,7 +148,7 @@ def test_what_may_be_committed_is_not_told_to_be_nothing(world: World, version: 
     """A consumer that begins at a time takes nothing for the end."""
     here = world.partition("t")
     state = PartitionState(0, 1, here.leader_epoch, (1, 2), (1, 2), 9)
-    here.leadership = Leadership(
+    leadership = Leadership(
         1,
         state,
         ReplicaLog(here, here.log),
@@ -157,7 +157,7 @@ def test_what_may_be_committed_is_not_told_to_be_nothing(world: World, version: 
         lag_ms_max=30_000,
         now_ms=0,
     )
-    here.high_watermark = 1
+    here.lead(leadership)
     unknown = ErrorCode.LEADER_NOT_AVAILABLE if version < 5 else ErrorCode.OFFSET_NOT_AVAILABLE
     assert ask(world, 101, version=version).error_code == unknown
     assert ask(world, LATEST, version=version).error_code == unknown

@@ -8,6 +8,7 @@ from kohort.broker.handlers.data import fetch, list_offsets
 from kohort.broker.handlers.data.list_offsets import LATEST
 from kohort.broker.handlers.data.test_fetch import message, offsets, partitions, sent
 from kohort.broker.partitions import Partition
+from kohort.broker.partitions.markers import append_marker
 from kohort.broker.partitions.test_support import World, append_produced
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages.fetch import FetchResponse, PartitionData
@@ -51,7 +52,7 @@ def write(
 
 def end(world: World, producer_id: int, kind: ControlType, *, epoch: int = 0, flushed: bool = True) -> int:
     partition = world.partition("t")
-    offset = partition.append_marker(kind, producer_id, epoch, coordinator_epoch=0, now_ms=1)
+    offset = append_marker(partition, kind, producer_id, epoch, coordinator_epoch=0, now_ms=1)
     if flushed:
         flush(world, partition)
     return offset
@@ -134,6 +135,13 @@ def test_markers_of_old_epochs_and_of_old_coordinators_change_nothing(world: Wor
         (2, -2, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
     ):
         with pytest.raises(ApiError) as caught:
-            world.partition("t").append_marker(ControlType.COMMIT, 5, epoch, coordinator_epoch, 1)
+            append_marker(
+                world.partition("t"),
+                ControlType.COMMIT,
+                5,
+                epoch,
+                coordinator_epoch=coordinator_epoch,
+                now_ms=1,
+            )
         assert caught.value.code is code
     assert end_offset(world, COMMITTED) == 0

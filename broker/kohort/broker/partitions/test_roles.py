@@ -1,0 +1,194 @@
+"""Which role may follow which, and what clients are answered in each."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from kohort.broker.config import BrokerConfig, topic_config
+from kohort.broker.partitions.host import NameTaken, OpenedLog
+from kohort.broker.partitions.partition import Partition
+from kohort.broker.partitions.roles import ALLOWED, ImpossibleTransition, Role
+from kohort.broker.partitions.test_support import BareHost
+from kohort.protocol.errors import ErrorCode
+from kohort.storage import LogConfig, PartitionLog, StorageError
+from kohort.storage.memory_filesystem import MemoryFileSystem
+
+FAILED = StorageError("the disk")
+REFUSED = ErrorCode.NOT_LEADER_OR_FOLLOWER
+CORE = cast(Any, SimpleNamespace(high_watermark=0, state=SimpleNamespace(leader_epoch=0)))
+
+Change = Callable[[Partition], None]
+
+TRANSITIONS: dict[str, Change] = {
+    "Alone": Partition.lead_alone,
+    "Resigned": Partition.resign,
+    "Idle": Partition.stand_by,
+    "Leader": lambda each: each.lead(CORE),
+    "Follower": lambda each: each.follow_leader(CORE),
+    "Suspended": lambda each: each.failed(FAILED),
+    "Closed": Partition.close,
+}
+"""What gives a partition each role, where that is allowed."""
+WAYS: dict[str, tuple[str, ...]] = {
+    "Alone": (),
+    "Resigned": ("Resigned",),
+    "Idle": ("Idle",),
+    "Leader": ("Leader",),
+    "Follower": ("Follower",),
+    "Suspended": ("Leader", "Suspended"),
+    "Closed": ("Closed",),
+}
+"""How a partition comes to each role."""
+ANSWERS: dict[str, ErrorCode | None] = {
+    "Alone": None,
+    "Resigned": REFUSED,
+    "Idle": REFUSED,
+    "Leader": None,
+    "Follower": REFUSED,
+    "Suspended": ErrorCode.KAFKA_STORAGE_ERROR,
+    "Closed": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+}
+
+
+def partition_of(host: BareHost) -> Partition:
+    config = topic_config(BrokerConfig(), {})
+    return Partition("t", UUID(int=1), 0, leader_epoch=0, config=config, host=host)
+
+
+def open_log(partition: Partition) -> PartitionLog:
+    disk = MemoryFileSystem()
+    disk.make_directory("/data")
+    return PartitionLog.open(
+        disk,
+        Path("/data/t-0"),
+        topic=partition.topic,
+        topic_id=partition.topic_id,
+        index=partition.index,
+        config=LogConfig(),
+        clean=True,
+        recovery_point=0,
+    )
+
+
+def in_role(name: str) -> Partition:
+    """Return a partition that has this role, its log open before it got that."""
+    partition = partition_of(BareHost(open_log))
+    partition.open()
+    for step in WAYS[name]:
+        TRANSITIONS[step](partition)
+    assert repr(partition.role).startswith(name)
+    return partition
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_each_role_has_its_answer(name: str) -> None:
+    assert in_role(name).error_code is ANSWERS[name]
+
+
+@pytest.mark.parametrize("before", ANSWERS)
+@pytest.mark.parametrize("after", [each for each in ANSWERS if each != "Suspended"])
+def test_a_role_follows_another_or_nothing_changes(before: str, after: str) -> None:
+    partition = in_role(before)
+    if before == "Suspended":  # It takes a role once its log is open again.
+        partition.reopened(OpenedLog(partition.log))
+    allowed = {each.__name__ for each in ALLOWED[type(partition.role)]}
+    role, code = partition.role, partition.error_code
+    if after in allowed or (after == before and after in {"Alone", "Resigned", "Idle"}):
+        TRANSITIONS[after](partition)
+        assert type(partition.role).__name__ == after
+        assert partition.error_code is ANSWERS[after]
+    else:
+        with pytest.raises(ImpossibleTransition, match=r"t-0.* cannot go from"):
+            TRANSITIONS[after](partition)
+        assert (partition.role, partition.error_code) == (role, code)
+
+
+def test_every_role_says_what_may_follow() -> None:
+    assert set(ALLOWED) == set(Role.__subclasses__())
+    assert {each.__name__ for each in ALLOWED} == set(ANSWERS)
+
+
+@pytest.mark.parametrize("name", ["Leader", "Follower"])
+def test_without_an_open_log_nothing_is_led_or_followed(name: str) -> None:
+    partition = partition_of(BareHost(open_log))
+    with pytest.raises(ImpossibleTransition, match="its log is not open"):
+        TRANSITIONS[name](partition)
+    partition.open()
+    partition.failed(FAILED)
+    with pytest.raises(ImpossibleTransition, match="its log is not open"):
+        TRANSITIONS[name](partition)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("Alone", "Alone"), ("Idle", "Idle"), ("Leader", "Suspended"), ("Follower", "Idle")]
+)
+def test_a_failed_log_ends_the_role_that_needs_it(before: str, after: str) -> None:
+    partition = in_role(before)
+    partition.failed(FAILED)
+    assert type(partition.role).__name__ == after
+    assert partition.error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    partition.reopened(OpenedLog(partition.log))
+    assert partition.error_code is (None if after == "Alone" else REFUSED)
+
+
+def test_those_who_wait_for_a_commit_are_told_how_the_role_ended() -> None:
+    partition = in_role("Leader")
+    told: list[StorageError | None] = []
+    partition.when_committed(5, told.append)
+    assert told == []
+    partition.failed(FAILED)
+    assert told == [FAILED]
+
+
+class BusyName(BareHost):
+    """The files of a deleted topic are in the way the first time."""
+
+    def __init__(self) -> None:
+        super().__init__(open_log)
+        self.asked = 0
+
+    def open_log(self, partition: Partition, /) -> OpenedLog:
+        self.asked += 1
+        if self.asked == 1:
+            raise NameTaken("t-0")
+        return super().open_log(partition)
+
+
+def test_a_name_that_is_taken_is_tried_again_and_refuses_meanwhile() -> None:
+    partition = partition_of(BusyName())
+    partition.open()
+    assert partition.error_code is REFUSED
+    partition.resign()
+    partition.lead_alone()
+    assert partition.error_code is REFUSED, "the log is not open"
+    partition.open()
+    assert partition.error_code is None
+
+
+class LostTail(BareHost):
+    """The disk has lost what it had confirmed, and the loop raises the leader epoch at once, or later."""
+
+    def __init__(self, *, at_once: bool) -> None:
+        super().__init__(open_log)
+        self._at_once = at_once
+
+    def open_log(self, partition: Partition, /) -> OpenedLog:
+        return super().open_log(partition)._replace(lost_tail=True)
+
+    def lost_tail(self, partition: Partition, /) -> bool:
+        if self._at_once:
+            partition.follow(partition.config, 1)
+        return True
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_log_that_lost_its_tail_serves_under_a_newer_leader_epoch(at_once: bool) -> None:
+    partition = partition_of(LostTail(at_once=at_once))
+    partition.open()
+    assert partition.error_code is (None if at_once else REFUSED)
+    partition.follow(partition.config, 2)
+    assert (partition.error_code, partition.leader_epoch) == (None, 2)
