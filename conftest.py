@@ -1,11 +1,17 @@
 """What holds for every test of every room."""
 
+import signal
 from collections.abc import Generator
 from importlib.util import find_spec
 
 import pytest
 
 from tests import left_open
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts background jobs so, and whatever tests start would inherit it: no interrupt would end
+    # what they are to end.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
