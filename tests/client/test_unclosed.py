@@ -205,13 +205,14 @@ AIO: dict[str, Callable[[str, str], object]] = {
 }
 
 
+@pytest.mark.parametrize("how", ["__aenter__", "start"])
 @pytest.mark.parametrize("kind", AIO)
 def test_an_asynchronous_client_that_nobody_holds_warns_and_ends_its_tasks(
-    bootstrap: str, group: str, kind: str
+    bootstrap: str, group: str, kind: str, how: str
 ) -> None:
     async def open_and_drop() -> None:
         client = AIO[kind](bootstrap, f"{group}-{kind[0]}")
-        await client.__aenter__()  # type: ignore[attr-defined]  # And nothing leaves it.
+        await getattr(client, how)()  # And nothing leaves it.
         await anyio.sleep(0.1)
         made: list[object] = [client]
         del client
@@ -228,14 +229,15 @@ def test_an_asynchronous_client_that_nobody_holds_warns_and_ends_its_tasks(
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("loop, how", [("asyncio", "__aenter__"), ("asyncio", "start"), ("trio", "start")])
 def test_an_asynchronous_consumer_that_nobody_holds_leaves_its_group(
-    bootstrap: str, topic: MakeTopic, group: str
+    bootstrap: str, topic: MakeTopic, group: str, loop: str, how: str
 ) -> None:
     name = topic(1)
 
     async def open_and_drop() -> None:
         consumer: aio.Consumer = aio.Consumer(name, bootstrap_servers=bootstrap, group_id=group)
-        await consumer.__aenter__()
+        await getattr(consumer, how)()
         while not consumer.assignment():
             await consumer.poll(timeout_ms=50)
         made: list[object] = [consumer]
@@ -243,13 +245,37 @@ def test_an_asynchronous_consumer_that_nobody_holds_leaves_its_group(
         drop(made)
 
     async def main() -> None:
-        await asyncio.create_task(open_and_drop())
+        if loop == "asyncio":
+            await asyncio.create_task(open_and_drop())
+        else:
+            await open_and_drop()
         async with aio.Admin(bootstrap_servers=bootstrap) as admin:
             with anyio.fail_after(10):
                 while (await admin.describe_groups(group))[group].members:
                     await anyio.sleep(0.05)
 
-    asyncio.run(main())
+    anyio.run(main, backend=loop)
+
+
+def test_what_was_sent_is_written_though_the_started_producer_is_gone(
+    bootstrap: str, topic: MakeTopic
+) -> None:
+    name = topic(1)
+
+    async def main() -> None:
+        producer: aio.Producer = aio.Producer(bootstrap_servers=bootstrap, linger_ms=5_000)
+        await producer.start()
+        await producer.send(name, b"a")
+        made: list[object] = [producer]
+        del producer
+        drop(made)
+        where = TopicPartition(name, 0)
+        async with aio.Admin(bootstrap_servers=bootstrap) as admin:
+            with anyio.fail_after(10):
+                while (await admin.list_offsets({where: LATEST}))[where].offset < 1:
+                    await anyio.sleep(0.05)
+
+    anyio.run(main)
 
 
 def test_an_asynchronous_client_that_outlives_its_loop_warns_alone(bootstrap: str, group: str) -> None:

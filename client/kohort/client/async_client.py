@@ -5,8 +5,9 @@
 the client and leaves it.
 """
 
+import weakref
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
@@ -26,10 +27,13 @@ AnySession = TypeVar("AnySession", bound=Session)
 
 
 class _Stay:
-    """A client that a task of its own keeps open."""
+    """A client that a task of its own keeps open, for as long as somebody holds it."""
 
-    def __init__(self, client: AbstractAsyncContextManager[Any]) -> None:
-        self._client = client
+    def __init__(self, client: "AsyncClient[Any]") -> None:
+        self._client: AsyncClient[Any] | None = client  # While it opens, and while it closes.
+        self._known = weakref.ref(client)
+        self._session: Session = client._session
+        self._is_abandoned = False
         self._home = HomeLoop()
         self._opened = anyio.Event()
         self._stopping = anyio.Event()
@@ -48,13 +52,14 @@ class _Stay:
         if self._ended.is_set():
             self._raise()
 
-    async def end(self) -> None:
+    async def end(self, client: "AsyncClient[Any]") -> None:
         """Return when the client is closed; cancelled, it goes on to its end.
 
         Raises: what it raised; ConcurrentAccessError in another loop while it is open.
         """
         if not self._ended.is_set():
             self._home.check()
+        self._client = client
         self._stopping.set()
         await self._ended.wait()
         self._raise()
@@ -64,10 +69,34 @@ class _Stay:
         if error is not None:
             raise error
 
+    def abandon(self) -> None:
+        """Close: nobody holds the client any more. In the loop's thread."""
+        self._is_abandoned = True
+        self._stopping.set()
+
+    async def __aenter__(self) -> None:
+        assert self._client is not None
+        await self._client.__aenter__()
+        self._client = None
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        client = self._client or self._known()
+        if client is not None:
+            await client.__aexit__(kind, error, trace)
+            return
+        try:
+            if self._is_abandoned and error is None:
+                with anyio.move_on_after(self._session.last_words_ms / 1000):
+                    await self._session.last_words()
+        finally:
+            await self._session.__aexit__(kind, error, trace)
+
     async def run(self) -> None:
         """Enter, and leave when that is wanted. In its own task."""
         try:
-            async with self._client:
+            async with self:
                 self._opened.set()
                 await self._stopping.wait()
         except Exception as error:  # noqa: BLE001 - Whatever it is, who starts or stops the client raises it.
@@ -104,7 +133,9 @@ class AsyncClient(Generic[AnySession]):
 
     def __del__(self) -> None:
         if self._open is not None:
-            self._open.end_soon(self, self._session.last_words, self._session.last_words_ms)
+            session, stay = self._session, self._stay
+            abandon = partial(session.cluster.abandon, session.last_words, session.last_words_ms)
+            self._open.end_soon(self, abandon if stay is None else stay.abandon)
 
     async def __aenter__(self) -> Self:
         await self._session.__aenter__()
@@ -124,14 +155,14 @@ class AsyncClient(Generic[AnySession]):
         """
         if self._stay is not None:
             raise ClosedError("this client was started before: make another one")
-        self._stay = _Stay(cast("AbstractAsyncContextManager[Any]", self))
+        self._stay = _Stay(self)
         await self._stay.begin()
         return self
 
     async def stop(self) -> None:
         """Close the client, as the end of its block does. A client that was never started is closed."""
         if self._stay is not None:
-            await self._stay.end()
+            await self._stay.end(self)
 
     def metrics(self) -> Mapping[MetricName, float]:
         """Return what this client counts, under the names of Kafka's Java client."""

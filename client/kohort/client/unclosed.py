@@ -7,8 +7,8 @@ end waits for those that are at it.
 
 import atexit
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import Protocol
 
 from kohort.client.any_thread import from_any_thread
@@ -66,12 +66,12 @@ class OpenTasks:
         self._cluster = cluster
         self._call_soon = from_any_thread()
 
-    def end_soon(self, client: object, last_words: LastWords, timeout_ms: float) -> None:
-        """Warn of a client that is open still, and let its tasks end; from its `__del__`, in any thread."""
+    def end_soon(self, client: object, abandon: Callable[[], None]) -> None:
+        """Warn of an open client, and `abandon` it in its loop; from its `__del__`, in whatever thread."""
         if not self._cluster.is_open:
             return
         try:
             warn_of(client)
         finally:
             with suppress(RuntimeError):  # The loop has ended, and all of its tasks.
-                self._call_soon(partial(self._cluster.abandon, last_words, timeout_ms))
+                self._call_soon(abandon)
