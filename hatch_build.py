@@ -30,16 +30,16 @@ COMPILED = (
     *within("broker/kohort/broker/transport", "connection in_flight load peer plain reactor request"),
     *within(
         "broker/kohort/broker/group",
-        "causes coordinator group history rebalance reports shard_bytes subscriptions turn",
+        "administration coordinator group history kinds rebalance reports shard_bytes subscriptions turn",
     ),
     *within(
         "broker/kohort/broker/group/classic",
-        "final_errors joining leaving member member_metadata parking rebalancing records replaying sessions"
-        " static_membership syncing",
+        "causes final_errors group joining leaving member member_metadata parking rebalancing records"
+        " replaying reports sessions static_membership syncing timers",
     ),
     *within("broker/kohort/broker/group/consumer", "heartbeat_fast_path"),
     *within("broker/kohort/broker/group/epochs", "group sessions"),
-    *within("broker/kohort/broker/group/offsets", "commits"),
+    *within("broker/kohort/broker/group/offsets", "commits replaying"),
     *within(
         "broker/kohort/broker/coordination", "counters events group_events group_shards led_shards shard"
     ),

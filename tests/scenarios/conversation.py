@@ -53,6 +53,7 @@ from kohort.broker.group import (
 from kohort.broker.group.decision import TransactionalWrite
 from kohort.broker.group.share.commands import ShareStateReady
 from kohort.broker.group.share.group import ShareGroup
+from kohort.broker.group.test_world import CheckedCoordinator
 from kohort.protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartitions
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.heartbeat import HeartbeatRequest
@@ -150,7 +151,7 @@ class Conversation:
     def core(self) -> GroupCoordinator:
         """The coordinator, made with the settings at its first use."""
         if self._core is None:
-            self._core = GroupCoordinator(GroupConfig(**self.settings))
+            self._core = CheckedCoordinator(GroupConfig(**self.settings))
         return self._core
 
     def tell(self, text: str) -> None:
@@ -522,7 +523,7 @@ class Conversation:
 
     def _restart(self) -> None:
         """Another process, or this one after a failure, takes over from the log."""
-        self._core = GroupCoordinator(self.core.config)
+        self._core = CheckedCoordinator(self.core.config)
         self._timers.clear()
         self._asked.clear()
         for records, write in self._log:

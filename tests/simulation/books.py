@@ -9,7 +9,7 @@ from typing import Protocol
 
 from kohort.broker.coordination.group_shards import GroupShard
 from kohort.broker.group import Decision, GroupState, coordinator_partition
-from kohort.broker.group.group import Group
+from kohort.broker.group.group import AnyGroup
 from kohort.broker.group.subscriptions import assigned_partitions
 from kohort.broker.group.test_world import Logged, logged_state
 from kohort.protocol.errors import ErrorCode
@@ -33,7 +33,7 @@ ABSENT = ""  # Stands for the token where there is no offset: no commit has it.
 LIVES = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
 OUT = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID)
 
-GroupOf = Callable[[str], Group | None]
+GroupOf = Callable[[str], AnyGroup | None]
 
 
 class Beside(Protocol):
@@ -140,7 +140,7 @@ class Books:
     def _fetch_asked(self, sent: Sent, message: OffsetFetchRequest, _groups: GroupOf) -> None:
         self._floors[sent] = {key: self._kept[key].promised for key in _wanted(message) if key in self._kept}
 
-    def _may_commit(self, message: OffsetCommitRequest, group: Group | None) -> bool:
+    def _may_commit(self, message: OffsetCommitRequest, group: AnyGroup | None) -> bool:
         generation_id = message.generation_id_or_member_epoch
         if generation_id < 0:
             return group is None or not group.members
@@ -321,7 +321,7 @@ class Books:
             same = logged_state(shard.core) == replayed_state(shard)
             self.expect(rule, same, lambda: f"shard {shard.index}")
 
-    def check_offsets(self, index: int, groups: Mapping[str, Group]) -> None:
+    def check_offsets(self, index: int, groups: Mapping[str, AnyGroup]) -> None:
         """Check that all promised offsets of that shard are there."""
         for key, kept in self._kept.items():
             group_id, topic, partition = key
@@ -367,7 +367,7 @@ def _code(message: Message) -> int | None:
     return getattr(message, "error_code", None)
 
 
-def _is_current(group: Group, member_id: str, generation_id: int) -> bool:
+def _is_current(group: AnyGroup, member_id: str, generation_id: int) -> bool:
     return member_id in group.members and generation_id == group.generation_id
 
 

@@ -37,17 +37,19 @@ MUTANTS = (
     ),
     Mutant(
         "an old generation may commit",
-        Edit(f"{GROUP}.group", "Group.committer", compare("generation_id", "!=", ">")),
+        Edit(f"{GROUP}.classic.group", "ClassicGroup.check_commit", compare("generation_id", "!=", ">")),
     ),
     Mutant(
         "commits count between join and sync",
         Edit(
-            f"{GROUP}.group", "Group.committer", replace("GroupState.COMPLETING_REBALANCE", "GroupState.DEAD")
+            f"{GROUP}.classic.group",
+            "ClassicGroup.check_commit",
+            replace("GroupState.COMPLETING_REBALANCE", "GroupState.DEAD"),
         ),
     ),
     Mutant(
         "a fenced member is not told so",
-        Edit(f"{GROUP}.group", "Group.check_member", drop_if("owner", index=1)),
+        Edit(f"{GROUP}.classic.group", "ClassicGroup.check_member", drop_if("owner", index=1)),
     ),
     Mutant(
         "an old generation may sync",
@@ -68,7 +70,7 @@ MUTANTS = (
     ),
     Mutant(
         "a loaded member has no session",
-        Edit(f"{GROUP}.coordinator", "_resume", drop_loop("group.members")),
+        Edit(f"{GROUP}.classic.sessions", "resume", drop_loop("group.members")),
     ),
     # Wrong state.
     Mutant(
@@ -86,7 +88,7 @@ MUTANTS = (
     Mutant(
         "the first commit of a partition stands",
         Edit(
-            f"{GROUP}.classic.replaying",
+            f"{GROUP}.offsets.replaying",
             "keep_offset",
             instead_of_assignment("offsets[key.partition]", "offsets.setdefault(key.partition, value)"),
         ),
@@ -332,12 +334,12 @@ MUTANTS = (
     ),
     Mutant(
         "members of a loaded consumer group have no sessions",
-        Edit(f"{GROUP}.consumer.resuming", "resume", drop_call("extend_session")),
+        Edit(f"{GROUP}.epochs.leaving", "resume", drop_call("extend_session")),
     ),
     Mutant(
         "more partitions are not seen",
         Edit(
-            f"{GROUP}.consumer.subscriptions",
+            f"{GROUP}.metadata",
             "metadata_hash",
             replace(
                 "topic.topic_id.bytes + len(topic.partitions).to_bytes(4, 'big')", "topic.topic_id.bytes"
@@ -361,11 +363,11 @@ MUTANTS = (
     ),
     Mutant(
         "a task that has yet to be given up is nobody's",
-        Edit(f"{GROUP}.streams.group", "StreamsGroup.put_member", drop_element("member.revoking")),
+        Edit(f"{GROUP}.streams.group", "StreamsGroup._count", drop_element("member.revoking")),
     ),
     Mutant(
-        "members of a loaded streams group have no sessions",
-        Edit(f"{GROUP}.streams.leaving", "resume", drop_call("extend_session")),
+        "members of a streams group have no sessions",
+        Edit(f"{GROUP}.streams.sessions", "extend_session", drop_call("begin_session")),
     ),
     Mutant(
         "a standby is put on the process that runs the task",

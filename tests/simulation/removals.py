@@ -6,7 +6,8 @@ The rules are stated here once more, from Kafka's documentation and not from the
 from collections.abc import Callable
 
 from kohort.broker.group import DeleteGroup, ExpireOffsets, OffsetDelete, TopicsDeleted
-from kohort.broker.group.group import Group
+from kohort.broker.group.classic.group import ClassicGroup
+from kohort.broker.group.group import AnyGroup
 from kohort.broker.group.state import GroupState
 from kohort.protocol.consumer import ConsumerProtocolSubscription
 from kohort.protocol.offsets_topic import OffsetCommitKey
@@ -34,7 +35,7 @@ class Removals:
         """A member of the group is told that it lives."""
         self._alive_ms[group_id] = self._now_ms()
 
-    def may_go(self, command: object, key: OffsetCommitKey, group: Group) -> bool:
+    def may_go(self, command: object, key: OffsetCommitKey, group: AnyGroup) -> bool:
         """Whether the command may take that offset away."""
         if isinstance(command, ExpireOffsets):
             return self._is_expired(key, group)
@@ -44,7 +45,7 @@ class Removals:
             return _is_named(command, key) and not _reads(group, key.topic)
         return isinstance(command, TopicsDeleted) and key.topic in command.names
 
-    def _is_expired(self, key: OffsetCommitKey, group: Group) -> bool:
+    def _is_expired(self, key: OffsetCommitKey, group: AnyGroup) -> bool:
         """Whether retention has passed since the commit, and since the last members went that read it."""
         since_ms = self._committed_ms.get((key.group, key.topic, key.partition), 0)
         if group.members:
@@ -63,9 +64,9 @@ def _is_named(command: OffsetDelete, key: OffsetCommitKey) -> bool:
     )
 
 
-def _reads(group: Group, topic: str) -> bool:
+def _reads(group: AnyGroup, topic: str) -> bool:
     """Whether a member of a stable group subscribes to the topic; in a rebalance nobody can tell."""
-    if group.state is not GroupState.STABLE:
+    if not isinstance(group, ClassicGroup) or group.state is not GroupState.STABLE:
         return False
     subscriptions = (member.metadata(group.protocol_name) or b"" for member in group.members.values())
     return any(topic in ConsumerProtocolSubscription.decode_versioned(each).topics for each in subscriptions)

@@ -23,7 +23,8 @@ from kohort.broker.coordination.group_machine import GroupMachine
 from kohort.broker.coordination.group_shards import GroupShard, GroupShards
 from kohort.broker.coordination.shard import Shard, ShardState
 from kohort.broker.group import Decision, Event, GroupCoordinator, coordinator_partition
-from kohort.broker.group.group import Group
+from kohort.broker.group.group import AnyGroup
+from kohort.broker.group.test_world import CheckedCoordinator
 from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.handlers.data.family import Data
 from kohort.broker.handlers.groups.family import GroupServices
@@ -74,7 +75,7 @@ T = TypeVar("T")
 class Witness(Protocol):
     """Who keeps the books of what is asked and answered."""
 
-    def asked(self, sent: Sent, groups: Callable[[str], Group | None]) -> None:
+    def asked(self, sent: Sent, groups: Callable[[str], AnyGroup | None]) -> None:
         """A request reaches its handler."""
         ...
 
@@ -255,7 +256,7 @@ class Server:
         )
         self.partitions.raise_leader_epoch = self._raise_leader_epoch
         self.group_shards = WitnessedGroupShards(
-            GroupMachine(group_config(current.config)),
+            GroupMachine(group_config(current.config), CheckedCoordinator),
             store,
             current,
             ensure_topic=self._offsets_topic_is_there,
@@ -486,7 +487,7 @@ class Server:
         if message is not None:
             sent.respond(message)
 
-    def _group(self, group_id: str) -> Group | None:
+    def _group(self, group_id: str) -> AnyGroup | None:
         """Return a group that is loaded; as `GroupShards.group`, which walks over the id each time."""
         index = self._indexes.get(group_id)
         if index is None:

@@ -87,7 +87,7 @@ class Walk:
         if group is None:
             return
         self.kinds.add(group.group_type)
-        known = {*group.members, *getattr(group, "consumer_members", {})}
+        known = set(group.members)
         has = [place for each in self.members if each.member_id in known for place in each.has]
         assert len(has) == len(set(has)), [(each.member_id, each.has) for each in self.members]
 

@@ -13,7 +13,7 @@ from uuid import UUID
 import structlog
 
 from kohort.broker.group import GroupState
-from kohort.broker.group.group import Group
+from kohort.broker.group.group import AnyGroup
 from kohort.broker.group.test_world import logged_state
 from kohort.broker.metadata import OFFSETS_TOPIC, Mutation, Snapshot, TopicState
 from kohort.client.membership import State
@@ -388,7 +388,7 @@ class World:
     def _members_of(self, plan: Plan) -> list[Member]:
         return [each for each in self.members if each.plan is plan]
 
-    def _group(self, group_id: str) -> Group | None:
+    def _group(self, group_id: str) -> AnyGroup | None:
         return None if self.server is None else self.server.group_shards.group(group_id)
 
     def _is_settled(self, plan: Plan) -> bool:

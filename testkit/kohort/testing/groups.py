@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kohort.broker.broker import Broker
+from kohort.broker.group.classic.group import ClassicGroup
 from kohort.broker.group.events import Cause, RebalanceReport
-from kohort.broker.group.group import Group as CoreGroup
-from kohort.broker.group.member_view import MemberView
-from kohort.broker.group.views import view_of
+from kohort.broker.group.group import AnyGroup as CoreGroup
+from kohort.broker.group.kinds import view_of
+from kohort.broker.group.views import MemberView
 from kohort.broker.group.words import duration, member_name
 from kohort.protocol.records import BatchHeader, iterate_records, read_header
 
@@ -59,7 +60,7 @@ class Record:
 
 def members_of(broker: Broker, group_id: str) -> tuple[str, ...]:
     """Return the ids of a group's members, the leader's first. Raises: KeyError where it has none."""
-    group = broker.group_shards.group(group_id)
+    group = broker.group_shards.find(group_id, ClassicGroup)
     if group is None or not group.members or group.leader is None:
         raise KeyError(f"group {group_id!r} has no members")
     return (group.leader, *(each for each in group.members if each != group.leader))

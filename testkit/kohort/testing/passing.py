@@ -6,9 +6,9 @@ import trio
 
 from kohort.broker.broker import Broker
 from kohort.broker.coordination.group_shards import GroupShard
+from kohort.broker.group.classic.group import ClassicGroup
 from kohort.broker.group.classic.member import Member
 from kohort.broker.group.commands import Heartbeat
-from kohort.broker.group.group import Group
 from kohort.protocol.messages.heartbeat import HeartbeatRequest
 from kohort.protocol.schema import Message
 from kohort.testing.clock import MovableClock
@@ -66,14 +66,15 @@ def _send_heartbeats(broker: Broker, client_ids: frozenset[str]) -> int:
     return again_ms
 
 
-def _members(broker: Broker, client_ids: frozenset[str]) -> Iterator[tuple[GroupShard, Group, Member]]:
-    for group in broker.group_shards.groups():
-        for member in group.members.values():
-            if member.client_id in client_ids:
+def _members(broker: Broker, client_ids: frozenset[str]) -> Iterator[tuple[GroupShard, ClassicGroup, Member]]:
+    for each in broker.group_shards.groups():
+        group = broker.group_shards.find(each.group_id, ClassicGroup)
+        for member in () if group is None else group.members.values():
+            if group is not None and member.client_id in client_ids:
                 yield broker.group_shards.shard_of(group.group_id), group, member
 
 
-def _send_heartbeat(shard: GroupShard, group: Group, member: Member) -> None:
+def _send_heartbeat(shard: GroupShard, group: ClassicGroup, member: Member) -> None:
     message = HeartbeatRequest(
         group_id=group.group_id,
         generation_id=group.generation_id,

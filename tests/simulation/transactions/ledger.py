@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from kohort.broker.group.group import Group
+from kohort.broker.group.group import AnyGroup
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
 from kohort.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -304,7 +304,7 @@ class Ledger:
         return dict(self._committed)
 
 
-def _is_in(group: Group, message: TxnOffsetCommitRequest) -> bool:
+def _is_in(group: AnyGroup, message: TxnOffsetCommitRequest) -> bool:
     """Return whether the group has this member, in this generation: it comes back to none that is over."""
     return message.member_id in group.members and message.generation_id_or_member_epoch == group.generation_id
 

@@ -174,7 +174,9 @@ MUTANTS = (
     Mutant(
         "an old generation commits offsets in a transaction",
         Edit(
-            f"{GROUP}.group", "Group.check_transactional", compare("generation_id_or_member_epoch", "!=", ">")
+            f"{GROUP}.classic.group",
+            "ClassicGroup.check_transactional_commit",
+            compare("generation_id_or_member_epoch", "!=", ">"),
         ),
         is_of_transactions=True,
     ),

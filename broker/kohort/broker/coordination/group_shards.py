@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import structlog
 
@@ -21,7 +21,7 @@ from kohort.broker.group import (
     refusal,
 )
 from kohort.broker.group import Event as GroupEvent
-from kohort.broker.group.group import SHARE, Group
+from kohort.broker.group.group import AnyGroup
 from kohort.broker.metadata import OFFSETS_TOPIC, MetadataStore, Snapshot
 from kohort.broker.metadata.deletions import DeletedTopics, topics_deleted
 from kohort.broker.partitions.flusher import Flusher
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 GROUPS_REMEMBERED_MAX = 100_000
 
 GroupShard = Shard[GroupCoordinator]
+
+G = TypeVar("G", bound=AnyGroup)
 
 log = structlog.get_logger("kohort.group")
 
@@ -166,15 +168,20 @@ class GroupShards:
         """Return every shard, all of them loaded. Raises: ApiError COORDINATOR_LOAD_IN_PROGRESS."""
         return self._shards.all_serving()
 
-    def groups(self) -> Iterator[Group]:
+    def groups(self) -> Iterator[AnyGroup]:
         """Iterate over every group that is loaded."""
         for shard in self._shards:
             yield from shard.core.groups.values()
 
-    def group(self, group_id: str) -> Group | None:
+    def group(self, group_id: str) -> AnyGroup | None:
         """Return a group that is loaded, or None."""
         shard = self._shards.get(coordinator_partition(group_id, self.partitions))
         return None if shard is None else shard.core.groups.get(group_id)
+
+    def find(self, group_id: str, kind: type[G]) -> G | None:
+        """Return a group that is loaded, if it is of that kind."""
+        shard = self._shards.get(coordinator_partition(group_id, self.partitions))
+        return None if shard is None else shard.core.find(group_id, kind)
 
     def tell(self, group_id: str, command: object) -> None:
         """Let a group's shard decide what nobody waits for, if it serves."""
@@ -255,7 +262,7 @@ class GroupShards:
         if names:
             topic_ids = {name: now.topics[name].topic_id for name in names if name in now.topics}
             shard.submit(TopicsDeleted(names, topic_ids))
-        if any(group.group_type == SHARE for group in shard.core.groups.values()):
+        if not all(group.has_offsets for group in shard.core.groups.values()):
             from kohort.broker.group.share.commands import ForgetDeletedTopics  # noqa: PLC0415  # Few have any.
 
             shard.submit(ForgetDeletedTopics(self.deleted_topics.gone(now)))

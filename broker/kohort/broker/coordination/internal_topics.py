@@ -52,8 +52,8 @@ class InternalTopics:
     def _missing(self, group_id: str) -> "tuple[InternalTopic, ...]":
         from kohort.broker.group.streams.group import StreamsGroup  # noqa: PLC0415  # Where there is one.
 
-        group = self._groups.group(group_id)
-        if not isinstance(group, StreamsGroup) or group.configured is None:
+        group = self._groups.find(group_id, StreamsGroup)
+        if group is None or group.configured is None:
             return ()
         return group.configured.missing
 

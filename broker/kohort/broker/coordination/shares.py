@@ -52,8 +52,8 @@ class Shares:
 
     def make_ready(self, group_id: str) -> None:
         """Have the share coordinator begin to keep what the group asks for, unless that is under way."""
-        group = self._groups.group(group_id)
-        if isinstance(group, ShareGroup) and group.initializing and group_id not in self._initializing:
+        group = self._groups.find(group_id, ShareGroup)
+        if group is not None and group.initializing and group_id not in self._initializing:
             self._initializing.add(group_id)
             asked = {topic_id: each.partitions for topic_id, each in group.initializing.items()}
             self._workers.spawn(self._initialize, group_id, asked, group.epoch)

@@ -41,12 +41,11 @@ from kohort.broker.group.decision import (
     TimerKey,
 )
 from kohort.broker.group.events import Event
-from kohort.broker.group.member_view import MemberView
 from kohort.broker.group.partition import coordinator_partition
 from kohort.broker.group.refusals import refusal, refused_instead
 from kohort.broker.group.shard_bytes import Room
 from kohort.broker.group.state import GroupState
-from kohort.broker.group.views import GroupView, RebalanceView
+from kohort.broker.group.views import GroupView, MemberView, RebalanceView
 
 __all__ = [
     "NO_REQUEST",

@@ -5,12 +5,14 @@
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import ClassVar
 from uuid import UUID
 
 import msgspec
 
 from kohort.broker.group.decision import TimerKey
+from kohort.broker.group.group import CLASSIC
+from kohort.broker.group.metadata import Metadata
 from kohort.protocol.messages.heartbeat import HeartbeatRequest
 from kohort.protocol.messages.join_group import JoinGroupRequest
 from kohort.protocol.messages.leave_group import LeaveGroupRequest
@@ -19,9 +21,6 @@ from kohort.protocol.messages.offset_delete import OffsetDeleteRequest
 from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from kohort.protocol.messages.sync_group import SyncGroupRequest
 from kohort.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-
-if TYPE_CHECKING:
-    from kohort.broker.group.consumer.subscriptions import Metadata
 
 NO_REQUEST = -1
 """The request id of a command that is refused before it reaches the core."""
@@ -41,7 +40,7 @@ class JoinGroup(msgspec.Struct, frozen=True, gc=False):
     member_id: str
     client_id: str
     client_host: str
-    metadata: "Metadata | None"
+    metadata: Metadata | None
     may_describe: Callable[[str], bool]
     """Which topics an expression of the group may stand for."""
 
@@ -56,7 +55,7 @@ class SyncGroup(msgspec.Struct, frozen=True, gc=False):
     request_id: int
     message: SyncGroupRequest
     version: int = 0
-    metadata: "Metadata | None" = None
+    metadata: Metadata | None = None
 
 
 class Heartbeat(msgspec.Struct, frozen=True, gc=False):
@@ -95,7 +94,7 @@ class OffsetFetch(msgspec.Struct, frozen=True, gc=False):
     request_id: int
     group: OffsetFetchRequestGroup
     require_stable: bool = False
-    metadata: "Metadata | None" = None
+    metadata: Metadata | None = None
 
 
 class TxnOffsetCommit(msgspec.Struct, frozen=True, gc=False):
@@ -118,6 +117,7 @@ class EndOffsets(msgspec.Struct, frozen=True, gc=False):
 class DescribeGroup(msgspec.Struct, frozen=True, gc=False):
     """Describe a group: DescribedGroup."""
 
+    group_type: ClassVar[str] = CLASSIC
     request_id: int
     group_id: str
     version: int
@@ -154,12 +154,14 @@ class TimerFired(msgspec.Struct, frozen=True, gc=False):
 class RequestLost(msgspec.Struct, frozen=True, gc=False):
     """The client of a parked request went away: it counts on, but is never answered."""
 
+    group_type: ClassVar[str] = CLASSIC
     request_id: int
 
 
 class ConnectionClosed(msgspec.Struct, frozen=True, gc=False):
     """The connection has closed over which a member spoke: it may come back over another. Not answered."""
 
+    group_type: ClassVar[str] = CLASSIC
     group_id: str
     member_id: str
 

@@ -2,20 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from importlib import import_module
-from types import ModuleType
 from typing import Any, TypeVar
 from uuid import UUID
 
 from kohort.broker.group import administration
-from kohort.broker.group.classic import joining, leaving, rebalancing, syncing
-from kohort.broker.group.classic.parking import lose, parked_join_error, sync_error
-from kohort.broker.group.classic.replaying import keep_offset, replay_group, replay_offset
-from kohort.broker.group.classic.sessions import connection_closed, heartbeat, session_timer_fired
+from kohort.broker.group.classic.parking import parked_error
+from kohort.broker.group.classic.sessions import heartbeat
 from kohort.broker.group.commands import (
-    ConnectionClosed,
     DeleteGroup,
-    DescribeGroup,
     EndOffsets,
     ExpireOffsets,
     Heartbeat,
@@ -25,32 +19,27 @@ from kohort.broker.group.commands import (
     OffsetCommit,
     OffsetDelete,
     OffsetFetch,
-    RequestLost,
     SyncGroup,
     TimerFired,
     TopicsDeleted,
     TxnOffsetCommit,
 )
 from kohort.broker.group.config import GroupConfig
-from kohort.broker.group.decision import Decision, JoinTimer, Record, SessionTimer, SyncTimer
-from kohort.broker.group.events import Cause, CauseKind, GroupLoaded
-from kohort.broker.group.group import CLASSIC, Group
+from kohort.broker.group.decision import Decision, Record
+from kohort.broker.group.group import AnyGroup
+from kohort.broker.group.kinds import KINDS, classic_request, view_of
 from kohort.broker.group.offsets import removal
 from kohort.broker.group.offsets.commits import commit_offsets, fetch_offsets
+from kohort.broker.group.offsets.replaying import keep_offset, replay_offset
 from kohort.broker.group.offsets.transactions import commit_in_transaction, end_transaction
 from kohort.broker.group.shard_bytes import Room
-from kohort.broker.group.turn import ShardState, Turn
-from kohort.broker.group.views import GroupView, view_of
+from kohort.broker.group.turn import Handler, ShardState, Turn, in_a_turn
+from kohort.broker.group.views import GroupView
 from kohort.protocol.compiled import mypyc_attr
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.offsets_topic import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
-)
+from kohort.protocol.offsets_topic import OffsetCommitKey, OffsetCommitValue
 
-C = TypeVar("C")
+G = TypeVar("G", bound=AnyGroup)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -65,29 +54,25 @@ class GroupCoordinator:
     def __init__(self, config: GroupConfig, room: Room | None = None) -> None:
         """`room` is that of all cores of this broker; one alone has its own."""
         self.config = config
-        self._groups = ShardState(config, Room() if room is None else room)
-        self._handlers = _Handlers(self._groups)
+        self._groups = ShardState(config, Room() if room is None else room, KINDS)
 
     @property
-    def groups(self) -> Mapping[str, Group]:
+    def groups(self) -> Mapping[str, AnyGroup]:
         """The groups by id, to be read only."""
         return self._groups.by_id
 
+    def find(self, group_id: str, kind: type[G]) -> G | None:
+        """Return the group, if there is one of that kind, to be read only."""
+        return self._groups.find(group_id, kind)
+
     def handle(self, command: Any, now_ms: int) -> Decision:
-        """Return what follows from a `Command`, or one of a newer kind of group, at that time."""
-        return self._handlers[type(command)](command, now_ms)
+        """Return what follows from a command, of `commands` or of a kind's own, at that time."""
+        handle: Handler = _HANDLERS[type(command)]
+        return handle(self._groups, command, now_ms)
 
     def replay(self, record: Record) -> None:
         """Take a logged record over: one just decided, or one read from the log."""
-        key, value = record.key, record.value
-        if isinstance(key, OffsetCommitKey):
-            assert value is None or isinstance(value, OffsetCommitValue)
-            replay_offset(self._groups, key, value)
-        elif isinstance(key, GroupMetadataKey):
-            assert value is None or isinstance(value, GroupMetadataValue)
-            replay_group(self._groups, key, value)
-        else:
-            loaded_kinds().replay(self._groups, key, value)
+        _REPLAYS[type(record.key)](self._groups, record.key, record.value)
 
     def replay_pending(self, producer_id: int, record: Record) -> None:
         """Take over an offset of a transaction that is open."""
@@ -107,7 +92,7 @@ class GroupCoordinator:
         """
         turn = Turn(self._groups, now_ms)
         for group in self._groups.by_id.values():
-            _resume(turn, group)
+            KINDS.of(group).resume(turn, group)
         self._groups.room.add(self._groups.shard_bytes)
         return turn.decision()
 
@@ -118,8 +103,7 @@ class GroupCoordinator:
         """
         turn = Turn(self._groups, now_ms=0)
         for request_id, member in self._groups.parked.items():
-            joins = member.awaiting_join == request_id
-            turn.reply(request_id, parked_join_error(code, member) if joins else sync_error(code))
+            turn.reply(request_id, parked_error(code, member, request_id))
         self._groups.parked.clear()
         self._groups.by_id.clear()
         self._groups.given_member_ids.clear()
@@ -146,99 +130,44 @@ class GroupCoordinator:
         return None if group is None else view_of(group, now_ms)
 
 
-def _resume(turn: Turn, group: Group) -> None:
-    if group.group_type != CLASSIC:
-        loaded_kinds().resume(turn, group)
-    if not group.members:
-        return
-    for member in group.members.values():
-        turn.extend_session(group, member)
-    members = len(group.members)
-    turn.note(
-        GroupLoaded(
-            group_id=group.group_id, at_ms=turn.now_ms, generation_id=group.generation_id, members=members
-        )
-    )
-    if group.leader is None:
-        rebalancing.begin_downgraded(turn, group)
-    elif members > turn.config.group_max_size:
-        rebalancing.prepare_rebalance(turn, group, Cause(CauseKind.OVER_CAPACITY, turn.now_ms))
-
-
 def _timer_fired(turn: Turn, command: TimerFired) -> None:
-    key = command.key
-    group = turn.groups.by_id.get(key.group_id)
-    if group is not None and group.group_type != CLASSIC:
-        loaded_kinds().timer_fired(turn, group, key)
-    elif isinstance(key, SessionTimer):
-        session_timer_fired(turn, key)
-    elif isinstance(key, JoinTimer):
-        rebalancing.join_timer_fired(turn, key)
-    elif isinstance(key, SyncTimer):
-        syncing.sync_timer_fired(turn, key)
+    group = turn.groups.by_id.get(command.key.group_id)
+    if group is not None:
+        handle = KINDS.of(group).timers.get(type(command.key))
+        if handle is not None:
+            handle(turn, group, command.key)
 
 
-def loaded_kinds() -> ModuleType:
-    """Return the way to groups of newer kinds, imported with the first of them."""
-    return import_module("kohort.broker.group.kinds")
+class _ByKind(dict[type, Callable[..., Any]]):
+    """What handles each class of commands, or of records' keys; a kind of group's are found at the first."""
+
+    def __init__(self, known: dict[type, Any], find: Callable[[type], Callable[..., Any]]) -> None:
+        super().__init__(known)
+        self._find = find
+
+    def __missing__(self, each: type) -> Callable[..., Any]:
+        found = self[each] = self._find(each)
+        return found
 
 
-class _Handlers(dict[type, Callable[..., Decision]]):
-    """Which function handles which command; those about groups of newer kinds are found at their first."""
-
-    def __init__(self, groups: ShardState) -> None:
-        super().__init__(_classic_handlers(groups))
-        self._groups = groups
-
-    def __missing__(self, kind: type) -> Callable[..., Decision]:
-        kinds = loaded_kinds()
-        handler: Callable[..., Decision] = _in_a_turn(self._groups, kinds.handler_of(kind))
-        fast_path = kinds.fast_path_of(kind)
-        if fast_path is not None:
-            handler = _fast_path_or(self._groups, fast_path, handler)
-        self[kind] = handler
-        return handler
-
-
-def _in_a_turn(groups: ShardState, function: Callable[[Turn, C], None]) -> Callable[[C, int], Decision]:
-    def handle(command: C, now_ms: int) -> Decision:
-        turn = Turn(groups, now_ms)
-        function(turn, command)
-        return turn.decision()
-
-    return handle
-
-
-def _fast_path_or(
-    groups: ShardState,
-    fast_path: Callable[[ShardState, C, int], Decision | None],
-    otherwise: Callable[[C, int], Decision],
-) -> Callable[[C, int], Decision]:
-    def handle(command: C, now_ms: int) -> Decision:
-        decision = fast_path(groups, command, now_ms)
-        return otherwise(command, now_ms) if decision is None else decision
-
-    return handle
-
-
-def _classic_handlers(groups: ShardState) -> dict[type, Callable[..., Decision]]:
-    in_a_turn = partial(_in_a_turn, groups)
-    return {
-        Heartbeat: partial(heartbeat, groups),
-        OffsetCommit: partial(commit_offsets, groups),
-        OffsetFetch: partial(fetch_offsets, groups),
-        TxnOffsetCommit: partial(commit_in_transaction, groups),
-        EndOffsets: partial(end_transaction, groups),
-        JoinGroup: in_a_turn(joining.join),
-        SyncGroup: in_a_turn(syncing.sync),
-        LeaveGroup: in_a_turn(leaving.leave),
-        DescribeGroup: in_a_turn(administration.describe_group),
+_ANY_KIND: Handler = in_a_turn(classic_request)
+_HANDLERS = _ByKind(
+    {
+        Heartbeat: partial(heartbeat, _ANY_KIND),
+        JoinGroup: _ANY_KIND,
+        SyncGroup: _ANY_KIND,
+        LeaveGroup: _ANY_KIND,
+        OffsetCommit: commit_offsets,
+        OffsetFetch: fetch_offsets,
+        TxnOffsetCommit: commit_in_transaction,
+        EndOffsets: end_transaction,
         ListGroups: in_a_turn(administration.list_groups),
         DeleteGroup: in_a_turn(administration.delete_group),
         OffsetDelete: in_a_turn(removal.delete_offsets),
         TopicsDeleted: in_a_turn(removal.delete_topics),
         ExpireOffsets: in_a_turn(removal.expire_offsets),
         TimerFired: in_a_turn(_timer_fired),
-        RequestLost: in_a_turn(lose),
-        ConnectionClosed: in_a_turn(connection_closed),
-    }
+    },
+    KINDS.handler,
+)
+_REPLAYS = _ByKind({OffsetCommitKey: replay_offset}, KINDS.replay)

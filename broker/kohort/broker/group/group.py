@@ -1,21 +1,18 @@
-"""A classic group: its members, its generation, its offsets."""
+"""What groups of all kinds have in common: an id, a state, members, offsets, past rebalances."""
 
-from typing import ClassVar
+from abc import abstractmethod
+from collections.abc import Collection
+from typing import Any, ClassVar, Generic, TypeVar
 
-from kohort.broker.group.classic.member import Member
 from kohort.broker.group.events import RebalanceReport
-from kohort.broker.group.partition import hash_table_place
 from kohort.broker.group.rebalance import Rebalance
 from kohort.broker.group.shard_bytes import ShardBytes
-from kohort.broker.group.state import TRANSITIONS, GroupState
-from kohort.broker.group.subscriptions import subscribed_topics
+from kohort.broker.group.state import GroupState
 from kohort.protocol.compiled import mypyc_attr
-from kohort.protocol.errors import ApiError, ErrorCode, WireError
-from kohort.protocol.messages.join_group import JoinGroupRequestProtocol
 from kohort.protocol.messages.offset_commit import OffsetCommitRequest
 from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from kohort.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from kohort.protocol.offsets_topic import GroupMetadataValue, OffsetCommitValue
+from kohort.protocol.offsets_topic import OffsetCommitValue
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
@@ -23,144 +20,58 @@ SHARE = "share"
 STREAMS = "streams"
 
 Offsets = dict[str, dict[int, OffsetCommitValue]]
+M = TypeVar("M")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Group:
-    """A group as one shard knows it (Kafka: ClassicGroup).
+class Group(Generic[M]):
+    """A group as one shard knows it (Kafka: Group). Each kind of group is a subclass.
 
-    Two kinds of state live here. What the log says: `metadata` and `offsets`; `replay` alone changes
-    them. What is volatile and is lost with the process: everything else, first of all the members
-    that have joined a generation whose assignment is not logged yet.
+    Two kinds of state live here: what is `logged`, and what is volatile and lost with the process.
     """
 
     __slots__ = (
         "_history_bytes",
-        "are_assignments_void",
-        "awaiting_joins",
         "generation_id",
         "group_id",
         "history",
-        "join_deadline_ms",
-        "leader",
         "member_bytes",
         "members",
-        "metadata",
         "offsets",
-        "pending_members",
-        "pending_syncs",
-        "protocol_counts",
-        "protocol_name",
         "protocol_type",
         "rebalance",
         "shard_bytes",
         "state",
         "state_since_ms",
-        "static_members",
         "subscribed_topics",
-        "sync_deadline_ms",
     )
 
-    group_type: ClassVar[str] = CLASSIC
-    """Kafka's word for the kind of group; others are subclasses, imported with the first of them."""
+    group_type: ClassVar[str]
+    """Kafka's word for the kind of group."""
+    logged: ClassVar[tuple[str, ...]] = ("offsets",)
+    """What the log says of the group: `replay` alone changes it, `handle` never does."""
+    has_offsets: ClassVar[bool] = True
+    """Whether members commit offsets; what a share group has read, the share coordinator keeps."""
 
     def __init__(self, group_id: str, shard_bytes: ShardBytes | None = None) -> None:
         self.group_id = group_id
-        self.member_bytes = 0  # What its members have brought; the shard counts that of all its groups.
+        self.member_bytes = 0  # Of its members' metadata; the shard counts those of all its groups.
         self.shard_bytes = ShardBytes() if shard_bytes is None else shard_bytes
-        self.metadata: GroupMetadataValue | None = None
+        self.members: dict[str, M] = {}
         self.offsets: Offsets = {}
         self.state = GroupState.EMPTY
         self.state_since_ms = -1
         self.generation_id = 0
         self.protocol_type: str | None = None
-        self.protocol_name: str | None = None
-        self.leader: str | None = None
-        self.subscribed_topics: frozenset[str] | None = None  # Of the last generation; None: who can tell?
-        self.members: dict[str, Member] = {}
-        self.static_members: dict[str, str] = {}
-        self.protocol_counts: dict[str, int] = {}
-        self.awaiting_joins = 0
-        self.are_assignments_void = False  # A sync phase was given up: Kafka shows none until the next.
-        self.pending_members: dict[str, int] = {}  # Given ids (KIP-394), and when each expires.
-        self.pending_syncs: dict[str, None] = {}  # In order, unlike a set: decisions shall not vary.
-        self.join_deadline_ms: int | None = None
-        self.sync_deadline_ms: int | None = None
+        self.subscribed_topics: frozenset[str] | None = None  # None: who can tell?
         self.rebalance: Rebalance | None = None
         self.history: list[RebalanceReport] = []  # Few: a deque is no quicker, and ten times as large.
         self._history_bytes: list[int] = []  # What each of them takes.
 
     def __repr__(self) -> str:
-        return f"Group({self.group_id!r}, {self.state.value}, generation={self.generation_id})"
-
-    def become(self, state: GroupState, now_ms: int) -> None:
-        """Go over to `state`; a way that Kafka's groups do not have is a bug."""
-        assert state in TRANSITIONS[self.state], (self, state)
-        self.state = state
-        self.state_since_ms = now_ms
-
-    # Members.
-
-    def add(self, member: Member) -> None:
-        """Take a member in; the first one leads and says what kind of group it is."""
-        assert member.member_id not in self.members, member
-        if member.group_instance_id is not None:
-            assert member.group_instance_id not in self.static_members, member
-            self.static_members[member.group_instance_id] = member.member_id
-        if self.leader is None:
-            self.leader = member.member_id
-        self.members[member.member_id] = member
-        self._count(member, 1)
-        self.pending_members.pop(member.member_id, None)
-
-    def remove(self, member_id: str) -> Member:
-        """Return the member that is no longer one; its parked requests have been answered before."""
-        member = self.members.pop(member_id)
-        assert not member.is_waiting, member
-        self._count(member, -1)
-        if member.group_instance_id is not None:
-            del self.static_members[member.group_instance_id]
-        if self.leader == member_id:
-            self.leader = next(iter(self.members), None)
-        self.pending_syncs.pop(member_id, None)
-        return member
-
-    def replace(self, old: Member, new: Member) -> None:
-        """Let a second claimant of a group.instance.id stand where the first stood (KIP-345)."""
-        assert not old.is_waiting, old
-        assert new.group_instance_id is not None
-        new.assignment = old.assignment
-        self.members = {
-            each.member_id: each for each in (new if one is old else one for one in self.members.values())
-        }
-        self._count(old, -1)
-        self._count(new, 1)
-        self.static_members[new.group_instance_id] = new.member_id
-        if self.leader == old.member_id:
-            self.leader = new.member_id
-        if old.member_id in self.pending_syncs:
-            del self.pending_syncs[old.member_id]
-            self.pending_syncs[new.member_id] = None
-
-    def check_member(self, member_id: str, group_instance_id: str | None) -> Member:
-        """Return the member. Raises: ApiError as Kafka has it for strangers and for fenced members."""
-        if group_instance_id is not None:
-            owner = self.static_members.get(group_instance_id)
-            if owner is None:
-                raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-            if owner != member_id:
-                raise ApiError(ErrorCode.FENCED_INSTANCE_ID)
-        member = self.members.get(member_id)
-        if member is None:
-            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-        return member
-
-    def let_go(self) -> None:
-        """Forget the members and the past of a group that goes."""
-        for member_id in list(self.members):
-            self.remove(member_id)
-        while self.history:
-            self.forget_oldest_rebalance()
+        return (
+            f"{type(self).__name__}({self.group_id!r}, {self.state.value}, generation={self.generation_id})"
+        )
 
     @property
     def member_count(self) -> int:
@@ -172,45 +83,40 @@ class Group:
         """Whether the group is Empty: nobody is in it, and nobody is being waited for."""
         return self.state is GroupState.EMPTY
 
-    def committer(self, message: OffsetCommitRequest, version: int) -> Member | None:
-        """Return the member that a commit is from, None for a simple one; kinds of groups differ here.
+    @property
+    def given_ids(self) -> Collection[str]:
+        """Ids that were given to who is about to join (KIP-394)."""
+        return ()
 
-        Raises: ApiError (Kafka: ClassicGroup.validateOffsetCommit).
-        """
-        generation_id = message.generation_id_or_member_epoch
-        if generation_id < 0 and self.state is GroupState.EMPTY:
-            return None  # A simple commit: of a consumer without a group, or of an administrator.
-        if generation_id < 0 and not message.member_id and message.group_instance_id is None:
-            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-        member = self.check_member(message.member_id, message.group_instance_id)
-        if generation_id != self.generation_id:
-            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
-        if self.state is GroupState.COMPLETING_REBALANCE:
-            raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
-        return None if self.state is GroupState.EMPTY else member
+    def let_go(self) -> None:
+        """Forget the members and the past of a group that is gone."""
+        self._hold(-self.member_bytes)
+        self.members.clear()
+        while self.history:
+            self.forget_oldest_rebalance()
 
-    def check_transactional(self, message: TxnOffsetCommitRequest) -> None:
+    # Offsets: who may commit and read them differs by kind.
+
+    @abstractmethod
+    def check_commit(self, message: OffsetCommitRequest, version: int, now_ms: int) -> None:
+        """Pass a commit that may be kept. Raises: ApiError (Kafka: Group.validateOffsetCommit)."""
+
+    @abstractmethod
+    def check_transactional_commit(self, message: TxnOffsetCommitRequest) -> None:
         """Pass a transaction's commit by a member. Raises: ApiError."""
-        self.check_member(message.member_id, message.group_instance_id)
-        if message.generation_id_or_member_epoch != self.generation_id:
-            raise ApiError(ErrorCode.ILLEGAL_GENERATION)
 
+    @abstractmethod
     def check_fetch(self, asked: OffsetFetchRequestGroup) -> None:
-        """Pass a fetch that may be answered: with a classic group every one. Raises: ApiError."""
+        """Pass a fetch that may be answered. Raises: ApiError (Kafka: Group.validateOffsetFetch)."""
 
     @property
-    def is_blank(self) -> bool:
-        """Whether the log says nothing of the group, and nobody is about to join it."""
-        return self.is_empty and self.metadata is None and not self.offsets and not self.pending_members
+    def may_expire_offsets(self) -> bool:
+        """Whether the group lets offsets go at all (Kafka: Group.offsetExpirationCondition)."""
+        return True
 
-    @property
-    def has_all_members_joined(self) -> bool:
-        """Whether nobody is missing in the join phase, nor anybody who was given an id."""
-        return self.awaiting_joins == len(self.members) and not self.pending_members
-
-    def rebalance_timeout_ms(self) -> int:
-        """Return the longest time that a member asks for to rejoin."""
-        return max((each.rebalance_timeout_ms for each in self.members.values()), default=0)
+    def subscribes_to(self, topic: str) -> bool:
+        """Return whether a member reads the topic; where nobody can tell, one does."""
+        return self.subscribed_topics is None or topic in self.subscribed_topics
 
     # Past rebalances.
 
@@ -225,85 +131,10 @@ class Group:
         del self.history[0]
         self.shard_bytes.keep_history(-self._history_bytes.pop(0))
 
-    # Protocols.
-
-    def supports(self, protocol_type: str, protocols: tuple[JoinGroupRequestProtocol, ...]) -> bool:
-        """Return whether a member with these protocols fits: one of them is everybody's."""
-        if self.is_empty:
-            return bool(protocol_type) and bool(protocols)
-        everyone = len(self.members)
-        if protocol_type != self.protocol_type:
-            return False
-        for each in protocols:  # noqa: SIM110  # Twice as quick without a generator.
-            if self.protocol_counts.get(each.name, 0) == everyone:
-                return True
-        return False
-
-    def select_protocol(self) -> str:
-        """Return the protocol with most votes; each member votes for its first that all speak.
-
-        Where votes are equal it is the one that Kafka happens to choose, the first in a hash table: a group
-        that moves from one to the other shall not rebalance for it.
-        """
-        if len(self.protocol_counts) == 1:
-            return next(iter(self.protocol_counts))
-        everyone = len(self.members)
-        votes: dict[str, int] = {}
-        for member in self.members.values():
-            choice = next(
-                each.name for each in member.protocols if self.protocol_counts[each.name] == everyone
-            )
-            votes[choice] = votes.get(choice, 0) + 1
-        if len(votes) == 1:
-            return next(iter(votes))
-        return max(votes, key=lambda name: (votes[name], -hash_table_place(name)))
-
-    def update_protocols(self, member: Member, protocols: tuple[JoinGroupRequestProtocol, ...]) -> None:
-        """Let the member speak these protocols from now on."""
-        self._count(member, -1)
-        member.protocols = protocols
-        self._count(member, 1)
-
-    def assign(self, member: Member, assignment: bytes) -> None:
-        """Let the member have this assignment."""
-        self._hold(len(assignment) - len(member.assignment))
-        member.assignment = assignment
-
     def _hold(self, difference_bytes: int) -> None:
         self.member_bytes += difference_bytes
         self.shard_bytes.keep_members(difference_bytes)
 
-    def _count(self, member: Member, difference: int) -> None:
-        self._hold(difference * member.metadata_bytes)
-        for protocol in member.protocols:
-            count = self.protocol_counts.get(protocol.name, 0) + difference
-            if count:
-                self.protocol_counts[protocol.name] = count
-            else:
-                del self.protocol_counts[protocol.name]
 
-    def subscribes_to(self, topic: str) -> bool:
-        """Return whether a member reads the topic; where nobody can tell, a consumer group does."""
-        if self.protocol_type != CONSUMER:
-            return False
-        return self.subscribed_topics is None or topic in self.subscribed_topics
-
-    def read_subscriptions(self) -> None:
-        """Remember what the members of a consumer group read, from its new generation on."""
-        self.subscribed_topics = self._subscriptions()
-
-    def _subscriptions(self) -> frozenset[str] | None:
-        if self.protocol_type != CONSUMER:
-            return None
-        brought: set[bytes] = set()
-        for member in self.members.values():
-            metadata = member.metadata(self.protocol_name)
-            if metadata is None:
-                return None
-            brought.add(metadata)
-        try:
-            topics = [subscribed_topics(metadata) for metadata in brought]
-        except WireError:
-            return None
-        # Nearly always all members bring the same, and all groups of a kind share what was read of it.
-        return topics[0] if len(topics) == 1 else frozenset[str]().union(*topics)
+AnyGroup = Group[Any]
+"""A group of whichever kind."""

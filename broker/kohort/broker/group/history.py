@@ -7,14 +7,14 @@ more than the broker itself takes. Who needs them all reads `__group_events`.
 import msgspec
 
 from kohort.broker.group.events import Move, RebalanceReport
-from kohort.broker.group.group import Group
+from kohort.broker.group.group import AnyGroup
 from kohort.broker.group.turn import Turn
 
 REBALANCES_KEPT = 32
 REPORT_BYTES, MOVE_BYTES, WAITED_BYTES, CAUSE_BYTES, ID_BYTES = 600, 120, 150, 400, 100
 
 
-def remember(turn: Turn, group: Group, report: RebalanceReport) -> None:
+def remember(turn: Turn, group: AnyGroup, report: RebalanceReport) -> None:
     """Keep the rebalance: where there is no room, instead of older ones of its group, or in outline."""
     if len(group.history) == REBALANCES_KEPT:
         group.forget_oldest_rebalance()

@@ -1,99 +1,99 @@
-"""The way from the coordinator to groups that are not classic, imported with the first of them."""
+"""The registry of all kinds of groups. Each is imported with its first group, command or record."""
 
-from collections.abc import Callable
-from importlib import import_module
-from typing import Any
+from collections.abc import Callable, Iterable
 
-from kohort.broker.group.consumer import describing, heartbeat_fast_path, heartbeats, leaving, migrating
-from kohort.broker.group.consumer.commands import ConsumerGroupDescribe, ConsumerGroupHeartbeat
-from kohort.broker.group.consumer.group import ConsumerGroup
-from kohort.broker.group.consumer.replaying import knows as knows_consumer_group
-from kohort.broker.group.consumer.replaying import replay as replay_consumer_group
-from kohort.broker.group.consumer.resuming import resume as resume_consumer_group
-from kohort.broker.group.decision import (
-    AwaitedTimer,
-    Decision,
-    JoinTimer,
-    RevocationTimer,
-    SessionTimer,
-    TimerKey,
-)
-from kohort.broker.group.group import SHARE, STREAMS, Group
-from kohort.broker.group.turn import ShardState, Turn
-from kohort.protocol.offsets_topic import STREAMS_GROUP_TYPES
+from kohort.broker.group.commands import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
+from kohort.broker.group.decision import Record
+from kohort.broker.group.group import CLASSIC, CONSUMER, SHARE, STREAMS, AnyGroup
+from kohort.broker.group.kind import GroupKind, Replay
+from kohort.broker.group.shard_bytes import ShardBytes
+from kohort.broker.group.turn import Handler, Turn
+from kohort.broker.group.views import GroupView
+from kohort.protocol.offsets_topic import CONSUMER_GROUP_TYPES, SHARE_GROUP_TYPES, STREAMS_GROUP_TYPES
 from kohort.protocol.schema import Message
 
-_HANDLERS: dict[type, Callable[[Turn, Any], None]] = {
-    ConsumerGroupHeartbeat: heartbeats.heartbeat,
-    ConsumerGroupDescribe: describing.describe,
+
+def _classic() -> GroupKind:
+    from kohort.broker.group.classic.kind import KIND  # noqa: PLC0415  # A kind is imported when it is used.
+
+    return KIND
+
+
+def _consumer() -> GroupKind:
+    from kohort.broker.group.consumer.kind import KIND  # noqa: PLC0415
+
+    return KIND
+
+
+def _share() -> GroupKind:
+    from kohort.broker.group.share.kind import KIND  # noqa: PLC0415
+
+    return KIND
+
+
+def _streams() -> GroupKind:
+    from kohort.broker.group.streams.kind import KIND  # noqa: PLC0415
+
+    return KIND
+
+
+_KINDS: dict[str, Callable[[], GroupKind]] = {
+    CLASSIC: _classic,
+    CONSUMER: _consumer,
+    SHARE: _share,
+    STREAMS: _streams,
 }
-
-
-_FAST_PATHS: dict[type, Callable[[ShardState, Any, int], Decision | None]] = {
-    ConsumerGroupHeartbeat: heartbeat_fast_path.heartbeat,
+_RECORD_TYPES: dict[int, str] = {
+    **dict.fromkeys(CONSUMER_GROUP_TYPES, CONSUMER),
+    **dict.fromkeys(SHARE_GROUP_TYPES, SHARE),
+    **dict.fromkeys(STREAMS_GROUP_TYPES, STREAMS),
 }
+"""Which kind of group a record of `__consumer_offsets` is about, by the type that its key begins with."""
 
 
-def _share() -> Any:
-    """Return the way to share groups, imported with the first of them."""
-    return import_module("kohort.broker.group.share.entrance")
+class GroupKinds:
+    """Finds a kind by its groups, and what handles a command or a record by its class."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, GroupKind] = {}
+
+    def named(self, group_type: str) -> GroupKind:
+        """Return the kind of Kafka's name."""
+        kind = self._loaded.get(group_type)
+        if kind is None:
+            kind = self._loaded[group_type] = _KINDS[group_type]()
+        return kind
+
+    def of(self, group: AnyGroup | None) -> GroupKind:
+        """Return the kind of the group; where there is none it would be a classic one."""
+        return self.named(CLASSIC if group is None else group.group_type)
+
+    def handler(self, command: type) -> Handler:
+        """Return what handles a command that only one kind of group has."""
+        return self.named(command.group_type).commands[command]  # type: ignore[attr-defined]  # Such commands have it.
+
+    def replay(self, key: type[Message]) -> Replay:
+        """Return what takes over records with such a key."""
+        return self.named(_RECORD_TYPES.get(key.declaration().api_key, CLASSIC)).replays[key]
+
+    def simple_group(self, group_id: str, shard_bytes: ShardBytes) -> AnyGroup:
+        """Return a group that has offsets alone: for Kafka it is a classic one."""
+        return self.named(CLASSIC).group(group_id, shard_bytes)
+
+    def tombstones(self, group: AnyGroup) -> Iterable[Record]:
+        """Return the records that delete the group."""
+        return self.of(group).tombstones(group)
 
 
-def _streams() -> Any:
-    """Return the way to streams groups, imported with the first of them."""
-    return import_module("kohort.broker.group.streams.entrance")
+KINDS = GroupKinds()
 
 
-_HOMES: dict[str, Callable[[], Any]] = {SHARE: _share, STREAMS: _streams}
-"""The ways to the kinds of groups that have one of their own, by type."""
+def classic_request(turn: Turn, command: JoinGroup | SyncGroup | Heartbeat | LeaveGroup) -> None:
+    """Have a request of the classic protocol answered by the kind of the group that it names."""
+    kind = KINDS.of(turn.groups.by_id.get(command.message.group_id))
+    kind.classic_requests[type(command)](turn, command)
 
 
-def handler_of(kind: type) -> Callable[[Turn, Any], None]:
-    """Return what handles a kind of command."""
-    known = _HANDLERS.get(kind)
-    if known is None:
-        is_about_streams = kind.__module__.startswith("kohort.broker.group.streams.")
-        known = (_streams if is_about_streams else _share)().HANDLERS[kind]
-    return known
-
-
-def fast_path_of(kind: type) -> Callable[[ShardState, Any, int], Decision | None] | None:
-    """Return what answers most commands of a kind at once, and None for the others of them."""
-    return _FAST_PATHS.get(kind)
-
-
-def replay(groups: ShardState, key: Message, value: Message | None) -> None:
-    """Take over a logged record of a group of a newer kind."""
-    if knows_consumer_group(key):
-        replay_consumer_group(groups, key, value)
-    elif key.declaration().api_key in STREAMS_GROUP_TYPES:
-        _streams().replay(groups, key, value)
-    else:
-        _share().replay(groups, key, value)
-
-
-def resume(turn: Turn, group: Group) -> None:
-    """Let a group go on that came back from the log."""
-    home = _HOMES.get(group.group_type)
-    if home is not None:
-        home().resume(turn, group)
-        return
-    assert isinstance(group, ConsumerGroup), group
-    resume_consumer_group(turn, group)
-
-
-def timer_fired(turn: Turn, group: Group, key: TimerKey) -> None:
-    """Do what a group's timer was set for."""
-    home = _HOMES.get(group.group_type)
-    if home is not None:
-        home().timer_fired(turn, group, key)
-        return
-    assert isinstance(group, ConsumerGroup), group
-    if isinstance(key, SessionTimer):
-        leaving.session_timer_fired(turn, group, key)
-    elif isinstance(key, RevocationTimer):
-        leaving.revocation_timer_fired(turn, group, key)
-    elif isinstance(key, AwaitedTimer):
-        leaving.awaited_timer_fired(turn, group, key)
-    elif isinstance(key, JoinTimer):
-        migrating.downgrade(turn, group)
+def view_of(group: AnyGroup, now_ms: int) -> GroupView:
+    """Return the group for people, as it stands at that time."""
+    return KINDS.of(group).view(group, now_ms)

@@ -313,7 +313,7 @@ def test_a_slow_leader_is_named() -> None:
     sync_all(world, a, b, c)
     (advice,) = advised(world)
     assert advice.kind is AdviceKind.SLOW_LEADER
-    assert advice.about == world.core.groups["g"].leader
+    assert advice.about == world.classic().leader
     assert "took 4.0 s to assign" in advice.text
 
 

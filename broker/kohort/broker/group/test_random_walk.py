@@ -170,7 +170,8 @@ class Walk:
         self.check_parked()
         self.check_offsets()
         self.check_timers()
-        for group_id, group in self.world.core.groups.items():
+        for group_id in self.world.core.groups:
+            group = self.world.classic(group_id)
             assert group.generation_id >= self.generations.get(group_id, 0), "a generation went back"
             self.generations[group_id] = group.generation_id
             members = list(group.members.values())
@@ -214,11 +215,11 @@ class Walk:
     def check_timers(self) -> None:
         """No timer is left of somebody who is gone."""
         for key in self.world.timers:
-            group = self.world.core.groups[key.group_id]
+            group = self.world.classic(key.group_id)
             if isinstance(key, SessionTimer):
                 assert key.member_id in group.members or key.member_id in group.pending_members
-        for group in self.world.core.groups.values():
-            assert group.member_bytes == sum(each.metadata_bytes for each in group.members.values())
+        for each in self.world.core.groups.values():
+            assert each.member_bytes == sum(member.metadata_bytes for member in each.members.values())
         if self.world.core.groups:
             shard_bytes = next(iter(self.world.core.groups.values())).shard_bytes
             remembered = (each for group in self.world.core.groups.values() for each in group.history)

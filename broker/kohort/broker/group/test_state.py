@@ -3,7 +3,7 @@ import itertools
 import pytest
 
 from kohort.broker.group import GroupState
-from kohort.broker.group.group import Group
+from kohort.broker.group.classic.group import ClassicGroup
 
 WAYS = {
     ("Empty", "PreparingRebalance"),
@@ -19,7 +19,7 @@ WAYS = {
 @pytest.mark.parametrize("source, target", list(itertools.product(GroupState, GroupState)))
 @pytest.mark.requirement("R7")
 def test_there_are_no_other_ways_than_kafkas(source: GroupState, target: GroupState) -> None:
-    group = Group("g")
+    group = ClassicGroup("g")
     group.state = source
     if (source.value, target.value) in WAYS:
         group.become(target, 5)

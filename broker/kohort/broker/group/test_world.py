@@ -27,7 +27,8 @@ from kohort.broker.group import (
     TimerFired,
     TimerKey,
 )
-from kohort.broker.group.consumer.subscriptions import Metadata
+from kohort.broker.group.classic.group import ClassicGroup
+from kohort.broker.group.metadata import Metadata
 from kohort.protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartitions
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -87,9 +88,34 @@ def logged_state(core: GroupCoordinator) -> Logged:
     state: Logged = {}
     for group_id, group in core.groups.items():
         offsets = {(topic, index): v for topic, each in group.offsets.items() for index, v in each.items()}
-        if group.metadata is not None or offsets:
-            state[group_id] = (group.metadata, offsets)
+        metadata = group.metadata if isinstance(group, ClassicGroup) else None
+        if metadata is not None or offsets:
+            state[group_id] = (metadata, offsets)
     return state
+
+
+def all_logged(core: GroupCoordinator) -> dict[str, object]:
+    """A copy of all that the log says of groups, as that core knows it; nothing where it says nothing."""
+    found: dict[str, object] = {}
+    for group_id, group in core.groups.items():
+        if not (isinstance(group, ClassicGroup) and group.metadata is None and not group.offsets):
+            found[group_id] = [group.group_type, *(_copied(getattr(group, each)) for each in group.logged)]
+    found[""] = _copied(core._groups.pending._by_producer)
+    return found
+
+
+def _copied(value: object) -> object:
+    return {key: _copied(each) for key, each in value.items()} if isinstance(value, dict) else value
+
+
+class CheckedCoordinator(GroupCoordinator):
+    """A core that sees to it that `handle` changes nothing that is logged: only `replay` does."""
+
+    def handle(self, command: object, now_ms: int) -> Decision:
+        before = all_logged(self)
+        decision = super().handle(command, now_ms)
+        assert all_logged(self) == before, f"handling {command} has changed what is logged"
+        return decision
 
 
 class World:
@@ -103,7 +129,7 @@ class World:
         self.config = config or GroupConfig()
         self.metadata: Metadata | None = None
         self.may_describe: Callable[[str], bool] = lambda topic: True
-        self.core = GroupCoordinator(self.config)
+        self.core: GroupCoordinator = CheckedCoordinator(self.config)
         self.follower = GroupCoordinator(self.config)
         self.now_ms = 1_000_000
         self.log: list[Record] = []
@@ -112,6 +138,12 @@ class World:
         self.events: list[Event] = []
         self.request_ids = count(1)
         self.member_numbers = count(1)
+
+    def classic(self, group_id: str = "g") -> ClassicGroup:
+        """The group, which is a classic one."""
+        group = self.core.find(group_id, ClassicGroup)
+        assert group is not None
+        return group
 
     def do(self, command: Command) -> Decision:
         """What a shell does with a command."""
@@ -172,7 +204,7 @@ class World:
         """Another process takes over from the log; what was not flushed never was."""
         self.staged.clear()
         self.owed.clear()
-        self.core = GroupCoordinator(self.config)
+        self.core = CheckedCoordinator(self.config)
         self.timers.clear()
         for record in self.log:
             self.core.replay(record)

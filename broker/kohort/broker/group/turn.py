@@ -1,8 +1,9 @@
 """One turn of the core: the command is handled, records and effects gather."""
 
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, TypeVar
 
-from kohort.broker.group.classic.member import Member
 from kohort.broker.group.config import GroupConfig
 from kohort.broker.group.decision import (
     NOTHING,
@@ -12,46 +13,128 @@ from kohort.broker.group.decision import (
     Note,
     Record,
     Reply,
-    SessionTimer,
     SetTimer,
     TimerKey,
 )
 from kohort.broker.group.events import Event
-from kohort.broker.group.group import Group
+from kohort.broker.group.group import AnyGroup
 from kohort.broker.group.offsets.pending import PendingOffsets
 from kohort.broker.group.shard_bytes import Room, ShardBytes
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.schema import Message
 
+C = TypeVar("C")
+G = TypeVar("G", bound=AnyGroup)
+
+
+class Kinds(Protocol):
+    """What commands that know no kind of group have to know of all kinds."""
+
+    def simple_group(self, group_id: str, shard_bytes: ShardBytes) -> AnyGroup:
+        """Return a group that has offsets alone."""
+        ...
+
+    def tombstones(self, group: AnyGroup) -> Iterable[Record]:
+        """Return the records that delete the group."""
+        ...
+
+
+class Parked(Protocol):
+    """A member that waits for the answer to its JoinGroup or its SyncGroup."""
+
+    awaiting_join: int | None
+    awaiting_sync: int | None
+
 
 class ShardState:
     """All that a shard knows: its groups by id, and which member each parked request belongs to."""
 
-    __slots__ = ("by_id", "config", "given_member_ids", "parked", "pending", "room", "shard_bytes")
+    __slots__ = (
+        "by_id",
+        "config",
+        "given_member_ids",
+        "kinds",
+        "parked",
+        "pending",
+        "room",
+        "shard_bytes",
+        "successors",
+    )
 
-    def __init__(self, config: GroupConfig, room: Room) -> None:
+    def __init__(self, config: GroupConfig, room: Room, kinds: Kinds) -> None:
         self.config = config
         self.room = room
+        self.kinds = kinds
         self.shard_bytes = ShardBytes()
-        self.by_id: dict[str, Group] = {}
+        self.by_id: dict[str, AnyGroup] = {}
         self.pending = PendingOffsets()
-        self.parked: dict[int, Member] = {}
+        self.parked: dict[int, Parked] = {}
         self.given_member_ids: deque[tuple[str, str]] = deque()
         """(group id, member id) in the order in which ids were given; most of them have been used since."""
+        self.successors: dict[str, AnyGroup] = {}
+        """Groups that a turn has made: each takes its place when the first record about it is replayed."""
 
-    def get_or_create(self, group_id: str) -> Group:
-        """Return the group, a new empty one where there was none."""
+    def find(self, group_id: str, kind: type[G]) -> G | None:
+        """Return the group, if there is one of that kind."""
         group = self.by_id.get(group_id)
-        if group is None:
-            group = self.by_id[group_id] = Group(group_id, self.shard_bytes)
-        return group
+        return group if isinstance(group, kind) else None
 
-    def existing(self, group_id: str) -> Group:
+    def of_kind(self, kind: type[G]) -> Iterator[G]:
+        """Yield the groups of that kind."""
+        for group in self.by_id.values():
+            if isinstance(group, kind):
+                yield group
+
+    def existing(self, group_id: str, kind: type[G]) -> G:
+        """Return the group. Raises: ApiError GROUP_ID_NOT_FOUND where there is none of that kind."""
+        group = self.by_id.get(group_id)
+        if isinstance(group, kind):
+            return group
+        words = "not found" if group is None else f"is not a {kind.group_type} group"
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {words}.")
+
+    def existing_of_any_kind(self, group_id: str) -> AnyGroup:
         """Return the group. Raises: ApiError GROUP_ID_NOT_FOUND."""
         group = self.by_id.get(group_id)
         if group is None:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         return group
+
+    # What is logged; `replay` alone calls these.
+
+    def group_with_offsets(self, group_id: str) -> AnyGroup:
+        """Return the group of whichever kind, a simple one where there was none."""
+        group = self.by_id.get(group_id)
+        if group is None:
+            group = self.by_id[group_id] = self.kinds.simple_group(group_id, self.shard_bytes)
+        return group
+
+    def group_of_kind(self, group_id: str, kind: type[G]) -> G:
+        """Return the group of that kind; what was there under its id before was written earlier, and is over.
+
+        Offsets that were there are its own from now on.
+        """
+        former = self.by_id.get(group_id)
+        if isinstance(former, kind):
+            return former
+        successor = self.successors.pop(group_id, None)
+        group = successor if isinstance(successor, kind) else kind(group_id, self.shard_bytes)
+        self.by_id[group_id] = group
+        if former is not None:
+            group.offsets = former.offsets
+            former.let_go()
+        return group
+
+    def forget(self, group: AnyGroup) -> None:
+        """Forget a group; its offsets, which have records of their own, are its successor's."""
+        group_id = group.group_id
+        del self.by_id[group_id]
+        group.let_go()
+        successor = self.successors.pop(group_id, None)
+        if successor is not None:
+            self.by_id[group_id] = successor
+        if group.offsets:
+            self.group_with_offsets(group_id).offsets = group.offsets
 
 
 class Turn:
@@ -65,12 +148,21 @@ class Turn:
         self.now_ms = now_ms
         self.records: list[Record] = []
         self.effects: list[Effect] = []
+        if groups.successors:  # Of a turn that has logged nothing about them.
+            for group in groups.successors.values():
+                group.let_go()
+            groups.successors.clear()
 
     def decision(self) -> Decision:
         """Return what has been gathered."""
         if not self.records and not self.effects:
             return NOTHING
         return Decision(tuple(self.records), tuple(self.effects))
+
+    def new_group(self, group_id: str, kind: type[G]) -> G:
+        """Return a group that is to be, perhaps instead of one of another kind, once a record says so."""
+        group = self.groups.successors[group_id] = kind(group_id, self.groups.shard_bytes)
+        return group
 
     def log(self, record: Record) -> None:
         """Let the record be written, and replayed before the next command."""
@@ -92,16 +184,28 @@ class Turn:
         """Forget that timer."""
         self.effects.append(CancelTimer(key))
 
-    def extend_session(self, group: Group, member: Member, timeout_ms: int | None = None) -> None:
-        """Let the member's session last that long from now; its own timeout if not said."""
-        member.last_seen_ms = self.now_ms
-        deadline_ms = self.now_ms + (member.session_timeout_ms if timeout_ms is None else timeout_ms)
-        member.session_deadline_ms = deadline_ms
-        if member.timer_ms is None or member.timer_ms > deadline_ms:
-            member.timer_ms = deadline_ms
-            self.set_timer(SessionTimer(group.group_id, member.member_id), deadline_ms)
+    def has_room(self, group: AnyGroup | None, more_bytes: int) -> bool:
+        """Return whether members of the group, or of a new one, may bring so much more metadata."""
+        if more_bytes <= 0:
+            return True
+        group_bytes = 0 if group is None else group.member_bytes
+        shard_bytes = self.groups.room.member_bytes_with(self.groups.shard_bytes)
+        return (
+            group_bytes + more_bytes <= self.config.group_member_bytes_max
+            and shard_bytes + more_bytes <= self.config.member_bytes_max
+        )
 
-    def end_session(self, group: Group, member: Member) -> None:
-        """Forget the member's session, and its timer: one may be owed even where the last has fired."""
-        member.timer_ms = None
-        self.cancel_timer(SessionTimer(group.group_id, member.member_id))
+
+def in_a_turn(handle: Callable[[Turn, C], None]) -> Callable[[ShardState, C, int], Decision]:
+    """Return a handler that has a turn of its own for each command."""
+
+    def decide(groups: ShardState, command: C, now_ms: int) -> Decision:
+        turn = Turn(groups, now_ms)
+        handle(turn, command)
+        return turn.decision()
+
+    return decide
+
+
+Handler = Callable[[ShardState, Any, int], Decision]
+"""What handles a kind of command: the shard's state, the command, and the time in milliseconds."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import trio
 
-from kohort.broker.group.group import CLASSIC, Group
+from kohort.broker.group.group import CLASSIC, AnyGroup
 from kohort.broker.group.state import GroupState
 from kohort.broker.http.view import View
 from kohort.broker.lag import PartitionLag
@@ -50,7 +50,7 @@ class GroupTotals(NamedTuple):
     members: int
     offsets: int
     left_out: int
-    shown: list[Group]
+    shown: list[AnyGroup]
 
 
 class Facts(NamedTuple):
@@ -108,8 +108,8 @@ async def _group_totals(view: View) -> GroupTotals:
     both: dict[tuple[str, GroupState], int] = {}
     members = offsets = count = 0
     limit = view.limits.groups_max
-    with_members: list[Group] = []
-    without: list[Group] = []
+    with_members: list[AnyGroup] = []
+    without: list[AnyGroup] = []
     for group in list(view.groups()):
         states[group.state] = states.get(group.state, 0) + 1
         types[group.group_type] = types.get(group.group_type, 0) + 1
@@ -127,7 +127,7 @@ async def _group_totals(view: View) -> GroupTotals:
     return GroupTotals(states, types, both, members, offsets, count - len(shown), shown)
 
 
-def _within(groups: list[Group], partitions_max: int) -> Iterator[Group]:
+def _within(groups: list[AnyGroup], partitions_max: int) -> Iterator[AnyGroup]:
     """Yield the groups whose partitions find room; a sum over half a group's would be a wrong one."""
     room = partitions_max
     for group in groups:

@@ -13,9 +13,9 @@ import trio
 
 from kohort.broker.group.advice import advice_of
 from kohort.broker.group.events import Cause
-from kohort.broker.group.group import Group
+from kohort.broker.group.group import AnyGroup
+from kohort.broker.group.kinds import view_of
 from kohort.broker.group.state import GroupState
-from kohort.broker.group.views import view_of
 from kohort.broker.http.share_lag import lag_of
 from kohort.broker.http.view import View
 from kohort.broker.lag import PartitionLag, worst
@@ -57,7 +57,7 @@ class GroupSummary(msgspec.Struct, frozen=True, gc=False):
     last_rebalance_cause: Cause | None
 
 
-def _summary(group: Group) -> GroupSummary:
+def _summary(group: AnyGroup) -> GroupSummary:
     rebalance = group.rebalance
     last = group.history[-1] if group.history else None
     return GroupSummary(
@@ -71,7 +71,7 @@ def _summary(group: Group) -> GroupSummary:
     )
 
 
-async def describe_group(view: View, group: Group, now_ms: int) -> Json:
+async def describe_group(view: View, group: AnyGroup, now_ms: int) -> Json:
     """Return everything about one group: `GroupView`, and how far behind it is in each partition."""
     lag = await lag_of(view, group)
     verdicts = [each.verdict for each in lag if each.verdict is not None]
@@ -89,7 +89,7 @@ async def describe_group(view: View, group: Group, now_ms: int) -> Json:
     }
 
 
-def _offset(group: Group, lag: PartitionLag) -> Json:
+def _offset(group: AnyGroup, lag: PartitionLag) -> Json:
     value = group.offsets.get(lag.topic, {}).get(lag.partition)
     return {
         "topic": lag.topic,

@@ -5,7 +5,7 @@ Members of share groups acknowledge records and commit no offsets, so that lag b
 
 from collections.abc import Mapping, Sequence
 
-from kohort.broker.group.group import SHARE, Group
+from kohort.broker.group.group import AnyGroup
 from kohort.broker.http.asking import NotAnswered
 from kohort.broker.http.view import View
 from kohort.broker.lag import PartitionLag
@@ -17,9 +17,9 @@ VERSION = 1
 UNKNOWN = -1
 
 
-async def lag_of(view: View, group: Group) -> list[PartitionLag]:
+async def lag_of(view: View, group: AnyGroup) -> list[PartitionLag]:
     """Return how far behind a group of any kind is, in each partition."""
-    if group.group_type != SHARE:
+    if group.has_offsets:
         return await view.lag([group])
     return list((await share_lags(view, [group.group_id])).get(group.group_id, ()))
 

@@ -19,9 +19,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
 from kohort.broker.coordination.counters import GroupCounters
+from kohort.broker.group.classic.group import ClassicGroup
 from kohort.broker.group.classic.member import Member
 from kohort.broker.group.events import Cause, CauseKind, Outcome, RebalanceReport
-from kohort.broker.group.group import Group
+from kohort.broker.group.group import AnyGroup
 from kohort.broker.group.rebalance import Rebalance
 from kohort.broker.group.state import GroupState
 from kohort.broker.http import pages
@@ -112,7 +113,7 @@ class FakeView:
     limits: PageLimits = field(default_factory=PageLimits)
     shards_loading: list[int] = field(default_factory=list)
     held: list[FakePartition] = field(default_factory=lambda: [FakePartition("flights", 0)])
-    group_list: list[Group] = field(default_factory=list)
+    group_list: list[AnyGroup] = field(default_factory=list)
     messages_shown: bool = True
     looks: list[tuple[str, str, str]] = field(default_factory=list)
     quotas: list[Use] = field(default_factory=list)
@@ -138,10 +139,10 @@ class FakeView:
     def partition(self, topic: str, index: int) -> PartitionFacts | None:
         return next((each for each in self.held if (each.topic, each.index) == (topic, index)), None)
 
-    def groups(self) -> Iterator[Group]:
+    def groups(self) -> Iterator[AnyGroup]:
         return iter(self.group_list)
 
-    def group(self, group_id: str) -> Group | None:
+    def group(self, group_id: str) -> AnyGroup | None:
         return next((each for each in self.group_list if each.group_id == group_id), None)
 
     def is_loading(self, group_id: str) -> bool:
@@ -200,10 +201,10 @@ class FakeView:
     async def ends(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Ends]:
         return {place: Ends(0, 9, 9) for place in places}
 
-    def behind(self, group: Group) -> Iterator[int | None]:
+    def behind(self, group: AnyGroup) -> Iterator[int | None]:
         return (9 - value.offset for offsets in group.offsets.values() for value in offsets.values())
 
-    async def lag(self, groups: Iterable[Group]) -> list[PartitionLag]:
+    async def lag(self, groups: Iterable[AnyGroup]) -> list[PartitionLag]:
         rows: list[PartitionLag] = []
         for group in groups:
             for topic, offsets in group.offsets.items():
@@ -257,8 +258,8 @@ async def site(nursery: trio.Nursery) -> AsyncIterator[Site]:
         yield Site(view, sock.getsockname()[1])
 
 
-def a_group() -> Group:
-    group = Group("billing/eu")
+def a_group() -> ClassicGroup:
+    group = ClassicGroup("billing/eu")
     group.state = GroupState.PREPARING_REBALANCE
     group.protocol_type = "consumer"
     group.generation_id = 7
@@ -486,7 +487,7 @@ async def test_metrics_are_written_once_a_second(site: Site) -> None:
 
 
 async def test_groups_are_listed_by_name(site: Site) -> None:
-    site.view.group_list = [Group("b"), Group("a")]
+    site.view.group_list = [ClassicGroup("b"), ClassicGroup("a")]
     site.view.shards_loading = [2]
     answer = (await site.get("/api/v1/groups")).json
     assert [group["group_id"] for group in answer["groups"]] == ["a", "b"]
@@ -540,7 +541,7 @@ def test_a_broker_that_nobody_asks_loads_no_http_library() -> None:
      "a b", "?", "#", "\x00", "\x85", "\ufffd", "\U0001f600", "groups", "a?scope=broker", "x/events"],
 )  # fmt: skip
 async def test_a_group_is_found_whatever_its_name(site: Site, name: str) -> None:
-    site.view.group_list.append(Group(name))
+    site.view.group_list.append(ClassicGroup(name))
     answer = await site.get(f"/api/v1/groups/{quote(name, safe='')}")
     assert (answer.status, answer.json.get("group_id")) == (200, name)
 

@@ -10,7 +10,8 @@ from uuid import UUID
 import pytest
 import trio
 
-from kohort.broker.group.group import Group
+from kohort.broker.group.classic.group import ClassicGroup
+from kohort.broker.group.group import AnyGroup
 from kohort.broker.http import pages
 from kohort.broker.http.groups import Json, list_groups
 from kohort.broker.http.test_http import FakePartition, FakeView, Site, a_group
@@ -30,8 +31,8 @@ async def site(nursery: trio.Nursery) -> AsyncIterator[Site]:
         yield Site(view, sock.getsockname()[1])
 
 
-def a_group_with_offsets(number: int, partitions: int = 1) -> Group:
-    group = Group(f"group-{number:05}")
+def a_group_with_offsets(number: int, partitions: int = 1) -> AnyGroup:
+    group = ClassicGroup(f"group-{number:05}")
     value = OffsetCommitValue(offset=4, metadata="", commit_timestamp=5, topic_id=UUID(int=0))
     group.offsets = {"flights": dict.fromkeys(range(partitions), value)}
     return group

@@ -10,7 +10,7 @@ from kohort.broker.config.current import CurrentConfig
 from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.coordination.group_shards import GroupShards
 from kohort.broker.group import coordinator_partition
-from kohort.broker.group.group import Group
+from kohort.broker.group.group import AnyGroup
 from kohort.broker.http.replica_facts import ReplicaFacts, replica_facts
 from kohort.broker.lag import LagWatch, PartitionLag
 from kohort.broker.metadata import BrokerState, MetadataStore, TopicState
@@ -246,11 +246,11 @@ class View(Protocol):
         """Return one partition."""
         ...
 
-    def groups(self) -> Iterator[Group]:
+    def groups(self) -> Iterator[AnyGroup]:
         """Return every group that is loaded."""
         ...
 
-    def group(self, group_id: str) -> Group | None:
+    def group(self, group_id: str) -> AnyGroup | None:
         """Return one group."""
         ...
 
@@ -322,11 +322,11 @@ class View(Protocol):
         """Return a partition whose log is open; None where it is not here, or does not serve."""
         ...
 
-    async def lag(self, groups: Iterable[Group]) -> list[PartitionLag]:
+    async def lag(self, groups: Iterable[AnyGroup]) -> list[PartitionLag]:
         """Return how far behind these groups are."""
         ...
 
-    def behind(self, group: Group) -> Iterator[int | None]:
+    def behind(self, group: AnyGroup) -> Iterator[int | None]:
         """Yield how far behind a group is in each partition, by what is known without asking anybody."""
         ...
 
@@ -407,11 +407,11 @@ class BrokerView:
         """Return one partition."""
         return self._partitions.peek(topic, index)
 
-    def groups(self) -> Iterator[Group]:
+    def groups(self) -> Iterator[AnyGroup]:
         """Return every group that is loaded."""
         return self._group_shards.groups()
 
-    def group(self, group_id: str) -> Group | None:
+    def group(self, group_id: str) -> AnyGroup | None:
         """Return one group."""
         return self._group_shards.group(group_id)
 
@@ -426,8 +426,8 @@ class BrokerView:
         from kohort.broker.group.share.explaining import ShareGroupExplained, explain_group  # noqa: PLC0415
         from kohort.broker.group.share.group import ShareGroup  # noqa: PLC0415
 
-        group, led = self.group(group_id), self._share_partitions()
-        own = explain_group(group) if isinstance(group, ShareGroup) else None
+        group, led = self._group_shards.find(group_id, ShareGroup), self._share_partitions()
+        own = None if group is None else explain_group(group)
         partitions = () if led is None else led.explained(group_id)
         if own is None and not partitions:
             return None
@@ -518,11 +518,11 @@ class BrokerView:
         except StorageError:
             return None
 
-    async def lag(self, groups: Iterable[Group]) -> list[PartitionLag]:
+    async def lag(self, groups: Iterable[AnyGroup]) -> list[PartitionLag]:
         """Return how far behind these groups are."""
         return await self._lag.of(groups)
 
-    def behind(self, group: Group) -> Iterator[int | None]:
+    def behind(self, group: AnyGroup) -> Iterator[int | None]:
         """Yield how far behind a group is in each partition, by what is known without asking anybody."""
         return self._lag.behind(group)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from kohort.broker.config.current import CurrentConfig
-from kohort.broker.group.group import Group
+from kohort.broker.group.group import AnyGroup
 from kohort.broker.group.offsets.commits import offsets_of
 from kohort.broker.lag.ends import Ends, EndsElsewhere, LocalEnds, NoneElsewhere, Position
 from kohort.broker.lag.first_record import FirstRecord
@@ -83,7 +83,7 @@ class LagWatch:
 
     def __init__(
         self,
-        groups: Callable[[], Iterator[Group]],
+        groups: Callable[[], Iterator[AnyGroup]],
         local: LocalEnds,
         remote: EndsElsewhere,
         current: CurrentConfig,
@@ -129,7 +129,7 @@ class LagWatch:
         self._windows = found
         self._remote.keep_only(elsewhere)
 
-    async def of(self, groups: Iterable[Group]) -> list[PartitionLag]:
+    async def of(self, groups: Iterable[AnyGroup]) -> list[PartitionLag]:
         """Return the lag of these groups, as of now, in order of topic and partition within each."""
         rows: list[PartitionLag] = []
         for slice_ in _slices(self._places(list(groups)), self._slice):
@@ -167,12 +167,12 @@ class LagWatch:
                         found[position.topic, position.partition] = ends
         return found
 
-    def behind(self, group: Group) -> Iterator[int | None]:
+    def behind(self, group: AnyGroup) -> Iterator[int | None]:
         """Yield the lag in each partition by what is known already: nobody is asked, no disk is read."""
         for place in self._places([group]):
             yield _lag(place, self._ends(place), self._window(place))
 
-    def _places(self, groups: list[Group]) -> Iterator[_Place]:
+    def _places(self, groups: list[AnyGroup]) -> Iterator[_Place]:
         """Yield what these groups have committed; they may change while others work in between."""
         for group in groups:
             for topic in sorted(group.offsets):

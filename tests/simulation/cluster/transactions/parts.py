@@ -22,6 +22,7 @@ from kohort.broker.coordination.transaction_markers import MarkerWriter
 from kohort.broker.coordination.transaction_peers import TransactionPeers
 from kohort.broker.coordination.transaction_shards import TransactionShards
 from kohort.broker.group import GroupConfig
+from kohort.broker.group.test_world import CheckedCoordinator
 from kohort.broker.handlers.data import init_producer_id
 from kohort.broker.handlers.data.transactional import Permissions
 from kohort.broker.handlers.groups.family import GroupServices
@@ -135,7 +136,7 @@ class TransactionParts:
         )
         metadata = cast(Any, self)
         self.groups = GroupShards(
-            GroupMachine(GroupConfig()),
+            GroupMachine(GroupConfig(), CheckedCoordinator),
             metadata,
             CONFIG,
             ensure_topic=self._topic_is_there,

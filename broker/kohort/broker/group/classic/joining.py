@@ -1,7 +1,8 @@
 """JoinGroup: new members, members that come back, and ids given in advance (KIP-394)."""
 
-from kohort.broker.group.causes import client_reason, member_cause, rejoin_cause
+from kohort.broker.group.classic.causes import client_reason, member_cause, rejoin_cause
 from kohort.broker.group.classic.final_errors import final_error
+from kohort.broker.group.classic.group import ClassicGroup
 from kohort.broker.group.classic.member import Member, unique_by_name
 from kohort.broker.group.classic.member_metadata import fits_join
 from kohort.broker.group.classic.parking import dismiss, join_error, park_join
@@ -12,13 +13,13 @@ from kohort.broker.group.classic.rebalancing import (
     prepare_rebalance,
     rebalance_or_complete,
 )
-from kohort.broker.group.classic.records import tombstones
 from kohort.broker.group.classic.sessions import remember_given_id
 from kohort.broker.group.classic.static_membership import replace_static_member
+from kohort.broker.group.classic.timers import end_session, extend_session
 from kohort.broker.group.commands import JoinGroup
 from kohort.broker.group.decision import SessionTimer
 from kohort.broker.group.events import CauseKind, MemberIdGiven, MemberJoined, MemberRefused, MemberRejoined
-from kohort.broker.group.group import CLASSIC, CONSUMER, STREAMS, Group
+from kohort.broker.group.group import AnyGroup
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -28,12 +29,32 @@ VERSION_OF_KNOWN_MEMBER_IDS = 4  # From here on a dynamic member must join with 
 
 
 def join(turn: Turn, command: JoinGroup) -> None:
-    """Answer the JoinGroup, or park it until the join phase ends."""
+    """Answer the JoinGroup to a classic group, or park it until the join phase ends."""
     try:
-        _check_request(turn, command)
+        check_request(turn, command)
         _join(turn, command)
     except ApiError as error:
-        _refuse(turn, command, error)
+        forgets_id = error.code is ErrorCode.GROUP_MAX_SIZE_REACHED
+        refuse(turn, command, error.code, "" if forgets_id else command.message.member_id)
+
+
+def join_instead(turn: Turn, former: AnyGroup, command: JoinGroup) -> None:
+    """Join a classic group that takes the place of another kind's, which nobody is in."""
+    try:
+        check_request(turn, command)
+        _check_new(turn, command.message)
+    except ApiError as error:
+        refuse(turn, command, error.code)
+        return
+    for record in turn.groups.kinds.tombstones(former):
+        turn.log(record)
+    _join_without_id(turn, turn.new_group(former.group_id, ClassicGroup), command)
+
+
+def refuse_kind(turn: Turn, command: JoinGroup) -> None:
+    """Refuse to let a classic member into a group of a kind that has none."""
+    code = final_error(command, turn.config) or ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    refuse(turn, command, code)
 
 
 def rebalance_timeout_ms(command: JoinGroup) -> int:
@@ -42,7 +63,8 @@ def rebalance_timeout_ms(command: JoinGroup) -> int:
     return command.message.session_timeout_ms if asked_ms < 0 else asked_ms
 
 
-def _check_request(turn: Turn, command: JoinGroup) -> None:
+def check_request(turn: Turn, command: JoinGroup) -> None:
+    """Pass what is right whatever state the group is in. Raises: ApiError."""
     code = final_error(command, turn.config)
     if code is not None:
         raise ApiError(code)
@@ -50,21 +72,11 @@ def _check_request(turn: Turn, command: JoinGroup) -> None:
 
 def _join(turn: Turn, command: JoinGroup) -> None:
     message = command.message
-    group = turn.groups.by_id.get(message.group_id)
-    if group is not None and group.group_type != CLASSIC:
-        if group.group_type != CONSUMER and not (group.group_type == STREAMS and group.is_empty):
-            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        if not group.is_empty:
-            _join_newer_kind(turn, group, command)
-            return
-        group = _made_classic(turn, group)
+    group = turn.groups.find(message.group_id, ClassicGroup)
     if group is None:
-        if message.member_id:
-            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-        if not (message.protocol_type and message.protocols):
-            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        _check_room(turn, None, message)
-        group = turn.groups.get_or_create(message.group_id)
+        _check_new(turn, message)
+        group = ClassicGroup(message.group_id, turn.groups.shard_bytes)
+        turn.groups.by_id[message.group_id] = group  # Blank, so that nothing has to be logged of it.
     _check_capacity(turn, group, message.member_id)
     _check_room(turn, group, message)
     if not group.supports(message.protocol_type, message.protocols):
@@ -75,28 +87,16 @@ def _join(turn: Turn, command: JoinGroup) -> None:
         _join_without_id(turn, group, command)
 
 
-def _join_newer_kind(turn: Turn, group: Group, command: JoinGroup) -> None:
-    """Join a consumer group as a classic member. Raises: ApiError."""
-    # Imported where there is such a group.
-    from kohort.broker.group.consumer import classic_members  # noqa: PLC0415
-    from kohort.broker.group.consumer.group import ConsumerGroup  # noqa: PLC0415
-
-    assert isinstance(group, ConsumerGroup), group
-    classic_members.join(turn, group, command)
-
-
-def _made_classic(turn: Turn, group: Group) -> Group:
-    """Return a classic group with the offsets of one that nobody is in."""
-    for record in tombstones(group):
-        turn.log(record)
-    del turn.groups.by_id[group.group_id]
-    group.let_go()
-    made = turn.groups.get_or_create(group.group_id)
-    made.offsets = group.offsets
-    return made
+def _check_new(turn: Turn, message: JoinGroupRequest) -> None:
+    """Pass the first member of a group. Raises: ApiError."""
+    if message.member_id:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+    if not (message.protocol_type and message.protocols):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    _check_room(turn, None, message)
 
 
-def _check_capacity(turn: Turn, group: Group, member_id: str) -> None:
+def _check_capacity(turn: Turn, group: ClassicGroup, member_id: str) -> None:
     """Raise GROUP_MAX_SIZE_REACHED where there is no room (Kafka: acceptJoiningMember)."""
     limit = turn.config.group_max_size
     if group.is_empty:
@@ -111,7 +111,7 @@ def _check_capacity(turn: Turn, group: Group, member_id: str) -> None:
     raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
 
-def _check_room(turn: Turn, group: Group | None, message: JoinGroupRequest) -> None:
+def _check_room(turn: Turn, group: ClassicGroup | None, message: JoinGroupRequest) -> None:
     """Raise GROUP_MAX_SIZE_REACHED where the member brings more metadata than there is room for.
 
     Who is a member already stays one, with what it brought before, until its session ends.
@@ -123,7 +123,7 @@ def _check_room(turn: Turn, group: Group | None, message: JoinGroupRequest) -> N
     raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
 
-def _drop_for_capacity(turn: Turn, group: Group, member_id: str) -> None:
+def _drop_for_capacity(turn: Turn, group: ClassicGroup, member_id: str) -> None:
     """Forget a member, or an id, that came too late to have a place."""
     if group.pending_members.pop(member_id, None) is not None:
         turn.cancel_timer(SessionTimer(group.group_id, member_id))
@@ -131,11 +131,11 @@ def _drop_for_capacity(turn: Turn, group: Group, member_id: str) -> None:
     if member is not None:
         dismiss(turn, group, member, ErrorCode.UNKNOWN_MEMBER_ID)
         group.remove(member_id)
-        turn.end_session(group, member)
+        end_session(turn, group, member)
     complete_join_if_all_joined(turn, group)
 
 
-def _join_without_id(turn: Turn, group: Group, command: JoinGroup) -> None:
+def _join_without_id(turn: Turn, group: ClassicGroup, command: JoinGroup) -> None:
     message = command.message
     if message.group_instance_id is not None:
         if message.group_instance_id in group.static_members:
@@ -148,7 +148,7 @@ def _join_without_id(turn: Turn, group: Group, command: JoinGroup) -> None:
         _add_member(turn, group, command, command.member_id)
 
 
-def _give_member_id(turn: Turn, group: Group, command: JoinGroup) -> None:
+def _give_member_id(turn: Turn, group: ClassicGroup, command: JoinGroup) -> None:
     """Answer MEMBER_ID_REQUIRED; the id holds for a session timeout."""
     deadline_ms = turn.now_ms + command.message.session_timeout_ms
     group.pending_members[command.member_id] = deadline_ms
@@ -168,7 +168,7 @@ def _give_member_id(turn: Turn, group: Group, command: JoinGroup) -> None:
     )
 
 
-def _join_with_id(turn: Turn, group: Group, command: JoinGroup) -> None:
+def _join_with_id(turn: Turn, group: ClassicGroup, command: JoinGroup) -> None:
     message = command.message
     if message.member_id in group.pending_members and message.group_instance_id is None:
         _add_member(turn, group, command, message.member_id)
@@ -182,14 +182,14 @@ def _join_with_id(turn: Turn, group: Group, command: JoinGroup) -> None:
         turn.reply(command.request_id, join_success(group, member.member_id, members))
 
 
-def _has_to_rebalance(group: Group, member: Member, message: JoinGroupRequest) -> bool:
+def _has_to_rebalance(group: ClassicGroup, member: Member, message: JoinGroupRequest) -> bool:
     """Return whether the group has to go on to another generation for a member that joins again."""
     if group.state is GroupState.PREPARING_REBALANCE or not member.matches(message.protocols):
         return True
     return group.state is GroupState.STABLE and member.member_id == group.leader
 
 
-def _add_member(turn: Turn, group: Group, command: JoinGroup, member_id: str) -> None:
+def _add_member(turn: Turn, group: ClassicGroup, command: JoinGroup, member_id: str) -> None:
     """Take a new member in, and rebalance for it."""
     message = command.message
     member = Member(
@@ -210,7 +210,7 @@ def _add_member(turn: Turn, group: Group, command: JoinGroup, member_id: str) ->
         group.protocol_type = message.protocol_type
     group.add(member)
     park_join(turn, group, member, command)
-    turn.extend_session(group, member, turn.config.group_new_member_join_timeout_ms)
+    extend_session(turn, group, member, turn.config.group_new_member_join_timeout_ms)
     turn.note(
         MemberJoined(
             group_id=group.group_id,
@@ -225,7 +225,7 @@ def _add_member(turn: Turn, group: Group, command: JoinGroup, member_id: str) ->
     rebalance_or_complete(turn, group, member_cause(turn, CauseKind.MEMBER_JOINED, member, message.reason))
 
 
-def _rejoin(turn: Turn, group: Group, member: Member, command: JoinGroup) -> None:
+def _rejoin(turn: Turn, group: ClassicGroup, member: Member, command: JoinGroup) -> None:
     """Let a member join the next generation, with whatever it brings now."""
     message = command.message
     # What it brought before tells the cause; where a rebalance is under way already, nobody asks for it.
@@ -253,13 +253,10 @@ def _rejoin(turn: Turn, group: Group, member: Member, command: JoinGroup) -> Non
         prepare_rebalance(turn, group, cause)
 
 
-def _refuse(turn: Turn, command: JoinGroup, error: ApiError) -> None:
+def refuse(turn: Turn, command: JoinGroup, code: ErrorCode, member_id: str = "") -> None:
+    """Answer with the error, and with the id that the member is to come again with."""
     message = command.message
-    group = turn.groups.by_id.get(message.group_id)
-    is_newer_kind = group is not None and group.group_type != CLASSIC
-    forgets_id = is_newer_kind or error.code is ErrorCode.GROUP_MAX_SIZE_REACHED
-    member_id = "" if forgets_id else message.member_id
-    turn.reply(command.request_id, join_error(error.code, member_id, command.version))
+    turn.reply(command.request_id, join_error(code, member_id, command.version))
     turn.note(
         MemberRefused(
             group_id=message.group_id,
@@ -268,6 +265,6 @@ def _refuse(turn: Turn, command: JoinGroup, error: ApiError) -> None:
             client_id=command.client_id,
             client_host=command.client_host,
             group_instance_id=message.group_instance_id,
-            error=error.code.name,
+            error=code.name,
         )
     )

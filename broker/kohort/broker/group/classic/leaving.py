@@ -1,41 +1,55 @@
 """LeaveGroup: members go at once, alone or several together."""
 
-from kohort.broker.group.causes import client_reason, member_cause
+from collections.abc import Callable
+from functools import partial
+
+from kohort.broker.group.classic.causes import client_reason, member_cause
+from kohort.broker.group.classic.group import ClassicGroup
 from kohort.broker.group.classic.member import Member
 from kohort.broker.group.classic.parking import dismiss
 from kohort.broker.group.classic.rebalancing import complete_join_if_all_joined, prepare_rebalance
+from kohort.broker.group.classic.timers import end_session
 from kohort.broker.group.commands import LeaveGroup
 from kohort.broker.group.decision import SessionTimer
 from kohort.broker.group.events import Cause, CauseKind, MemberLeft
-from kohort.broker.group.group import CLASSIC, CONSUMER, Group
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
 
 VERSION_OF_BATCHES = 3
+Identities = tuple[MemberIdentity, ...]
 
 
 def leave(turn: Turn, command: LeaveGroup) -> None:
-    """Let the members go; each gets its own error code, from version 3 on."""
+    """Let members of a classic group go; each gets its own error code, from version 3 on."""
+    group = turn.groups.find(command.message.group_id, ClassicGroup)
+    answer(turn, command, strangers if group is None else partial(_leave_together, turn, group))
+
+
+def refuse_kind(turn: Turn, command: LeaveGroup) -> None:
+    """Refuse who is no classic member, since the group has none."""
+    answer(turn, command, strangers)
+
+
+def answer(turn: Turn, command: LeaveGroup, leave_together: Callable[[Identities], list[ErrorCode]]) -> None:
+    """Answer the LeaveGroup with what `leave_together` says of each member."""
     message = command.message
     if not message.group_id:
         turn.reply(command.request_id, leave_answer(ErrorCode.INVALID_GROUP_ID))
         return
     is_batch = command.version >= VERSION_OF_BATCHES
     identities = message.members if is_batch else (MemberIdentity(member_id=message.member_id),)
-    group = turn.groups.by_id.get(message.group_id)
-    if group is None:
-        codes = [ErrorCode.UNKNOWN_MEMBER_ID] * len(identities)
-    else:
-        codes = _leave_together(turn, group, identities)
-    turn.reply(command.request_id, _response(identities, codes, is_batch=is_batch))
+    turn.reply(command.request_id, _response(identities, leave_together(identities), is_batch=is_batch))
 
 
-def _leave_together(turn: Turn, group: Group, identities: tuple[MemberIdentity, ...]) -> list[ErrorCode]:
+def strangers(identities: Identities) -> list[ErrorCode]:
+    """Return what each is told that names no member."""
+    return [ErrorCode.UNKNOWN_MEMBER_ID] * len(identities)
+
+
+def _leave_together(turn: Turn, group: ClassicGroup, identities: Identities) -> list[ErrorCode]:
     """Return each one's error code; the group rebalances once for all who left, unused ids included."""
-    if group.group_type != CLASSIC:
-        return _leave_newer_kind(turn, group, identities)
     codes: list[ErrorCode] = []
     causes: list[Cause] = []
     for identity in identities:
@@ -51,18 +65,7 @@ def _leave_together(turn: Turn, group: Group, identities: tuple[MemberIdentity, 
     return codes
 
 
-def _leave_newer_kind(turn: Turn, group: Group, identities: tuple[MemberIdentity, ...]) -> list[ErrorCode]:
-    if group.group_type != CONSUMER:
-        return [ErrorCode.UNKNOWN_MEMBER_ID] * len(identities)
-    # Imported where there is such a group.
-    from kohort.broker.group.consumer.group import ConsumerGroup  # noqa: PLC0415
-    from kohort.broker.group.consumer.leaving import leave_together  # noqa: PLC0415
-
-    assert isinstance(group, ConsumerGroup), group
-    return leave_together(turn, group, identities)
-
-
-def _rebalance_without(turn: Turn, group: Group, causes: list[Cause]) -> None:
+def _rebalance_without(turn: Turn, group: ClassicGroup, causes: list[Cause]) -> None:
     if group.state is GroupState.PREPARING_REBALANCE:
         assert group.rebalance is not None
         for cause in causes:
@@ -75,7 +78,7 @@ def _rebalance_without(turn: Turn, group: Group, causes: list[Cause]) -> None:
                 group.rebalance.add_cause(cause)
 
 
-def _leave_one(turn: Turn, group: Group, identity: MemberIdentity) -> Cause:
+def _leave_one(turn: Turn, group: ClassicGroup, identity: MemberIdentity) -> Cause:
     """Return the cause for a rebalance: for Kafka an unused id is one as well. Raises: ApiError."""
     member_id = identity.member_id
     if member_id in group.pending_members:
@@ -92,10 +95,10 @@ def _leave_one(turn: Turn, group: Group, identity: MemberIdentity) -> Cause:
     return _let_go(turn, group, member, client_reason(identity.reason))
 
 
-def _let_go(turn: Turn, group: Group, member: Member, reason: str) -> Cause:
+def _let_go(turn: Turn, group: ClassicGroup, member: Member, reason: str) -> Cause:
     dismiss(turn, group, member, ErrorCode.UNKNOWN_MEMBER_ID)
     group.remove(member.member_id)
-    turn.end_session(group, member)
+    end_session(turn, group, member)
     if group.rebalance is not None:
         group.rebalance.gone_ms[member.member_id] = turn.now_ms
     turn.note(
@@ -112,9 +115,7 @@ def _let_go(turn: Turn, group: Group, member: Member, reason: str) -> Cause:
     return member_cause(turn, CauseKind.MEMBER_LEFT, member, reason)
 
 
-def _response(
-    identities: tuple[MemberIdentity, ...], codes: list[ErrorCode], *, is_batch: bool
-) -> LeaveGroupResponse:
+def _response(identities: Identities, codes: list[ErrorCode], *, is_batch: bool) -> LeaveGroupResponse:
     if not is_batch:
         return leave_answer(codes[0])
     return leave_answer(

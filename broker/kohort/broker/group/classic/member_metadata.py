@@ -6,8 +6,8 @@ the leader's SyncGroup fails where the group's record would be larger. Here the 
 
 from collections.abc import Mapping
 
+from kohort.broker.group.classic.group import ClassicGroup
 from kohort.broker.group.classic.member import bytes_of
-from kohort.broker.group.group import Group
 from kohort.broker.group.turn import Turn
 from kohort.protocol.messages.join_group import JoinGroupRequest
 
@@ -15,7 +15,7 @@ SMALL_BYTES = 1_024
 """Who brings no more is let in in any case: a member takes as much without bringing anything."""
 
 
-def fits_join(turn: Turn, group: Group | None, message: JoinGroupRequest) -> bool:
+def fits_join(turn: Turn, group: ClassicGroup | None, message: JoinGroupRequest) -> bool:
     """Return whether there is room for what the member brings instead of what it has brought before."""
     metadata_bytes = bytes_of(message.protocols)
     if metadata_bytes <= SMALL_BYTES:
@@ -30,7 +30,7 @@ def fits_join(turn: Turn, group: Group | None, message: JoinGroupRequest) -> boo
     return _fits(turn, group.member_bytes, metadata_bytes - before_bytes)
 
 
-def fits_assignments(turn: Turn, group: Group, assignments: Mapping[str, bytes]) -> bool:
+def fits_assignments(turn: Turn, group: ClassicGroup, assignments: Mapping[str, bytes]) -> bool:
     """Return whether there is room for what the leader hands out instead of what its members have."""
     metadata_bytes = sum(map(len, assignments.values()))
     if metadata_bytes <= SMALL_BYTES * len(assignments):

@@ -1,9 +1,9 @@
 """Requests that wait in a member: parked, answered once, or lost with their client."""
 
+from kohort.broker.group.classic.group import ClassicGroup
 from kohort.broker.group.classic.member import LOST, Member
 from kohort.broker.group.commands import JoinGroup, RequestLost
-from kohort.broker.group.group import Group
-from kohort.broker.group.turn import Turn
+from kohort.broker.group.turn import Parked, Turn
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.join_group import JoinGroupResponse
 from kohort.protocol.messages.sync_group import SyncGroupResponse
@@ -11,7 +11,7 @@ from kohort.protocol.messages.sync_group import SyncGroupResponse
 VERSION_OF_NULL_NAMES = 7  # Before it a protocol name that is not there is sent as the empty one.
 
 
-def park_join(turn: Turn, group: Group, member: Member, command: JoinGroup) -> None:
+def park_join(turn: Turn, group: ClassicGroup, member: Member, command: JoinGroup) -> None:
     """Keep the member's JoinGroup until the join phase ends; an older one is sent away."""
     answer_join(turn, group, member, parked_join_error(ErrorCode.REBALANCE_IN_PROGRESS, member))
     member.awaiting_join = command.request_id
@@ -22,7 +22,7 @@ def park_join(turn: Turn, group: Group, member: Member, command: JoinGroup) -> N
         group.rebalance.joined_ms.setdefault(member.member_id, turn.now_ms)
 
 
-def answer_join(turn: Turn, group: Group, member: Member, response: JoinGroupResponse) -> None:
+def answer_join(turn: Turn, group: ClassicGroup, member: Member, response: JoinGroupResponse) -> None:
     """Answer the member's parked JoinGroup, if there is one."""
     request_id = member.awaiting_join
     if request_id is None:
@@ -53,7 +53,7 @@ def answer_sync(turn: Turn, member: Member, response: SyncGroupResponse) -> bool
     return True
 
 
-def dismiss(turn: Turn, group: Group, member: Member, code: ErrorCode) -> None:
+def dismiss(turn: Turn, group: ClassicGroup, member: Member, code: ErrorCode) -> None:
     """Answer whatever the member waits for with an error."""
     forget_id = code is not ErrorCode.FENCED_INSTANCE_ID
     answer_join(turn, group, member, parked_join_error(code, member, forget_id=forget_id))
@@ -87,6 +87,14 @@ def join_error(code: ErrorCode, member_id: str, version: int) -> JoinGroupRespon
 def parked_join_error(code: ErrorCode, member: Member, *, forget_id: bool = False) -> JoinGroupResponse:
     """Return what the member's parked JoinGroup is told."""
     return join_error(code, "" if forget_id else member.member_id, member.join_version)
+
+
+def parked_error(code: ErrorCode, member: Parked, request_id: int) -> JoinGroupResponse | SyncGroupResponse:
+    """Return what the member's parked request is told, whichever it is."""
+    if member.awaiting_join == request_id:
+        assert isinstance(member, Member)
+        return parked_join_error(code, member)
+    return sync_error(code)
 
 
 def sync_error(code: ErrorCode) -> SyncGroupResponse:

@@ -1,10 +1,13 @@
-"""The join phase: prepare, wait for everyone, put out who stays away, begin the next generation."""
+"""The join phase: prepare, wait for everyone, remove who stays away, begin the next generation."""
 
 from itertools import chain, islice
 
+from kohort.broker.group.classic.group import ClassicGroup
 from kohort.broker.group.classic.member import Member
 from kohort.broker.group.classic.parking import answer_join, answer_sync, dismiss, sync_error
 from kohort.broker.group.classic.records import empty_group_record
+from kohort.broker.group.classic.reports import close_rebalance
+from kohort.broker.group.classic.timers import end_session, extend_session
 from kohort.broker.group.decision import JoinTimer, SyncTimer
 from kohort.broker.group.events import (
     Cause,
@@ -17,9 +20,7 @@ from kohort.broker.group.events import (
     RebalanceExtended,
     RebalanceStarted,
 )
-from kohort.broker.group.group import Group
 from kohort.broker.group.rebalance import Rebalance
-from kohort.broker.group.reports import close_rebalance
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ErrorCode
@@ -28,7 +29,7 @@ from kohort.protocol.messages.join_group import JoinGroupResponse, JoinGroupResp
 ABSENT_KEPT = 1_000
 
 
-def rebalance_or_complete(turn: Turn, group: Group, cause: Cause) -> None:
+def rebalance_or_complete(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
     """Start a rebalance, or, where one is in progress, end its join phase if nobody is missing."""
     if group.state is GroupState.PREPARING_REBALANCE:
         assert group.rebalance is not None
@@ -38,7 +39,7 @@ def rebalance_or_complete(turn: Turn, group: Group, cause: Cause) -> None:
         prepare_rebalance(turn, group, cause)
 
 
-def complete_join_if_all_joined(turn: Turn, group: Group) -> None:
+def complete_join_if_all_joined(turn: Turn, group: ClassicGroup) -> None:
     """End the join phase early, except that of a new group: it waits out its delay."""
     if group.state is not GroupState.PREPARING_REBALANCE:
         return
@@ -47,14 +48,14 @@ def complete_join_if_all_joined(turn: Turn, group: Group) -> None:
         complete_join(turn, group)
 
 
-def prepare_rebalance(turn: Turn, group: Group, cause: Cause) -> None:
+def prepare_rebalance(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
     """Begin the join phase (Kafka: prepareRebalance)."""
     if group.leader is None:
         _let_one_lead(turn, group)
     if group.state is GroupState.COMPLETING_REBALANCE:
         for member in group.members.values():
             if answer_sync(turn, member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS)):
-                turn.extend_session(group, member)
+                extend_session(turn, group, member)
         group.are_assignments_void = True
         close_rebalance(turn, group, Outcome.RESTARTED)
     stop_waiting_for_syncs(turn, group)
@@ -71,24 +72,21 @@ def prepare_rebalance(turn: Turn, group: Group, cause: Cause) -> None:
         _wait_for_joins(turn, group, group.rebalance_timeout_ms())
 
 
-def begin_downgraded(turn: Turn, group: Group) -> None:
+def begin_downgraded(turn: Turn, group: ClassicGroup) -> None:
     """Rebalance a group that was a consumer group, as its record says nobody leads: all are to rejoin."""
     prepare_rebalance(turn, group, Cause(CauseKind.DOWNGRADED, turn.now_ms))
 
 
-def _let_one_lead(turn: Turn, group: Group) -> None:
+def _let_one_lead(turn: Turn, group: ClassicGroup) -> None:
     """Let the first member lead a group that was a consumer group; and let the sessions of all begin."""
     group.leader = next(iter(group.members), None)
     for member in group.members.values():
         if member.timer_ms is None:
-            turn.extend_session(group, member)
+            extend_session(turn, group, member)
 
 
-def join_timer_fired(turn: Turn, key: JoinTimer) -> None:
+def join_timer_fired(turn: Turn, group: ClassicGroup, key: JoinTimer) -> None:
     """End the join phase, or let a new group to which members keep coming wait once more."""
-    group = turn.groups.by_id.get(key.group_id)
-    if group is None:
-        return
     if group.join_deadline_ms is None:
         if group.leader is None and group.members:
             begin_downgraded(turn, group)
@@ -113,7 +111,7 @@ def join_timer_fired(turn: Turn, key: JoinTimer) -> None:
     )
 
 
-def complete_join(turn: Turn, group: Group) -> None:
+def complete_join(turn: Turn, group: ClassicGroup) -> None:
     """End the join phase: on to the next generation, or to none where everybody has gone."""
     rebalance = group.rebalance
     assert rebalance is not None
@@ -128,7 +126,7 @@ def complete_join(turn: Turn, group: Group) -> None:
         _wait_for_joins(turn, group, group.rebalance_timeout_ms())
 
 
-def stop_waiting_for_syncs(turn: Turn, group: Group) -> None:
+def stop_waiting_for_syncs(turn: Turn, group: ClassicGroup) -> None:
     """Expect no more SyncGroups."""
     group.pending_syncs.clear()
     if group.sync_deadline_ms is not None:
@@ -136,7 +134,7 @@ def stop_waiting_for_syncs(turn: Turn, group: Group) -> None:
         turn.cancel_timer(SyncTimer(group.group_id))
 
 
-def joined_members(group: Group) -> tuple[JoinGroupResponseMember, ...]:
+def joined_members(group: ClassicGroup) -> tuple[JoinGroupResponseMember, ...]:
     """Return the members and their subscriptions, as a leader gets them."""
     return tuple(
         JoinGroupResponseMember(
@@ -149,7 +147,7 @@ def joined_members(group: Group) -> tuple[JoinGroupResponseMember, ...]:
 
 
 def join_success(
-    group: Group,
+    group: ClassicGroup,
     member_id: str,
     members: tuple[JoinGroupResponseMember, ...] = (),
     *,
@@ -170,7 +168,7 @@ def join_success(
     )
 
 
-def _begin(turn: Turn, group: Group, cause: Cause, *, is_initial: bool) -> Rebalance:
+def _begin(turn: Turn, group: ClassicGroup, cause: Cause, *, is_initial: bool) -> Rebalance:
     expected = {each.member_id: each.client_id for each in group.members.values() if not each.is_new}
     rebalance = Rebalance(cause, turn.now_ms, group.generation_id, expected, is_initial=is_initial)
     for member in group.members.values():
@@ -190,27 +188,27 @@ def _begin(turn: Turn, group: Group, cause: Cause, *, is_initial: bool) -> Rebal
     return rebalance
 
 
-def _absent(group: Group) -> tuple[str, ...]:
+def _absent(group: ClassicGroup) -> tuple[str, ...]:
     """Return who has yet to join: members, and who was given an id; not all of very many."""
     members = (each.member_id for each in group.members.values() if each.awaiting_join is None)
     return tuple(islice(chain(members, group.pending_members), ABSENT_KEPT))
 
 
-def _wait_for_joins(turn: Turn, group: Group, delay_ms: int) -> int:
+def _wait_for_joins(turn: Turn, group: ClassicGroup, delay_ms: int) -> int:
     deadline_ms = turn.now_ms + delay_ms
     group.join_deadline_ms = deadline_ms
     turn.set_timer(JoinTimer(group.group_id), deadline_ms)
     return deadline_ms
 
 
-def _stop_waiting_for_joins(turn: Turn, group: Group) -> None:
+def _stop_waiting_for_joins(turn: Turn, group: ClassicGroup) -> None:
     if group.join_deadline_ms is not None:
         group.join_deadline_ms = None
         turn.cancel_timer(JoinTimer(group.group_id))
 
 
-def _remove_absent(turn: Turn, group: Group) -> None:
-    """Put out the dynamic members that did not rejoin; static ones keep their place (KIP-345)."""
+def _remove_absent(turn: Turn, group: ClassicGroup) -> None:
+    """Remove the dynamic members that did not rejoin; static ones keep their place (KIP-345)."""
     absent = [
         each
         for each in group.members.values()
@@ -220,11 +218,11 @@ def _remove_absent(turn: Turn, group: Group) -> None:
         remove_member(turn, group, member, "did not rejoin within the rebalance timeout")
 
 
-def remove_member(turn: Turn, group: Group, member: Member, reason: str) -> None:
+def remove_member(turn: Turn, group: ClassicGroup, member: Member, reason: str) -> None:
     """Remove a member that was not heard of; what it waits for is answered UNKNOWN_MEMBER_ID."""
     dismiss(turn, group, member, ErrorCode.UNKNOWN_MEMBER_ID)
     group.remove(member.member_id)
-    turn.end_session(group, member)
+    end_session(turn, group, member)
     if group.rebalance is not None:
         group.rebalance.gone_ms[member.member_id] = turn.now_ms
         group.rebalance.removed.append(member.member_id)
@@ -242,7 +240,7 @@ def remove_member(turn: Turn, group: Group, member: Member, reason: str) -> None
     )
 
 
-def _elect_leader(turn: Turn, group: Group) -> bool:
+def _elect_leader(turn: Turn, group: ClassicGroup) -> bool:
     """Let a member that has joined lead; return whether one has (Kafka: maybeElectNewJoinedLeader)."""
     assert group.leader is not None
     if group.members[group.leader].awaiting_join is not None:
@@ -257,14 +255,14 @@ def _elect_leader(turn: Turn, group: Group) -> bool:
     return True
 
 
-def _become_empty(turn: Turn, group: Group) -> None:
+def _become_empty(turn: Turn, group: ClassicGroup) -> None:
     """Log that nobody is left; `replay` makes the group Empty."""
     turn.log(empty_group_record(group, turn.now_ms))
     close_rebalance(turn, group, Outcome.EMPTY)
     turn.note(GroupEmptied(group_id=group.group_id, at_ms=turn.now_ms, generation_id=group.generation_id + 1))
 
 
-def _begin_generation(turn: Turn, group: Group, rebalance: Rebalance) -> None:
+def _begin_generation(turn: Turn, group: ClassicGroup, rebalance: Rebalance) -> None:
     """Answer every JoinGroup, and expect everybody's SyncGroup within the rebalance timeout."""
     group.generation_id += 1
     group.protocol_name = group.select_protocol()
@@ -275,7 +273,7 @@ def _begin_generation(turn: Turn, group: Group, rebalance: Rebalance) -> None:
     for member in group.members.values():
         is_leader = member.member_id == group.leader
         answer_join(turn, group, member, join_success(group, member.member_id, members if is_leader else ()))
-        turn.extend_session(group, member)
+        extend_session(turn, group, member)
         member.is_new = False
         group.pending_syncs[member.member_id] = None
     group.sync_deadline_ms = turn.now_ms + group.rebalance_timeout_ms()

@@ -1,69 +1,29 @@
-"""The only place where logged state changes: live, while loading, and on a follower alike."""
+"""The only place where the logged state of a classic group changes: live, and while loading."""
 
+from kohort.broker.group.classic.group import ClassicGroup
 from kohort.broker.group.classic.member import Member, loaded_member
-from kohort.broker.group.group import CLASSIC, Group
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import ShardState
 from kohort.protocol.offsets_topic import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
-    OffsetCommitKey,
-    OffsetCommitValue,
 )
-
-
-def replay_offset(groups: ShardState, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
-    """Keep, or with None forget, a committed offset, over what transactions have written before."""
-    if not groups.pending.is_empty:
-        groups.pending.supersede(key)
-    keep_offset(groups, key, value)
-
-
-def keep_offset(groups: ShardState, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
-    """Keep, or with None forget, a committed offset; the group comes into being with its first."""
-    group = groups.by_id.get(key.group)
-    if value is None:
-        if group is not None:
-            _forget_offset(group, key)
-        return
-    if group is None:
-        group = groups.get_or_create(key.group)
-    offsets = group.offsets.get(key.topic)
-    if offsets is None:
-        offsets = group.offsets[key.topic] = {}
-    offsets[key.partition] = value
 
 
 def replay_group(groups: ShardState, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
     """Take over what the log says of a group; with None the group is gone."""
-    group = groups.by_id.get(key.group)
     if value is not None:
-        if group is not None and group.group_type != CLASSIC:  # What was written last counts.
-            del groups.by_id[key.group]
-            groups.get_or_create(key.group).offsets = group.offsets
-        _adopt(groups.get_or_create(key.group), value)
+        _adopt(groups.group_of_kind(key.group, ClassicGroup), value)
         return
-    if group is None or group.group_type != CLASSIC:
-        return
-    del groups.by_id[key.group]
-    assert not group.awaiting_joins, group
-    group.become(GroupState.DEAD, group.state_since_ms)
-    group.let_go()
-    if group.offsets:  # They have records of their own, which go on as those of a simple group.
-        groups.get_or_create(key.group).offsets = group.offsets
+    group = groups.find(key.group, ClassicGroup)
+    if group is not None:
+        assert not group.awaiting_joins, group
+        group.become(GroupState.DEAD, group.state_since_ms)
+        groups.forget(group)
 
 
-def _forget_offset(group: Group, key: OffsetCommitKey) -> None:
-    offsets = group.offsets.get(key.topic)
-    if offsets is None:
-        return
-    offsets.pop(key.partition, None)
-    if not offsets:
-        del group.offsets[key.topic]
-
-
-def _adopt(group: Group, value: GroupMetadataValue) -> None:
+def _adopt(group: ClassicGroup, value: GroupMetadataValue) -> None:
     """Let the group stand as logged: Stable with these members, or Empty without any.
 
     A live group has just these members, in CompletingRebalance or with a static one replaced: they only
@@ -90,7 +50,7 @@ def _adopt(group: Group, value: GroupMetadataValue) -> None:
     group.state_since_ms = value.current_state_timestamp
 
 
-def _adopt_member(group: Group, protocol_name: str | None, metadata: MemberMetadata) -> None:
+def _adopt_member(group: ClassicGroup, protocol_name: str | None, metadata: MemberMetadata) -> None:
     member: Member | None = group.members.get(metadata.member_id)
     if member is None or member.metadata(protocol_name) != metadata.subscription:
         if member is not None:

@@ -1,14 +1,20 @@
 """Heartbeats, and what happens when they stay away."""
 
-from kohort.broker.group.causes import member_cause
+from kohort.broker.group.classic.causes import member_cause
+from kohort.broker.group.classic.group import ClassicGroup
 from kohort.broker.group.classic.member import Member
-from kohort.broker.group.classic.rebalancing import complete_join, prepare_rebalance, remove_member
+from kohort.broker.group.classic.rebalancing import (
+    begin_downgraded,
+    complete_join,
+    prepare_rebalance,
+    remove_member,
+)
+from kohort.broker.group.classic.timers import extend_session
 from kohort.broker.group.commands import ConnectionClosed, Heartbeat
 from kohort.broker.group.decision import Decision, Reply, SessionTimer
-from kohort.broker.group.events import CauseKind, MemberIdExpired
-from kohort.broker.group.group import CLASSIC, CONSUMER, Group
+from kohort.broker.group.events import Cause, CauseKind, GroupLoaded, MemberIdExpired
 from kohort.broker.group.state import GroupState
-from kohort.broker.group.turn import ShardState, Turn
+from kohort.broker.group.turn import Handler, ShardState, Turn
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
@@ -16,10 +22,13 @@ ALIVE = HeartbeatResponse(throttle_time_ms=0, error_code=ErrorCode.NONE)
 REBALANCING = HeartbeatResponse(throttle_time_ms=0, error_code=ErrorCode.REBALANCE_IN_PROGRESS)
 
 
-def heartbeat(groups: ShardState, command: Heartbeat, now_ms: int) -> Decision:
-    """Return the answer at once. The most frequent command: it sets no timer, it moves a deadline."""
+def heartbeat(otherwise: Handler, groups: ShardState, command: Heartbeat, now_ms: int) -> Decision:
+    """Return the answer at once. The most frequent command: it sets no timer, it moves a deadline.
+
+    `otherwise` answers what is not from a member of a classic group in its generation.
+    """
     message = command.message
-    group = groups.by_id.get(message.group_id)
+    group = groups.find(message.group_id, ClassicGroup)
     member = None if group is None else group.members.get(message.member_id)
     if (
         group is None
@@ -27,20 +36,39 @@ def heartbeat(groups: ShardState, command: Heartbeat, now_ms: int) -> Decision:
         or message.generation_id != group.generation_id
         or (message.group_instance_id is not None and message.group_instance_id != member.group_instance_id)
     ):
-        if group is not None and group.group_type != CLASSIC:
-            return _heartbeat_of_newer_kind(groups, group, command, now_ms)
-        return Decision((), (Reply(command.request_id, _refusal(group, message)),))
+        return otherwise(groups, command, now_ms)
     member.last_seen_ms = now_ms
     member.session_deadline_ms = now_ms + member.session_timeout_ms
     response = REBALANCING if group.state is GroupState.PREPARING_REBALANCE else ALIVE
     return Decision((), (Reply(command.request_id, response),))
 
 
-def session_timer_fired(turn: Turn, key: SessionTimer) -> None:
-    """Put the member out if nothing was heard of it, or wait on for as long as it has said since."""
-    group = turn.groups.by_id.get(key.group_id)
-    if group is None:
+def refuse_heartbeat(turn: Turn, command: Heartbeat) -> None:
+    """Answer a heartbeat that does not count, to a group that is not classic as well."""
+    group = turn.groups.find(command.message.group_id, ClassicGroup)
+    turn.reply(command.request_id, _refusal(group, command.message))
+
+
+def resume(turn: Turn, group: ClassicGroup) -> None:
+    """Let the members of a group that came back from the log go on; too many of them rebalance."""
+    if not group.members:
         return
+    for member in group.members.values():
+        extend_session(turn, group, member)
+    members = len(group.members)
+    turn.note(
+        GroupLoaded(
+            group_id=group.group_id, at_ms=turn.now_ms, generation_id=group.generation_id, members=members
+        )
+    )
+    if group.leader is None:
+        begin_downgraded(turn, group)
+    elif members > turn.config.group_max_size:
+        prepare_rebalance(turn, group, Cause(CauseKind.OVER_CAPACITY, turn.now_ms))
+
+
+def session_timer_fired(turn: Turn, group: ClassicGroup, key: SessionTimer) -> None:
+    """Remove the member if nothing was heard of it, or wait on for as long as it has said since."""
     member = group.members.get(key.member_id)
     if member is not None:
         _end_or_go_on(turn, group, member, key)
@@ -50,25 +78,13 @@ def session_timer_fired(turn: Turn, key: SessionTimer) -> None:
 
 def connection_closed(turn: Turn, command: ConnectionClosed) -> None:
     """Remember when the member's connection closed. Its session goes on, as in Kafka: it may come back."""
-    group = turn.groups.by_id.get(command.group_id)
+    group = turn.groups.find(command.group_id, ClassicGroup)
     member = None if group is None else group.members.get(command.member_id)
-    if isinstance(member, Member):  # Groups of newer kinds have others.
+    if member is not None:
         member.connection_closed_ms = turn.now_ms
 
 
-def _heartbeat_of_newer_kind(groups: ShardState, group: Group, command: Heartbeat, now_ms: int) -> Decision:
-    """Return the answer to a classic member of a consumer group; other kinds have none."""
-    if group.group_type != CONSUMER:
-        return Decision((), (Reply(command.request_id, _refusal(group, command.message)),))
-    # Imported where there is such a group.
-    from kohort.broker.group.consumer import classic_members  # noqa: PLC0415
-    from kohort.broker.group.consumer.group import ConsumerGroup  # noqa: PLC0415
-
-    assert isinstance(group, ConsumerGroup), group
-    return classic_members.heartbeat(groups, group, command, now_ms)
-
-
-def _refusal(group: Group | None, message: HeartbeatRequest) -> HeartbeatResponse:
+def _refusal(group: ClassicGroup | None, message: HeartbeatRequest) -> HeartbeatResponse:
     """Return why a heartbeat does not count, in Kafka's order of checks."""
     if not message.group_id:
         return HeartbeatResponse(throttle_time_ms=0, error_code=ErrorCode.INVALID_GROUP_ID)
@@ -87,7 +103,7 @@ def _refusal(group: Group | None, message: HeartbeatRequest) -> HeartbeatRespons
     return HeartbeatResponse(throttle_time_ms=0, error_code=code)
 
 
-def _end_or_go_on(turn: Turn, group: Group, member: Member, key: SessionTimer) -> None:
+def _end_or_go_on(turn: Turn, group: ClassicGroup, member: Member, key: SessionTimer) -> None:
     member.timer_ms = None
     if turn.now_ms < member.session_deadline_ms:
         member.timer_ms = member.session_deadline_ms
@@ -119,7 +135,7 @@ def _closed_ms(member: Member, now_ms: int) -> int:
     return max(now_ms - closed_ms, 1) if closed_ms and closed_ms >= member.last_seen_ms else 0
 
 
-def _expire_member_id(turn: Turn, group: Group, key: SessionTimer) -> None:
+def _expire_member_id(turn: Turn, group: ClassicGroup, key: SessionTimer) -> None:
     deadline_ms = group.pending_members[key.member_id]
     if turn.now_ms < deadline_ms:
         turn.set_timer(key, deadline_ms)
@@ -137,13 +153,13 @@ def remember_given_id(turn: Turn, group_id: str, member_id: str) -> None:
     given.append((group_id, member_id))
     while len(given) > turn.config.member_ids_given_max:
         oldest_group_id, oldest_id = given.popleft()
-        group = turn.groups.by_id.get(oldest_group_id)
+        group = turn.groups.find(oldest_group_id, ClassicGroup)
         if group is not None and oldest_id in group.pending_members:
             turn.cancel_timer(SessionTimer(oldest_group_id, oldest_id))
             _forget_member_id(turn, group, oldest_id)
 
 
-def _forget_member_id(turn: Turn, group: Group, member_id: str) -> None:
+def _forget_member_id(turn: Turn, group: ClassicGroup, member_id: str) -> None:
     """Wait no longer for whoever was given the id, nor for a group that came into being for it alone."""
     del group.pending_members[member_id]
     turn.note(MemberIdExpired(group_id=group.group_id, at_ms=turn.now_ms, member_id=member_id))

@@ -1,6 +1,7 @@
 """Static members that come back (KIP-345, KIP-814)."""
 
-from kohort.broker.group.causes import member_cause
+from kohort.broker.group.classic.causes import member_cause
+from kohort.broker.group.classic.group import ClassicGroup
 from kohort.broker.group.classic.member import Member
 from kohort.broker.group.classic.parking import dismiss, park_join
 from kohort.broker.group.classic.rebalancing import (
@@ -10,9 +11,9 @@ from kohort.broker.group.classic.rebalancing import (
     prepare_rebalance,
 )
 from kohort.broker.group.classic.records import group_record
+from kohort.broker.group.classic.timers import end_session, extend_session
 from kohort.broker.group.commands import JoinGroup
 from kohort.broker.group.events import CauseKind, MemberFenced, StaticMemberReturned
-from kohort.broker.group.group import Group
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ErrorCode
@@ -20,7 +21,7 @@ from kohort.protocol.errors import ErrorCode
 VERSION_OF_SKIP_ASSIGNMENT = 9
 
 
-def replace_static_member(turn: Turn, group: Group, command: JoinGroup) -> None:
+def replace_static_member(turn: Turn, group: ClassicGroup, command: JoinGroup) -> None:
     """Let the newcomer take the place of the member with its group.instance.id.
 
     In a stable group whose protocol stays the same nobody else notices: the newcomer gets the
@@ -40,12 +41,12 @@ def replace_static_member(turn: Turn, group: Group, command: JoinGroup) -> None:
     prepare_rebalance(turn, group, member_cause(turn, kind, member, command.message.reason))
 
 
-def _take_place(turn: Turn, group: Group, command: JoinGroup) -> Member:
+def _take_place(turn: Turn, group: ClassicGroup, command: JoinGroup) -> Member:
     message = command.message
     assert message.group_instance_id is not None
     former = group.members[group.static_members[message.group_instance_id]]
     dismiss(turn, group, former, ErrorCode.FENCED_INSTANCE_ID)
-    turn.end_session(group, former)
+    end_session(turn, group, former)
     asked_ms = message.rebalance_timeout_ms
     member = Member(
         member_id=command.member_id,
@@ -60,12 +61,12 @@ def _take_place(turn: Turn, group: Group, command: JoinGroup) -> Member:
     if group.rebalance is not None and former.member_id in group.rebalance.expected:
         group.rebalance.expected[member.member_id] = member.client_id
         del group.rebalance.expected[former.member_id]
-    turn.extend_session(group, member)
+    extend_session(turn, group, member)
     _note_return(turn, group, former, member)
     return member
 
 
-def _note_return(turn: Turn, group: Group, former: Member, member: Member) -> None:
+def _note_return(turn: Turn, group: ClassicGroup, former: Member, member: Member) -> None:
     turn.note(
         MemberFenced(
             group_id=group.group_id,
@@ -93,7 +94,7 @@ def _note_return(turn: Turn, group: Group, former: Member, member: Member) -> No
 
 
 def _welcome_back(
-    turn: Turn, group: Group, member: Member, command: JoinGroup, former_leader: str | None
+    turn: Turn, group: ClassicGroup, member: Member, command: JoinGroup, former_leader: str | None
 ) -> None:
     """Log the new id under the old assignment, and answer with the current generation."""
     assignments = {each.member_id: each.assignment for each in group.members.values()}

@@ -1,16 +1,17 @@
 """SyncGroup: the leader brings the assignment, everyone gets their part."""
 
-from kohort.broker.group.causes import member_cause
+from kohort.broker.group.classic.causes import member_cause
+from kohort.broker.group.classic.group import ClassicGroup
 from kohort.broker.group.classic.member import Member
 from kohort.broker.group.classic.member_metadata import fits_assignments
 from kohort.broker.group.classic.parking import answer_sync, park_sync, sync_error
 from kohort.broker.group.classic.rebalancing import prepare_rebalance, remove_member, stop_waiting_for_syncs
 from kohort.broker.group.classic.records import group_record
+from kohort.broker.group.classic.reports import close_rebalance
+from kohort.broker.group.classic.timers import extend_session
 from kohort.broker.group.commands import SyncGroup
 from kohort.broker.group.decision import SyncTimer
 from kohort.broker.group.events import CauseKind, Outcome
-from kohort.broker.group.group import CLASSIC, CONSUMER, Group
-from kohort.broker.group.reports import close_rebalance
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -22,10 +23,6 @@ VERSION_OF_PROTOCOLS = 5  # From here on a member must say which protocol it tak
 def sync(turn: Turn, command: SyncGroup) -> None:
     """Answer the SyncGroup, or park it until the leader's comes."""
     message = command.message
-    found = turn.groups.by_id.get(message.group_id)
-    if found is not None and found.group_type != CLASSIC and not _lacks_protocol(command):
-        _sync_newer_kind(turn, found, command)
-        return
     try:
         group, member = _check(turn, command)
     except ApiError as error:
@@ -41,10 +38,15 @@ def sync(turn: Turn, command: SyncGroup) -> None:
         _complete_rebalance(turn, group, message)
 
 
-def sync_timer_fired(turn: Turn, key: SyncTimer) -> None:
-    """Put out the members that have not synced in time, and start over (KAFKA-12890)."""
-    group = turn.groups.by_id.get(key.group_id)
-    if group is None or group.sync_deadline_ms is None:
+def refuse_kind(turn: Turn, command: SyncGroup) -> None:
+    """Refuse who is no classic member, since the group has none."""
+    code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL if lacks_protocol(command) else ErrorCode.UNKNOWN_MEMBER_ID
+    turn.reply(command.request_id, sync_error(code))
+
+
+def sync_timer_fired(turn: Turn, group: ClassicGroup, key: SyncTimer) -> None:
+    """Remove the members that have not synced in time, and start over (KAFKA-12890)."""
+    if group.sync_deadline_ms is None:
         return
     if turn.now_ms < group.sync_deadline_ms:
         turn.set_timer(key, group.sync_deadline_ms)
@@ -57,32 +59,20 @@ def sync_timer_fired(turn: Turn, key: SyncTimer) -> None:
     prepare_rebalance(turn, group, cause)
 
 
-def _sync_newer_kind(turn: Turn, group: Group, command: SyncGroup) -> None:
-    """Answer a classic member of a consumer group; other kinds have none."""
-    if group.group_type != CONSUMER:
-        turn.reply(command.request_id, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
-        return
-    # Imported where there is such a group.
-    from kohort.broker.group.consumer import classic_members  # noqa: PLC0415
-    from kohort.broker.group.consumer.group import ConsumerGroup  # noqa: PLC0415
-
-    assert isinstance(group, ConsumerGroup), group
-    classic_members.sync(turn, group, command)
-
-
-def _lacks_protocol(command: SyncGroup) -> bool:
+def lacks_protocol(command: SyncGroup) -> bool:
+    """Return whether the request leaves out which protocol its member takes part in."""
     message = command.message
     return command.version >= VERSION_OF_PROTOCOLS and None in (message.protocol_type, message.protocol_name)
 
 
-def _check(turn: Turn, command: SyncGroup) -> tuple[Group, Member]:
+def _check(turn: Turn, command: SyncGroup) -> tuple[ClassicGroup, Member]:
     """Return the group and the member, which may sync now. Raises: ApiError."""
     message = command.message
-    if _lacks_protocol(command):
+    if lacks_protocol(command):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not message.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    group = turn.groups.by_id.get(message.group_id)
+    group = turn.groups.find(message.group_id, ClassicGroup)
     if group is None or group.is_empty:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     member = group.check_member(message.member_id, message.group_instance_id)
@@ -101,14 +91,14 @@ def _differ(asked: str | None, actual: str | None) -> bool:
     return asked is not None and actual is not None and asked != actual
 
 
-def _expect_no_longer(turn: Turn, group: Group, member: Member) -> None:
+def _expect_no_longer(turn: Turn, group: ClassicGroup, member: Member) -> None:
     if member.member_id in group.pending_syncs:
         del group.pending_syncs[member.member_id]
         if not group.pending_syncs:
             stop_waiting_for_syncs(turn, group)
 
 
-def _complete_rebalance(turn: Turn, group: Group, message: SyncGroupRequest) -> None:
+def _complete_rebalance(turn: Turn, group: ClassicGroup, message: SyncGroupRequest) -> None:
     """Log the assignment and answer who waits for it; `replay` makes the group Stable."""
     given = {each.member_id: each.assignment for each in message.assignments}
     assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
@@ -118,22 +108,22 @@ def _complete_rebalance(turn: Turn, group: Group, message: SyncGroupRequest) -> 
     turn.log(group_record(group, assignments, turn.now_ms))
     for member in group.members.values():
         if answer_sync(turn, member, _assigned(group, assignments[member.member_id])):
-            turn.extend_session(group, member)
+            extend_session(turn, group, member)
     close_rebalance(turn, group, Outcome.STABLE, assignments)
 
 
-def _refuse_assignments(turn: Turn, group: Group) -> None:
+def _refuse_assignments(turn: Turn, group: ClassicGroup) -> None:
     """Tell everybody who waits that it failed, and start over, as Kafka does where the log takes no more."""
     for member in group.members.values():
         if answer_sync(turn, member, sync_error(ErrorCode.UNKNOWN_SERVER_ERROR)):
-            turn.extend_session(group, member)
+            extend_session(turn, group, member)
     assert group.leader is not None
     prepare_rebalance(
         turn, group, member_cause(turn, CauseKind.ASSIGNMENT_TOO_LARGE, group.members[group.leader])
     )
 
 
-def _assigned(group: Group, assignment: bytes) -> SyncGroupResponse:
+def _assigned(group: ClassicGroup, assignment: bytes) -> SyncGroupResponse:
     return SyncGroupResponse(
         throttle_time_ms=0,
         error_code=ErrorCode.NONE,

@@ -137,7 +137,7 @@ def test_members_vote_among_the_protocols_that_all_of_them_speak() -> None:
         Client(world, "c", protocols=("sticky", "range")),
     ]
     stable_group(world, *clients)
-    assert world.core.groups["g"].protocol_name == "sticky"
+    assert world.classic().protocol_name == "sticky"
 
 
 def test_equal_votes_go_to_the_protocol_that_kafka_would_take() -> None:
@@ -145,7 +145,7 @@ def test_equal_votes_go_to_the_protocol_that_kafka_would_take() -> None:
         world = World()
         a, b = Client(world, "a", protocols=(first, second)), Client(world, "b", protocols=(second, first))
         stable_group(world, a, b)
-        assert world.core.groups["g"].protocol_name == "range"
+        assert world.classic().protocol_name == "range"
 
 
 @pytest.mark.requirement("R5")
@@ -165,11 +165,11 @@ def test_a_group_moves_live_from_range_to_cooperative() -> None:
         a = restart_with(a, *protocols)
         b.join()
         sync_all(world, a, b)
-        names.append(world.core.groups["g"].protocol_name)
+        names.append(world.classic().protocol_name)
         b = restart_with(b, *protocols)
         a.join()
         sync_all(world, a, b)
-        names.append(world.core.groups["g"].protocol_name)
+        names.append(world.classic().protocol_name)
     assert names == ["range", "cooperative-sticky", "cooperative-sticky", "cooperative-sticky"]
 
 
@@ -262,7 +262,7 @@ def test_version_0_takes_the_session_timeout_for_the_rebalance_timeout() -> None
     world = World()
     client = Client(world, version=0, rebalance_timeout_ms=-1, session_timeout_ms=7_000)
     client.request_join()
-    assert world.core.groups["g"].rebalance_timeout_ms() == 7_000
+    assert world.classic().rebalance_timeout_ms() == 7_000
 
 
 def test_a_join_sent_twice_is_answered_twice() -> None:
@@ -286,7 +286,7 @@ def test_ids_that_nobody_uses_have_a_limit_in_all_groups_together() -> None:
         Client(world, "greedy").request_join()
     for number in range(100):
         Client(world, "wide", group_id=f"group-{number}").request_join()
-    waiting = sum(len(group.pending_members) for group in world.core.groups.values())
+    waiting = sum(len(group.given_ids) for group in world.core.groups.values())
     assert waiting == 100
     assert len(world.core.groups) == 100, "a group that came into being for an id goes with it"
     assert len(world.timers) == 100

@@ -59,7 +59,7 @@ def test_several_leave_together_and_the_group_rebalances_once() -> None:
     assert [each.member_id for each in world.noted(MemberLeft)] == [a.member_id, b.member_id]
     assert len(world.noted(MemberLeft)[1].reason) == 255
     assert len(world.noted(RebalanceStarted)) == 2
-    assert world.core.groups["g"].leader == c.member_id
+    assert world.classic().leader == c.member_id
 
 
 def test_a_member_may_not_leave_in_the_name_of_another_instance() -> None:

@@ -37,7 +37,7 @@ def test_a_group_takes_members_until_they_have_brought_too_much() -> None:
     assert code_of(c) is ErrorCode.GROUP_MAX_SIZE_REACHED
     world.sleep(6_000)
     sync_all(world, a, b)
-    assert not world.core.groups["g"].pending_members, "nobody waits for who was refused"
+    assert not world.classic().pending_members, "nobody waits for who was refused"
 
 
 def test_who_brings_little_is_let_into_a_group_that_is_full() -> None:

@@ -102,7 +102,7 @@ def test_another_member_leads_when_the_leader_does_not_rejoin() -> None:
     b.join()
     world.sleep(60_000)
     sync_all(world, b, c)
-    assert world.core.groups["g"].leader == b.member_id
+    assert world.classic().leader == b.member_id
 
 
 def test_a_static_leader_that_stays_away_keeps_its_place_but_not_the_lead() -> None:
@@ -113,7 +113,7 @@ def test_a_static_leader_that_stays_away_keeps_its_place_but_not_the_lead() -> N
     c.join()
     b.join()
     world.sleep(60_000)
-    group = world.core.groups["g"]
+    group = world.classic()
     assert world.state() == "CompletingRebalance"
     assert group.leader == b.member_id
     assert a.member_id in group.members
@@ -138,7 +138,7 @@ def test_a_group_whose_members_have_all_gone_is_empty_one_generation_later() -> 
     stable_group(world, a)
     a.leave()
     assert world.state() == "Empty"
-    group = world.core.groups["g"]
+    group = world.classic()
     assert group.generation_id == 2
     assert group.metadata is not None
     assert (group.metadata.members, group.metadata.protocol, group.metadata.leader) == ((), None, None)
@@ -153,7 +153,7 @@ def test_whoever_comes_to_an_empty_group_starts_the_next_generation() -> None:
     a.leave()
     stable_group(world, b)
     assert b.generation_id == 3
-    assert world.core.groups["g"].protocol_name == "sticky"
+    assert world.classic().protocol_name == "sticky"
 
 
 def test_new_members_may_go_while_the_group_still_waits_out_its_delay() -> None:

@@ -100,7 +100,7 @@ def test_a_log_of_many_generations_loads_the_last() -> None:
     before = logged_state(world.core)
     world.restart()
     assert logged_state(world.core) == before
-    group = world.core.groups["g"]
+    group = world.classic()
     assert list(group.members) == [again.member_id]
     assert group.static_members == {"one": again.member_id}
     assert group.protocol_counts == {"range": 1}

@@ -169,7 +169,7 @@ def test_coming_back_with_other_protocols_rebalances() -> None:
     assert world.state() == "PreparingRebalance"
     b.join()
     sync_all(world, b, fresh)
-    assert world.core.groups["g"].protocol_name == "sticky"
+    assert world.classic().protocol_name == "sticky"
 
 
 def test_the_first_claimants_session_timer_does_not_end_the_second() -> None:

@@ -7,8 +7,17 @@ GroupMetadataManager's classicGroupJoinToConsumerGroup and its like.
 
 import msgspec
 
+from kohort.broker.group.classic.joining import (
+    VERSION_OF_KNOWN_MEMBER_IDS,
+    check_request,
+    join_instead,
+    rebalance_timeout_ms,
+    refuse,
+)
 from kohort.broker.group.classic.member import unique_by_name
 from kohort.broker.group.classic.parking import join_error, sync_error
+from kohort.broker.group.classic.syncing import lacks_protocol
+from kohort.broker.group.classic.syncing import refuse_kind as refuse_sync
 from kohort.broker.group.commands import Heartbeat, JoinGroup, SyncGroup
 from kohort.broker.group.consumer.group import ConsumerGroup
 from kohort.broker.group.consumer.joining import (
@@ -18,7 +27,6 @@ from kohort.broker.group.consumer.joining import (
     take_place,
 )
 from kohort.broker.group.consumer.member import (
-    JOINING,
     ClassicSide,
     ConsumerMember,
     MemberState,
@@ -27,12 +35,11 @@ from kohort.broker.group.consumer.member import (
 from kohort.broker.group.consumer.migrating import assignment_bytes, downgrade_soon, version_of
 from kohort.broker.group.consumer.sessions import await_request, extend_session, stop_awaiting
 from kohort.broker.group.consumer.stepping import Step
-from kohort.broker.group.consumer.subscriptions import Metadata
-from kohort.broker.group.decision import Decision
-from kohort.broker.group.epochs.members import check_static
+from kohort.broker.group.epochs.members import JOINING, known_member
 from kohort.broker.group.epochs.partitions import Partitions
 from kohort.broker.group.group import CONSUMER
-from kohort.broker.group.turn import ShardState, Turn
+from kohort.broker.group.metadata import Metadata
+from kohort.broker.group.turn import Turn
 from kohort.protocol.consumer import ConsumerProtocolSubscription
 from kohort.protocol.errors import ApiError, ErrorCode, WireError
 from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatTopicPartitions
@@ -40,10 +47,21 @@ from kohort.protocol.messages.heartbeat import HeartbeatResponse
 from kohort.protocol.messages.join_group import JoinGroupResponse
 from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
-VERSION_OF_KNOWN_MEMBER_IDS = 4  # From here on a dynamic member must join with an id (KIP-394).
+
+def join(turn: Turn, command: JoinGroup) -> None:
+    """Answer a JoinGroup to a consumer group; one that nobody is in becomes a classic one."""
+    group = turn.groups.existing(command.message.group_id, ConsumerGroup)
+    if group.is_empty:
+        join_instead(turn, group, command)
+        return
+    try:
+        check_request(turn, command)
+        _join(turn, group, command)
+    except ApiError as error:
+        refuse(turn, command, error.code)
 
 
-def join(turn: Turn, group: ConsumerGroup, command: JoinGroup) -> None:
+def _join(turn: Turn, group: ConsumerGroup, command: JoinGroup) -> None:
     """Answer the JoinGroup at once: its sender is a member, or comes again with an id. Raises: ApiError."""
     message = command.message
     member_id = message.member_id or command.member_id
@@ -57,12 +75,11 @@ def join(turn: Turn, group: ConsumerGroup, command: JoinGroup) -> None:
         turn.reply(command.request_id, join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id, command.version))
         return
     start = _joined(turn, group, command, member_id)
-    asked_ms = message.rebalance_timeout_ms
     wish = msgspec.structs.replace(
         start.member,
         instance_id=message.group_instance_id or start.member.instance_id,
         rack_id=subscription.rack_id or start.member.rack_id,
-        rebalance_timeout_ms=message.session_timeout_ms if asked_ms < 0 else asked_ms,
+        rebalance_timeout_ms=rebalance_timeout_ms(command),
         topic_names=topic_names,
         topic_regex=None,
         client_id=command.client_id,
@@ -94,9 +111,13 @@ def join(turn: Turn, group: ConsumerGroup, command: JoinGroup) -> None:
     )
 
 
-def sync(turn: Turn, group: ConsumerGroup, command: SyncGroup) -> None:
+def sync(turn: Turn, command: SyncGroup) -> None:
     """Answer with what the member has come to, unless it has to join again first."""
     message = command.message
+    if lacks_protocol(command):
+        refuse_sync(turn, command)
+        return
+    group = turn.groups.existing(message.group_id, ConsumerGroup)
     try:
         member, side = _syncing_member(turn, group, message)
     except ApiError as error:
@@ -136,23 +157,22 @@ def _syncing_member(
     return member, side
 
 
-def heartbeat(groups: ShardState, group: ConsumerGroup, command: Heartbeat, now_ms: int) -> Decision:
-    """Return the answer: all is well, or another JoinGroup is due."""
-    turn = Turn(groups, now_ms)
+def heartbeat(turn: Turn, command: Heartbeat) -> None:
+    """Answer that all is well, or that another JoinGroup is due."""
     message = command.message
+    group = turn.groups.existing(message.group_id, ConsumerGroup)
+    code = ErrorCode.NONE
     try:
         member, _ = _member(group, message.member_id, message.group_instance_id)
         _check_generation(member, message.generation_id)
     except ApiError as error:
-        turn.reply(command.request_id, HeartbeatResponse(throttle_time_ms=0, error_code=error.code))
-        return turn.decision()
-    extend_session(turn, group, member)
-    code = ErrorCode.NONE
-    if _has_to_join(group, member):
-        code = ErrorCode.REBALANCE_IN_PROGRESS
-        await_request(turn, group, member, "JoinGroup")
+        code = error.code
+    else:
+        extend_session(turn, group, member)
+        if _has_to_join(group, member):
+            code = ErrorCode.REBALANCE_IN_PROGRESS
+            await_request(turn, group, member, "JoinGroup")
     turn.reply(command.request_id, HeartbeatResponse(throttle_time_ms=0, error_code=code))
-    return turn.decision()
 
 
 def _has_to_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
@@ -179,7 +199,7 @@ def _side(group: ConsumerGroup, command: JoinGroup, member_id: str) -> ClassicSi
     protocols = unique_by_name(message.protocols)
     others = [
         {name for name, _ in each.classic.protocols}
-        for each in group.consumer_members.values()
+        for each in group.members.values()
         if each.classic is not None and each.member_id != member_id
     ]
     if message.protocol_type != CONSUMER or not any(
@@ -215,11 +235,11 @@ def _joined(turn: Turn, group: ConsumerGroup, command: JoinGroup, member_id: str
     instance_id = message.group_instance_id
     if instance_id is not None:
         if message.member_id:
-            return Joined(check_static(group, instance_id, message.member_id))
+            return Joined(known_member(group, message.member_id, instance_id))
         former = group.static_member(instance_id)
         if former is not None:
             return take_place(turn, group, former, member_id)
-    known = group.consumer_members.get(member_id)
+    known = group.members.get(member_id)
     return Joined(ConsumerMember(member_id=member_id, epoch=JOINING) if known is None else known)
 
 
@@ -227,11 +247,7 @@ def _member(
     group: ConsumerGroup, member_id: str, instance_id: str | None
 ) -> tuple[ConsumerMember, ClassicSide]:
     """Return the member and its classic side. Raises: ApiError."""
-    member = (
-        group.consumer_member(member_id)
-        if instance_id is None
-        else check_static(group, instance_id, member_id)
-    )
+    member = known_member(group, member_id, instance_id)
     if member.classic is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     return member, member.classic

@@ -5,10 +5,12 @@ nobody has to tell it of changes.
 """
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import msgspec
 
-from kohort.broker.group.consumer.subscriptions import Metadata
+from kohort.broker.group.group import CONSUMER
+from kohort.broker.group.metadata import Metadata
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.consumer_group_describe import ConsumerGroupDescribeDescribedGroup
 from kohort.protocol.messages.consumer_group_heartbeat import (
@@ -23,6 +25,7 @@ class ConsumerGroupHeartbeat(msgspec.Struct, frozen=True, gc=False):
     `member_id` is a fresh id for a member of version 0 that brings none.
     """
 
+    group_type: ClassVar[str] = CONSUMER
     request_id: int
     message: ConsumerGroupHeartbeatRequest
     version: int
@@ -41,6 +44,7 @@ class ConsumerGroupHeartbeat(msgspec.Struct, frozen=True, gc=False):
 class ConsumerGroupDescribe(msgspec.Struct, frozen=True, gc=False):
     """Describe a consumer group: ConsumerGroupDescribeDescribedGroup."""
 
+    group_type: ClassVar[str] = CONSUMER
     request_id: int
     group_id: str
     metadata: Metadata

@@ -6,9 +6,9 @@ from uuid import UUID
 from kohort.broker.group.consumer.commands import ConsumerGroupDescribe, describe_error
 from kohort.broker.group.consumer.group import ConsumerGroup
 from kohort.broker.group.consumer.member import ConsumerMember, preferred_assignor
-from kohort.broker.group.consumer.subscriptions import Metadata
+from kohort.broker.group.metadata import Metadata
 from kohort.broker.group.turn import Turn
-from kohort.protocol.errors import ErrorCode
+from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeAssignment,
     ConsumerGroupDescribeDescribedGroup,
@@ -25,16 +25,11 @@ CONSUMER_MEMBER = 1
 
 def describe(turn: Turn, command: ConsumerGroupDescribe) -> None:
     """Answer with the group, or with what is wrong with asking for it."""
-    group = turn.groups.by_id.get(command.group_id)
-    if isinstance(group, ConsumerGroup):
-        turn.reply(
-            command.request_id, described(group, command.metadata, turn.config.default_consumer_assignor)
-        )
-        return
-    words = "not found" if group is None else "is not a consumer group"
-    answer = describe_error(
-        command.group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {command.group_id} {words}."
-    )
+    try:
+        group = turn.groups.existing(command.group_id, ConsumerGroup)
+        answer = described(group, command.metadata, turn.config.default_consumer_assignor)
+    except ApiError as error:
+        answer = describe_error(command.group_id, error.code, error.message)
     turn.reply(command.request_id, answer)
 
 
@@ -48,8 +43,8 @@ def described(
         group_state=group.state.value,
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
-        assignor_name=preferred_assignor(group.consumer_members, default_assignor),
-        members=tuple(_member(group, each, metadata) for each in group.consumer_members.values()),
+        assignor_name=preferred_assignor(group.members, default_assignor),
+        members=tuple(_member(group, each, metadata) for each in group.members.values()),
     )
 
 

@@ -2,36 +2,23 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 from uuid import UUID
 
 import msgspec
 
 from kohort.broker.group.config import GroupConfig
-from kohort.broker.group.consumer.member import ConsumerMember, preferred_assignor
+from kohort.broker.group.consumer.member import ConsumerMember, Resolved, preferred_assignor
 from kohort.broker.group.epochs.group import EpochGroup
+from kohort.broker.group.epochs.members import VERSION_OF_MEMBER_EPOCHS, count_down
 from kohort.broker.group.epochs.partitions import Held, Partitions
 from kohort.broker.group.group import CONSUMER
 from kohort.broker.group.reports import Owners
 from kohort.broker.group.shard_bytes import ShardBytes
-from kohort.broker.group.state import GroupState
 from kohort.protocol.errors import ApiError, ErrorCode
-
-if TYPE_CHECKING:
-    from kohort.broker.group.classic.member import Member
-    from kohort.protocol.messages.offset_commit import OffsetCommitRequest
-    from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup
-    from kohort.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-
-VERSION_OF_MEMBER_EPOCHS = 9
-
-
-class Resolved(msgspec.Struct, frozen=True):
-    """The topics that a regular expression stands for, as of a version of the metadata and a time."""
-
-    topics: frozenset[str]
-    version: int
-    timestamp_ms: int
+from kohort.protocol.messages.offset_commit import OffsetCommitRequest
+from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from kohort.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 
 class Awaited(msgspec.Struct, frozen=True):
@@ -41,58 +28,40 @@ class Awaited(msgspec.Struct, frozen=True):
     deadline_ms: int
 
 
-class ConsumerGroup(EpochGroup[ConsumerMember]):
+class ConsumerGroup(EpochGroup[ConsumerMember, Partitions]):
     """A group as one shard knows it (Kafka: ConsumerGroup).
 
     The group epoch grows with each change of what its members read or of the topics that they read; the
-    target assignment is made for a group epoch; each member comes to the target's epoch by itself. All of
-    that is logged. Volatile are sessions, and what was seen of the metadata.
+    target assignment is made for a group epoch; each member comes to the target's epoch by itself. What
+    expressions stand for is logged as well.
 
-    `generation_id` is the group epoch; `members` stays empty, so that no classic request finds any: those
-    of classic members that live on in it are `classic_members`' to answer.
+    Classic members may live in it: `classic_members` answers their requests.
     """
 
     group_type: ClassVar[str] = CONSUMER
+    logged: ClassVar[tuple[str, ...]] = (*EpochGroup.logged, "regexes")
 
     __slots__ = (
         "awaited",
-        "consumer_members",
-        "instances",
-        "metadata_hash",
-        "metadata_version",
         "name_counts",
         "owners",
         "regex_counts",
         "regexes",
         "regexes_seen_ms",
-        "targets",
         "topic_names",
     )
 
     def __init__(self, group_id: str, shard_bytes: ShardBytes | None = None) -> None:
         super().__init__(group_id, shard_bytes)
-        self.protocol_type = CONSUMER
-        self.subscribed_topics = frozenset()
-        self.metadata_hash = 0
-        self.consumer_members: dict[str, ConsumerMember] = {}
-        self.targets: dict[str, Partitions] = {}
         self.regexes: dict[str, Resolved] = {}
         # Derived from what is logged:
-        self.instances: dict[str, str] = {}  # The static members' ids, by group.instance.id.
         self.owners: dict[UUID, dict[int, str]] = {}  # Who has each partition, or has yet to give it up.
         self.name_counts: Counter[str] = Counter()
         self.regex_counts: Counter[str] = Counter()
         # Volatile:
         self.awaited: dict[str, Awaited] = {}  # What classic members have to send next, and until when.
-        self.generation_id = 1  # Its first members are in epoch 2, as Apache Kafka has it from 4.3 on.
-        self.metadata_version: int | None = None  # Of what was last compared with `metadata_hash`.
         self.regexes_seen_ms: int | None = None
         self.topic_names: dict[UUID, str] = {}  # Of the topics that are read, for people.
-
-    @property
-    def epoch_members(self) -> Mapping[str, ConsumerMember]:
-        """The members, by their ids."""
-        return self.consumer_members
 
     def owners_of(self, members: Mapping[str, ConsumerMember]) -> Owners:
         """Return who of these has which partition; a topic that was not seen yet goes by its id."""
@@ -107,20 +76,6 @@ class ConsumerGroup(EpochGroup[ConsumerMember]):
         """Return the assignor that most of these members ask for."""
         return preferred_assignor(members, config.default_consumer_assignor)
 
-    def static_member(self, instance_id: str) -> ConsumerMember | None:
-        """Return the member with that group.instance.id."""
-        member_id = self.instances.get(instance_id)
-        return None if member_id is None else self.consumer_members[member_id]
-
-    def consumer_member(self, member_id: str) -> ConsumerMember:
-        """Return the member. Raises: ApiError UNKNOWN_MEMBER_ID."""
-        member = self.consumer_members.get(member_id)
-        if member is None:
-            raise ApiError(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
-            )
-        return member
-
     def owner(self, topic_id: UUID, partition: int) -> str | None:
         """Return who has the partition, or has yet to say that it has given it up."""
         return self.owners.get(topic_id, {}).get(partition)
@@ -132,63 +87,29 @@ class ConsumerGroup(EpochGroup[ConsumerMember]):
 
     # What is logged; `replaying` alone calls these.
 
-    def put_member(self, member: ConsumerMember) -> None:
-        """Let the member stand as logged."""
-        former = self.consumer_members.get(member.member_id)
-        if former is not None:
-            self._forget_subscription(former)
-            self._release(former)
-        self.consumer_members[member.member_id] = member
-        if member.instance_id is not None:
-            self.instances[member.instance_id] = member.member_id
-        self._hold(member.metadata_bytes)
+    def drop_member(self, member_id: str) -> None:
+        """Forget the member, if it is one."""
+        self.awaited.pop(member_id, None)
+        super().drop_member(member_id)
+
+    def _topics_read(self) -> frozenset[str]:
+        topics = set(self.name_counts)
+        for regex in self.regex_counts:
+            topics |= self.regex_topics(regex)
+        return frozenset(topics)
+
+    def _count(self, member: ConsumerMember) -> None:
         self.name_counts.update(member.topic_names)
         if member.topic_regex:
             self.regex_counts[member.topic_regex] += 1
         for topic_id, index in _each(member):
             self.owners.setdefault(topic_id, {})[index] = member.member_id
-        self.refresh()
 
-    def drop_member(self, member_id: str) -> None:
-        """Forget the member, if it is one."""
-        member = self.consumer_members.pop(member_id, None)
-        if member is None:
-            return
-        self._forget_subscription(member)
-        self._release(member)
-        self.sessions.pop(member_id, None)
-        self.awaited.pop(member_id, None)
-        self.revocations.pop(member_id, None)
-        if member.instance_id is not None and self.instances.get(member.instance_id) == member_id:
-            del self.instances[member.instance_id]
-        self.refresh()
-
-    def refresh(self) -> None:
-        """Derive anew which topics are read, and in which state the group is."""
-        topics = set(self.name_counts)
-        for regex in self.regex_counts:
-            topics |= self.regex_topics(regex)
-        self.subscribed_topics = frozenset(topics)
-        self.state = self._state()
-
-    def _state(self) -> GroupState:
-        if not self.consumer_members:
-            return GroupState.EMPTY
-        if self.epoch > self.assignment_epoch:
-            return GroupState.ASSIGNING
-        epoch = self.assignment_epoch
-        if all(each.is_reconciled(epoch) for each in self.consumer_members.values()):
-            return GroupState.STABLE
-        return GroupState.RECONCILING
-
-    def _forget_subscription(self, member: ConsumerMember) -> None:
-        self._hold(-member.metadata_bytes)
+    def _uncount(self, member: ConsumerMember) -> None:
         for name in member.topic_names:
-            _count_down(self.name_counts, name)
+            count_down(self.name_counts, name)
         if member.topic_regex:
-            _count_down(self.regex_counts, member.topic_regex)
-
-    def _release(self, member: ConsumerMember) -> None:
+            count_down(self.regex_counts, member.topic_regex)
         for topic_id, index in _each(member):
             owners = self.owners.get(topic_id)
             if owners is not None and owners.get(index) == member.member_id:
@@ -198,15 +119,15 @@ class ConsumerGroup(EpochGroup[ConsumerMember]):
 
     # Offsets.
 
-    def committer(self, message: "OffsetCommitRequest", version: int) -> "Member | None":
+    def check_commit(self, message: OffsetCommitRequest, version: int, now_ms: int) -> None:
         """Pass a commit that may be kept. Raises: ApiError (Kafka: ConsumerGroup.validateOffsetCommit)."""
         epoch = message.generation_id_or_member_epoch
-        if epoch < 0 and not self.consumer_members:
-            return None
-        member = self.consumer_member(message.member_id)
+        if epoch < 0 and not self.members:
+            return
+        member = self.member(message.member_id)
         if member.classic is not None:
             _check_generation(member, epoch)
-            return None
+            return
         if version < VERSION_OF_MEMBER_EPOCHS:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         if epoch != member.epoch:
@@ -217,17 +138,16 @@ class ConsumerGroup(EpochGroup[ConsumerMember]):
                 for each in topic.partitions
             ):
                 raise ApiError(ErrorCode.STALE_MEMBER_EPOCH)
-        return None
 
-    def check_transactional(self, message: "TxnOffsetCommitRequest") -> None:
+    def check_transactional_commit(self, message: TxnOffsetCommitRequest) -> None:
         """Pass a transaction's commit by a member in its epoch. Raises: ApiError."""
-        _check_generation(self.consumer_member(message.member_id), message.generation_id_or_member_epoch)
+        _check_generation(self.member(message.member_id), message.generation_id_or_member_epoch)
 
-    def check_fetch(self, asked: "OffsetFetchRequestGroup") -> None:
+    def check_fetch(self, asked: OffsetFetchRequestGroup) -> None:
         """Pass a fetch that may be answered. Raises: ApiError (Kafka: ConsumerGroup.validateOffsetFetch)."""
         if asked.member_id is None and asked.member_epoch < 0:
             return
-        member = self.consumer_member(asked.member_id or "")
+        member = self.member(asked.member_id or "")
         if member.classic is not None:
             _check_generation(member, asked.member_epoch)
         if asked.member_epoch != member.epoch:
@@ -249,13 +169,3 @@ def _each(member: ConsumerMember) -> Iterator[tuple[UUID, int]]:
         for topic_id, partitions in held.items():
             for index in partitions:
                 yield topic_id, index
-
-
-def _count_down(counts: "Counter[str]", name: str) -> None:
-    counts[name] -= 1
-    if not counts[name]:
-        del counts[name]
-
-
-Targets = Mapping[str, Partitions]
-"""What each member shall have, by its id."""

@@ -7,7 +7,7 @@ not quite so goes there.
 from kohort.broker.group.consumer.commands import ConsumerGroupHeartbeat
 from kohort.broker.group.consumer.group import ConsumerGroup
 from kohort.broker.group.decision import Decision, Reply
-from kohort.broker.group.turn import ShardState
+from kohort.broker.group.turn import Handler, ShardState
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -15,13 +15,21 @@ from kohort.protocol.messages.consumer_group_heartbeat import (
 )
 
 
-def heartbeat(groups: ShardState, command: ConsumerGroupHeartbeat, now_ms: int) -> Decision | None:
-    """Return the answer, or None where the heartbeat has to be looked at closely."""
+def heartbeat(
+    otherwise: Handler, groups: ShardState, command: ConsumerGroupHeartbeat, now_ms: int
+) -> Decision:
+    """Return the answer; `otherwise` gives it where the heartbeat has to be looked at closely."""
+    decision = answer_at_once(groups, command, now_ms)
+    return otherwise(groups, command, now_ms) if decision is None else decision
+
+
+def answer_at_once(groups: ShardState, command: ConsumerGroupHeartbeat, now_ms: int) -> Decision | None:
+    """Return the answer to a member with nothing to say, None to any other."""
     message = command.message
-    group = groups.by_id.get(message.group_id)
-    if type(group) is not ConsumerGroup or not _has_nothing_to_do(group, command.metadata.version):
+    group = groups.find(message.group_id, ConsumerGroup)
+    if group is None or not _has_nothing_to_do(group, command.metadata.version):
         return None
-    member = group.consumer_members.get(message.member_id)
+    member = group.members.get(message.member_id)
     session = group.sessions.get(message.member_id)
     if (
         member is None

@@ -16,17 +16,11 @@ from kohort.broker.group.consumer.joining import (
     joining_group,
 )
 from kohort.broker.group.consumer.leaving import leave
-from kohort.broker.group.consumer.member import (
-    AWAY,
-    JOINING,
-    LEAVING,
-    ConsumerMember,
-    metadata_bytes,
-)
+from kohort.broker.group.consumer.member import ConsumerMember, metadata_bytes
 from kohort.broker.group.consumer.requests import check_heartbeat
 from kohort.broker.group.consumer.stepping import Step
 from kohort.broker.group.consumer.subscriptions import compiled
-from kohort.broker.group.epochs.members import check_static
+from kohort.broker.group.epochs.members import AWAY, JOINING, LEAVING, known_member
 from kohort.broker.group.epochs.partitions import same_partitions
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -54,14 +48,14 @@ def _live(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeat
     message = command.message
     if message.subscribed_topic_regex:
         compiled(message.subscribed_topic_regex)  # Before anything comes into being.
-    group = turn.groups.by_id.get(message.group_id)
+    group = turn.groups.find(message.group_id, ConsumerGroup)
     more_bytes = metadata_bytes(message.subscribed_topic_names or (), message.subscribed_topic_regex)
     check_room(turn, group, message.member_id, more_bytes)
     if message.member_epoch == JOINING:
         joins = joining_group(turn, message, command.metadata)
         start = joined(turn, joins, message, command.member_id)
     else:
-        joins = _existing(turn, message.group_id)
+        joins = turn.groups.existing(message.group_id, ConsumerGroup)
         start = Joined(_known_member(joins, message))
     wish = _updated(start.member, command)
     step = Step(turn, command.metadata, joins, start, may_describe=command.may_describe)
@@ -71,24 +65,13 @@ def _live(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeat
         "consumer.heartbeat.interval.ms",
         turn.config.group_consumer_heartbeat_interval_ms,
     )
-    if step.waits_ms is not None:
-        interval_ms = min(interval_ms, step.waits_ms)
+    if step.wait_ms is not None:
+        interval_ms = min(interval_ms, step.wait_ms)
     return _answer(message, start.member, member, interval_ms)
 
 
-def _existing(turn: Turn, group_id: str) -> ConsumerGroup:
-    group = turn.groups.by_id.get(group_id)
-    if isinstance(group, ConsumerGroup):
-        return group
-    words = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a consumer group."
-    raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, words)
-
-
 def _known_member(group: ConsumerGroup, message: ConsumerGroupHeartbeatRequest) -> ConsumerMember:
-    if message.instance_id is None:
-        member = group.consumer_member(message.member_id)
-    else:
-        member = check_static(group, message.instance_id, message.member_id)
+    member = known_member(group, message.member_id, message.instance_id)
     check_epoch(member, message.member_epoch, message.topic_partitions)
     return member
 

@@ -2,8 +2,9 @@
 
 import msgspec
 
+from kohort.broker.group.classic.group import ClassicGroup
 from kohort.broker.group.consumer.group import ConsumerGroup
-from kohort.broker.group.consumer.member import AWAY, JOINING, ConsumerMember
+from kohort.broker.group.consumer.member import ConsumerMember
 from kohort.broker.group.consumer.migrating import upgraded
 from kohort.broker.group.consumer.reconciling import Owned
 from kohort.broker.group.consumer.records import (
@@ -12,19 +13,17 @@ from kohort.broker.group.consumer.records import (
     member_tombstones,
     target_record,
 )
-from kohort.broker.group.consumer.replaying import consumer_group
 from kohort.broker.group.consumer.sessions import forget_timers
-from kohort.broker.group.consumer.subscriptions import Metadata
-from kohort.broker.group.epochs.members import fenced, unreleased
+from kohort.broker.group.epochs.members import AWAY, JOINING, fenced, unreleased
+from kohort.broker.group.epochs.notes import note_returned
 from kohort.broker.group.epochs.partitions import owns_only
-from kohort.broker.group.events import StaticMemberReturned
-from kohort.broker.group.group import CLASSIC, Group
+from kohort.broker.group.metadata import Metadata
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 SMALL_BYTES = 1_024
-"""Who brings no more is let in in any case: a member takes as much without bringing anything."""
+"""A member with no more metadata is always let in: it takes as much without any."""
 
 
 class Joined(msgspec.Struct, frozen=True):
@@ -36,17 +35,18 @@ class Joined(msgspec.Struct, frozen=True):
 
 def joining_group(turn: Turn, message: ConsumerGroupHeartbeatRequest, metadata: Metadata) -> ConsumerGroup:
     """Return the group that the member joins; a classic one becomes one where it may. Raises: ApiError."""
-    group = turn.groups.by_id.get(message.group_id)
-    if isinstance(group, ConsumerGroup):
+    group = turn.groups.find(message.group_id, ConsumerGroup)
+    if group is not None:
         check_capacity(turn, group, message.member_id, message.instance_id)
         if message.instance_id is not None:
             _check_released(group, message.instance_id, message.member_id)
         return group
-    if group is None:
-        return consumer_group(turn.groups, message.group_id)
-    if group.group_type != CLASSIC:
+    classic = turn.groups.find(message.group_id, ClassicGroup)
+    if classic is not None:
+        return upgraded(turn, classic, metadata)
+    if message.group_id in turn.groups.by_id:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {message.group_id} is not a consumer group.")
-    return upgraded(turn, group, metadata)
+    return turn.new_group(message.group_id, ConsumerGroup)
 
 
 def joined(turn: Turn, group: ConsumerGroup, message: ConsumerGroupHeartbeatRequest, fresh_id: str) -> Joined:
@@ -54,7 +54,7 @@ def joined(turn: Turn, group: ConsumerGroup, message: ConsumerGroupHeartbeatRequ
     member_id = message.member_id or fresh_id
     former = None if message.instance_id is None else group.static_member(message.instance_id)
     if former is None:
-        known = group.consumer_members.get(member_id)
+        known = group.members.get(member_id)
         if known is None:
             return Joined(ConsumerMember(member_id=member_id))
         check_epoch(known, message.member_epoch, message.topic_partitions)
@@ -81,7 +81,7 @@ def check_capacity(turn: Turn, group: ConsumerGroup, member_id: str, instance_id
     As in Kafka since KAFKA-20601; whether the place is free is looked at later.
     """
     limit = turn.config.group_consumer_max_size
-    if group.member_count < limit or member_id in group.consumer_members:
+    if group.member_count < limit or member_id in group.members:
         return
     if instance_id is None or group.static_member(instance_id) is None:
         raise ApiError(
@@ -90,20 +90,12 @@ def check_capacity(turn: Turn, group: ConsumerGroup, member_id: str, instance_id
         )
 
 
-def check_room(turn: Turn, group: Group | None, member_id: str, more_bytes: int) -> None:
-    """Raises: ApiError GROUP_MAX_SIZE_REACHED where members bring more than there is room for."""
+def check_room(turn: Turn, group: ConsumerGroup | None, member_id: str, more_bytes: int) -> None:
+    """Raises: ApiError GROUP_MAX_SIZE_REACHED where members bring more metadata than there is room for."""
     if more_bytes <= SMALL_BYTES:
         return
-    group_bytes = 0
-    if isinstance(group, ConsumerGroup):
-        group_bytes = group.member_bytes
-        before = group.consumer_members.get(member_id)
-        more_bytes -= 0 if before is None else before.metadata_bytes
-    taken_bytes = turn.groups.room.member_bytes_with(turn.groups.shard_bytes)
-    if more_bytes > 0 and (
-        group_bytes + more_bytes > turn.config.group_member_bytes_max
-        or taken_bytes + more_bytes > turn.config.member_bytes_max
-    ):
+    before = None if group is None else group.members.get(member_id)
+    if not turn.has_room(group, more_bytes - (0 if before is None else before.metadata_bytes)):
         raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, "There is no room for what the member brings.")
 
 
@@ -125,16 +117,5 @@ def take_place(turn: Turn, group: ConsumerGroup, former: ConsumerMember, member_
     turn.log(target_record(group_id, member_id, group.targets.get(former.member_id, {})))
     turn.log(current_record(group_id, heir))
     forget_timers(turn, group, former.member_id)
-    turn.note(
-        StaticMemberReturned(
-            group_id=group_id,
-            at_ms=turn.now_ms,
-            member_id=member_id,
-            client_id=former.client_id,
-            client_host=former.client_host,
-            group_instance_id=former.instance_id,
-            former_member_id=former.member_id,
-            rebalances=False,
-        )
-    )
+    note_returned(turn, group_id, former, member_id)
     return Joined(heir, former)

@@ -1,4 +1,4 @@
-"""A member of a consumer group, as the log has it."""
+"""A member of a consumer group, and what its expression stands for, as the log has them."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -6,14 +6,8 @@ from enum import IntEnum
 
 import msgspec
 
+from kohort.broker.group.epochs.members import JOINING
 from kohort.broker.group.epochs.partitions import Held
-
-JOINING = 0
-"""The epoch with which a member joins."""
-LEAVING = -1
-"""The epoch with which a member goes for good."""
-AWAY = -2
-"""The epoch of a static member that has left, and will be back."""
 
 
 class MemberState(IntEnum):
@@ -27,6 +21,14 @@ class MemberState(IntEnum):
     UNREVOKED = 1
     UNRELEASED = 2
     UNKNOWN = 127
+
+
+class Resolved(msgspec.Struct, frozen=True):
+    """The topics that a regular expression stands for, as of a version of the metadata and a time."""
+
+    topics: frozenset[str]
+    version: int
+    timestamp_ms: int
 
 
 class ClassicSide(msgspec.Struct, frozen=True):
@@ -64,6 +66,11 @@ class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
     revoking: Held = {}
     classic: ClassicSide | None = None
     """Of a member that speaks JoinGroup and SyncGroup, and is not upgraded yet."""
+
+    @property
+    def is_revoking(self) -> bool:
+        """Whether it was asked to give partitions up, and has not said yet that it has."""
+        return self.state is MemberState.UNREVOKED
 
     def is_reconciled(self, assignment_epoch: int) -> bool:
         """Return whether the member has what the target of that epoch gives it."""

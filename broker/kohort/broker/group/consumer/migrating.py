@@ -10,9 +10,12 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from uuid import UUID
 
+from kohort.broker.group.classic.group import ClassicGroup
 from kohort.broker.group.classic.member import Member
 from kohort.broker.group.classic.parking import answer_join, answer_sync, parked_join_error, sync_error
 from kohort.broker.group.classic.records import group_tombstone
+from kohort.broker.group.classic.reports import close_rebalance
+from kohort.broker.group.classic.timers import end_session
 from kohort.broker.group.consumer.group import ConsumerGroup
 from kohort.broker.group.consumer.member import ClassicSide, ConsumerMember, MemberState
 from kohort.broker.group.consumer.records import (
@@ -23,16 +26,13 @@ from kohort.broker.group.consumer.records import (
     target_epoch_record,
     target_record,
 )
-from kohort.broker.group.consumer.replaying import consumer_group
-from kohort.broker.group.consumer.replaying import replay as replay_consumer_group
 from kohort.broker.group.consumer.sessions import extend_session, forget_timers
-from kohort.broker.group.consumer.subscriptions import Metadata
 from kohort.broker.group.decision import JoinTimer, Record, SessionTimer, SyncTimer
-from kohort.broker.group.epochs.partitions import Held
+from kohort.broker.group.epochs.partitions import Held, Partitions
 from kohort.broker.group.events import Outcome
-from kohort.broker.group.group import CONSUMER, Group
+from kohort.broker.group.group import CONSUMER
+from kohort.broker.group.metadata import Metadata
 from kohort.broker.group.partition import hash_table_place
-from kohort.broker.group.reports import close_rebalance
 from kohort.broker.group.turn import Turn
 from kohort.protocol.consumer import (
     NEWEST_VERSION,
@@ -44,20 +44,25 @@ from kohort.protocol.errors import ApiError, ErrorCode, WireError
 from kohort.protocol.offsets_topic import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
 
-def upgraded(turn: Turn, group: Group, metadata: Metadata) -> ConsumerGroup:
+def upgraded(turn: Turn, group: ClassicGroup, metadata: Metadata) -> ConsumerGroup:
     """Return the consumer group that the classic one becomes, at once and as logged. Raises: ApiError."""
+    members: list[ConsumerMember] = []
     if group.is_empty:
         records = [] if group.metadata is None else [group_tombstone(group.group_id)]
     else:
         _check_upgrade(turn, group)
-        records = _upgrade_records(group, metadata)
+        members = _upgraded_members(group, metadata)
+        records = _upgrade_records(group, members)
     _stop(turn, group)
     for record in records:
         turn.log(record)
-    made = consumer_group(turn.groups, group.group_id)
-    for record in records[1:]:  # What comes next in this turn builds on it; the owner replays it once more.
-        replay_consumer_group(turn.groups, record.key, record.value)
-    for member in made.consumer_members.values():
+    made = turn.new_group(group.group_id, ConsumerGroup)
+    if members:  # What comes next in this turn builds on them; the owner replays what was logged.
+        made.generation_id = made.assignment_epoch = group.generation_id
+        for each in members:
+            made.targets[each.member_id] = _target(each)
+            made.put_member(each)
+    for member in made.members.values():
         extend_session(turn, made, member)
     return made
 
@@ -73,16 +78,16 @@ def downgrade_soon(
         turn.set_timer(JoinTimer(group.group_id), turn.now_ms)
 
 
-def downgrade(turn: Turn, group: ConsumerGroup) -> None:
+def downgrade(turn: Turn, group: ConsumerGroup, _key: JoinTimer) -> None:
     """Log a classic group instead, if still nobody speaks the consumer protocol. Its members are to rejoin.
 
     That nobody leads it tells that it has yet to rebalance, also to who finds it in the log.
     """
     if not _has_only_classic(turn, group):
         return
-    for member_id in group.consumer_members:
+    for member_id in group.members:
         forget_timers(turn, group, member_id)
-    sides = {each.member_id: each.classic for each in group.consumer_members.values() if each.classic}
+    sides = {each.member_id: each.classic for each in group.members.values() if each.classic}
     name = _common_protocol(list(sides.values()))
     value = GroupMetadataValue(
         protocol_type=CONSUMER,
@@ -91,8 +96,7 @@ def downgrade(turn: Turn, group: ConsumerGroup) -> None:
         leader=None,
         current_state_timestamp=turn.now_ms,
         members=tuple(
-            _member_metadata(group, each, sides[each.member_id], name)
-            for each in group.consumer_members.values()
+            _member_metadata(group, each, sides[each.member_id], name) for each in group.members.values()
         ),
     )
     for record in group_tombstones(group):
@@ -121,7 +125,7 @@ def _has_only_classic(
     turn: Turn, group: ConsumerGroup, without: Collection[str] = (), joined: int = 0
 ) -> bool:
     # Right after loading nobody has brought names for what they have: the next JoinGroup does.
-    left = [each for each in group.consumer_members.values() if each.member_id not in without]
+    left = [each for each in group.members.values() if each.member_id not in without]
     return (
         turn.config.may_downgrade
         and 0 < len(left) + joined <= turn.config.group_max_size
@@ -153,7 +157,7 @@ def _member_metadata(
     )
 
 
-def _check_upgrade(turn: Turn, group: Group) -> None:
+def _check_upgrade(turn: Turn, group: ClassicGroup) -> None:
     """Raises: ApiError GROUP_ID_NOT_FOUND, as to somebody who asks for a group that is not there."""
     if (
         not turn.config.may_upgrade
@@ -163,12 +167,12 @@ def _check_upgrade(turn: Turn, group: Group) -> None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group.")
 
 
-def _stop(turn: Turn, group: Group) -> None:
+def _stop(turn: Turn, group: ClassicGroup) -> None:
     """Send everybody who waits away, to come again, and forget what the group was about."""
     for member in group.members.values():
         answer_join(turn, group, member, parked_join_error(ErrorCode.REBALANCE_IN_PROGRESS, member))
         answer_sync(turn, member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
-        turn.end_session(group, member)
+        end_session(turn, group, member)
     for member_id in group.pending_members:
         turn.cancel_timer(SessionTimer(group.group_id, member_id))
     if group.rebalance is not None:
@@ -177,25 +181,32 @@ def _stop(turn: Turn, group: Group) -> None:
         turn.cancel_timer(key)
 
 
-def _upgrade_records(group: Group, metadata: Metadata) -> list[Record]:
-    """Return the records, the classic group's end first. Raises: ApiError for members of unknown words."""
+def _upgrade_records(group: ClassicGroup, members: list[ConsumerMember]) -> list[Record]:
+    """Return the records, the classic group's end first."""
+    group_id, epoch = group.group_id, group.generation_id
+    return [
+        group_tombstone(group_id),
+        *(member_record(group_id, each) for each in members),
+        epoch_record(group_id, epoch, 0),
+        *(target_record(group_id, each.member_id, _target(each)) for each in members),
+        target_epoch_record(group_id, epoch, 0),
+        *(current_record(group_id, each) for each in members),
+    ]
+
+
+def _target(member: ConsumerMember) -> Partitions:
+    return {topic_id: frozenset(indexes) for topic_id, indexes in member.assigned.items()}
+
+
+def _upgraded_members(group: ClassicGroup, metadata: Metadata) -> list[ConsumerMember]:
+    """Return the members as those of a consumer group. Raises: ApiError for members of unknown words."""
     try:
-        members = list(_upgraded_members(group, metadata))
+        return list(_each_upgraded(group, metadata))
     except WireError:
         raise _no_upgrade(group, "the embedded consumer protocol is malformed") from None
-    group_id, epoch = group.group_id, group.generation_id
-    records = [group_tombstone(group_id)]
-    records += [member_record(group_id, each) for each in members]
-    records.append(epoch_record(group_id, epoch, 0))
-    for each in members:
-        target = {topic_id: frozenset(indexes) for topic_id, indexes in each.assigned.items()}
-        records.append(target_record(group_id, each.member_id, target))
-    records.append(target_epoch_record(group_id, epoch, 0))
-    records += [current_record(group_id, each) for each in members]
-    return records
 
 
-def _upgraded_members(group: Group, metadata: Metadata) -> Iterator[ConsumerMember]:
+def _each_upgraded(group: ClassicGroup, metadata: Metadata) -> Iterator[ConsumerMember]:
     taken: set[tuple[UUID, int]] = set()
     given = {each: _assigned(group, each, metadata, taken) for each in group.members.values()}
     for member, assigned in given.items():
@@ -224,7 +235,7 @@ def _upgraded_members(group: Group, metadata: Metadata) -> Iterator[ConsumerMemb
         )
 
 
-def _assigned(group: Group, member: Member, metadata: Metadata, taken: set[tuple[UUID, int]]) -> Held:
+def _assigned(group: ClassicGroup, member: Member, metadata: Metadata, taken: set[tuple[UUID, int]]) -> Held:
     """Return what the member was given; what a leader gave twice is the first one's."""
     held: dict[UUID, dict[int, int]] = {}
     if not member.assignment:
@@ -242,7 +253,7 @@ def _assigned(group: Group, member: Member, metadata: Metadata, taken: set[tuple
 
 
 def _unheard(
-    group: Group,
+    group: ClassicGroup,
     subscription: ConsumerProtocolSubscription,
     metadata: Metadata,
     taken: set[tuple[UUID, int]],
@@ -261,7 +272,7 @@ def _unheard(
     return held
 
 
-def _no_upgrade(group: Group, reason: str) -> ApiError:
+def _no_upgrade(group: ClassicGroup, reason: str) -> ApiError:
     return ApiError(
         ErrorCode.GROUP_ID_NOT_FOUND,
         f"Cannot upgrade the classic group {group.group_id} to a consumer group because {reason}.",

@@ -10,8 +10,8 @@ from uuid import UUID
 import msgspec
 
 from kohort.broker.group.consumer.member import ConsumerMember, MemberState
+from kohort.broker.group.epochs.members import unknown_state
 from kohort.broker.group.epochs.partitions import Held, Partitions, TopicPartitions, owns_any
-from kohort.protocol.errors import ApiError, ErrorCode
 
 Owned = Sequence[TopicPartitions] | None
 """What a member says it owns; None where it said nothing."""
@@ -40,11 +40,7 @@ def reconciled(
             return member if reads is None else _without_unread(member, reads, owned)
         return _next(member, target, target_epoch, owner, owned)
     if member.state is MemberState.UNKNOWN and (owned is None or owned):
-        raise ApiError(
-            ErrorCode.FENCED_MEMBER_EPOCH,
-            "The consumer group member is in a unknown state. "
-            "The member must abandon all its partitions and rejoin.",
-        )
+        raise unknown_state("consumer", "partitions")
     return _next(member, target, target_epoch, owner, owned)
 
 
@@ -83,8 +79,8 @@ def _next(
     for topic_id, held in member.assigned.items():
         wanted = target.get(topic_id, frozenset())
         for index, since_epoch in held.items():
-            place = kept if index in wanted else revoking
-            place.setdefault(topic_id, {})[index] = since_epoch
+            part = kept if index in wanted else revoking
+            part.setdefault(topic_id, {})[index] = since_epoch
     if revoking and _still_owns(owned, revoking):
         return msgspec.structs.replace(
             member,

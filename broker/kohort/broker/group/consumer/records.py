@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from kohort.broker.group.consumer.group import ConsumerGroup, Resolved
-from kohort.broker.group.consumer.member import ClassicSide, ConsumerMember
+from kohort.broker.group.consumer.group import ConsumerGroup
+from kohort.broker.group.consumer.member import ClassicSide, ConsumerMember, Resolved
 from kohort.broker.group.decision import Record
 from kohort.broker.group.epochs.partitions import Held, Partitions
 from kohort.protocol.consumer_group_records import (
@@ -101,7 +101,7 @@ def member_tombstones(group_id: str, member_id: str) -> Iterator[Record]:
 def group_tombstones(group: ConsumerGroup) -> Iterator[Record]:
     """Yield the records that delete a group with all that it has."""
     group_id = group.group_id
-    for member_id in group.consumer_members:
+    for member_id in group.members:
         yield from member_tombstones(group_id, member_id)
     for regex in group.regexes:
         yield regex_tombstone(group_id, regex)

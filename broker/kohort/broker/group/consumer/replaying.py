@@ -1,18 +1,18 @@
-"""The only place where the logged state of a consumer group changes: live, and while loading.
-
-While a log is loaded records come in the order in which each key was last written, so that any of them may be
-a group's or a member's first.
-"""
-
-from collections.abc import Callable
-from typing import Any
+"""The only place where the logged state of a consumer group changes: live, and while loading."""
 
 import msgspec
 
-from kohort.broker.group.consumer.group import ConsumerGroup, Resolved
-from kohort.broker.group.consumer.member import ClassicSide, ConsumerMember, MemberState
+from kohort.broker.group.consumer.group import ConsumerGroup
+from kohort.broker.group.consumer.member import ClassicSide, ConsumerMember, MemberState, Resolved
 from kohort.broker.group.epochs.partitions import Held
-from kohort.broker.group.epochs.replaying import forget, group_of, known, made_unless_gone
+from kohort.broker.group.epochs.replaying import (
+    drop_member,
+    drop_target,
+    forget_group,
+    keep_target_epoch,
+    made_unless_gone,
+)
+from kohort.broker.group.kind import Replay
 from kohort.broker.group.turn import ShardState
 from kohort.protocol.consumer_group_records import (
     ClassicMemberMetadata,
@@ -34,52 +34,26 @@ from kohort.protocol.consumer_group_records import (
 from kohort.protocol.schema import Message
 
 
-def knows(key: Message) -> bool:
-    """Return whether the record is one of a consumer group."""
-    return type(key) in _REPLAYS
-
-
-def replay(groups: ShardState, key: Message, value: Message | None) -> None:
-    """Take over what the log says of a consumer group; with None it has gone."""
-    _REPLAYS[type(key)](groups, key, value)
-
-
-def consumer_group(groups: ShardState, group_id: str) -> ConsumerGroup:
-    """Return the group; what was there under its id before was written earlier, and is over."""
-    return group_of(groups, group_id, ConsumerGroup)
-
-
 def _epoch(
     groups: ShardState, key: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue | None
 ) -> None:
     if value is None:
-        _forget(groups, key.group_id)
+        forget_group(groups, key.group_id, ConsumerGroup)
         return
-    group = consumer_group(groups, key.group_id)
+    group = groups.group_of_kind(key.group_id, ConsumerGroup)
     group.generation_id = value.epoch
     group.metadata_hash = value.metadata_hash
     group.refresh()
-
-
-def _forget(groups: ShardState, group_id: str) -> None:
-    group = known(groups, group_id, ConsumerGroup)
-    if group is None:
-        return
-    for member_id in list(group.consumer_members):
-        group.drop_member(member_id)
-    forget(groups, group)
 
 
 def _member(
     groups: ShardState, key: ConsumerGroupMemberMetadataKey, value: ConsumerGroupMemberMetadataValue | None
 ) -> None:
     if value is None:
-        group = known(groups, key.group_id, ConsumerGroup)
-        if group is not None:
-            group.drop_member(key.member_id)
+        drop_member(groups, key.group_id, key.member_id, ConsumerGroup)
         return
-    group = consumer_group(groups, key.group_id)
-    former = group.consumer_members.get(key.member_id)
+    group = groups.group_of_kind(key.group_id, ConsumerGroup)
+    former = group.members.get(key.member_id)
     member = ConsumerMember(member_id=key.member_id) if former is None else former
     group.put_member(
         msgspec.structs.replace(
@@ -109,11 +83,7 @@ def _target_epoch(
     key: ConsumerGroupTargetAssignmentMetadataKey,
     value: ConsumerGroupTargetAssignmentMetadataValue | None,
 ) -> None:
-    group = made_unless_gone(value, groups, key.group_id, ConsumerGroup)
-    if group is not None:
-        group.assignment_epoch = 0 if value is None else value.assignment_epoch
-        group.assigned_at_ms = None if value is None else value.assignment_timestamp or None
-        group.refresh()
+    keep_target_epoch(groups, key.group_id, value, ConsumerGroup, first=0)
 
 
 def _target(
@@ -122,11 +92,9 @@ def _target(
     value: ConsumerGroupTargetAssignmentMemberValue | None,
 ) -> None:
     if value is None:
-        group = known(groups, key.group_id, ConsumerGroup)
-        if group is not None:
-            group.targets.pop(key.member_id, None)
+        drop_target(groups, key.group_id, key.member_id, ConsumerGroup)
         return
-    consumer_group(groups, key.group_id).targets[key.member_id] = {
+    groups.group_of_kind(key.group_id, ConsumerGroup).targets[key.member_id] = {
         each.topic_id: frozenset(each.partitions) for each in value.topic_partitions if each.partitions
     }
 
@@ -139,7 +107,7 @@ def _current(
     group = made_unless_gone(value, groups, key.group_id, ConsumerGroup)
     if group is None:
         return
-    member = group.consumer_members.get(key.member_id)
+    member = group.members.get(key.member_id)
     if value is None:
         if member is not None:
             group.put_member(
@@ -197,7 +165,7 @@ def _nothing(_groups: ShardState, _key: Message, _value: Message | None) -> None
     """Pass over what Kafka before 4.1 kept: the topics, which the metadata have."""
 
 
-_REPLAYS: dict[type[Message], Callable[[ShardState, Any, Any], None]] = {
+REPLAYS: dict[type[Message], Replay] = {
     ConsumerGroupMetadataKey: _epoch,
     ConsumerGroupPartitionMetadataKey: _nothing,
     ConsumerGroupMemberMetadataKey: _member,

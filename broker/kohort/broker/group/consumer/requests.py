@@ -5,7 +5,7 @@ Kafka: GroupMetadataManager.throwIfConsumerGroupHeartbeatRequestIsInvalid.
 
 from collections.abc import Sequence
 
-from kohort.broker.group.consumer.member import AWAY, JOINING, LEAVING
+from kohort.broker.group.epochs.members import AWAY, JOINING, LEAVING
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 

@@ -3,7 +3,8 @@
 from kohort.broker.group.consumer.group import Awaited, ConsumerGroup
 from kohort.broker.group.consumer.member import ConsumerMember
 from kohort.broker.group.decision import AwaitedTimer
-from kohort.broker.group.epochs.sessions import begin_session, forget_session, stop_expecting
+from kohort.broker.group.epochs.sessions import begin_session
+from kohort.broker.group.epochs.sessions import forget_timers as forget_member_timers
 from kohort.broker.group.turn import Turn
 
 
@@ -38,6 +39,5 @@ def stop_awaiting(turn: Turn, group: ConsumerGroup, member_id: str) -> None:
 
 def forget_timers(turn: Turn, group: ConsumerGroup, member_id: str) -> None:
     """Forget the session of a member that goes, and what it had to give up."""
-    forget_session(turn, group, member_id)
-    stop_expecting(turn, group, member_id)
+    forget_member_timers(turn, group, member_id)
     stop_awaiting(turn, group, member_id)

@@ -1,11 +1,12 @@
 """One step of a member: its wish may make a new epoch, that a new target, and the target brings it on."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from uuid import UUID
 
-from kohort.broker.group.consumer.group import ConsumerGroup, Resolved
+from kohort.broker.group.consumer.group import ConsumerGroup
 from kohort.broker.group.consumer.joining import Joined
-from kohort.broker.group.consumer.member import ConsumerMember, MemberState
+from kohort.broker.group.consumer.member import ConsumerMember, Resolved
 from kohort.broker.group.consumer.reconciling import Owned, reconciled
 from kohort.broker.group.consumer.records import (
     current_record,
@@ -13,14 +14,19 @@ from kohort.broker.group.consumer.records import (
     member_record,
     regex_record,
     regex_tombstone,
+    target_epoch_record,
+    target_record,
 )
 from kohort.broker.group.consumer.sessions import extend_session, stop_awaiting
-from kohort.broker.group.consumer.subscriptions import Metadata, metadata_hash, resolved_anew, topics_of
-from kohort.broker.group.consumer.target import Wishes, update_target
+from kohort.broker.group.consumer.subscriptions import resolved_anew, topics_of
+from kohort.broker.group.consumer.target import assign
 from kohort.broker.group.epochs import explaining
+from kohort.broker.group.epochs.notes import note_joined
 from kohort.broker.group.epochs.partitions import Partitions
 from kohort.broker.group.epochs.sessions import expect_revocation, stop_expecting
-from kohort.broker.group.events import CauseKind, MemberJoined
+from kohort.broker.group.epochs.target import TargetBuilder
+from kohort.broker.group.events import CauseKind
+from kohort.broker.group.metadata import Metadata, metadata_hash
 from kohort.broker.group.turn import Turn
 
 
@@ -43,7 +49,7 @@ class Step:
         self.wish = start.member
         self.may_describe = may_describe
         self._has_new_topics = False  # Whether what the member reads may be another now.
-        self.waits_ms: int | None = None
+        self.wait_ms: int | None = None
         """How long it is until the group may be assigned, where it was not for that."""
 
     def taken(self, wish: ConsumerMember, owned: Owned) -> ConsumerMember:
@@ -51,7 +57,7 @@ class Step:
         self.wish = wish
         self.group.overrides = self.metadata.group_config(self.group.group_id)
         turn, group, before = self.turn, self.group, self.start.member
-        is_new = before.member_id not in group.consumer_members and self.start.replaced is None
+        is_new = before.member_id not in group.members and self.start.replaced is None
         if self.wish != before or is_new:
             turn.log(member_record(group.group_id, self.wish))
         epoch, regexes = self._epoch(is_new)
@@ -61,7 +67,7 @@ class Step:
         explaining.stepped(turn, group, member, epoch)
         if member is not self.wish and member != self.wish:
             turn.log(current_record(group.group_id, member))
-            if member.state is MemberState.UNREVOKED and member.classic is None:
+            if member.is_revoking and member.classic is None:
                 expect_revocation(turn, group, member)
             else:
                 stop_expecting(turn, group, member.member_id)
@@ -69,16 +75,7 @@ class Step:
         if member.classic is None:
             stop_awaiting(turn, group, member.member_id)
         if is_new:
-            turn.note(
-                MemberJoined(
-                    group_id=group.group_id,
-                    at_ms=turn.now_ms,
-                    member_id=member.member_id,
-                    client_id=member.client_id,
-                    client_host=member.client_host,
-                    group_instance_id=member.instance_id,
-                )
-            )
+            note_joined(turn, group.group_id, member)
         return member
 
     def _owner(self, topic_id: object, index: int) -> str | None:
@@ -161,27 +158,22 @@ class Step:
         target = group.targets.get(heir, {})
         if epoch <= group.assignment_epoch:
             return target, group.assignment_epoch
-        waits_ms = self._interval_left_ms()
-        if waits_ms > 0 and wish.classic is None:  # Who has asked to join can't be told to come later.
-            self.waits_ms = waits_ms
-            return target, group.assignment_epoch
-        members = {**group.consumer_members, wish.member_id: wish}
-        current = {member_id: group.targets.get(member_id, {}) for member_id in members}
-        if replaced is not None and replaced.member_id != wish.member_id:
-            members.pop(replaced.member_id, None)
-            current[wish.member_id] = target
-        targets = update_target(turn, group, epoch, Wishes(members, current, regexes, self.metadata))
-        explaining.assigned(turn, group)
-        return targets[wish.member_id], epoch
-
-    def _interval_left_ms(self) -> int:
-        """Return how long it is until the group may be assigned again: many changes share one assignment."""
-        group = self.group
-        if group.assigned_at_ms is None:
-            return 0
-        interval_ms = self.turn.config.of_group(
-            group.overrides,
-            "consumer.assignment.interval.ms",
-            self.turn.config.group_consumer_assignment_interval_ms,
+        builder = TargetBuilder(
+            turn, group, nothing={}, target_record=target_record, epoch_record=target_epoch_record
         )
-        return group.assigned_at_ms + interval_ms - self.turn.now_ms
+        interval_ms = turn.config.group_consumer_assignment_interval_ms
+        wait_ms = builder.wait_ms("consumer.assignment.interval.ms", interval_ms)
+        if wait_ms > 0 and wish.classic is None:  # Who has asked to join can't be told to come later.
+            self.wait_ms = wait_ms
+            return target, group.assignment_epoch
+        builder.put(wish, replaced)
+        targets = builder.build(
+            epoch,
+            partial(
+                assign,
+                regexes=regexes,
+                metadata=self.metadata,
+                default_assignor=turn.config.default_consumer_assignor,
+            ),
+        )
+        return targets[wish.member_id], epoch

@@ -1,64 +1,15 @@
 """What members read: topics by name, topics by a regular expression, and whether these have changed."""
 
-from collections.abc import Callable, Iterable, Mapping, Sized
-from hashlib import blake2b
-from typing import Protocol
-from uuid import UUID
+from collections.abc import Callable, Iterable, Mapping
 
-from kohort.broker.group.consumer.group import ConsumerGroup, Resolved
-from kohort.broker.group.consumer.member import ConsumerMember
+from kohort.broker.group.consumer.group import ConsumerGroup
+from kohort.broker.group.consumer.member import ConsumerMember, Resolved
 from kohort.broker.group.consumer.patterns import Pattern, TooMuchWork
+from kohort.broker.group.metadata import Metadata
 from kohort.protocol.errors import ApiError, ErrorCode
 
 REGEX_INTERVAL_MS = 10_000
 """So long a change of the metadata may wait until expressions are looked at again, as in Kafka."""
-
-
-class Topic(Protocol):
-    """What a group has to know of a topic."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def topic_id(self) -> UUID:
-        """Its id."""
-        ...
-
-    @property
-    def partitions(self) -> Sized:
-        """One entry for each partition."""
-        ...
-
-    @property
-    def is_internal(self) -> bool:
-        """Whether the broker keeps its own records in it."""
-        ...
-
-
-class Metadata(Protocol):
-    """The topics of the cluster in one version, which never changes."""
-
-    @property
-    def version(self) -> int:
-        """Grows with each change."""
-        ...
-
-    @property
-    def topics(self) -> Mapping[str, Topic]:
-        """The topics by name."""
-        ...
-
-    @property
-    def topics_by_id(self) -> Mapping[UUID, Topic]:
-        """The same topics by id."""
-        ...
-
-    def group_config(self, group_id: str) -> Mapping[str, str]:
-        """Return what was set for the group, checked when it was."""
-        ...
 
 
 def compiled(regex: str) -> Pattern:
@@ -116,18 +67,3 @@ def topics_of(member: ConsumerMember, regexes: Mapping[str, Resolved]) -> frozen
     names = frozenset(member.topic_names)
     resolved = regexes.get(member.topic_regex) if member.topic_regex else None
     return names if resolved is None else names | resolved.topics
-
-
-def metadata_hash(names: Iterable[str], metadata: Metadata) -> int:
-    """Return a number that changes with the topics among `names` that exist, and with their partitions.
-
-    Kafka hashes the same things in another way (KIP-1101): a group that moves between both rebalances once.
-    """
-    digest = blake2b(digest_size=8)
-    is_any = False
-    for name in sorted(names):
-        topic = metadata.topics.get(name)
-        if topic is not None:
-            is_any = True
-            digest.update(topic.topic_id.bytes + len(topic.partitions).to_bytes(4, "big"))
-    return int.from_bytes(digest.digest(), "big", signed=True) if is_any else 0

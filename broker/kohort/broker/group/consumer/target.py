@@ -1,33 +1,26 @@
-"""The target assignment: what every member shall have, decided anew for a new group epoch."""
+"""The target assignment of a consumer group: by the assignor that most of its members ask for."""
 
 from collections.abc import Mapping
 from uuid import UUID
 
-import msgspec
-
 from kohort.broker.group.consumer.assignors import ASSIGNORS
-from kohort.broker.group.consumer.group import ConsumerGroup, Resolved
-from kohort.broker.group.consumer.member import ConsumerMember, preferred_assignor
-from kohort.broker.group.consumer.records import target_epoch_record, target_record
-from kohort.broker.group.consumer.subscriptions import Metadata, topics_of
+from kohort.broker.group.consumer.member import ConsumerMember, Resolved, preferred_assignor
+from kohort.broker.group.consumer.subscriptions import topics_of
 from kohort.broker.group.epochs.partitions import Partitions
-from kohort.broker.group.turn import Turn
+from kohort.broker.group.metadata import Metadata
 
 Members = Mapping[str, ConsumerMember]
 
 
-class Wishes(msgspec.Struct, frozen=True):
-    """What is to be assigned: members, what they have been given, and topics, as they are after this turn."""
-
-    members: Members
-    current: Mapping[str, Partitions]
-    regexes: Mapping[str, Resolved]
-    metadata: Metadata
-
-
-def update_target(turn: Turn, group: ConsumerGroup, epoch: int, wishes: Wishes) -> dict[str, Partitions]:
-    """Return what every member shall have from `epoch` on, and log what of it is new."""
-    members, metadata = wishes.members, wishes.metadata
+def assign(
+    members: Members,
+    current: Mapping[str, Partitions],
+    *,
+    regexes: Mapping[str, Resolved],
+    metadata: Metadata,
+    default_assignor: str,
+) -> dict[str, Partitions]:
+    """Return what every member shall have, given what it should have until now."""
     known: dict[tuple[tuple[str, ...], str | None], frozenset[UUID]] = {}
     counts: dict[UUID, int] = {}
     subscriptions: dict[str, frozenset[UUID]] = {}
@@ -35,17 +28,11 @@ def update_target(turn: Turn, group: ConsumerGroup, epoch: int, wishes: Wishes) 
         wish = (member.topic_names, member.topic_regex)
         topic_ids = known.get(wish)
         if topic_ids is None:
-            topics = [metadata.topics[n] for n in topics_of(member, wishes.regexes) if n in metadata.topics]
+            topics = [metadata.topics[n] for n in topics_of(member, regexes) if n in metadata.topics]
             counts.update((each.topic_id, len(each.partitions)) for each in topics)
             topic_ids = known[wish] = frozenset(each.topic_id for each in topics)
         subscriptions[member_id] = topic_ids
-    name = preferred_assignor(members, turn.config.default_consumer_assignor)
-    targets = ASSIGNORS[name](subscriptions, counts, wishes.current)
-    for member_id, target in targets.items():
-        if group.targets.get(member_id) != target:
-            turn.log(target_record(group.group_id, member_id, target))
-    turn.log(target_epoch_record(group.group_id, epoch, turn.now_ms))
-    return targets
+    return ASSIGNORS[preferred_assignor(members, default_assignor)](subscriptions, counts, current)
 
 
 def _in_order(members: Members) -> list[tuple[str, ConsumerMember]]:

@@ -4,12 +4,12 @@ from random import Random
 
 import pytest
 
-from kohort.broker.group import GroupConfig, kinds
-from kohort.broker.group.consumer import heartbeat_fast_path
+from kohort.broker.group import GroupConfig, coordinator
+from kohort.broker.group.consumer import heartbeat_fast_path, heartbeats
 from kohort.broker.group.consumer.commands import ConsumerGroupHeartbeat
 from kohort.broker.group.consumer.test_world import AT_ONCE, Consumer, ConsumerWorld, metadata_of
 from kohort.broker.group.decision import Decision
-from kohort.broker.group.turn import ShardState
+from kohort.broker.group.turn import Handler, ShardState, in_a_turn
 
 NAMES = ("a", "b", "c", "d")
 
@@ -59,22 +59,25 @@ class Life:
 @pytest.mark.parametrize("config", [AT_ONCE, GroupConfig()], ids=["at once", "with an interval"])
 @pytest.mark.parametrize("count", [3, 4], ids=["names", "expressions"])
 def test_both_see_the_same(config: GroupConfig, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    quick, answered = 0, heartbeat_fast_path.heartbeat
+    quick = 0
+    look_closely = in_a_turn(heartbeats.heartbeat)
 
-    def counted(groups: ShardState, command: ConsumerGroupHeartbeat, now_ms: int) -> Decision | None:
+    def counted(groups: ShardState, command: ConsumerGroupHeartbeat, now_ms: int) -> Decision:
         nonlocal quick
-        found = answered(groups, command, now_ms)
+        found = heartbeat_fast_path.answer_at_once(groups, command, now_ms)
         quick += found is not None
-        return found
+        return look_closely(groups, command, now_ms) if found is None else found
+
+    def happens(life: Life, handler: Handler, what: tuple[int, int, int]) -> object:
+        monkeypatch.setitem(coordinator._HANDLERS, ConsumerGroupHeartbeat, handler)
+        return life.happens(*what)
 
     for seed in range(10):
         dice, close, life = Random(seed), Life(config), Life(config)
-        for handlers, each in (({}, close), ({ConsumerGroupHeartbeat: counted}, life)):
-            monkeypatch.setattr(kinds, "_FAST_PATHS", handlers)
-            each.happens(7, 0, 0)  # From now on it knows who handles what.
+        assert happens(life, counted, (7, 0, 0)) == happens(close, look_closely, (7, 0, 0))
         for _ in range(200):
-            kind, who, number = dice.randrange(12), dice.randrange(count), dice.randrange(100)
-            assert life.happens(kind, who, number) == close.happens(kind, who, number)
+            what = dice.randrange(12), dice.randrange(count), dice.randrange(100)
+            assert happens(life, counted, what) == happens(close, look_closely, what)
     assert quick > 50
 
 
@@ -99,7 +102,7 @@ def quickly(world: ConsumerWorld, member: Consumer, **fields: object) -> bool:
     command = ConsumerGroupHeartbeat(
         0, message, 1, "", "client", "/127.0.0.1", world.metadata, world.may_describe
     )
-    return heartbeat_fast_path.heartbeat(world.core._groups, command, world.now_ms) is not None
+    return heartbeat_fast_path.answer_at_once(world.core._groups, command, world.now_ms) is not None
 
 
 def test_only_who_says_nothing_to_a_group_where_nothing_is_new_is_answered_at_once() -> None:

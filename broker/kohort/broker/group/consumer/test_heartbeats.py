@@ -13,6 +13,7 @@ from kohort.broker.group.test_world import Client, stable_group
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.delete_groups import DeletableGroupResult
 from kohort.protocol.messages.describe_groups import DescribedGroup
+from kohort.protocol.messages.join_group import JoinGroupResponse
 from kohort.protocol.messages.list_groups import ListGroupsResponse
 from kohort.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from kohort.protocol.messages.txn_offset_commit import (
@@ -384,6 +385,45 @@ def test_an_empty_group_becomes_one_of_the_other_kind_and_keeps_its_offsets() ->
     assert (world.core.groups["g"].group_type, world.fetch("t", 0)) == ("classic", 42)
     world.restart()
     assert again.heartbeat() is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("stranger", "protocols", "code"),
+    [
+        ("nobody", ("range",), ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", (), ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ("", ("x" * 20_000_000,), ErrorCode.GROUP_MAX_SIZE_REACHED),
+    ],
+    ids=["unknown", "without protocols", "too large"],
+)
+def test_an_empty_group_stays_what_it_is_when_a_classic_join_is_refused(
+    stranger: str, protocols: tuple[str, ...], code: ErrorCode
+) -> None:
+    world = ConsumerWorld(t=4)
+    one = Consumer(world, "one")
+    one.join()
+    one.leave()
+    logged = len(world.log)
+    classic = Client(world, "classic", protocols=protocols)
+    classic.member_id = stranger
+    answer = world.answer(classic.request_join(), JoinGroupResponse)
+    assert (answer.error_code, len(world.log)) == (code, logged)
+    assert world.group().epoch == 3
+    assert one.join() is ErrorCode.NONE
+    assert one.epoch == 4
+
+
+def test_an_empty_group_becomes_classic_with_the_id_that_a_classic_member_is_given() -> None:
+    world = ConsumerWorld(t=4)
+    one = Consumer(world, "one")
+    one.join()
+    one.leave()
+    classic = Client(world, "classic")
+    answer = world.answer(classic.request_join(), JoinGroupResponse)
+    assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    assert world.classic().given_ids == {answer.member_id}
+    world.sleep(classic.session_timeout_ms)
+    assert "g" not in world.core.groups, "the id was not used, and the log says nothing of the group"
 
 
 def test_groups_are_listed_with_their_types_and_deleted_once_they_are_empty() -> None:

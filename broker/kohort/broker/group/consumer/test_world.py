@@ -94,7 +94,7 @@ class ConsumerWorld(World):
 def check(group: ConsumerGroup) -> None:
     """What must hold of a group at any time."""
     owners: dict[tuple[UUID, int], str] = {}
-    for member in group.consumer_members.values():
+    for member in group.members.values():
         for held in (member.assigned, member.revoking):
             for topic_id, partitions in held.items():
                 for index in partitions:
@@ -115,7 +115,7 @@ def consumer_state(core: GroupCoordinator) -> dict[str, object]:
             group.metadata_hash,
             group.assignment_epoch,
             group.assigned_at_ms,
-            group.consumer_members,
+            group.members,
             group.targets,
             group.regexes,
             group.state,

@@ -6,7 +6,8 @@ between are its further causes. Volatile as the classic groups' are, and told by
 
 from collections.abc import Collection, Mapping
 
-from kohort.broker.group.epochs.group import EpochGroup, EpochMember, M
+from kohort.broker.group.epochs.group import EpochGroup, T
+from kohort.broker.group.epochs.members import EpochMember, M
 from kohort.broker.group.events import (
     Cause,
     CauseKind,
@@ -36,7 +37,7 @@ def cause_of(turn: Turn, kind: CauseKind, member: EpochMember, *, after_ms: int 
     )
 
 
-def epoch_grows(turn: Turn, group: EpochGroup[M], cause: Cause, without: Collection[str] = ()) -> None:
+def epoch_grows(turn: Turn, group: EpochGroup[M, T], cause: Cause, without: Collection[str] = ()) -> None:
     """Begin a rebalance, or let the one in progress have one more cause: then all have to come again.
 
     For those it is `without` a new one waits not at all, since their going is what begins it.
@@ -47,7 +48,7 @@ def epoch_grows(turn: Turn, group: EpochGroup[M], cause: Cause, without: Collect
         rebalance.joined_ms.clear()
         rebalance.join_completed_ms = None
         return
-    members = group.epoch_members
+    members = group.members
     expected = {key: each.client_id for key, each in members.items() if key not in without}
     group.rebalance = Rebalance(cause, turn.now_ms, group.epoch, expected, is_initial=not members)
     group.owners_before = group.owners_of(members)
@@ -63,7 +64,7 @@ def epoch_grows(turn: Turn, group: EpochGroup[M], cause: Cause, without: Collect
     )
 
 
-def gone(turn: Turn, group: EpochGroup[M], member_id: str, *, is_expired: bool) -> None:
+def gone(turn: Turn, group: EpochGroup[M, T], member_id: str, *, is_expired: bool) -> None:
     """Wait no longer for who has left, or was put out."""
     rebalance = group.rebalance
     if rebalance is not None:
@@ -72,24 +73,24 @@ def gone(turn: Turn, group: EpochGroup[M], member_id: str, *, is_expired: bool) 
             rebalance.removed.append(member_id)
 
 
-def assigned(turn: Turn, group: EpochGroup[M]) -> None:
+def assigned(turn: Turn, group: EpochGroup[M, T]) -> None:
     """The target for the newest epoch is there."""
     if group.rebalance is not None:
         group.rebalance.join_completed_ms = turn.now_ms
 
 
-def stepped(turn: Turn, group: EpochGroup[M], member: M, epoch: int) -> None:
+def stepped(turn: Turn, group: EpochGroup[M, T], member: M, epoch: int) -> None:
     """Take a member's step into account; with the last one the rebalance is over."""
     rebalance = group.rebalance
     if rebalance is None or rebalance.join_completed_ms is None or member.epoch != epoch:
         return
     rebalance.joined_ms.setdefault(member.member_id, turn.now_ms)  # It has given up what it had to.
-    members = {**group.epoch_members, member.member_id: member}
+    members = {**group.members, member.member_id: member}
     if all(each.is_reconciled(epoch) for each in members.values() if each.member_id not in rebalance.gone_ms):
         _close(turn, group, rebalance, epoch, members)
 
 
-def emptied(turn: Turn, group: EpochGroup[M], epoch: int) -> None:
+def emptied(turn: Turn, group: EpochGroup[M, T], epoch: int) -> None:
     """The last member has gone: nobody is waited for."""
     if group.rebalance is not None:
         _close(turn, group, group.rebalance, epoch, {})
@@ -97,7 +98,7 @@ def emptied(turn: Turn, group: EpochGroup[M], epoch: int) -> None:
 
 def _close(
     turn: Turn,
-    group: EpochGroup[M],
+    group: EpochGroup[M, T],
     rebalance: Rebalance,
     epoch: int,
     members: Mapping[str, M],

@@ -2,78 +2,64 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from kohort.broker.group.config import GroupConfig
+from kohort.broker.group.epochs.members import FIRST_EPOCH, M
 from kohort.broker.group.epochs.sessions import Session
 from kohort.broker.group.group import Group
 from kohort.broker.group.reports import Owners
 from kohort.broker.group.shard_bytes import ShardBytes
+from kohort.broker.group.state import GroupState
 from kohort.protocol.compiled import mypyc_attr
+from kohort.protocol.errors import ApiError, ErrorCode
 
-
-class EpochMember(Protocol):
-    """A member, as the log has it."""
-
-    @property
-    def member_id(self) -> str:
-        """Its id."""
-        ...
-
-    @property
-    def instance_id(self) -> str | None:
-        """Its group.instance.id, where it is a static one."""
-        ...
-
-    @property
-    def client_id(self) -> str:
-        """What its client calls itself."""
-        ...
-
-    @property
-    def client_host(self) -> str:
-        """Where it connects from."""
-        ...
-
-    @property
-    def epoch(self) -> int:
-        """The epoch that it has come to."""
-        ...
-
-    @property
-    def rebalance_timeout_ms(self) -> int:
-        """How long it may take to give up what it has to."""
-        ...
-
-    def is_reconciled(self, assignment_epoch: int) -> bool:
-        """Return whether the member has what the target of that epoch gives it."""
-        ...
-
-
-M = TypeVar("M", bound=EpochMember)
+T = TypeVar("T")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class EpochGroup(Group, Generic[M]):
+class EpochGroup(Group[M], Generic[M, T]):
     """A group whose target is made for a group epoch, to which each member comes by itself.
 
-    The group epoch, the epoch of the target and when it was made are logged. Volatile are sessions, what
-    members have to give up until when, and what was set for the group alone.
+    The group epoch is its `generation_id`. Volatile are sessions, what members have to give up until when,
+    and what was set for the group alone.
     """
 
+    logged: ClassVar[tuple[str, ...]] = (
+        "assigned_at_ms",
+        "assignment_epoch",
+        "generation_id",
+        "members",
+        "metadata_hash",
+        "offsets",
+        "targets",
+    )
     __slots__ = (
         "assigned_at_ms",
         "assignment_epoch",
+        "instances",
+        "metadata_hash",
+        "metadata_version",
         "overrides",
         "owners_before",
         "revocations",
         "sessions",
+        "targets",
     )
 
     def __init__(self, group_id: str, shard_bytes: ShardBytes | None = None) -> None:
         super().__init__(group_id, shard_bytes)
+        self.protocol_type = self.group_type
+        self.generation_id = FIRST_EPOCH
+        self.subscribed_topics = frozenset()
         self.assignment_epoch = 0
         self.assigned_at_ms: int | None = None
+        self.metadata_hash = 0
+        self.targets: dict[str, T] = {}
+        # Derived from what is logged:
+        self.instances: dict[str, str] = {}  # The static members' ids, by group.instance.id.
+        # Volatile:
+        self.metadata_version: int | None = None  # Of what was last compared with `metadata_hash`.
         self.sessions: dict[str, Session] = {}
         self.revocations: dict[str, int] = {}  # In which epoch a member was asked to give up something.
         self.owners_before: Owners = {}  # As the rebalance in progress found them.
@@ -84,16 +70,6 @@ class EpochGroup(Group, Generic[M]):
         """The group epoch."""
         return self.generation_id
 
-    @property
-    @abstractmethod
-    def epoch_members(self) -> Mapping[str, M]:
-        """The members, by their ids."""
-
-    @property
-    def member_count(self) -> int:
-        """How many members the group has."""
-        return len(self.epoch_members)
-
     @abstractmethod
     def owners_of(self, members: Mapping[str, M]) -> Owners:
         """Return who of these has what."""
@@ -101,3 +77,75 @@ class EpochGroup(Group, Generic[M]):
     @abstractmethod
     def assignor_name(self, members: Mapping[str, M], config: GroupConfig) -> str:
         """Return who makes the targets of these members."""
+
+    def member(self, member_id: str) -> M:
+        """Return the member. Raises: ApiError UNKNOWN_MEMBER_ID."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise ApiError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
+            )
+        return member
+
+    def static_member(self, instance_id: str) -> M | None:
+        """Return the member with that group.instance.id."""
+        member_id = self.instances.get(instance_id)
+        return None if member_id is None else self.members[member_id]
+
+    # What is logged; `replaying` alone calls these.
+
+    def put_member(self, member: M) -> None:
+        """Let the member stand as logged."""
+        former = self.members.get(member.member_id)
+        if former is not None:
+            self._hold(-former.metadata_bytes)
+            self._uncount(former)
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.instances[member.instance_id] = member.member_id
+        self._hold(member.metadata_bytes)
+        self._count(member)
+        self.refresh()
+
+    def drop_member(self, member_id: str) -> None:
+        """Forget the member, if it is one."""
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return
+        self._hold(-member.metadata_bytes)
+        self._uncount(member)
+        self.sessions.pop(member_id, None)
+        self.revocations.pop(member_id, None)
+        if member.instance_id is not None and self.instances.get(member.instance_id) == member_id:
+            del self.instances[member.instance_id]
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Derive anew which topics are read, and in which state the group is."""
+        self.subscribed_topics = self._topics_read()
+        self.state = self._state()
+
+    @abstractmethod
+    def _topics_read(self) -> frozenset[str]:
+        """Return the topics that the members read."""
+
+    @abstractmethod
+    def _count(self, member: M) -> None:
+        """Count what the member reads and has."""
+
+    @abstractmethod
+    def _uncount(self, member: M) -> None:
+        """Count what the member reads and has no longer."""
+
+    def _state(self) -> GroupState:
+        if not self.members:
+            return GroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return GroupState.ASSIGNING
+        if all(each.is_reconciled(self.assignment_epoch) for each in self.members.values()):
+            return GroupState.STABLE
+        return GroupState.RECONCILING
+
+
+AnyEpochGroup = EpochGroup[Any, Any]
+"""A group with epochs of whichever kind."""

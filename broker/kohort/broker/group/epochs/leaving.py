@@ -1,40 +1,53 @@
-"""What is told of members of groups with epochs that go."""
+"""Members of groups with epochs that are removed, and those that go on when their group was loaded."""
 
-from kohort.broker.group.epochs.group import EpochMember
-from kohort.broker.group.events import MemberExpired, MemberLeft
+from collections.abc import Callable
+from typing import Any
+
+from kohort.broker.group.decision import RevocationTimer, SessionTimer
+from kohort.broker.group.epochs import explaining
+from kohort.broker.group.epochs.group import AnyEpochGroup
+from kohort.broker.group.epochs.notes import SILENT, note_expired, note_loaded
+from kohort.broker.group.epochs.sessions import expect_revocation, has_ended, silent_ms
+from kohort.broker.group.events import Cause, CauseKind
 from kohort.broker.group.turn import Turn
 
-LEFT = "left the group"
-AWAY_FOR_A_WHILE = "left, and will be back"
-SILENT = "nothing was heard of it"
+Remove = Callable[[Turn, Any, Cause, Any], None]
+"""Removes a member from a group; what it had is free for the others from the next epoch on."""
 
 
-def note_left(turn: Turn, group_id: str, member: EpochMember, reason: str) -> None:
-    """Tell that the member has gone by its own word."""
-    turn.note(
-        MemberLeft(
-            group_id=group_id,
-            at_ms=turn.now_ms,
-            member_id=member.member_id,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            group_instance_id=member.instance_id,
-            reason=reason,
-        )
-    )
+def session_timer_fired(remove: Remove, turn: Turn, group: AnyEpochGroup, key: SessionTimer) -> None:
+    """Remove the member if nothing was heard of it, or wait on for as long as it has said since."""
+    if has_ended(turn, group, key):
+        expire(remove, turn, group, key.member_id, CauseKind.MEMBER_EXPIRED, SILENT)
 
 
-def note_expired(turn: Turn, group_id: str, member: EpochMember, reason: str, after_ms: int) -> None:
-    """Tell that the member was put out, so long after it was heard of last."""
-    turn.note(
-        MemberExpired(
-            group_id=group_id,
-            at_ms=turn.now_ms,
-            member_id=member.member_id,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            group_instance_id=member.instance_id,
-            after_ms=after_ms,
-            reason=reason,
-        )
-    )
+def revocation_timer_fired(
+    remove: Remove, owned: str, turn: Turn, group: AnyEpochGroup, key: RevocationTimer
+) -> None:
+    """Remove the member that has not given up what it had to, in the same epoch still."""
+    asked_epoch = group.revocations.get(key.member_id)
+    member = group.members.get(key.member_id)
+    if member is not None and member.is_revoking and member.epoch == asked_epoch:
+        reason = f"it did not give up its {owned} within its rebalance timeout"
+        expire(remove, turn, group, key.member_id, CauseKind.MEMBER_DID_NOT_COME, reason)
+
+
+def expire(  # noqa: PLR0917  # Two of them say why.
+    remove: Remove, turn: Turn, group: AnyEpochGroup, member_id: str, kind: CauseKind, reason: str
+) -> None:
+    """Remove the member, and tell why."""
+    member = group.member(member_id)
+    after_ms = silent_ms(turn, group, member_id)
+    remove(turn, group, explaining.cause_of(turn, kind, member, after_ms=after_ms), member)
+    note_expired(turn, group.group_id, member, reason, after_ms)
+
+
+def resume(extend_session: Callable[[Turn, Any, Any], None], turn: Turn, group: AnyEpochGroup) -> None:
+    """Let the members of a group that came back from the log go on where they were."""
+    if not group.members:
+        return
+    for member in group.members.values():
+        extend_session(turn, group, member)
+        if member.is_revoking:
+            expect_revocation(turn, group, member)
+    note_loaded(turn, group)

@@ -1,12 +1,24 @@
-"""Whether a member is who it says, and in the epoch that it says: alike in all groups with epochs."""
+"""Members of groups with epochs: who each is, and whether it is in the epoch that it says."""
 
+from collections import Counter
 from typing import Protocol, TypeVar
 
 from kohort.protocol.errors import ApiError, ErrorCode
 
+JOINING = 0
+"""The epoch with which a member joins."""
+LEAVING = -1
+"""The epoch with which a member goes for good."""
+AWAY = -2
+"""The epoch of a static member that has left, and will be back."""
+FIRST_EPOCH = 1
+"""Of a new group: its first members are in epoch 2, as Apache Kafka has it from 4.3 on."""
+VERSION_OF_MEMBER_EPOCHS = 9
+"""From this version of OffsetCommit on members say their epochs."""
 
-class KnownMember(Protocol):
-    """A member, as far as the epoch matters that it says it has come to."""
+
+class EpochMember(Protocol):
+    """A member, as the log has it."""
 
     @property
     def member_id(self) -> str:
@@ -14,12 +26,47 @@ class KnownMember(Protocol):
         ...
 
     @property
+    def instance_id(self) -> str | None:
+        """Its group.instance.id, where it is a static one."""
+        ...
+
+    @property
+    def client_id(self) -> str:
+        """What its client calls itself."""
+        ...
+
+    @property
+    def client_host(self) -> str:
+        """Where it connects from."""
+        ...
+
+    @property
     def epoch(self) -> int:
         """The epoch that it has come to."""
         ...
 
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """How long it may take to give up what it has to."""
+        ...
 
-M_co = TypeVar("M_co", bound=KnownMember, covariant=True)
+    @property
+    def metadata_bytes(self) -> int:
+        """About how much is kept of its metadata."""
+        ...
+
+    @property
+    def is_revoking(self) -> bool:
+        """Whether it was asked to give something up, and has not said yet that it has."""
+        ...
+
+    def is_reconciled(self, assignment_epoch: int) -> bool:
+        """Return whether the member has what the target of that epoch gives it."""
+        ...
+
+
+M = TypeVar("M", bound=EpochMember)
+M_co = TypeVar("M_co", bound=EpochMember, covariant=True)
 
 
 class WithStaticMembers(Protocol[M_co]):
@@ -29,12 +76,18 @@ class WithStaticMembers(Protocol[M_co]):
         """Return who has that group.instance.id."""
         ...
 
+    def member(self, member_id: str, /) -> M_co:
+        """Return the member. Raises: ApiError UNKNOWN_MEMBER_ID."""
+        ...
 
-def check_static(group: WithStaticMembers[M_co], instance_id: str, member_id: str) -> M_co:
-    """Return the static member of that instance id.
+
+def known_member(group: WithStaticMembers[M_co], member_id: str, instance_id: str | None) -> M_co:
+    """Return the member, a static one by its instance id.
 
     Raises: ApiError UNKNOWN_MEMBER_ID where there is none, FENCED_INSTANCE_ID where its place was taken.
     """
+    if instance_id is None:
+        return group.member(member_id)
     member = group.static_member(instance_id)
     if member is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
@@ -47,7 +100,14 @@ def check_static(group: WithStaticMembers[M_co], instance_id: str, member_id: st
     return member
 
 
-def unreleased(member: KnownMember, instance_id: str | None, member_id: str) -> ApiError:
+def count_down(counts: "Counter[str]", name: str) -> None:
+    """Count one less of the name."""
+    counts[name] -= 1
+    if not counts[name]:
+        del counts[name]
+
+
+def unreleased(member: EpochMember, instance_id: str | None, member_id: str) -> ApiError:
     """Return what a newcomer is told while the static member of its instance id has not gone."""
     return ApiError(
         ErrorCode.UNRELEASED_INSTANCE_ID,
@@ -56,11 +116,19 @@ def unreleased(member: KnownMember, instance_id: str | None, member_id: str) -> 
     )
 
 
-def fenced(kind: str, member: KnownMember, epoch: int) -> ApiError:
+def fenced(kind: str, member: EpochMember, epoch: int) -> ApiError:
     """Return what a member of a `kind` of group is told that comes with another epoch than its own."""
     word = "greater" if epoch > member.epoch else "smaller"
     return ApiError(
         ErrorCode.FENCED_MEMBER_EPOCH,
         f"The {kind} group member has a {word} member epoch ({epoch}) than the one known by the group "
         f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin.",
+    )
+
+
+def unknown_state(kind: str, owned: str) -> ApiError:
+    """Return what a member is told whose state in the log is one of a newer Kafka."""
+    return ApiError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The {kind} group member is in a unknown state. The member must abandon all its {owned} and rejoin.",
     )

@@ -1,41 +1,63 @@
-"""Groups as a log brings them: under an id, in the order in which each record was last written."""
+"""What replaying the records of groups with epochs has in common.
 
-from typing import TypeVar
+While a log is loaded records come in the order in which each key was last written, so that any of them may be
+a group's or a member's first.
+"""
 
-from kohort.broker.group.group import Group
+from typing import Protocol, TypeVar
+
+from kohort.broker.group.epochs.group import AnyEpochGroup
 from kohort.broker.group.turn import ShardState
 
-G = TypeVar("G", bound=Group)
+G = TypeVar("G", bound=AnyEpochGroup)
 
 
-def group_of(groups: ShardState, group_id: str, kind: type[G]) -> G:
-    """Return the group of that kind; what was there under its id before was written earlier, and is over.
+class Target(Protocol):
+    """What the log says of the targets of a group."""
 
-    Offsets that were there are its own from now on.
-    """
-    group = groups.by_id.get(group_id)
-    if isinstance(group, kind):
-        return group
-    made = groups.by_id[group_id] = kind(group_id, groups.shard_bytes)
-    if group is not None:
-        made.offsets = group.offsets
-        group.let_go()
-    return made
+    @property
+    def assignment_epoch(self) -> int:
+        """The group epoch that they were made for."""
+        ...
 
-
-def known(groups: ShardState, group_id: str, kind: type[G]) -> G | None:
-    """Return the group, if it is one of that kind."""
-    group = groups.by_id.get(group_id)
-    return group if isinstance(group, kind) else None
+    @property
+    def assignment_timestamp(self) -> int:
+        """When they were made; 0 where nobody knows."""
+        ...
 
 
 def made_unless_gone(value: object, groups: ShardState, group_id: str, kind: type[G]) -> G | None:
     """Return the group for a record with a value, made if need be; for a tombstone only one that is known."""
-    return known(groups, group_id, kind) if value is None else group_of(groups, group_id, kind)
+    return groups.find(group_id, kind) if value is None else groups.group_of_kind(group_id, kind)
 
 
-def forget(groups: ShardState, group: Group) -> None:
-    """Forget a group that has let its members go; its offsets go on as those of a simple group."""
-    del groups.by_id[group.group_id]
-    if group.offsets:  # They have records of their own.
-        groups.get_or_create(group.group_id).offsets = group.offsets
+def forget_group(groups: ShardState, group_id: str, kind: type[G]) -> None:
+    """Forget the group, if there is one of that kind."""
+    group = groups.find(group_id, kind)
+    if group is not None:
+        groups.forget(group)
+
+
+def drop_member(groups: ShardState, group_id: str, member_id: str, kind: type[G]) -> None:
+    """Forget the member, if there is one."""
+    group = groups.find(group_id, kind)
+    if group is not None:
+        group.drop_member(member_id)
+
+
+def drop_target(groups: ShardState, group_id: str, member_id: str, kind: type[G]) -> None:
+    """Forget what the member shall have."""
+    group = groups.find(group_id, kind)
+    if group is not None:
+        group.targets.pop(member_id, None)
+
+
+def keep_target_epoch(
+    groups: ShardState, group_id: str, value: Target | None, kind: type[G], first: int
+) -> None:
+    """Keep for which epoch the targets were made; `first` is that of a group for which none were."""
+    group = made_unless_gone(value, groups, group_id, kind)
+    if group is not None:
+        group.assignment_epoch = first if value is None else value.assignment_epoch
+        group.assigned_at_ms = None if value is None else value.assignment_timestamp or None
+        group.refresh()

@@ -1,12 +1,10 @@
 """How long members may be silent, and how long they may take to give up what they have to."""
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from kohort.broker.group.decision import RevocationTimer, SessionTimer
+from kohort.broker.group.epochs.members import EpochMember
 from kohort.broker.group.turn import Turn
-
-if TYPE_CHECKING:
-    from kohort.broker.group.epochs.group import EpochMember
 
 
 class Session:
@@ -21,15 +19,10 @@ class Session:
 
 
 class WithSessions(Protocol):
-    """A group whose members have sessions."""
+    """A group whose members have sessions, and are asked to give something up."""
 
     group_id: str
     sessions: dict[str, Session]
-
-
-class WithRevocations(WithSessions, Protocol):
-    """A group whose members are asked to give something up."""
-
     revocations: dict[str, int]
 
 
@@ -62,23 +55,24 @@ def silent_ms(turn: Turn, group: WithSessions, member_id: str) -> int:
     return 0 if session is None else turn.now_ms - session.last_seen_ms
 
 
-def forget_session(turn: Turn, group: WithSessions, member_id: str) -> None:
-    """Forget the session of a member that goes."""
-    if group.sessions.pop(member_id, None) is not None:
-        turn.cancel_timer(SessionTimer(group.group_id, member_id))
-
-
-def expect_revocation(turn: Turn, group: WithRevocations, member: "EpochMember") -> None:
+def expect_revocation(turn: Turn, group: WithSessions, member: EpochMember) -> None:
     """Give the member its rebalance timeout to give up what it has to."""
     group.revocations[member.member_id] = member.epoch
     deadline_ms = turn.now_ms + max(member.rebalance_timeout_ms, 0)
     turn.set_timer(RevocationTimer(group.group_id, member.member_id), deadline_ms)
 
 
-def stop_expecting(turn: Turn, group: WithRevocations, member_id: str) -> None:
+def stop_expecting(turn: Turn, group: WithSessions, member_id: str) -> None:
     """Wait no longer for the member to give anything up."""
     if group.revocations.pop(member_id, None) is not None:
         turn.cancel_timer(RevocationTimer(group.group_id, member_id))
+
+
+def forget_timers(turn: Turn, group: WithSessions, member_id: str) -> None:
+    """Forget the session of a member that goes, and what it had to give up."""
+    if group.sessions.pop(member_id, None) is not None:
+        turn.cancel_timer(SessionTimer(group.group_id, member_id))
+    stop_expecting(turn, group, member_id)
 
 
 def _set_timer(turn: Turn, group: WithSessions, member_id: str, session: Session) -> None:

@@ -1,12 +1,12 @@
 """OffsetCommit and OffsetFetch: how far a group has read."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kohort.broker.group.commands import OffsetCommit, OffsetFetch
 from kohort.broker.group.decision import Decision, Record, Reply
-from kohort.broker.group.group import Group
+from kohort.broker.group.group import AnyGroup
+from kohort.broker.group.metadata import Metadata
 from kohort.broker.group.offsets.pending import PendingOffsets
 from kohort.broker.group.turn import ShardState
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -27,9 +27,6 @@ from kohort.protocol.messages.offset_fetch import (
 from kohort.protocol.offsets_topic import OffsetCommitKey, OffsetCommitValue
 from kohort.protocol.schema import ZERO_UUID
 
-if TYPE_CHECKING:
-    from kohort.broker.group.consumer.subscriptions import Metadata
-
 VERSION_OF_GROUP_ID_NOT_FOUND = 9
 NO_OFFSET = -1
 TIMESTAMP_MAX = 2**63 - 1  # What a record can say: a commit for longer is for ever.
@@ -41,15 +38,11 @@ def commit_offsets(groups: ShardState, command: OffsetCommit, now_ms: int) -> De
     group = groups.by_id.get(message.group_id)
     try:
         if group is not None:
-            member = group.committer(message, command.version)
+            group.check_commit(message, command.version, now_ms)
         else:
-            member = None
             _check_simple(command)
     except ApiError as error:
         return Decision((), (Reply(command.request_id, commit_error(message, error.code)),))
-    if member is not None:
-        member.last_seen_ms = now_ms
-        member.session_deadline_ms = now_ms + member.session_timeout_ms
     limit = groups.config.offset_metadata_max_bytes
     records: list[Record] = []
     topic_ids = command.topic_ids or [topic.topic_id for topic in message.topics]
@@ -157,7 +150,7 @@ def _offset_record(
 
 
 def _fetch_topic(
-    group: Group | None, topic: OffsetFetchRequestTopics, metadata: "Metadata | None"
+    group: AnyGroup | None, topic: OffsetFetchRequestTopics, metadata: Metadata | None
 ) -> OffsetFetchResponseTopics:
     offsets = {} if group is None else offsets_of(group, topic.name, metadata)
     return OffsetFetchResponseTopics(
@@ -167,7 +160,7 @@ def _fetch_topic(
     )
 
 
-def _all_topics(group: Group | None, metadata: "Metadata | None") -> tuple[OffsetFetchResponseTopics, ...]:
+def _all_topics(group: AnyGroup | None, metadata: Metadata | None) -> tuple[OffsetFetchResponseTopics, ...]:
     if group is None:
         return ()
     topics = []
@@ -182,7 +175,7 @@ def _all_topics(group: Group | None, metadata: "Metadata | None") -> tuple[Offse
     return tuple(topics)
 
 
-def offsets_of(group: Group, topic: str, metadata: "Metadata | None") -> Mapping[int, OffsetCommitValue]:
+def offsets_of(group: AnyGroup, topic: str, metadata: Metadata | None) -> Mapping[int, OffsetCommitValue]:
     """Return the group's offsets of a topic, without those of an earlier topic of that name.
 
     An offset that an older version has written says no id, and is of whatever topic has the name.

@@ -1,11 +1,9 @@
 """Offsets that go: expired, deleted with their topic, or on request."""
 
-from kohort.broker.group.classic.records import offset_tombstone, tombstones
 from kohort.broker.group.commands import ExpireOffsets, OffsetDelete, TopicsDeleted
 from kohort.broker.group.decision import Record
 from kohort.broker.group.events import GroupDeleted, OffsetsRemoved
-from kohort.broker.group.group import CLASSIC, CONSUMER, SHARE, STREAMS, Group
-from kohort.broker.group.state import GroupState
+from kohort.broker.group.group import CONSUMER, STREAMS, AnyGroup
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages.offset_delete import (
@@ -21,10 +19,10 @@ from kohort.protocol.schema import ZERO_UUID
 def expire_offsets(turn: Turn, _command: ExpireOffsets) -> None:
     """Let go of what nobody has used for the retention time, and of groups left without anything."""
     for group in turn.groups.by_id.values():
-        if group.group_type == SHARE:
-            continue  # It has no offsets that anybody commits, and stays until it is deleted.
-        if _expire(turn, group) and group.is_empty and not group.pending_members:
-            for record in tombstones(group):
+        if not group.has_offsets:
+            continue  # It stays until it is deleted.
+        if _expire(turn, group) and group.is_empty and not group.given_ids:
+            for record in turn.groups.kinds.tombstones(group):
                 turn.log(record)
             turn.note(GroupDeleted(group_id=group.group_id, at_ms=turn.now_ms, expired=True))
 
@@ -43,6 +41,11 @@ def delete_topics(turn: Turn, command: TopicsDeleted) -> None:
     for key, value in turn.groups.pending.held():  # Of whose groups there may be no other word yet.
         if key.topic in concerned and _is_of_gone_topic(command, key.topic, value):
             _supersede(turn, command, key)
+
+
+def offset_tombstone(group_id: str, topic: str, partition: int) -> Record:
+    """Return the record that deletes a committed offset."""
+    return Record(OffsetCommitKey(group=group_id, topic=topic, partition=partition), None)
 
 
 def _is_of_gone_topic(command: TopicsDeleted, topic: str, value: OffsetCommitValue) -> bool:
@@ -75,7 +78,7 @@ def delete_offsets(turn: Turn, command: OffsetDelete) -> None:
     turn.reply(command.request_id, _deleted(ErrorCode.NONE, topics))
 
 
-def remove_offsets(turn: Turn, group: Group, removed: list[tuple[str, int]], reason: str) -> None:
+def remove_offsets(turn: Turn, group: AnyGroup, removed: list[tuple[str, int]], reason: str) -> None:
     """Log a tombstone for each of these offsets."""
     for topic, partition in removed:
         turn.log(offset_tombstone(group.group_id, topic, partition))
@@ -85,17 +88,17 @@ def remove_offsets(turn: Turn, group: Group, removed: list[tuple[str, int]], rea
         )
 
 
-def all_offsets(group: Group) -> list[tuple[str, int]]:
+def all_offsets(group: AnyGroup) -> list[tuple[str, int]]:
     """Return the partitions of which the group has an offset."""
     return [(topic, partition) for topic, offsets in group.offsets.items() for partition in offsets]
 
 
-def _expire(turn: Turn, group: Group) -> bool:
+def _expire(turn: Turn, group: AnyGroup) -> bool:
     """Let the group's expired offsets go; return whether no others are left."""
     pending = turn.groups.pending
     if not group.offsets:
         return not pending.holds_any(group.group_id)
-    if not _may_expire(group):
+    if not group.may_expire_offsets:
         return False
     retention_ms = turn.config.offsets_retention_ms
     unread = None if group.is_empty else group.subscribed_topics
@@ -112,14 +115,7 @@ def _expire(turn: Turn, group: Group) -> bool:
     return is_all and not pending.holds_any(group.group_id)
 
 
-def _may_expire(group: Group) -> bool:
-    """Return whether the group lets offsets go at all (Kafka: offsetExpirationCondition)."""
-    if group.is_empty or group.group_type != CLASSIC:
-        return True
-    return group.state is GroupState.STABLE and group.subscribed_topics is not None
-
-
-def _is_expired(group: Group, value: OffsetCommitValue, now_ms: int, retention_ms: int) -> bool:
+def _is_expired(group: AnyGroup, value: OffsetCommitValue, now_ms: int, retention_ms: int) -> bool:
     if value.expire_timestamp >= 0:  # An old client said how long to keep it.
         return now_ms >= value.expire_timestamp
     since_ms = value.commit_timestamp
@@ -128,11 +124,11 @@ def _is_expired(group: Group, value: OffsetCommitValue, now_ms: int, retention_m
     return now_ms - since_ms >= retention_ms
 
 
-def _check_deletion(turn: Turn, group_id: str) -> Group:
+def _check_deletion(turn: Turn, group_id: str) -> AnyGroup:
     """Return the group whose offsets may be deleted. Raises: ApiError (Kafka: validateOffsetDelete)."""
     if not group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    group = turn.groups.existing(group_id)
+    group = turn.groups.existing_of_any_kind(group_id)
     if not group.is_empty and group.protocol_type not in (CONSUMER, STREAMS):
         raise ApiError(ErrorCode.NON_EMPTY_GROUP)
     return group
@@ -142,7 +138,7 @@ def _deleted(code: ErrorCode, topics: tuple[OffsetDeleteResponseTopic, ...]) -> 
     return OffsetDeleteResponse(error_code=code, throttle_time_ms=0, topics=topics)
 
 
-def _delete_topic(turn: Turn, group: Group, topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
+def _delete_topic(turn: Turn, group: AnyGroup, topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
     code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.subscribes_to(topic.name) else ErrorCode.NONE
     if code is ErrorCode.NONE:
         kept = group.offsets.get(topic.name, {})

@@ -11,8 +11,7 @@ from kohort.broker.group.decision import (
     TransactionalWrite,
     TransactionEnd,
 )
-from kohort.broker.group.group import Group
-from kohort.broker.group.state import GroupState
+from kohort.broker.group.group import AnyGroup
 from kohort.broker.group.turn import ShardState
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
@@ -96,13 +95,13 @@ def transactional_commit_error(message: TxnOffsetCommitRequest, code: ErrorCode)
     )
 
 
-def _check(group: Group | None, message: TxnOffsetCommitRequest) -> None:
+def _check(group: AnyGroup | None, message: TxnOffsetCommitRequest) -> None:
     """Pass a commit by whom the group has as a member, or by who says nothing of that. Raises: ApiError."""
     if group is None:
         if message.generation_id_or_member_epoch >= 0:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
         return
-    if message.generation_id_or_member_epoch < 0 and group.state is GroupState.EMPTY:
+    if message.generation_id_or_member_epoch < 0 and group.is_empty:
         return
     if (
         message.generation_id_or_member_epoch < 0
@@ -110,4 +109,4 @@ def _check(group: Group | None, message: TxnOffsetCommitRequest) -> None:
         and message.group_instance_id is None
     ):
         return
-    group.check_transactional(message)
+    group.check_transactional_commit(message)

@@ -5,11 +5,13 @@ heartbeat, and nobody has to tell it of changes.
 """
 
 from collections.abc import Mapping
+from typing import ClassVar
 from uuid import UUID
 
 import msgspec
 
-from kohort.broker.group.consumer.subscriptions import Metadata
+from kohort.broker.group.group import SHARE
+from kohort.broker.group.metadata import Metadata
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsResponse
 from kohort.protocol.messages.share_group_describe import ShareGroupDescribeDescribedGroup
@@ -22,6 +24,7 @@ from kohort.protocol.messages.share_group_heartbeat import (
 class ShareGroupHeartbeat(msgspec.Struct, frozen=True, gc=False):
     """Join, live, change the subscription, leave: ShareGroupHeartbeatResponse, at once."""
 
+    group_type: ClassVar[str] = SHARE
     request_id: int
     message: ShareGroupHeartbeatRequest
     client_id: str
@@ -36,6 +39,7 @@ class ShareGroupHeartbeat(msgspec.Struct, frozen=True, gc=False):
 class ShareGroupDescribe(msgspec.Struct, frozen=True, gc=False):
     """Describe a share group: ShareGroupDescribeDescribedGroup."""
 
+    group_type: ClassVar[str] = SHARE
     request_id: int
     group_id: str
     metadata: Metadata
@@ -48,6 +52,7 @@ class ShareGroupDescribe(msgspec.Struct, frozen=True, gc=False):
 class ShareStateReady(msgspec.Struct, frozen=True):
     """The share coordinator keeps the state of these partitions from now on. Not answered."""
 
+    group_type: ClassVar[str] = SHARE
     group_id: str
     partitions: Mapping[UUID, frozenset[int]]
 
@@ -55,6 +60,7 @@ class ShareStateReady(msgspec.Struct, frozen=True):
 class StartShareState(msgspec.Struct, frozen=True):
     """Note share partitions that an administrator has begin somewhere: an answer without partitions."""
 
+    group_type: ClassVar[str] = SHARE
     request_id: int
     group_id: str
     partitions: Mapping[UUID, frozenset[int]]
@@ -68,6 +74,7 @@ class StartShareState(msgspec.Struct, frozen=True):
 class ForgetShareState(msgspec.Struct, frozen=True):
     """Forget the share partitions of these topics, which nobody reads: an answer without topics."""
 
+    group_type: ClassVar[str] = SHARE
     request_id: int
     group_id: str
     topic_ids: frozenset[UUID]
@@ -80,6 +87,7 @@ class ForgetShareState(msgspec.Struct, frozen=True):
 class ForgetDeletedTopics(msgspec.Struct, frozen=True):
     """Let every group forget its share partitions of topics that were deleted. Not answered."""
 
+    group_type: ClassVar[str] = SHARE
     topic_ids: frozenset[UUID]
 
 

@@ -128,11 +128,11 @@ def hold_ups(group: ShareGroup) -> tuple[HoldUp, ...]:
     ]
     known = _names(group.initializing) | _names(group.initialized)
     found += [HoldUp(HoldUpKind.NO_SUCH_TOPIC, name) for name in sorted(group.name_counts.keys() - known)]
-    if not group.share_members:
+    if not group.members:
         return tuple(found)
     if group.assignment_epoch < group.epoch:
         found.append(HoldUp(HoldUpKind.NOT_ASSIGNED_YET))
-    for member_id, member in sorted(group.share_members.items()):
+    for member_id, member in sorted(group.members.items()):
         session = group.sessions.get(member_id)
         seen_ms = None if session is None else session.last_seen_ms
         if member.epoch < group.assignment_epoch:

@@ -10,15 +10,16 @@ from uuid import UUID
 
 import msgspec
 
-from kohort.broker.group.consumer.subscriptions import metadata_hash
-from kohort.broker.group.epochs.members import fenced
+from kohort.broker.group.epochs.members import JOINING, LEAVING, fenced
+from kohort.broker.group.epochs.notes import note_joined
 from kohort.broker.group.epochs.partitions import Partitions
-from kohort.broker.group.events import MemberJoined
+from kohort.broker.group.epochs.target import TargetBuilder
+from kohort.broker.group.metadata import metadata_hash
 from kohort.broker.group.share.assignor import assign
 from kohort.broker.group.share.commands import ShareGroupHeartbeat, heartbeat_error
 from kohort.broker.group.share.group import ShareGroup
 from kohort.broker.group.share.leaving import extend_session, leave
-from kohort.broker.group.share.member import JOINING, LEAVING, ShareMember
+from kohort.broker.group.share.member import ShareMember
 from kohort.broker.group.share.readiness import (
     merged,
     missing_partitions,
@@ -32,7 +33,6 @@ from kohort.broker.group.share.records import (
     target_epoch_record,
     target_record,
 )
-from kohort.broker.group.share.replaying import share_group
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages.share_group_heartbeat import (
@@ -76,18 +76,16 @@ def _refuse_if(is_wrong: bool, words: str) -> None:
 
 def _live(turn: Turn, command: ShareGroupHeartbeat) -> ShareGroupHeartbeatResponse:
     message = command.message
-    known = turn.groups.by_id.get(message.group_id)
-    if known is not None and not isinstance(known, ShareGroup):
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {message.group_id} is not a share group.")
     if message.member_epoch != JOINING:
-        if known is None:
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {message.group_id} not found.")
-        group, before = known, known.share_member(message.member_id)
+        group = turn.groups.existing(message.group_id, ShareGroup)
+        before = group.member(message.member_id)
         _check_epoch(before, message.member_epoch)
     else:
+        is_there = message.group_id in turn.groups.by_id
+        known = turn.groups.existing(message.group_id, ShareGroup) if is_there else None
         _check_room(turn, known, message)
-        group = known or share_group(turn.groups, message.group_id)
-        before = group.share_members.get(message.member_id) or ShareMember(member_id=message.member_id)
+        group = turn.new_group(message.group_id, ShareGroup) if known is None else known
+        before = group.members.get(message.member_id) or ShareMember(member_id=message.member_id)
     return _Step(turn, command, group, before).taken()
 
 
@@ -99,7 +97,7 @@ def _check_epoch(member: ShareMember, epoch: int) -> None:
 
 def _check_room(turn: Turn, group: ShareGroup | None, message: ShareGroupHeartbeatRequest) -> None:
     """Pass who may join. Raises: ApiError GROUP_MAX_SIZE_REACHED."""
-    if group is not None and message.member_id in group.share_members:
+    if group is not None and message.member_id in group.members:
         return
     limit = turn.config.group_share_max_size
     if group is not None and group.member_count >= limit:
@@ -108,12 +106,7 @@ def _check_room(turn: Turn, group: ShareGroup | None, message: ShareGroupHeartbe
             f"The share group has reached its maximum capacity of {limit} members.",
         )
     more_bytes = sum(map(len, message.subscribed_topic_names or ()))
-    group_bytes = 0 if group is None else group.member_bytes
-    all_bytes = turn.groups.room.member_bytes_with(turn.groups.shard_bytes)
-    if (
-        group_bytes + more_bytes > turn.config.group_member_bytes_max
-        or all_bytes + more_bytes > turn.config.member_bytes_max
-    ):
+    if not turn.has_room(group, more_bytes):
         raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, "The members bring more than is kept of them.")
 
 
@@ -128,8 +121,10 @@ class _Step:
         self.metadata = command.metadata
         self.group = group
         self.before = before
-        self.is_new = before.member_id not in group.share_members
+        self.is_new = before.member_id not in group.members
         self.wish = self._wish(command)
+        self.wait_ms = 0
+        """How long it is until the group may be assigned again."""
 
     def _wish(self, command: ShareGroupHeartbeat) -> ShareMember:
         """Return the member with what its heartbeat says anew; what is left out stays."""
@@ -160,9 +155,9 @@ class _Step:
                 wish, epoch=target_epoch, previous_epoch=wish.epoch, assigned=target
             )
             turn.log(current_record(group.group_id, member))
-        extend_session(turn, group, member.member_id)
+        extend_session(turn, group, member)
         if self.is_new:
-            self._note_joined()
+            note_joined(turn, group.group_id, wish)
         return self._answer(member, is_missing=is_missing, is_late=target_epoch < epoch)
 
     @property
@@ -204,16 +199,20 @@ class _Step:
     def _target(self, epoch: int) -> tuple[Partitions, int]:
         """Return what the member shall have, and from which epoch on."""
         turn, group, wish = self.turn, self.group, self.wish
-        if epoch <= group.assignment_epoch or self._interval_left_ms() > 0:
+        builder = TargetBuilder(
+            turn, group, nothing={}, target_record=target_record, epoch_record=target_epoch_record
+        )
+        if any(group.targets.values()):
+            interval_ms = turn.config.group_share_assignment_interval_ms
+            self.wait_ms = builder.wait_ms("share.assignment.interval.ms", interval_ms)
+        if epoch <= group.assignment_epoch or self.wait_ms > 0:
             return group.targets.get(wish.member_id, {}), group.assignment_epoch
-        targets = self._targets({**group.share_members, wish.member_id: wish})
-        for member_id, target in targets.items():
-            if group.targets.get(member_id) != target:
-                turn.log(target_record(group.group_id, member_id, target))
-        turn.log(target_epoch_record(group.group_id, epoch, turn.now_ms))
-        return targets[wish.member_id], epoch
+        builder.put(wish)
+        return builder.build(epoch, self._targets)[wish.member_id], epoch
 
-    def _targets(self, members: Mapping[str, ShareMember]) -> dict[str, Partitions]:
+    def _targets(
+        self, members: Mapping[str, ShareMember], current: Mapping[str, Partitions]
+    ) -> dict[str, Partitions]:
         topics = self.metadata.topics
         known: dict[tuple[str, ...], frozenset[UUID]] = {}
         for member in members.values():
@@ -222,33 +221,7 @@ class _Step:
                     topics[name].topic_id for name in member.topic_names if name in topics
                 )
         subscriptions = {member_id: known[each.topic_names] for member_id, each in members.items()}
-        return assign(
-            subscriptions, ready_partitions(self.group.initialized, self.metadata), self.group.targets
-        )
-
-    def _interval_left_ms(self) -> int:
-        """Return how long it is until the group may be assigned again: many changes share one assignment."""
-        if self.group.assigned_at_ms is None or not any(self.group.targets.values()):
-            return 0
-        interval_ms = self.turn.config.of_group(
-            self.group.overrides,
-            "share.assignment.interval.ms",
-            self.turn.config.group_share_assignment_interval_ms,
-        )
-        return self.group.assigned_at_ms + interval_ms - self.turn.now_ms
-
-    def _note_joined(self) -> None:
-        wish = self.wish
-        self.turn.note(
-            MemberJoined(
-                group_id=self.group.group_id,
-                at_ms=self.turn.now_ms,
-                member_id=wish.member_id,
-                client_id=wish.client_id,
-                client_host=wish.client_host,
-                group_instance_id=None,
-            )
-        )
+        return assign(subscriptions, ready_partitions(self.group.initialized, self.metadata), current)
 
     def _answer(self, member: ShareMember, *, is_missing: bool, is_late: bool) -> ShareGroupHeartbeatResponse:
         """Return the answer; with the assignment where the member tells all of itself, or has another one.
@@ -275,7 +248,7 @@ class _Step:
         if is_missing:
             interval_ms = min(interval_ms, READY_SOON_MS)
         elif is_late:
-            interval_ms = max(1, min(interval_ms, self._interval_left_ms()))
+            interval_ms = max(1, min(interval_ms, self.wait_ms))
         return ShareGroupHeartbeatResponse(
             throttle_time_ms=0,
             error_code=ErrorCode.NONE,

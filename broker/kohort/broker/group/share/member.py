@@ -2,12 +2,8 @@
 
 import msgspec
 
+from kohort.broker.group.epochs.members import JOINING
 from kohort.broker.group.epochs.partitions import Partitions
-
-JOINING = 0
-"""The epoch with which a member joins."""
-LEAVING = -1
-"""The epoch with which a member goes."""
 
 
 class ShareMember(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,3 +26,21 @@ class ShareMember(msgspec.Struct, frozen=True, kw_only=True):
     def metadata_bytes(self) -> int:
         """About how much is kept of what the member has brought."""
         return sum(map(len, self.topic_names)) + 8 * len(self.topic_names)
+
+    @property
+    def instance_id(self) -> None:
+        """Share groups have no static members."""
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """Nobody is asked to give anything up."""
+        return 0
+
+    @property
+    def is_revoking(self) -> bool:
+        """Nobody is asked to give anything up."""
+        return False
+
+    def is_reconciled(self, assignment_epoch: int) -> bool:
+        """Return whether the member has come to the target of that epoch."""
+        return self.epoch == assignment_epoch

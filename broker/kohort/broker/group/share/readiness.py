@@ -7,8 +7,8 @@ log what was asked for, so that whoever coordinates the group next asks again.
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
-from kohort.broker.group.consumer.subscriptions import Metadata
 from kohort.broker.group.decision import Record
+from kohort.broker.group.metadata import Metadata
 from kohort.broker.group.share.commands import (
     NOT_EMPTY,
     ForgetDeletedTopics,
@@ -48,8 +48,8 @@ def missing_partitions(group: ShareGroup, names: Iterable[str], metadata: Metada
 
 def become_ready(turn: Turn, command: ShareStateReady) -> None:
     """Let members have these partitions, from the next epoch on."""
-    group = turn.groups.by_id.get(command.group_id)
-    if not isinstance(group, ShareGroup):
+    group = turn.groups.find(command.group_id, ShareGroup)
+    if group is None:
         return  # It was deleted meanwhile.
     ready = {
         topic_id: ShareTopic(group.initializing[topic_id].name, partitions)
@@ -99,10 +99,8 @@ def forget_topics(turn: Turn, command: ForgetDeletedTopics) -> None:
 
     A topic that the metadata only lack stays: where they are older than the group's state, it comes again.
     """
-    for group in turn.groups.by_id.values():
-        if isinstance(group, ShareGroup) and not command.topic_ids.isdisjoint(
-            group.initializing.keys() | group.initialized.keys()
-        ):
+    for group in turn.groups.of_kind(ShareGroup):
+        if not command.topic_ids.isdisjoint(group.initializing.keys() | group.initialized.keys()):
             turn.log(_state_without(group, command.topic_ids))
 
 
@@ -116,9 +114,7 @@ def _state_without(group: ShareGroup, topic_ids: frozenset[UUID]) -> Record:
 
 def empty_group(turn: Turn, group_id: str) -> ShareGroup:
     """Return the group, which nobody is in. Raises: ApiError."""
-    group = turn.groups.existing(group_id)
-    if not isinstance(group, ShareGroup):
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+    group = turn.groups.existing(group_id, ShareGroup)
     if not group.is_empty:
         raise ApiError(ErrorCode.NON_EMPTY_GROUP, NOT_EMPTY)
     return group

@@ -107,7 +107,7 @@ def member_tombstones(group_id: str, member_id: str) -> Iterator[Record]:
 def group_tombstones(group: ShareGroup) -> Iterator[Record]:
     """Yield the records that delete a group with all that it has."""
     group_id = group.group_id
-    for member_id in group.share_members:
+    for member_id in group.members:
         yield from member_tombstones(group_id, member_id)
     yield Record(ShareGroupTargetAssignmentMetadataKey(group_id=group_id), None)
     yield Record(ShareGroupStatePartitionMetadataKey(group_id=group_id), None)

@@ -1,12 +1,18 @@
 """The only place where the logged state of a share group changes: live, and while loading."""
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 import msgspec
 
 from kohort.broker.group.epochs.partitions import Partitions, TopicPartitions
-from kohort.broker.group.epochs.replaying import forget, group_of, known, made_unless_gone
+from kohort.broker.group.epochs.replaying import (
+    drop_member,
+    drop_target,
+    forget_group,
+    keep_target_epoch,
+    made_unless_gone,
+)
+from kohort.broker.group.kind import Replay
 from kohort.broker.group.share.group import ShareGroup, ShareTopic, ShareTopics
 from kohort.broker.group.share.member import ShareMember
 from kohort.broker.group.turn import ShardState
@@ -28,44 +34,23 @@ from kohort.protocol.share_group_records import (
 )
 
 
-def replay(groups: ShardState, key: Message, value: Message | None) -> None:
-    """Take over what the log says of a share group; with None it has gone."""
-    _REPLAYS[type(key)](groups, key, value)
-
-
-def share_group(groups: ShardState, group_id: str) -> ShareGroup:
-    """Return the group; what was there under its id before was written earlier, and is over."""
-    return group_of(groups, group_id, ShareGroup)
-
-
 def _epoch(groups: ShardState, key: ShareGroupMetadataKey, value: ShareGroupMetadataValue | None) -> None:
     if value is None:
-        _forget(groups, key.group_id)
+        forget_group(groups, key.group_id, ShareGroup)
         return
-    group = share_group(groups, key.group_id)
+    group = groups.group_of_kind(key.group_id, ShareGroup)
     group.generation_id = value.epoch
     group.metadata_hash = value.metadata_hash
-
-
-def _forget(groups: ShardState, group_id: str) -> None:
-    group = known(groups, group_id, ShareGroup)
-    if group is None:
-        return
-    for member_id in list(group.share_members):
-        group.drop_member(member_id)
-    forget(groups, group)
 
 
 def _member(
     groups: ShardState, key: ShareGroupMemberMetadataKey, value: ShareGroupMemberMetadataValue | None
 ) -> None:
     if value is None:
-        group = known(groups, key.group_id, ShareGroup)
-        if group is not None:
-            group.drop_member(key.member_id)
+        drop_member(groups, key.group_id, key.member_id, ShareGroup)
         return
-    group = share_group(groups, key.group_id)
-    member = group.share_members.get(key.member_id) or ShareMember(member_id=key.member_id)
+    group = groups.group_of_kind(key.group_id, ShareGroup)
+    member = group.members.get(key.member_id) or ShareMember(member_id=key.member_id)
     group.put_member(
         msgspec.structs.replace(
             member,
@@ -82,10 +67,7 @@ def _target_epoch(
     key: ShareGroupTargetAssignmentMetadataKey,
     value: ShareGroupTargetAssignmentMetadataValue | None,
 ) -> None:
-    group = made_unless_gone(value, groups, key.group_id, ShareGroup)
-    if group is not None:
-        group.assignment_epoch = 0 if value is None else value.assignment_epoch
-        group.assigned_at_ms = None if value is None else value.assignment_timestamp or None
+    keep_target_epoch(groups, key.group_id, value, ShareGroup, first=0)
 
 
 def _target(
@@ -93,12 +75,11 @@ def _target(
     key: ShareGroupTargetAssignmentMemberKey,
     value: ShareGroupTargetAssignmentMemberValue | None,
 ) -> None:
-    if value is not None:
-        share_group(groups, key.group_id).targets[key.member_id] = _partitions(value.topic_partitions)
+    if value is None:
+        drop_target(groups, key.group_id, key.member_id, ShareGroup)
         return
-    group = known(groups, key.group_id, ShareGroup)
-    if group is not None:
-        group.targets.pop(key.member_id, None)
+    group = groups.group_of_kind(key.group_id, ShareGroup)
+    group.targets[key.member_id] = _partitions(value.topic_partitions)
 
 
 def _current(
@@ -109,7 +90,7 @@ def _current(
     group = made_unless_gone(value, groups, key.group_id, ShareGroup)
     if group is None:
         return
-    member = group.share_members.get(key.member_id)
+    member = group.members.get(key.member_id)
     if value is None:
         if member is not None:
             group.put_member(msgspec.structs.replace(member, epoch=0, previous_epoch=0, assigned={}))
@@ -151,7 +132,7 @@ def _partitions(topics: Iterable[TopicPartitions]) -> Partitions:
     return {each.topic_id: frozenset(each.partitions) for each in topics if each.partitions}
 
 
-_REPLAYS: dict[type[Message], Callable[[ShardState, Any, Any], None]] = {
+REPLAYS: dict[type[Message], Replay] = {
     ShareGroupMetadataKey: _epoch,
     ShareGroupMemberMetadataKey: _member,
     ShareGroupTargetAssignmentMetadataKey: _target_epoch,

@@ -103,7 +103,7 @@ class Walk:
             for index in range(self.counts.get(topic, 0))
         }
         group = self.world.group()
-        silent = group.share_members.keys() - {each.member_id for each in self.members}
+        silent = group.members.keys() - {each.member_id for each in self.members}
         assert not silent, "whoever left is out"
         assert {place for member in self.members for place in member.has} == wanted
         for member in self.members:

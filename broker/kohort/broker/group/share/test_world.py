@@ -66,7 +66,7 @@ class ShareWorld(World):
 
 def check(group: ShareGroup) -> None:
     """What must hold of a group at any time: nobody has what is not ready, and epochs keep their order."""
-    for member in group.share_members.values():
+    for member in group.members.values():
         for topic_id, partitions in member.assigned.items():
             if topic_id in group.initialized:
                 assert partitions <= group.initialized[topic_id].partitions
@@ -84,7 +84,7 @@ def share_state(core: GroupCoordinator) -> dict[str, object]:
             group.metadata_hash,
             group.assignment_epoch,
             group.assigned_at_ms,
-            group.share_members,
+            group.members,
             group.targets,
             group.initializing,
             group.initialized,

@@ -104,8 +104,8 @@ class _Assignment:
         self._stateless: list[Task] = []
         for subtopology_id in sorted(subtopologies):
             work = subtopologies[subtopology_id]
-            place = self._stateful if work.is_stateful else self._stateless
-            place += [Task(subtopology_id, partition) for partition in range(work.tasks)]
+            tasks = self._stateful if work.is_stateful else self._stateless
+            tasks += [Task(subtopology_id, partition) for partition in range(work.tasks)]
         active = len(self._stateful) + len(self._stateless)
         self._stateful_quota = _Quota(len(self._stateful), len(members))
         self._active_quota = _Quota(active, len(members))

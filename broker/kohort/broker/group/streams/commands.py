@@ -4,9 +4,12 @@ Each command of a member brings the metadata as they are when it comes: the core
 heartbeat, and nobody has to tell it of changes.
 """
 
+from typing import ClassVar
+
 import msgspec
 
-from kohort.broker.group.consumer.subscriptions import Metadata
+from kohort.broker.group.group import STREAMS
+from kohort.broker.group.metadata import Metadata
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.streams_group_describe import StreamsGroupDescribeDescribedGroup
 from kohort.protocol.messages.streams_group_heartbeat import (
@@ -18,6 +21,7 @@ from kohort.protocol.messages.streams_group_heartbeat import (
 class StreamsGroupHeartbeat(msgspec.Struct, frozen=True, gc=False):
     """Join, live, say which tasks one has, leave: StreamsGroupHeartbeatResponse, at once."""
 
+    group_type: ClassVar[str] = STREAMS
     request_id: int
     message: StreamsGroupHeartbeatRequest
     version: int
@@ -33,6 +37,7 @@ class StreamsGroupHeartbeat(msgspec.Struct, frozen=True, gc=False):
 class StreamsGroupDescribe(msgspec.Struct, frozen=True, gc=False):
     """Describe a streams group: StreamsGroupDescribeDescribedGroup."""
 
+    group_type: ClassVar[str] = STREAMS
     request_id: int
     group_id: str
     asks_description: bool = False

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from kohort.broker.group.consumer.subscriptions import Metadata
+from kohort.broker.group.metadata import Metadata
 from kohort.broker.group.streams.member import StreamsMember
 from kohort.broker.group.streams.tasks import TaskSet
 from kohort.broker.group.streams.topology import Configured, ConfiguredSubtopology

@@ -4,19 +4,20 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from kohort.broker.group.events import MemberJoined
+from kohort.broker.group.epochs.members import AWAY, JOINING, LEAVING
+from kohort.broker.group.epochs.notes import note_joined
 from kohort.broker.group.streams.commands import StreamsGroupHeartbeat, heartbeat_error
 from kohort.broker.group.streams.endpoints import partitions_by_endpoint
 from kohort.broker.group.streams.group import FIRST_ENDPOINTS, StreamsGroup
 from kohort.broker.group.streams.joining import (
     Joined,
+    checked_member,
     existing_group,
     joined,
     joined_group,
-    known_member,
 )
 from kohort.broker.group.streams.leaving import leave
-from kohort.broker.group.streams.member import AWAY, JOINING, LEAVING, Endpoint, StreamsMember
+from kohort.broker.group.streams.member import Endpoint, StreamsMember
 from kohort.broker.group.streams.requests import VERSION_OF_TASK_OFFSETS, check_heartbeat, topology_of
 from kohort.broker.group.streams.sessions import extend_session
 from kohort.broker.group.streams.stepping import Step
@@ -55,18 +56,18 @@ def _live(turn: Turn, command: StreamsGroupHeartbeat) -> StreamsGroupHeartbeatRe
         start = joined(group, message)
     else:
         group = existing_group(turn, message.group_id)
-        start = Joined(known_member(group, message, owned))
+        start = Joined(checked_member(group, message, owned))
     step = Step(turn, command.metadata, group, start)
     wish = _updated(start.member, command)
     _check_room(turn, group, start.member, wish, message)
     step.prepare(None if message.topology is None else topology_of(message.topology), owned)
-    is_new_group = turn.groups.by_id.get(group.group_id) is not group
+    is_new_group = group.group_id in turn.groups.successors
     member = step.take(wish, owned)
-    extend_session(turn, group, member.member_id)
+    extend_session(turn, group, member)
     if message.shutdown_application and group.shutdown_member_id is None:
         group.shutdown_member_id = member.member_id
     if step.is_new:
-        _note_joined(turn, group, member)
+        note_joined(turn, group.group_id, member)
     return _answer(command, step, member, is_new_group=is_new_group)
 
 
@@ -89,11 +90,7 @@ def _check_room(
     more_bytes = wish.metadata_bytes - before.metadata_bytes
     if message.topology is not None and group.topology is None:
         more_bytes += sum(len(each.encode(0)) for each in message.topology.subtopologies)
-    all_bytes = turn.groups.room.member_bytes_with(turn.groups.shard_bytes)
-    if more_bytes > 0 and (
-        group.member_bytes + more_bytes > turn.config.group_member_bytes_max
-        or all_bytes + more_bytes > turn.config.member_bytes_max
-    ):
+    if not turn.has_room(group, more_bytes):
         raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, "There is no room for what the member brings.")
 
 
@@ -119,19 +116,6 @@ def _updated(member: StreamsMember, command: StreamsGroupHeartbeat) -> StreamsMe
     )
 
 
-def _note_joined(turn: Turn, group: StreamsGroup, member: StreamsMember) -> None:
-    turn.note(
-        MemberJoined(
-            group_id=group.group_id,
-            at_ms=turn.now_ms,
-            member_id=member.member_id,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            group_instance_id=member.instance_id,
-        )
-    )
-
-
 def _answer(
     command: StreamsGroupHeartbeat, step: Step, member: StreamsMember, *, is_new_group: bool
 ) -> StreamsGroupHeartbeatResponse:
@@ -143,15 +127,15 @@ def _answer(
         group.endpoint_epoch += 1
     endpoints = None
     if group.endpoint_epoch != message.endpoint_information_epoch:
-        others = (each for each in group.streams_members.values() if each.member_id != member.member_id)
+        others = (each for each in group.members.values() if each.member_id != member.member_id)
         endpoints = partitions_by_endpoint((*others, member), step.configured, step.metadata)
     interval_ms = config.of_group(
         group.overrides, "streams.heartbeat.interval.ms", config.group_streams_heartbeat_interval_ms
     )
     if step.configured.missing:
         interval_ms = min(interval_ms, READY_SOON_MS)
-    if step.waits_ms is not None:
-        interval_ms = max(1, min(interval_ms, step.waits_ms))
+    if step.wait_ms is not None:
+        interval_ms = max(1, min(interval_ms, step.wait_ms))
     is_newer = command.version >= VERSION_OF_TASK_OFFSETS
     response = StreamsGroupHeartbeatResponse(
         throttle_time_ms=0,

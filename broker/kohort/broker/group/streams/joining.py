@@ -4,18 +4,18 @@ from typing import NamedTuple
 
 import msgspec
 
-from kohort.broker.group.epochs.members import check_static, fenced, unreleased
-from kohort.broker.group.events import StaticMemberReturned
-from kohort.broker.group.group import CLASSIC
+from kohort.broker.group.classic.group import ClassicGroup
+from kohort.broker.group.epochs.members import AWAY, JOINING, fenced, known_member, unreleased
+from kohort.broker.group.epochs.notes import note_returned
+from kohort.broker.group.epochs.sessions import forget_timers
 from kohort.broker.group.streams.group import StreamsGroup
-from kohort.broker.group.streams.member import AWAY, JOINING, StreamsMember
+from kohort.broker.group.streams.member import StreamsMember
 from kohort.broker.group.streams.records import (
     current_record,
     member_record,
     member_tombstones,
     target_record,
 )
-from kohort.broker.group.streams.sessions import forget_timers
 from kohort.broker.group.streams.tasks import Tasks
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -31,30 +31,30 @@ class Joined(NamedTuple):
 
 def joined_group(turn: Turn, message: StreamsGroupHeartbeatRequest) -> StreamsGroup:
     """Return the group that the member joins, a new one that nobody knows yet. Raises: ApiError."""
-    group = turn.groups.by_id.get(message.group_id)
-    if isinstance(group, StreamsGroup):
+    group_id = message.group_id
+    group = turn.groups.find(group_id, StreamsGroup)
+    if group is not None:
         _check_capacity(turn, group, message)
         return group
-    if group is None or (group.group_type == CLASSIC and group.is_empty and not group.pending_members):
-        return StreamsGroup(message.group_id, turn.groups.shard_bytes)
-    raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {message.group_id} is not a streams group.")
+    classic = turn.groups.find(group_id, ClassicGroup)
+    is_free = classic.is_empty and not classic.given_ids if classic else group_id not in turn.groups.by_id
+    if is_free:
+        return turn.new_group(group_id, StreamsGroup)
+    raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
 
 
 def existing_group(turn: Turn, group_id: str) -> StreamsGroup:
     """Return the group of somebody who is a member. Raises: ApiError GROUP_ID_NOT_FOUND."""
-    group = turn.groups.by_id.get(group_id)
-    if isinstance(group, StreamsGroup):
-        return group
-    if group is None:
+    if group_id not in turn.groups.by_id:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {group_id} not found.")
-    raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
+    return turn.groups.existing(group_id, StreamsGroup)
 
 
 def joined(group: StreamsGroup, message: StreamsGroupHeartbeatRequest) -> Joined:
     """Return who joins, in epoch 0; a static member has what it had before. Raises: ApiError."""
     former = None if message.instance_id is None else group.static_member(message.instance_id)
     if former is None:
-        known = group.streams_members.get(message.member_id)
+        known = group.members.get(message.member_id)
         return Joined(StreamsMember(member_id=message.member_id) if known is None else known)
     if former.epoch != AWAY and former.member_id != message.member_id:
         raise unreleased(former, message.instance_id, message.member_id)
@@ -62,14 +62,11 @@ def joined(group: StreamsGroup, message: StreamsGroupHeartbeatRequest) -> Joined
     return Joined(heir, former)
 
 
-def known_member(
+def checked_member(
     group: StreamsGroup, message: StreamsGroupHeartbeatRequest, owned: Tasks | None
 ) -> StreamsMember:
     """Return the member, in its epoch or after a lost answer. Raises: ApiError."""
-    if message.instance_id is None:
-        member = group.streams_member(message.member_id)
-    else:
-        member = check_static(group, message.instance_id, message.member_id)
+    member = known_member(group, message.member_id, message.instance_id)
     _check_epoch(member, message.member_epoch, owned)
     return member
 
@@ -85,24 +82,13 @@ def take_place(turn: Turn, group: StreamsGroup, start: Joined) -> None:
     turn.log(target_record(group_id, heir.member_id, group.target(former.member_id)))
     turn.log(current_record(group_id, heir))
     forget_timers(turn, group, former.member_id)
-    turn.note(
-        StaticMemberReturned(
-            group_id=group_id,
-            at_ms=turn.now_ms,
-            member_id=heir.member_id,
-            client_id=former.client_id,
-            client_host=former.client_host,
-            group_instance_id=former.instance_id,
-            former_member_id=former.member_id,
-            rebalances=False,
-        )
-    )
+    note_returned(turn, group_id, former, heir.member_id)
 
 
 def _check_capacity(turn: Turn, group: StreamsGroup, message: StreamsGroupHeartbeatRequest) -> None:
     """Pass who is a member, takes the place of one, or finds one. Raises: ApiError."""
     limit = turn.config.group_streams_max_size
-    is_in = message.member_id in group.streams_members or message.instance_id in group.instances
+    is_in = message.member_id in group.members or message.instance_id in group.instances
     if group.member_count >= limit and not is_in:
         raise ApiError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,

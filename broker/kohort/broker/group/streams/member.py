@@ -5,14 +5,8 @@ from enum import IntEnum
 
 import msgspec
 
+from kohort.broker.group.epochs.members import JOINING
 from kohort.broker.group.streams.tasks import NOTHING_HELD, HeldTasks
-
-JOINING = 0
-"""The epoch with which a member joins."""
-LEAVING = -1
-"""The epoch with which a member goes."""
-AWAY = -2
-"""The epoch with which a static member goes for a while."""
 
 
 class MemberState(IntEnum):
@@ -56,6 +50,11 @@ class StreamsMember(msgspec.Struct, frozen=True, kw_only=True):
     state: MemberState = MemberState.STABLE
     assigned: HeldTasks = NOTHING_HELD
     revoking: HeldTasks = NOTHING_HELD
+
+    @property
+    def is_revoking(self) -> bool:
+        """Whether it was asked to give tasks up, and has not said yet that it has."""
+        return self.state is MemberState.UNREVOKED
 
     def is_reconciled(self, assignment_epoch: int) -> bool:
         """Return whether the member has what the target of that epoch gives it."""

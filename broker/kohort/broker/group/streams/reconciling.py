@@ -9,9 +9,9 @@ from typing import Protocol
 
 import msgspec
 
+from kohort.broker.group.epochs.members import unknown_state
 from kohort.broker.group.streams.member import MemberState, StreamsMember
 from kohort.broker.group.streams.tasks import NOTHING_HELD, HeldTasks, Task, Tasks, TaskSet
-from kohort.protocol.errors import ApiError, ErrorCode
 
 
 class Owners(Protocol):
@@ -41,11 +41,7 @@ def reconciled(
         return _next(member, target, target_epoch, owners, owned, epoch=member.epoch + 1)
     if member.state is MemberState.UNKNOWN:
         if owned is None or owned:
-            raise ApiError(
-                ErrorCode.FENCED_MEMBER_EPOCH,
-                "The streams group member is in a unknown state. "
-                "The member must abandon all its tasks and rejoin.",
-            )
+            raise unknown_state("streams", "tasks")
         return _next(member, target, target_epoch, owners, owned, epoch=target_epoch)
     return _next(member, target, target_epoch, owners, owned, epoch=member.epoch)
 
@@ -102,8 +98,8 @@ def _split(held: HeldTasks, target: Tasks) -> tuple[HeldTasks, HeldTasks]:
     for subtopology, partitions in held.active.items():
         wanted = target.active.get(subtopology, frozenset())
         for partition, since_epoch in partitions.items():
-            place = kept if partition in wanted else revoking
-            place.setdefault(subtopology, {})[partition] = since_epoch
+            part = kept if partition in wanted else revoking
+            part.setdefault(subtopology, {})[partition] = since_epoch
     standby, no_standby = _split_set(held.standby, target.standby)
     warmup, no_warmup = _split_set(held.warmup, target.warmup)
     return HeldTasks(kept, standby, warmup), HeldTasks(revoking, no_standby, no_warmup)

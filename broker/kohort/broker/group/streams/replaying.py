@@ -1,12 +1,19 @@
 """The only place where the logged state of a streams group changes: live, and while loading."""
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 import msgspec
 
-from kohort.broker.group.epochs.replaying import forget, group_of, known, made_unless_gone
-from kohort.broker.group.streams.group import FIRST_EPOCH, StreamsGroup
+from kohort.broker.group.epochs.members import FIRST_EPOCH
+from kohort.broker.group.epochs.replaying import (
+    drop_member,
+    drop_target,
+    forget_group,
+    keep_target_epoch,
+    made_unless_gone,
+)
+from kohort.broker.group.kind import Replay
+from kohort.broker.group.streams.group import StreamsGroup
 from kohort.broker.group.streams.member import Endpoint, MemberState, StreamsMember
 from kohort.broker.group.streams.tasks import NOTHING_HELD, HeldTasks, Since, Tasks, task_set
 from kohort.broker.group.streams.topology import CopartitionGroup, InternalTopic, Subtopology, Topology
@@ -31,26 +38,11 @@ from kohort.protocol.streams_group_records import (
 )
 
 
-def knows(key: Message) -> bool:
-    """Return whether a record of that key is about a streams group."""
-    return type(key) in _REPLAYS
-
-
-def replay(groups: ShardState, key: Message, value: Message | None) -> None:
-    """Take over what the log says of a streams group; with None it has gone."""
-    _REPLAYS[type(key)](groups, key, value)
-
-
-def streams_group(groups: ShardState, group_id: str) -> StreamsGroup:
-    """Return the group; what was there under its id before was written earlier, and is over."""
-    return group_of(groups, group_id, StreamsGroup)
-
-
 def _epoch(groups: ShardState, key: StreamsGroupMetadataKey, value: StreamsGroupMetadataValue | None) -> None:
     if value is None:
-        _forget(groups, key.group_id)
+        forget_group(groups, key.group_id, StreamsGroup)
         return
-    group = streams_group(groups, key.group_id)
+    group = groups.group_of_kind(key.group_id, StreamsGroup)
     group.generation_id = value.epoch
     group.metadata_hash = value.metadata_hash
     group.validated_topology_epoch = value.validated_topology_epoch
@@ -62,26 +54,14 @@ def _epoch(groups: ShardState, key: StreamsGroupMetadataKey, value: StreamsGroup
     group.refresh()
 
 
-def _forget(groups: ShardState, group_id: str) -> None:
-    group = known(groups, group_id, StreamsGroup)
-    if group is None:
-        return
-    for member_id in list(group.streams_members):
-        group.drop_member(member_id)
-    group.let_go()
-    forget(groups, group)
-
-
 def _member(
     groups: ShardState, key: StreamsGroupMemberMetadataKey, value: StreamsGroupMemberMetadataValue | None
 ) -> None:
     if value is None:
-        group = known(groups, key.group_id, StreamsGroup)
-        if group is not None:
-            group.drop_member(key.member_id)
+        drop_member(groups, key.group_id, key.member_id, StreamsGroup)
         return
-    group = streams_group(groups, key.group_id)
-    member = group.streams_members.get(key.member_id) or StreamsMember(member_id=key.member_id)
+    group = groups.group_of_kind(key.group_id, StreamsGroup)
+    member = group.members.get(key.member_id) or StreamsMember(member_id=key.member_id)
     endpoint = value.user_endpoint
     group.put_member(
         msgspec.structs.replace(
@@ -104,11 +84,7 @@ def _target_epoch(
     key: StreamsGroupTargetAssignmentMetadataKey,
     value: StreamsGroupTargetAssignmentMetadataValue | None,
 ) -> None:
-    group = made_unless_gone(value, groups, key.group_id, StreamsGroup)
-    if group is not None:
-        group.assignment_epoch = FIRST_EPOCH if value is None else value.assignment_epoch
-        group.assigned_at_ms = None if value is None else value.assignment_timestamp or None
-        group.refresh()
+    keep_target_epoch(groups, key.group_id, value, StreamsGroup, FIRST_EPOCH)
 
 
 def _target(
@@ -116,14 +92,12 @@ def _target(
     key: StreamsGroupTargetAssignmentMemberKey,
     value: StreamsGroupTargetAssignmentMemberValue | None,
 ) -> None:
-    if value is not None:
-        streams_group(groups, key.group_id).targets[key.member_id] = Tasks(
-            task_set(value.active_tasks), task_set(value.standby_tasks), task_set(value.warmup_tasks)
-        )
+    if value is None:
+        drop_target(groups, key.group_id, key.member_id, StreamsGroup)
         return
-    group = known(groups, key.group_id, StreamsGroup)
-    if group is not None:
-        group.targets.pop(key.member_id, None)
+    groups.group_of_kind(key.group_id, StreamsGroup).targets[key.member_id] = Tasks(
+        task_set(value.active_tasks), task_set(value.standby_tasks), task_set(value.warmup_tasks)
+    )
 
 
 def _current(
@@ -134,7 +108,7 @@ def _current(
     group = made_unless_gone(value, groups, key.group_id, StreamsGroup)
     if group is None:
         return
-    member = group.streams_members.get(key.member_id)
+    member = group.members.get(key.member_id)
     if value is None:
         if member is not None:
             group.put_member(
@@ -180,12 +154,12 @@ def _topology(
     groups: ShardState, key: StreamsGroupTopologyKey, value: StreamsGroupTopologyValue | None
 ) -> None:
     if value is None:
-        group = known(groups, key.group_id, StreamsGroup)
+        group = groups.find(key.group_id, StreamsGroup)
         if group is not None:
             group.put_topology(None, 0)
         return
     topology = Topology(value.epoch, tuple(map(_subtopology, value.subtopologies)))
-    streams_group(groups, key.group_id).put_topology(topology, len(value.encode(0)))
+    groups.group_of_kind(key.group_id, StreamsGroup).put_topology(topology, len(value.encode(0)))
 
 
 def _subtopology(told: StreamsGroupSubtopology) -> Subtopology:
@@ -208,7 +182,7 @@ def _internal(told: StreamsGroupTopicInfo) -> InternalTopic:
     return InternalTopic(told.name, told.partitions, told.replication_factor, configs)
 
 
-_REPLAYS: dict[type[Message], Callable[[ShardState, Any, Any], None]] = {
+REPLAYS: dict[type[Message], Replay] = {
     StreamsGroupMetadataKey: _epoch,
     StreamsGroupMemberMetadataKey: _member,
     StreamsGroupTargetAssignmentMetadataKey: _target_epoch,

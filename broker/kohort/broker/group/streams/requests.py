@@ -3,7 +3,7 @@
 Kafka: GroupCoordinatorService and GroupMetadataManager, throwIfStreamsGroupHeartbeatRequestIsInvalid.
 """
 
-from kohort.broker.group.streams.member import AWAY, JOINING
+from kohort.broker.group.epochs.members import AWAY, JOINING
 from kohort.broker.group.streams.topology import CopartitionGroup, InternalTopic, Subtopology, Topology
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages.streams_group_heartbeat import (

@@ -1,23 +1,18 @@
 """How long members may be silent, and how long a new group waits for more of them."""
 
 from kohort.broker.group.decision import JoinTimer
-from kohort.broker.group.epochs.sessions import begin_session, forget_session, stop_expecting
+from kohort.broker.group.epochs.sessions import begin_session
 from kohort.broker.group.streams.group import StreamsGroup
+from kohort.broker.group.streams.member import StreamsMember
 from kohort.broker.group.turn import Turn
 
 
-def extend_session(turn: Turn, group: StreamsGroup, member_id: str) -> None:
+def extend_session(turn: Turn, group: StreamsGroup, member: StreamsMember) -> None:
     """Let the member's session begin anew."""
     timeout_ms = turn.config.of_group(
         group.overrides, "streams.session.timeout.ms", turn.config.group_streams_session_timeout_ms
     )
-    begin_session(turn, group, member_id, timeout_ms)
-
-
-def forget_timers(turn: Turn, group: StreamsGroup, member_id: str) -> None:
-    """Forget the session of a member that goes, and what it had to give up."""
-    forget_session(turn, group, member_id)
-    stop_expecting(turn, group, member_id)
+    begin_session(turn, group, member.member_id, timeout_ms)
 
 
 def delay_assignment(turn: Turn, group: StreamsGroup) -> None:

@@ -6,12 +6,17 @@ GroupMetadataManager.streamsGroupHeartbeat.
 """
 
 from collections.abc import Mapping
+from functools import partial
 
+from kohort.broker.group.classic.group import ClassicGroup
 from kohort.broker.group.classic.records import group_tombstone
-from kohort.broker.group.consumer.subscriptions import Metadata, metadata_hash
+from kohort.broker.group.decision import JoinTimer
 from kohort.broker.group.epochs import explaining
+from kohort.broker.group.epochs.members import unknown_state
 from kohort.broker.group.epochs.sessions import expect_revocation, stop_expecting
+from kohort.broker.group.epochs.target import TargetBuilder
 from kohort.broker.group.events import CauseKind
+from kohort.broker.group.metadata import Metadata, metadata_hash
 from kohort.broker.group.streams.assignor import Candidate, Work, assign
 from kohort.broker.group.streams.group import NOT_VALIDATED, StreamsGroup
 from kohort.broker.group.streams.joining import Joined, take_place
@@ -43,9 +48,9 @@ class Step:
         self.group = group
         self.start = start
         self.before = before = start.member
-        self.is_new = before.member_id not in group.streams_members and start.replaced is None
+        self.is_new = before.member_id not in group.members and start.replaced is None
         self.statuses: list[tuple[Status, str]] = []
-        self.waits_ms: int | None = None
+        self.wait_ms: int | None = None
         self.topology: Topology | None = group.topology
         self.configured: Configured | None = group.configured
         self.metadata_hash = group.metadata_hash
@@ -55,11 +60,7 @@ class Step:
         group = self.group
         group.overrides = self.metadata.group_config(group.group_id)
         if self.before.state is MemberState.UNKNOWN and (owned is None or owned):
-            raise ApiError(
-                ErrorCode.FENCED_MEMBER_EPOCH,
-                "The streams group member is in a unknown state. "
-                "The member must abandon all its tasks and rejoin.",
-            )
+            raise unknown_state("streams", "tasks")
         self.topology = self._topology(told)
         if group.configured is None or group.metadata_version != self.metadata.version:
             self.metadata_hash = metadata_hash(self.topology.required_topics, self.metadata)
@@ -105,7 +106,9 @@ class Step:
         turn, group = self.turn, self.group
         assert self.topology is not None
         assert self.configured is not None
-        self._enter()
+        former = turn.groups.find(group.group_id, ClassicGroup)
+        if former is not None and former.metadata is not None:
+            turn.log(group_tombstone(group.group_id))
         if self.start.replaced is not None:
             take_place(turn, group, self.start)
         if self.is_new or wish != self.before:
@@ -123,31 +126,18 @@ class Step:
         group.configured = self.configured
         group.metadata_version = self.metadata.version
         epoch = self._epoch(wish)
-        if not group.streams_members:
+        if not group.members:
             delay_assignment(turn, group)
         target, target_epoch = self._target(wish, epoch)
         member = reconciled(wish, target, target_epoch, group, owned)
         if member != wish:
             turn.log(current_record(group.group_id, member))
-            if member.state is MemberState.UNREVOKED:
+            if member.is_revoking:
                 expect_revocation(turn, group, member)
-            elif wish.state is MemberState.UNREVOKED:
+            elif wish.is_revoking:
                 stop_expecting(turn, group, member.member_id)
         explaining.stepped(turn, group, member, epoch)
         return member
-
-    def _enter(self) -> None:
-        """Let a new group take its place, over an empty classic one of its id."""
-        groups, group = self.turn.groups.by_id, self.group
-        former = groups.get(group.group_id)
-        if former is group:
-            return
-        groups[group.group_id] = group
-        if former is not None:
-            group.offsets = former.offsets
-            if former.metadata is not None:
-                self.turn.log(group_tombstone(group.group_id))
-            former.let_go()
 
     def _epoch(self, wish: StreamsMember) -> int:
         """Return the group epoch after what this heartbeat changes."""
@@ -179,34 +169,39 @@ class Step:
             return target, group.assignment_epoch
         if is_delayed(turn, group):
             assert group.delayed_until_ms is not None
-            self.waits_ms = group.delayed_until_ms - turn.now_ms
+            self.wait_ms = group.delayed_until_ms - turn.now_ms
             words = "Assignment delayed due to the configured initial rebalance delay."
             self.statuses.append((Status.ASSIGNMENT_DELAYED, words))
             return NO_TASKS, group.assignment_epoch
-        interval_ms = turn.config.of_group(
-            group.overrides,
-            "streams.assignment.interval.ms",
-            turn.config.group_streams_assignment_interval_ms,
-        )
-        since_ms = interval_ms if group.assigned_at_ms is None else turn.now_ms - group.assigned_at_ms
-        if 0 <= since_ms < interval_ms:
-            self.waits_ms = interval_ms - since_ms
+        builder = _builder(turn, group)
+        interval_ms = turn.config.group_streams_assignment_interval_ms
+        wait_ms = builder.wait_ms("streams.assignment.interval.ms", interval_ms)
+        if wait_ms > 0:
+            self.wait_ms = wait_ms
             words = "Assignment delayed due to the configured assignment interval."
             self.statuses.append((Status.ASSIGNMENT_DELAYED, words))
             return target, group.assignment_epoch
-        members = {**group.streams_members, wish.member_id: wish}
-        if replaced is not None and replaced.member_id != wish.member_id:
-            del members[replaced.member_id]
-        candidates = _candidates(group, members)
-        candidates[wish.member_id] = Candidate(wish.process_id, target)
+        builder.put(wish, replaced)
         assert self.configured is not None
-        targets = update_target(turn, group, candidates, self.configured, epoch)
+        targets = builder.build(epoch, partial(_targets, self.configured, standby_replicas(turn, group)))
         return targets[wish.member_id], epoch
 
 
-def _candidates(group: StreamsGroup, members: Mapping[str, StreamsMember]) -> dict[str, Candidate]:
-    """Return the members as the assignor sees them, with what they should have until now."""
-    return {key: Candidate(each.process_id, group.target(key)) for key, each in members.items()}
+def _builder(turn: Turn, group: StreamsGroup) -> TargetBuilder[StreamsMember, Tasks]:
+    return TargetBuilder(
+        turn, group, nothing=NO_TASKS, target_record=target_record, epoch_record=target_epoch_record
+    )
+
+
+def _targets(
+    topics: Configured, replicas: int, members: Mapping[str, StreamsMember], current: Mapping[str, Tasks]
+) -> dict[str, Tasks]:
+    """Return every member's tasks; of a topology that does not fit its topics there are none."""
+    if not topics.is_ready or topics.subtopologies is None:
+        return dict.fromkeys(sorted(members), NO_TASKS)
+    candidates = {key: Candidate(each.process_id, current[key]) for key, each in members.items()}
+    work = {key: Work(each.tasks, each.is_stateful) for key, each in topics.subtopologies.items()}
+    return assign(candidates, work, replicas)
 
 
 def _what_counts(member: StreamsMember) -> tuple[object, ...]:
@@ -223,31 +218,11 @@ def standby_replicas(turn: Turn, group: StreamsGroup) -> int:
     return min(wanted, config.group_streams_max_standby_replicas)
 
 
-def update_target(
-    turn: Turn, group: StreamsGroup, members: Mapping[str, Candidate], topics: Configured, epoch: int
-) -> dict[str, Tasks]:
-    """Return what every member shall have from `epoch` on, and log what of it is new.
-
-    Of a topology that does not fit its topics there are no tasks.
-    """
-    if topics.is_ready and topics.subtopologies is not None:
-        work = {key: Work(each.tasks, each.is_stateful) for key, each in topics.subtopologies.items()}
-        targets = assign(members, work, standby_replicas(turn, group))
-    else:
-        targets = dict.fromkeys(members, NO_TASKS)
-    for member_id in sorted(targets):
-        if group.targets.get(member_id) != targets[member_id]:
-            turn.log(target_record(group.group_id, member_id, targets[member_id]))
-    turn.log(target_epoch_record(group.group_id, epoch, turn.now_ms))
-    explaining.assigned(turn, group)
-    return targets
-
-
-def delay_is_over(turn: Turn, group: StreamsGroup) -> None:
+def delay_is_over(turn: Turn, group: StreamsGroup, _key: JoinTimer) -> None:
     """Make the first assignment of a group that has waited for more members."""
     if is_delayed(turn, group):
         return  # A timer of an earlier life of the group.
     group.delayed_until_ms = None
-    if group.streams_members and group.epoch > group.assignment_epoch and group.configured is not None:
-        candidates = _candidates(group, group.streams_members)
-        update_target(turn, group, candidates, group.configured, group.epoch)
+    if group.members and group.epoch > group.assignment_epoch and group.configured is not None:
+        replicas = standby_replicas(turn, group)
+        _builder(turn, group).build(group.epoch, partial(_targets, group.configured, replicas))

@@ -31,6 +31,7 @@ from kohort.broker.group.streams.topology import Status
 from kohort.broker.group.test_world import Client, stable_group
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.delete_groups import DeletableGroupResult
+from kohort.protocol.messages.join_group import JoinGroupResponse
 from kohort.protocol.messages.list_groups import ListGroupsResponse
 from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -100,12 +101,12 @@ def test_the_second_member_gets_what_the_first_has_given_up() -> None:
     two = Thread(world, "two")
     assert two.join() is ErrorCode.NONE
     assert (two.epoch, two.active) == (3, set()), "it waits"
-    assert world.group().streams_members["two"].state is MemberState.UNRELEASED
+    assert world.group().members["two"].state is MemberState.UNRELEASED
     assert one.heartbeat() is ErrorCode.NONE
     assert (one.epoch, len(one.active)) == (2, 2), "it is asked to give two up"
-    assert world.group().streams_members["one"].state is MemberState.UNREVOKED
+    assert world.group().members["one"].state is MemberState.UNREVOKED
     assert one.heartbeat() is ErrorCode.NONE
-    assert world.group().streams_members["one"].state is MemberState.UNREVOKED, "it has not said so"
+    assert world.group().members["one"].state is MemberState.UNREVOKED, "it has not said so"
     assert one.tell() is ErrorCode.NONE
     assert one.epoch == 3
     assert two.heartbeat() is ErrorCode.NONE
@@ -533,7 +534,7 @@ def test_offsets_are_fetched_in_ones_epoch() -> None:
         member_id="one",
         topics=(),
     )
-    world.group().check_transactional(transactional)
+    world.group().check_transactional_commit(transactional)
 
 
 def test_offsets_of_topics_that_the_application_reads_are_not_deleted() -> None:
@@ -585,3 +586,17 @@ def test_a_heartbeat_that_can_not_be_put_to_a_shard_is_answered_with_its_code() 
     )
     command = StreamsGroupHeartbeat(0, message, 0, "client", "/127.0.0.1", world.metadata)
     assert command.refused(ErrorCode.NOT_COORDINATOR).error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_an_empty_group_stays_what_it_is_when_a_classic_join_is_refused() -> None:
+    world = StreamsWorld(t=4)
+    thread = Thread(world, "one")
+    thread.join()
+    thread.leave()
+    logged = len(world.log)
+    classic = Client(world, "classic")
+    classic.member_id = "nobody"
+    answer = world.answer(classic.request_join(), JoinGroupResponse)
+    assert (answer.error_code, len(world.log)) == (ErrorCode.UNKNOWN_MEMBER_ID, logged)
+    assert not world.group().members
+    assert thread.join() is ErrorCode.NONE

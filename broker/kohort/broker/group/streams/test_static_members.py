@@ -34,7 +34,7 @@ def test_a_static_member_finds_its_tasks_again_and_nobody_else_notices() -> None
     assert heir.join() is ErrorCode.NONE
     assert (heir.active, heir.epoch, world.group().epoch) == (had, epoch, epoch)
     assert world.group().state is GroupState.STABLE
-    assert world.group().streams_members.keys() == {"heir", "two"}
+    assert world.group().members.keys() == {"heir", "two"}
     assert world.group().targets.keys() == {"heir", "two"}
     (returned,) = world.noted(StaticMemberReturned)
     assert (returned.former_member_id, returned.member_id, returned.rebalances) == ("one", "heir", False)

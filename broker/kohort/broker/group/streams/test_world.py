@@ -8,9 +8,9 @@ import msgspec
 
 from kohort.broker.group import GroupConfig, GroupCoordinator
 from kohort.broker.group.consumer.test_world import Metadata, metadata_of
+from kohort.broker.group.epochs.members import AWAY
 from kohort.broker.group.streams.commands import StreamsGroupDescribe, StreamsGroupHeartbeat
 from kohort.broker.group.streams.group import StreamsGroup
-from kohort.broker.group.streams.member import AWAY
 from kohort.broker.group.streams.tasks import Task, each_task
 from kohort.broker.group.streams.topology import Status
 from kohort.broker.group.test_world import World
@@ -141,7 +141,7 @@ def check(group: StreamsGroup) -> None:
     """
     runs: dict[Task, str] = {}
     places: set[tuple[str, Task]] = set()
-    for member in group.streams_members.values():
+    for member in group.members.values():
         assert member.previous_epoch <= member.epoch or member.epoch == AWAY
         assert member.epoch <= group.assignment_epoch <= group.epoch
         for held in (member.assigned, member.revoking):
@@ -167,7 +167,7 @@ def streams_state(core: GroupCoordinator) -> dict[str, object]:
             group.last_configs,
             group.topology,
             group.assignment_epoch,
-            group.streams_members,
+            group.members,
             group.targets,
             group.active_owners,
             group.copy_owners,

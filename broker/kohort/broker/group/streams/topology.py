@@ -10,7 +10,7 @@ from enum import IntEnum
 
 import msgspec
 
-from kohort.broker.group.consumer.subscriptions import Metadata
+from kohort.broker.group.metadata import Metadata
 from kohort.protocol.errors import ApiError, ErrorCode
 
 NAMES_TOLD = 3

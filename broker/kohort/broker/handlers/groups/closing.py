@@ -2,6 +2,7 @@
 
 from kohort.broker.coordination.group_shards import GroupShard, GroupShards
 from kohort.broker.group import ConnectionClosed
+from kohort.broker.group.classic.group import ClassicGroup
 from kohort.broker.transport.request import Request
 
 MEMBERS_MAX = 64  # Of one connection; who has more of them on it hears less about their ends.
@@ -33,7 +34,7 @@ def track_member_connection(
     request: Request, shards: GroupShards, shard: GroupShard, group_id: str, member_id: str
 ) -> None:
     """Have the group told when the connection of this request closes, if it knows the member."""
-    group = shard.core.groups.get(group_id)
+    group = shard.core.find(group_id, ClassicGroup)
     member = None if group is None else group.members.get(member_id)
     if group is None or member is None:
         return

@@ -1,7 +1,6 @@
 """DeleteGroups: groups without members, and their offsets. Kafka: handleDeleteGroupsRequest, KIP-229."""
 
 from kohort.broker.group import DeleteGroup
-from kohort.broker.group.group import SHARE
 from kohort.broker.handlers.gather import Gather
 from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.transport.request import Request
@@ -33,11 +32,11 @@ def handle(
             gather.put(position, DeletableGroupResult(group_id=group_id, error_code=error.code))
             continue
         group = groups.shards.group(group_id)
-        if group is not None and group.group_type == SHARE and groups.shares is not None:
+        if group is not None and not group.has_offsets and groups.shares is not None:
             # Imported where there is such a group.
             from kohort.broker.handlers.share.deleting import delete_share_group  # noqa: PLC0415
 
-            delete_share_group(groups.shares(), shard, group, request, gather.place(position))
+            delete_share_group(groups.shares(), shard, group_id, request, gather.place(position))
             continue
         shard.submit(DeleteGroup(shard.ask(request, gather.place(position)), group_id))
     return None

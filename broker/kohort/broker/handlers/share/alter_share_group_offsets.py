@@ -5,8 +5,9 @@ from collections.abc import Callable
 from uuid import UUID
 
 from kohort.broker.coordination.group_shards import GroupShard
+from kohort.broker.group.epochs.members import FIRST_EPOCH
 from kohort.broker.group.share.commands import NOT_EMPTY, StartShareState
-from kohort.broker.group.share.group import FIRST_EPOCH, ShareGroup
+from kohort.broker.group.share.group import ShareGroup
 from kohort.broker.handlers.gather import Gather
 from kohort.broker.handlers.share.family import ShareServices
 from kohort.broker.share_state.commands import InitializeState
@@ -38,8 +39,8 @@ def handle(
         shard = sharing.groups.shards.shard_of(message.group_id)
     except ApiError as error:
         return _refused(error.code)
-    group = shard.core.groups.get(message.group_id)
-    if group is not None and not isinstance(group, ShareGroup):
+    group = shard.core.find(message.group_id, ShareGroup)
+    if group is None and message.group_id in shard.core.groups:
         return _refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {message.group_id} is not a share group.")
     if group is not None and not group.is_empty:
         return _refused(ErrorCode.NON_EMPTY_GROUP, NOT_EMPTY)
@@ -82,8 +83,8 @@ class _Altering:
         self._sharing.shares().when_kept(list(self._starts), self._begin_anew)
 
     def _begin_anew(self) -> None:
-        group = self._shard.core.groups.get(self._group_id)
-        if isinstance(group, ShareGroup) and not group.is_empty:  # Somebody has joined meanwhile.
+        group = self._shard.core.find(self._group_id, ShareGroup)
+        if group is not None and not group.is_empty:  # Somebody has joined meanwhile.
             self._request.respond(_refused(ErrorCode.NON_EMPTY_GROUP, NOT_EMPTY))
             return
         shares = self._sharing.shares()

@@ -28,9 +28,9 @@ def handle(
         shard = sharing.groups.shards.shard_of(message.group_id)
     except ApiError as error:
         return _answer(error.code)
-    group = shard.core.groups.get(message.group_id)
-    if not isinstance(group, ShareGroup):
-        words = "not found" if group is None else "is not a share group"
+    group = shard.core.find(message.group_id, ShareGroup)
+    if group is None:
+        words = "is not a share group" if message.group_id in shard.core.groups else "not found"
         return _answer(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {message.group_id} {words}.")
     topics = sharing.groups.metadata.snapshot().topics
     states = {each.topic_name: topics.get(each.topic_name) for each in message.topics}

@@ -9,7 +9,6 @@ from uuid import UUID
 from kohort.broker.coordination.group_shards import GroupShard
 from kohort.broker.coordination.shares import Shares
 from kohort.broker.group import DeleteGroup
-from kohort.broker.group.group import Group
 from kohort.broker.group.share.commands import ForgetShareState
 from kohort.broker.group.share.group import ShareGroup
 from kohort.broker.handlers.gather import Gather
@@ -26,11 +25,11 @@ Codes = dict[ShareKey, ErrorCode]
 
 
 def delete_share_group(
-    shares: Shares, shard: GroupShard, group: Group, request: Request, respond: Callable[[Message], None]
+    shares: Shares, shard: GroupShard, group_id: str, request: Request, respond: Callable[[Message], None]
 ) -> None:
     """Answer with a DeletableGroupResult once the group is gone, and what was kept of its partitions."""
-    assert isinstance(group, ShareGroup), group
-    group_id = group.group_id
+    group = shard.core.find(group_id, ShareGroup)
+    assert group is not None, group_id
 
     def forgotten(code: ErrorCode, message: str | None, codes: Codes) -> None:
         failed = next((each for each in codes.values() if each is not ErrorCode.NONE), code)

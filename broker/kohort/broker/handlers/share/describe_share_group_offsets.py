@@ -56,8 +56,9 @@ class _Describing:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         if not asked.group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
-        group = sharing.groups.shards.shard_of(asked.group_id).core.groups.get(asked.group_id)
-        if group is not None and not isinstance(group, ShareGroup):
+        core = sharing.groups.shards.shard_of(asked.group_id).core
+        group = core.find(asked.group_id, ShareGroup)
+        if group is None and asked.group_id in core.groups:
             words = f"Group {asked.group_id} is not a share group."
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, words)
         self._sharing = sharing

@@ -8,9 +8,10 @@ import trio
 
 from kohort.broker.group.advice import Advice, advice_of
 from kohort.broker.group.events import RebalanceReport
-from kohort.broker.group.group import SHARE, Group
+from kohort.broker.group.group import AnyGroup
+from kohort.broker.group.kinds import view_of
 from kohort.broker.group.story import story
-from kohort.broker.group.views import GroupView, view_of
+from kohort.broker.group.views import GroupView
 from kohort.broker.http.share_lag import lag_of, share_lags
 from kohort.broker.http.view import View
 from kohort.broker.lag import PartitionLag, worst
@@ -49,7 +50,7 @@ class _Chosen(NamedTuple):
     total: int
     matching: int
     by_state: dict[str, int]
-    rows: list[tuple[Row, Group]]
+    rows: list[tuple[Row, AnyGroup]]
 
 
 async def list_view(view: View, parameters: Mapping[str, str]) -> Json:
@@ -70,7 +71,7 @@ async def list_view(view: View, parameters: Mapping[str, str]) -> Json:
 
 async def _choose(view: View, text: str, order: str) -> _Chosen:
     states: dict[str, int] = {}
-    rows: list[tuple[Row, Group]] = []
+    rows: list[tuple[Row, AnyGroup]] = []
     total = work = 0
     for group in list(view.groups()):
         total += 1
@@ -86,9 +87,9 @@ async def _choose(view: View, text: str, order: str) -> _Chosen:
     return _Chosen(total, len(rows), states, rows[:GROUPS_SHOWN])
 
 
-async def _with_share_lags(view: View, rows: list[tuple[Row, Group]]) -> list[tuple[Row, Group]]:
+async def _with_share_lags(view: View, rows: list[tuple[Row, AnyGroup]]) -> list[tuple[Row, AnyGroup]]:
     """Return the rows with the lag of share groups, which commit nothing."""
-    shared = [group.group_id for _, group in rows if group.group_type == SHARE]
+    shared = [group.group_id for _, group in rows if not group.has_offsets]
     if not shared:
         return rows
     found = await share_lags(view, shared)
@@ -104,7 +105,7 @@ _KEYS = {
 }
 
 
-async def _row(view: View, group: Group) -> Row:
+async def _row(view: View, group: AnyGroup) -> Row:
     last = group.history[-1] if group.history else None
     ongoing = group.rebalance
     cause = ongoing.cause if ongoing is not None else None if last is None else last.cause
@@ -121,7 +122,7 @@ async def _row(view: View, group: Group) -> Row:
     )
 
 
-async def _offset_lag(view: View, group: Group) -> int:
+async def _offset_lag(view: View, group: AnyGroup) -> int:
     """Return how many records all its partitions are behind, as far as that is known."""
     lag = 0
     for count, each in enumerate(view.behind(group), start=1):
@@ -131,7 +132,7 @@ async def _offset_lag(view: View, group: Group) -> int:
     return lag
 
 
-def _within(groups: Sequence[Group], partitions_max: int) -> list[Group]:
+def _within(groups: Sequence[AnyGroup], partitions_max: int) -> list[AnyGroup]:
     """Return the groups whose partitions find room."""
     room = partitions_max
     found = []
@@ -165,7 +166,7 @@ def storm(history: Iterable[RebalanceReport]) -> int:
     return most if most >= STORM_REBALANCES else 0
 
 
-async def group_view(view: View, group: Group, now_ms: int) -> Json:
+async def group_view(view: View, group: AnyGroup, now_ms: int) -> Json:
     """Return one group: who owns what, how far it is behind, and each rebalance with its story."""
     lag = await lag_of(view, group)
     verdicts = [each.verdict for each in lag if each.verdict is not None]

@@ -7,7 +7,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from kohort.broker.group.group import Group
+from kohort.broker.group.group import AnyGroup
+from kohort.broker.group.kinds import view_of
 from kohort.broker.http.asking import Ask, NotAnswered
 from kohort.broker.http.guard import error_response
 from kohort.broker.http.view import View
@@ -82,15 +83,16 @@ def host_and_port(origin: str) -> str:
     return origin.partition("://")[2]
 
 
-async def _delete(view: View, ask: Ask, group: Group, wanted: Write) -> str:
+async def _delete(view: View, ask: Ask, group: AnyGroup, wanted: Write) -> str:
     answer = await ask("DeleteGroups", 2, DeleteGroupsRequest(groups_names=(group.group_id,)))
     assert isinstance(answer, DeleteGroupsResponse)
     _check(each.error_code for each in answer.results)
     return f"{group.group_id} is deleted"
 
 
-async def _remove(view: View, ask: Ask, group: Group, wanted: Write) -> str:
-    member = group.members.get(wanted.member)
+async def _remove(view: View, ask: Ask, group: AnyGroup, wanted: Write) -> str:
+    members = view_of(group, 0).members
+    member = next((each for each in members if each.member_id == wanted.member), None)
     if member is None:
         raise Refused("there is no such member")
     leaving = MemberIdentity(
@@ -103,7 +105,7 @@ async def _remove(view: View, ask: Ask, group: Group, wanted: Write) -> str:
     return f"{member.client_id} is out"
 
 
-async def _reset(view: View, ask: Ask, group: Group, wanted: Write) -> str:
+async def _reset(view: View, ask: Ask, group: AnyGroup, wanted: Write) -> str:
     topics = []
     count = 0
     places = [(topic, index) for topic, offsets in group.offsets.items() for index in offsets]

@@ -1,8 +1,9 @@
 """Why a rebalance begins: who did what, and with which words."""
 
+from kohort.broker.group.classic.group import ClassicGroup
 from kohort.broker.group.classic.member import Member
 from kohort.broker.group.events import Cause, CauseKind
-from kohort.broker.group.group import CONSUMER, Group
+from kohort.broker.group.group import CONSUMER
 from kohort.broker.group.turn import Turn
 from kohort.protocol.consumer import ConsumerProtocolSubscription
 from kohort.protocol.errors import WireError
@@ -40,12 +41,12 @@ def member_cause(
     )
 
 
-def rejoin_cause(turn: Turn, group: Group, member: Member, message: JoinGroupRequest) -> Cause:
+def rejoin_cause(turn: Turn, group: ClassicGroup, member: Member, message: JoinGroupRequest) -> Cause:
     """Return why this member's coming back has to rebalance the group."""
     return member_cause(turn, _kind(group, member, message), member, message.reason)
 
 
-def _kind(group: Group, member: Member, message: JoinGroupRequest) -> CauseKind:
+def _kind(group: ClassicGroup, member: Member, message: JoinGroupRequest) -> CauseKind:
     """Return the kind; a leader whose reason names metadata has seen topics or partitions change."""
     if member.member_id == group.leader and METADATA_CHANGED in (message.reason or ""):
         return CauseKind.TOPIC_METADATA_CHANGED
@@ -58,7 +59,7 @@ def _kind(group: Group, member: Member, message: JoinGroupRequest) -> CauseKind:
     return CauseKind.SUBSCRIPTION_CHANGED
 
 
-def _subscribes_the_same(group: Group, member: Member, message: JoinGroupRequest) -> bool:
+def _subscribes_the_same(group: ClassicGroup, member: Member, message: JoinGroupRequest) -> bool:
     before = member.metadata(group.protocol_name)
     after = next((each.metadata for each in message.protocols if each.name == group.protocol_name), None)
     if before is None or after is None:

@@ -1,0 +1,61 @@
+"""Groups with epochs for people."""
+
+from collections.abc import Sequence
+
+from kohort.broker.group.epochs.group import AnyEpochGroup
+from kohort.broker.group.epochs.members import EpochMember
+from kohort.broker.group.views import MemberView, RebalanceView
+from kohort.broker.group.views import rebalance_view as view_of_rebalance
+
+NAMES_TOLD = 8
+
+
+def member_view(
+    group: AnyEpochGroup,
+    member: EpochMember,
+    now_ms: int,
+    *,
+    protocols: tuple[str, ...],
+    topics: tuple[str, ...],
+    partitions: tuple[tuple[str, int], ...],
+    waits_for: str | None,
+) -> MemberView:
+    """Return the member with what it has."""
+    session = group.sessions.get(member.member_id)
+    return MemberView(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        is_leader=False,
+        protocols=protocols,
+        topics=topics,
+        partitions=partitions,
+        waits_for=waits_for,
+        last_seen_ms=0 if session is None else session.last_seen_ms,
+        session_left_ms=0 if session is None else max(session.deadline_ms - now_ms, 0),
+        session_timeout_ms=0 if session is None else session.deadline_ms - session.last_seen_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+    )
+
+
+def rebalance_view(group: AnyEpochGroup, now_ms: int, deadline_ms: int | None = None) -> RebalanceView | None:
+    """Return the rebalance in progress: who has yet to come to the newest epoch, or to give something up."""
+    rebalance = group.rebalance
+    if rebalance is None:
+        return None
+    return view_of_rebalance(
+        rebalance,
+        now_ms,
+        deadline_ms=deadline_ms,
+        waited_for=rebalance.waits(now_ms),
+        waits_for_member_ids=tuple(
+            each.member_id for each in group.members.values() if each.epoch < group.epoch or each.is_revoking
+        ),
+    )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the first of the names, and how many more there are."""
+    more = len(names) - NAMES_TOLD
+    return ", ".join(names[:NAMES_TOLD]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,32 @@
+"""What the coordinator has to know of a kind of group."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from kohort.broker.group.decision import Record
+from kohort.broker.group.group import AnyGroup
+from kohort.broker.group.turn import Handler, ShardState, Turn
+from kohort.broker.group.views import GroupView
+
+Replay = Callable[[ShardState, Any, Any], None]
+"""Takes over a record's key and value; a value of None is a tombstone."""
+
+
+class GroupKind(NamedTuple):
+    """A kind of group: what is asked of it, what its log says, and what its timers are for."""
+
+    group: type[AnyGroup]
+    commands: Mapping[type, Handler]
+    """Handlers by the class of the command."""
+    classic_requests: Mapping[type, Callable[[Turn, Any], None]]
+    """JoinGroup, SyncGroup, Heartbeat and LeaveGroup where they name a group of this kind."""
+    replays: Mapping[type, Replay]
+    """By the class of the record's key."""
+    timers: Mapping[type, Callable[[Turn, Any, Any], None]]
+    """What to do for a group when a timer has fired, by the class of its key."""
+    resume: Callable[[Turn, Any], None]
+    """Lets a group go on that came back from the log."""
+    tombstones: Callable[[Any], Iterable[Record]]
+    """Returns the records that delete a group."""
+    view: Callable[[Any, int], GroupView]
+    """Returns a group for people, as it stands at that time."""

@@ -1,0 +1,33 @@
+"""A share group for people."""
+
+from kohort.broker.group.epochs.views import member_view
+from kohort.broker.group.share.assignor import NAME
+from kohort.broker.group.share.group import ShareGroup
+from kohort.broker.group.share.member import ShareMember
+from kohort.broker.group.views import GroupView, MemberView, group_view
+
+
+def view(group: ShareGroup, now_ms: int) -> GroupView:
+    """Return the group as it stands now."""
+    return group_view(
+        group, tuple(_member_view(group, each, now_ms) for each in group.members.values()), None
+    )
+
+
+def _member_view(group: ShareGroup, member: ShareMember, now_ms: int) -> MemberView:
+    names = {topic_id: topic.name for topic_id, topic in group.initialized.items()}
+    return member_view(
+        group,
+        member,
+        now_ms,
+        protocols=(NAME,),
+        topics=member.topic_names,
+        partitions=tuple(
+            sorted(
+                (names.get(topic_id, str(topic_id)), index)
+                for topic_id, indexes in member.assigned.items()
+                for index in indexes
+            )
+        ),
+        waits_for=None,
+    )
