@@ -349,7 +349,7 @@ class World:
         for shard in [] if self.server is None else self.server.shards():
             if shard.index not in indexes:
                 continue
-            if shard._staged or shard._owed or shard._flushing or shard._partition is None:
+            if shard._staged or shard._pending or shard._flushing or shard._partition is None:
                 continue
             rule = "replaying the log gives the live state"
             live, replayed = logged_state(shard.core), replayed_state(shard)
