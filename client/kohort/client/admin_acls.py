@@ -1,6 +1,7 @@
 """The admin client's requests about access control entries."""
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 from kohort.client.acls import EVERY_ACL, Acl, AclFilter
 from kohort.client.admin_items import AdminCalls, outcome, settle
@@ -14,7 +15,12 @@ from kohort.protocol.messages.delete_acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from kohort.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from kohort.protocol.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
 
 
 class AclAdmin(AdminCalls):
@@ -22,30 +28,9 @@ class AclAdmin(AdminCalls):
 
     async def list_acls(self, wanted: AclFilter = EVERY_ACL) -> tuple[Acl, ...]:
         """Return the access control entries that match a filter. Raises: BrokerError."""
-        request = DescribeAclsRequest(
-            resource_type_filter=wanted.resource_type,
-            resource_name_filter=wanted.name,
-            pattern_type_filter=wanted.pattern,
-            principal_filter=wanted.principal,
-            host_filter=wanted.host,
-            operation=wanted.operation,
-            permission_type=wanted.permission,
-        )
-        answer = await self._ask_any(request, DescribeAclsResponse)
+        answer = await self._ask_any(_filter(DescribeAclsRequest, wanted), DescribeAclsResponse)
         check(answer.error_code, answer.error_message)
-        return tuple(
-            Acl(
-                each.principal,
-                AclOperation(each.operation),
-                AclResourceType(resource.resource_type),
-                resource.resource_name,
-                pattern=AclPatternType(resource.pattern_type),
-                host=each.host,
-                permission=AclPermission(each.permission_type),
-            )
-            for resource in answer.resources
-            for each in resource.acls
-        )
+        return tuple(_acl(resource, each) for resource in answer.resources for each in resource.acls)
 
     async def create_acls(self, *acls: Acl) -> None:
         """Add these access control entries. Raises: ItemsError."""
@@ -77,18 +62,7 @@ class AclAdmin(AdminCalls):
         """Delete the access control entries that match these filters, and return them. Raises: ItemsError."""
 
         async def ask(wanted: tuple[AclFilter, ...]) -> Mapping[AclFilter, tuple[Acl, ...] | KohortError]:
-            asked = tuple(
-                DeleteAclsFilter(
-                    resource_type_filter=each.resource_type,
-                    resource_name_filter=each.name,
-                    pattern_type_filter=each.pattern,
-                    principal_filter=each.principal,
-                    host_filter=each.host,
-                    operation=each.operation,
-                    permission_type=each.permission,
-                )
-                for each in wanted
-            )
+            asked = tuple(_filter(DeleteAclsFilter, each) for each in wanted)
             answer = await self._cluster.request_any(DeleteAclsRequest(filters=asked), DeleteAclsResponse)
             return {one: _deleted(each) for one, each in zip(wanted, answer.filter_results, strict=False)}
 
@@ -96,20 +70,38 @@ class AclAdmin(AdminCalls):
         return tuple(dict.fromkeys(acl for some in found.values() for acl in some))
 
 
+Filter = TypeVar("Filter", DescribeAclsRequest, DeleteAclsFilter)
+
+
+def _filter(kind: type[Filter], wanted: AclFilter) -> Filter:
+    return kind(
+        resource_type_filter=wanted.resource_type,
+        resource_name_filter=wanted.name,
+        pattern_type_filter=wanted.pattern,
+        principal_filter=wanted.principal,
+        host_filter=wanted.host,
+        operation=wanted.operation,
+        permission_type=wanted.permission,
+    )
+
+
 def _deleted(result: DeleteAclsFilterResult) -> tuple[Acl, ...] | KohortError:
     for each in result.matching_acls:
         if each.error_code:
             return outcome(each.error_code, each.error_message, ())
-    return outcome(result.error_code, result.error_message, tuple(map(_acl, result.matching_acls)))
+    deleted = tuple(_acl(each, each) for each in result.matching_acls)
+    return outcome(result.error_code, result.error_message, deleted)
 
 
-def _acl(told: DeleteAclsMatchingAcl) -> Acl:
+def _acl(
+    resource: DescribeAclsResource | DeleteAclsMatchingAcl, entry: AclDescription | DeleteAclsMatchingAcl
+) -> Acl:
     return Acl(
-        told.principal,
-        AclOperation(told.operation),
-        AclResourceType(told.resource_type),
-        told.resource_name,
-        pattern=AclPatternType(told.pattern_type),
-        host=told.host,
-        permission=AclPermission(told.permission_type),
+        entry.principal,
+        AclOperation(entry.operation),
+        AclResourceType(resource.resource_type),
+        resource.resource_name,
+        pattern=AclPatternType(resource.pattern_type),
+        host=entry.host,
+        permission=AclPermission(entry.permission_type),
     )

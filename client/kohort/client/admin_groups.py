@@ -7,6 +7,7 @@ from typing import TypeVar
 from kohort.client.admin_items import AdminCalls, outcome, settle
 from kohort.client.admin_values import GroupDescription, GroupListing
 from kohort.client.arguments import one_by_one
+from kohort.client.cluster import COORDINATOR_MOVED
 from kohort.client.errors import KohortError, UnsupportedVersionError, check
 from kohort.client.group_descriptions import GROUP_TYPES
 from kohort.client.offsets import by_topic, commit_offsets, fetch_committed
@@ -25,9 +26,7 @@ from kohort.protocol.messages.offset_delete import (
 Result = TypeVar("Result")
 GroupOutcomes = dict[str, Result | KohortError]
 
-_LOOK_AGAIN = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 STATES_SINCE, TYPES_SINCE = 4, 5
-SEVERAL_LEAVE_SINCE = 3
 REMOVED = "member was removed by an admin"
 
 
@@ -127,7 +126,7 @@ class GroupAdmin(AdminCalls):
                 ),
             )
             answer = await self._cluster.request_coordinator(group_id, request, LeaveGroupResponse)
-            self._check(group_id, answer.error_code, None)
+            self._cluster.check_coordinated(group_id, answer.error_code)
             return {
                 (each.member_id if instance_id is None else "", instance_id): outcome(
                     each.error_code, None, None
@@ -186,7 +185,7 @@ class GroupAdmin(AdminCalls):
                 ),
             )
             answer = await self._cluster.request_coordinator(group_id, request, OffsetDeleteResponse)
-            self._check(group_id, answer.error_code, None)
+            self._cluster.check_coordinated(group_id, answer.error_code)
             return {
                 TopicPartition(topic.name, each.partition_index): outcome(each.error_code, None, None)
                 for topic in answer.topics
@@ -213,16 +212,11 @@ class GroupAdmin(AdminCalls):
                 except KohortError as error:
                     found.update(dict.fromkeys(groups, error))
             for group_id, each in found.items():
-                if isinstance(each, KohortError) and (each.retriable or each.code in _LOOK_AGAIN):
+                if isinstance(each, KohortError) and (each.retriable or each.code in COORDINATOR_MOVED):
                     self._cluster.forget_coordinator(group_id)
             return found
 
         return await settle(self._cluster, group_ids, ask_all)
-
-    def _check(self, group_id: str, code: int, message: str | None) -> None:
-        if code in _LOOK_AGAIN:
-            self._cluster.forget_coordinator(group_id)
-        check(code, message)
 
 
 def _is_not_there(outcome: object) -> bool:

@@ -5,10 +5,9 @@ from collections.abc import Iterable, Mapping
 from kohort.client.admin_items import outcome, settle
 from kohort.client.admin_values import ShareGroupOffset
 from kohort.client.cluster import Cluster
-from kohort.client.errors import KohortError, check
+from kohort.client.errors import KohortError
 from kohort.client.offsets import by_topic
 from kohort.client.values import TopicPartition
-from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsPartition,
     AlterShareGroupOffsetsRequest,
@@ -27,8 +26,6 @@ from kohort.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponse,
     DescribeShareGroupOffsetsTopic,
 )
-
-_LOOK_AGAIN = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 
 async def share_offsets(
@@ -53,7 +50,7 @@ async def share_offsets(
             DescribeShareGroupOffsetsResponse,
         )
         (told,) = answer.groups
-        _check(cluster, group_id, told.error_code, told.error_message)
+        cluster.check_coordinated(group_id, told.error_code, told.error_message)
         return {
             group_id: {
                 TopicPartition(topic.topic_name, each.partition_index): outcome(
@@ -94,7 +91,7 @@ async def alter_share_offsets(cluster: Cluster, group_id: str, offsets: Mapping[
             ),
         )
         answer = await cluster.request_coordinator(group_id, request, AlterShareGroupOffsetsResponse)
-        _check(cluster, group_id, answer.error_code, answer.error_message)
+        cluster.check_coordinated(group_id, answer.error_code, answer.error_message)
         return {
             TopicPartition(topic.topic_name, each.partition_index): outcome(
                 each.error_code, each.error_message, None
@@ -114,7 +111,7 @@ async def delete_share_offsets(cluster: Cluster, group_id: str, topics: Iterable
             group_id=group_id, topics=tuple(DeleteShareGroupOffsetsTopic(topic_name=each) for each in wanted)
         )
         answer = await cluster.request_coordinator(group_id, request, DeleteShareGroupOffsetsResponse)
-        _check(cluster, group_id, answer.error_code, answer.error_message)
+        cluster.check_coordinated(group_id, answer.error_code, answer.error_message)
         return {
             each.topic_name: outcome(each.error_code, each.error_message, None) for each in answer.responses
         }
@@ -127,9 +124,3 @@ def _offset(told: DescribeShareGroupOffsetsPartition) -> ShareGroupOffset:
     if told.start_offset < 0:
         return ShareGroupOffset(None)
     return ShareGroupOffset(told.start_offset, told.leader_epoch, told.lag if told.lag >= 0 else None)
-
-
-def _check(cluster: Cluster, group_id: str, code: int, message: str | None) -> None:
-    if code in _LOOK_AGAIN:
-        cluster.forget_coordinator(group_id)
-    check(code, message)

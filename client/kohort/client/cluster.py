@@ -26,6 +26,7 @@ Result = TypeVar("Result")
 
 GROUPS, TRANSACTIONS = 0, 1  # What a coordinator is found for.
 PATIENCE_MS = 500  # What takes longer than a new topic or a new leader does is worth a warning.
+COORDINATOR_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 COORDINATORS_KEPT = 10_000
 NEVER_MS = -(1 << 62)
 
@@ -265,6 +266,17 @@ class Cluster(Connections):
     def forget_coordinator(self, key: str, key_type: int = GROUPS) -> None:
         """Look the coordinator up again before the next request to it."""
         self._coordinators.pop((key_type, key), None)
+
+    def check_coordinated(
+        self, key: str, code: int, message: str | None = None, key_type: int = GROUPS
+    ) -> None:
+        """Return if a coordinator's answer has no error. Raises: BrokerError.
+
+        Where another broker coordinates by now, it is looked up before the next request.
+        """
+        if code in COORDINATOR_MOVED:
+            self.forget_coordinator(key, key_type)
+        check(code, message)
 
     def _timeout_ms(self, timeout_ms: float | None) -> float:
         return self.config.request_timeout_ms if timeout_ms is None else timeout_ms

@@ -55,17 +55,19 @@ def hub_of(connection: ClusterConnection | None) -> Cluster | None:
     return None if connection is None else connection.shared
 
 
-def options_with(cluster: ClusterConnection | None, options: Mapping[str, object]) -> Mapping[str, object]:
-    """Return a client's options, with those of the connection that it is given.
+def options_with(
+    cluster: ClusterConnection | None, options: Mapping[str, object], **functions: object
+) -> Mapping[str, object]:
+    """Return a client's options, with its serializers and those of the connection that it is given.
 
-    Raises: ConfigurationError for what stands in the connection alone.
+    Raises: ConfigurationError for a setting that belongs to the connection.
     """
     if cluster is None:
-        return options
+        return {**options, **functions}
     for name in options:
         if name in OF_CONNECTION:
             raise ConfigurationError(f"{name} belongs to the cluster connection: give it there")
-    return {**cluster.given, **options}
+    return {**cluster.given, **options, **functions}
 
 
 OF_CONNECTION = frozenset(

@@ -57,13 +57,8 @@ class Consumer(AsyncPollingClient[ConsumerSession], PositionCalls, Generic[K_co,
         one_by_one(topics, str, "Consumer")
         if listener is not None:
             check_listener(listener)
-        config = consumer_config(
-            {
-                **options_with(cluster, options),
-                "key_deserializer": key_deserializer,
-                "value_deserializer": value_deserializer,
-            }
-        )
+        deserializers = {"key_deserializer": key_deserializer, "value_deserializer": value_deserializer}
+        config = consumer_config(options_with(cluster, options, **deserializers))
         if topics and config.group_id is None:
             raise ConfigurationError(NO_GROUP)
         super().__init__(ConsumerSession(config, hub_of(cluster)), cluster)

@@ -6,7 +6,7 @@ AbstractCoordinator.GroupCoordinatorMetrics, KafkaConsumerMetrics.
 
 from collections.abc import Callable, Iterator
 
-from kohort.client.client_metrics import RequestMetrics
+from kohort.client.client_metrics import PollingMetrics
 from kohort.client.cluster import Cluster
 from kohort.client.metrics import MetricName, Metrics
 from kohort.client.positions import Positions
@@ -20,7 +20,7 @@ FETCH = "consumer-fetch-manager-metrics"
 _FETCH, _COMMIT, _JOIN, _HEARTBEAT, _SYNC, _CONSUMER_HEARTBEAT = 1, 8, 11, 12, 14, 68
 
 
-class ConsumerMetrics(RequestMetrics):
+class ConsumerMetrics(PollingMetrics):
     """The sensors of one consumer; `handed_out` says how many records its user has got."""
 
     def __init__(
@@ -31,14 +31,7 @@ class ConsumerMetrics(RequestMetrics):
         lag_of: Callable[[TopicPartition], int | None],
         handed_out: Callable[[], int],
     ) -> None:
-        super().__init__(registry, CONSUMER, cluster)
-        self._handed_out = handed_out
-        self._registry = registry
-        self._positions = positions
-        self._lag_of = lag_of
-        self._heartbeat_ms = self._poll_ms = self._rebalance_ms = self._joining_since_ms = -1
-        self._sized = {_FETCH: (registry.gauge(FETCH, "fetch-size"), registry.meter(FETCH, "bytes-consumed"))}
-        self._timed = {
+        timed = {
             _FETCH: (registry.meter(FETCH, "fetch"), registry.gauge(FETCH, "fetch-latency")),
             _COMMIT: (registry.meter(COORDINATOR, "commit"), registry.gauge(COORDINATOR, "commit-latency")),
             _JOIN: (registry.meter(COORDINATOR, "join"), registry.gauge(COORDINATOR, "join-time")),
@@ -48,11 +41,17 @@ class ConsumerMetrics(RequestMetrics):
                 registry.gauge(COORDINATOR, "heartbeat-response-time"),
             ),
         }
-        self._timed[_CONSUMER_HEARTBEAT] = self._timed[_HEARTBEAT]
+        timed[_CONSUMER_HEARTBEAT] = timed[_HEARTBEAT]
+        super().__init__(registry, CONSUMER, cluster, timed)
+        self._handed_out = handed_out
+        self._registry = registry
+        self._positions = positions
+        self._lag_of = lag_of
+        self._heartbeat_ms = self._rebalance_ms = self._joining_since_ms = -1
+        self._sized = {_FETCH: (registry.gauge(FETCH, "fetch-size"), registry.meter(FETCH, "bytes-consumed"))}
         self._rebalance = registry.meter(COORDINATOR, "rebalance")
         self._failed_rebalance = registry.meter(COORDINATOR, "failed-rebalance")
         self._rebalance_latency = registry.gauge(COORDINATOR, "rebalance-latency")
-        self._time_between_poll = registry.gauge(CONSUMER, "time-between-poll")
         self._add_values(registry)
 
     def _add_values(self, registry: Metrics) -> None:
@@ -67,22 +66,12 @@ class ConsumerMetrics(RequestMetrics):
     def answered(self, api_key: int, latency_ms: int, size_bytes: int) -> None:
         """A broker has answered a request."""
         super().answered(api_key, latency_ms, size_bytes)
-        timed = self._timed.get(api_key)
-        if timed is not None:
-            timed[0].record()
-            timed[1].record(latency_ms)
         sized = self._sized.get(api_key)
         if sized is not None:
             sized[0].record(size_bytes)
             sized[1].record(size_bytes)
         if api_key in (_HEARTBEAT, _CONSUMER_HEARTBEAT):
             self._heartbeat_ms = monotonic_ms()
-
-    def polled(self, now_ms: int) -> None:
-        """The user polls."""
-        if self._poll_ms >= 0:
-            self._time_between_poll.record(now_ms - self._poll_ms)
-        self._poll_ms = now_ms
 
     def joining(self) -> None:
         """The member asks to join: a rebalance begins, unless one is under way."""

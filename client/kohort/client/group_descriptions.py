@@ -25,6 +25,7 @@ from kohort.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from kohort.protocol.messages.share_group_describe import (
+    ShareGroupDescribeAssignment,
     ShareGroupDescribeDescribedGroup,
     ShareGroupDescribeMember,
     ShareGroupDescribeRequest,
@@ -58,17 +59,23 @@ def _read_classic(answer: Message, node: Node) -> Described:
 
 def _read_consumer(answer: Message, node: Node) -> Described:
     assert isinstance(answer, ConsumerGroupDescribeResponse)
-    return {each.group_id: _consumer(each, node) for each in answer.groups}
+    return {
+        each.group_id: _described(CONSUMER, each, node, map(_consumer_member, each.members))
+        for each in answer.groups
+    }
 
 
 def _read_share(answer: Message, node: Node) -> Described:
     assert isinstance(answer, ShareGroupDescribeResponse)
-    return {each.group_id: _share(each, node) for each in answer.groups}
+    return {
+        each.group_id: _described(SHARE, each, node, map(_share_member, each.members))
+        for each in answer.groups
+    }
 
 
 def _read_streams(answer: Message, node: Node) -> Described:
     assert isinstance(answer, StreamsGroupDescribeResponse)
-    return {each.group_id: _streams(each, node) for each in answer.groups}
+    return {each.group_id: _described(STREAMS, each, node, _streams_members(each)) for each in answer.groups}
 
 
 GROUP_TYPES = (
@@ -124,17 +131,25 @@ def _classic_member(told: DescribedGroupMember) -> MemberDescription:
     )
 
 
-def _consumer(told: ConsumerGroupDescribeDescribedGroup, node: Node) -> GroupDescription | KohortError:
+def _described(
+    kind: str,
+    told: ConsumerGroupDescribeDescribedGroup
+    | ShareGroupDescribeDescribedGroup
+    | StreamsGroupDescribeDescribedGroup,
+    node: Node,
+    members: Iterable[MemberDescription],
+) -> GroupDescription | KohortError:
+    """Return a group of a type in which the broker assigns the partitions."""
     if told.error_code:
         return BrokerError(told.error_code, told.error_message)
     return GroupDescription(
         told.group_id,
         told.group_state,
-        CONSUMER,
-        told.assignor_name,
+        kind,
+        told.assignor_name or "",
         node,
-        tuple(_consumer_member(each) for each in told.members),
-        CONSUMER,
+        tuple(members),
+        kind,
         told.group_epoch,
         told.assignment_epoch,
     )
@@ -160,56 +175,29 @@ def _consumer_member(told: ConsumerGroupDescribeMember) -> MemberDescription:
     )
 
 
-def _partitions(told: ConsumerGroupDescribeAssignment) -> dict[str, tuple[int, ...]]:
+def _partitions(
+    told: ConsumerGroupDescribeAssignment | ShareGroupDescribeAssignment,
+) -> dict[str, tuple[int, ...]]:
     return {each.topic_name: tuple(sorted(each.partitions)) for each in told.topic_partitions}
 
 
-def _share(told: ShareGroupDescribeDescribedGroup, node: Node) -> GroupDescription | KohortError:
-    if told.error_code:
-        return BrokerError(told.error_code, told.error_message)
-    return GroupDescription(
-        told.group_id,
-        told.group_state,
-        SHARE,
-        told.assignor_name,
-        node,
-        tuple(_share_member(each) for each in told.members),
-        SHARE,
-        told.group_epoch,
-        told.assignment_epoch,
-    )
-
-
 def _share_member(told: ShareGroupDescribeMember) -> MemberDescription:
-    assigned = {each.topic_name: tuple(sorted(each.partitions)) for each in told.assignment.topic_partitions}
     return MemberDescription(
         told.member_id,
         None,
         told.client_id,
         told.client_host,
-        assigned,
+        _partitions(told.assignment),
         told.member_epoch,
         told.rack_id,
         told.subscribed_topic_names,
     )
 
 
-def _streams(told: StreamsGroupDescribeDescribedGroup, node: Node) -> GroupDescription | KohortError:
-    if told.error_code:
-        return BrokerError(told.error_code, told.error_message)
-    topology = told.topology.subtopologies if told.topology is not None else None
+def _streams_members(group: StreamsGroupDescribeDescribedGroup) -> Iterable[MemberDescription]:
+    topology = group.topology.subtopologies if group.topology is not None else None
     topics = tuple(sorted({topic for each in topology or () for topic in each.source_topics}))
-    return GroupDescription(
-        told.group_id,
-        told.group_state,
-        STREAMS,
-        told.assignor_name or "",
-        node,
-        tuple(_streams_member(each, topics) for each in told.members),
-        STREAMS,
-        told.group_epoch,
-        told.assignment_epoch,
-    )
+    return (_streams_member(each, topics) for each in group.members)
 
 
 def _streams_member(told: StreamsGroupDescribeMember, topics: tuple[str, ...]) -> MemberDescription:

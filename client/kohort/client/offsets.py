@@ -4,14 +4,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 from uuid import UUID
 
-from kohort.client.cluster import Cluster
+from kohort.client.cluster import COORDINATOR_MOVED, Cluster
 from kohort.client.errors import (
     BrokerError,
     CommitFailedError,
     KohortError,
     NetworkError,
     RebalanceInProgressError,
-    check,
 )
 from kohort.client.request_parts import parts_of, parts_of_mapping
 from kohort.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -64,7 +63,6 @@ _KAFKA_SAYS = {
     ErrorCode.ILLEGAL_GENERATION: ", Specified group generation id is not valid",
 }
 """What Kafka's clients say, and people search for. Source: org.apache.kafka.common.protocol.Errors."""
-_LOOK_AGAIN = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
@@ -199,7 +197,7 @@ async def _check_remade(
 def _refuse_commit(cluster: Cluster, group_id: str, refused: Mapping[TopicPartition, int]) -> None:
     codes = set(refused.values())
     names = ", ".join(map(str, refused))
-    if codes & _LOOK_AGAIN:
+    if codes & COORDINATOR_MOVED:
         cluster.forget_coordinator(group_id)
     moved_on = codes & _MOVED_ON
     if moved_on:
@@ -284,10 +282,10 @@ async def _ask_part(
     for group in response.groups:
         if member is not None and group.error_code in _OTHER_EPOCH:
             raise RebalanceInProgressError(f"group {group_id!r}: {ErrorCode(group.error_code).name}")
-        _check_group(cluster, group_id, group.error_code)
+        cluster.check_coordinated(group_id, group.error_code)
         for topics in group.topics:
             _read_committed(topics.name, topics.partitions, answers, heard)
-    _check_group(cluster, group_id, response.error_code)
+    cluster.check_coordinated(group_id, response.error_code)
     for topic in response.topics:
         _read_committed(topic.name, topic.partitions, answers, heard)
     for each in asked or ():
@@ -332,12 +330,6 @@ def _old_offset_fetch(
             OffsetFetchRequestTopic(name=topic, partition_indexes=items) for topic, items in wanted.items()
         )
     return OffsetFetchRequest(group_id=group_id, topics=topics, groups=(), require_stable=require_stable)
-
-
-def _check_group(cluster: Cluster, group_id: str, code: int) -> None:
-    if code in _LOOK_AGAIN:
-        cluster.forget_coordinator(group_id)
-    check(code)
 
 
 def _read_committed(

@@ -13,7 +13,7 @@ from kohort.client.arguments import PRODUCERS_METHODS, OtherNames, by_name_alone
 from kohort.client.async_client import AsyncClient
 from kohort.client.batch import Appended
 from kohort.client.cluster_connection import ClusterConnection, hub_of, options_with
-from kohort.client.config import ProducerOptions, Serializer, producer_config, with_serializers
+from kohort.client.config import ProducerOptions, Serializer, producer_config
 from kohort.client.home_loop import HomeLoop
 from kohort.client.producer_options import KeyAndValueOptions, KeyOptions, PlainOptions, ValueOptions
 from kohort.client.producer_session import ProducerSession
@@ -86,9 +86,8 @@ class Producer(AsyncClient[ProducerSession], OtherNames, Generic[K_contra, V_con
         **options: Unpack[ProducerOptions],
     ) -> None:
         by_name_alone(unnamed, "Producer(bootstrap_servers=...)")
-        config = producer_config(
-            with_serializers(options_with(cluster, options), key_serializer, value_serializer)
-        )
+        serializers = {"key_serializer": key_serializer, "value_serializer": value_serializer}
+        config = producer_config(options_with(cluster, options, **serializers))
         self._input = RecordInput(config)
         self._is_plain = self._input.is_plain and config.transactional_id is None
         super().__init__(ProducerSession(config, self._input, self._delivery_type, hub_of(cluster)), cluster)

@@ -4,8 +4,9 @@ from typing import Any
 
 import msgspec
 
-from kohort.client.config import ClientConfig, ConsumerConfig, unknown_setting
+from kohort.client.config import ClientConfig, ConsumerConfig, ProducerConfig
 from kohort.client.errors import ConfigurationError
+from kohort.client.setting_names import unknown_setting
 from kohort.client.share.config import ShareConsumerConfig
 
 READERS: tuple[type[ClientConfig], ...] = (ConsumerConfig, ShareConsumerConfig)
@@ -23,7 +24,7 @@ def reader_setting(name: str, text: str) -> tuple[str, object]:
         for each in msgspec.structs.fields(kind):
             if each.name == plain:
                 return plain, _value(name.strip(), text.strip(), each.type)
-    raise ConfigurationError(unknown_setting(name.strip(), ConsumerConfig))
+    raise ConfigurationError(unknown_setting(name.strip(), ConsumerConfig, (ProducerConfig,)))
 
 
 def _value(name: str, text: str, kind: Any) -> object:

@@ -49,8 +49,10 @@ class Scripted:
         self.request = request
         return self.answer
 
-    def forget_coordinator(self, group_id: str) -> None:
+    def forget_coordinator(self, key: str, key_type: int = 0) -> None:
         self.forgot = True
+
+    check_coordinated = Cluster.check_coordinated
 
 
 def committed(code: int = 0) -> Scripted:

@@ -19,7 +19,6 @@ from kohort.client.errors import (
     ProducerFencedError,
     TransactionFailedError,
     TransactionStateError,
-    check,
 )
 from kohort.client.identity import TransactionalIdentifier
 from kohort.client.outcomes import FENCED
@@ -62,7 +61,6 @@ FINAL = FENCED | {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
 }
 """What a coordinator answers when this producer will never write again."""
-MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 logger = logging.getLogger(__name__)
 
@@ -208,7 +206,8 @@ class Transactions:
             answer = await self._ask(request, AddPartitionsToTxnResponse, self._highest("AddPartitionsToTxn"))
             for topic in answer.results_by_topic_v3_and_below:
                 for each in topic.results_by_partition:
-                    self._check(each.partition_error_code, f"partition {topic.name}-{each.partition_index}")
+                    what = f"partition {topic.name}-{each.partition_index}"
+                    self._cluster.check_coordinated(self._id, each.partition_error_code, what, TRANSACTIONS)
 
         await self._retrying(ask)
 
@@ -259,17 +258,14 @@ class Transactions:
 
         async def ask() -> InitProducerIdResponse:
             answer = await self._ask(request, InitProducerIdResponse, None)
-            self._check(answer.error_code)
+            self._cluster.check_coordinated(self._id, answer.error_code, None, TRANSACTIONS)
             return answer
 
         answer = await self._retrying(ask)
-        self._is_second = await self._feature_level() >= SECOND_PROTOCOL
-        self._take(ProducerIdentity(answer.producer_id, answer.producer_epoch, is_transactional=True))
-
-    async def _feature_level(self) -> int:
         node = await self._cluster.coordinator(self._id, TRANSACTIONS)
         connection = await self._cluster.connection_to(node)
-        return connection.finalized_level(FEATURE)
+        self._is_second = connection.finalized_level(FEATURE) >= SECOND_PROTOCOL
+        self._take(ProducerIdentity(answer.producer_id, answer.producer_epoch, is_transactional=True))
 
     def _take(self, identity: ProducerIdentity) -> None:
         if identity != self._identifier.identity:
@@ -306,7 +302,7 @@ class Transactions:
 
         async def ask() -> None:
             answer = await self._ask(request, AddOffsetsToTxnResponse, None)
-            self._check(answer.error_code)
+            self._cluster.check_coordinated(self._id, answer.error_code, None, TRANSACTIONS)
 
         await self._retrying(ask)
 
@@ -343,9 +339,11 @@ class Transactions:
             )
             for topic in answer.topics:
                 for each in topic.partitions:
-                    if each.error_code in MOVED:
-                        self._cluster.forget_coordinator(group.group_id)
-                    self._check(each.error_code, f"offsets of {topic.name}-{each.partition_index}")
+                    self._cluster.check_coordinated(
+                        group.group_id,
+                        each.error_code,
+                        f"offsets of {topic.name}-{each.partition_index}",
+                    )
 
         await self._retrying(ask)
 
@@ -422,7 +420,7 @@ class Transactions:
             answer = await self._ask(request, EndTxnResponse, self._highest("EndTxn"))
             if not is_commit and answer.error_code == ErrorCode.INVALID_TXN_STATE and not self._is_second:
                 return answer  # The coordinator has not heard of it: what was to be added never was.
-            self._check(answer.error_code)
+            self._cluster.check_coordinated(self._id, answer.error_code, None, TRANSACTIONS)
             return answer
 
         try:
@@ -441,12 +439,6 @@ class Transactions:
         return await self._cluster.request_coordinator(
             self._id, request, answer, key_type=TRANSACTIONS, highest=highest
         )
-
-    def _check(self, code: int, what: str | None = None) -> None:
-        """Pass what was done. Raises: BrokerError."""
-        if code in MOVED:
-            self._cluster.forget_coordinator(self._id, TRANSACTIONS)
-        check(code, what)
 
     async def _retrying(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
         try:

@@ -38,13 +38,8 @@ class ShareConsumer(AsyncPollingClient[ShareSession], Generic[K_co, V_co]):
         **options: Unpack[ShareConsumerOptions],
     ) -> None:
         one_by_one(topics, str, "ShareConsumer")
-        config = share_consumer_config(
-            {
-                **options_with(cluster, options),
-                "key_deserializer": key_deserializer,
-                "value_deserializer": value_deserializer,
-            }
-        )
+        deserializers = {"key_deserializer": key_deserializer, "value_deserializer": value_deserializer}
+        config = share_consumer_config(options_with(cluster, options, **deserializers))
         super().__init__(ShareSession(config, hub_of(cluster)), cluster)
         self._on_acknowledged = on_acknowledged or log_failure
         self._first_topics = topics
