@@ -41,6 +41,9 @@ _COMMANDS = {
     ),
     "users": Later("kohort.cli.users", "users", "List, add and remove users of SCRAM."),
     "doctor": Later("kohort.cli.doctor", "doctor", "Diagnose why clients cannot connect."),
+    "wire": Later(
+        "kohort.cli.wire", "wire", "Show requests and answers byte by byte: of hex, a capture, or live."
+    ),
     "log": Later("kohort.cli.log", "log", "Dump and verify the files of a data folder."),
     "spark": Later(
         "kohort.cli.spark", "spark", "Ingest topics into tables with Spark, and tell groups of it."

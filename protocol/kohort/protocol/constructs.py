@@ -1,16 +1,16 @@
 """The readable form: a construct `Struct` per message and version, from the same declaration.
 
-It is what the dump tools and the docs show and what the tests hold the compiled codec against. It is
-slow (58 us where the compiled codec takes 2), so nothing on a hot path comes here.
+It is what `kohort wire` prints, byte by byte, and what the tests hold the compiled codec against. It is
+slow (58 us where the compiled codec takes 2), and construct is 5 MB: nothing that serves comes here.
 """
 
 # construct is untyped: what checkers infer from its source is not its interface.
 # pyright: reportCallIssue=false, reportFunctionMemberAccess=false, reportAttributeAccessIssue=false
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from io import BytesIO
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from uuid import UUID
 
 import construct
@@ -21,6 +21,37 @@ from kohort.protocol.schema import Field, M, Message, Wire
 from kohort.protocol.varint import MAX_STRING_BYTES, encode_uvarint, read_uvarint
 
 TAGGED_FIELDS = "tagged_fields"
+BEGINNING = "(parsing)"  # How construct calls the outermost struct.
+
+
+class Span(NamedTuple):
+    """Bytes that were read: where they stand, of which field they are, and what they say."""
+
+    start: int
+    data: bytes
+    path: str
+    """The field within the message, such as `topics[0].partitions[2].error_code`."""
+    part: str
+    """Which part of the field it is: `value`, `length`, `count`, `flag`, `tag`, `size` or `tags`."""
+    kind: str
+    """How it stands on the wire, such as `int32`, `compact string` or `uvarint`."""
+    value: Any
+    is_decompressed: bool = False
+    """Whether `start` counts within what a batch's records decompress to."""
+
+
+Note = Callable[[Span], None]
+
+
+def note(stream: BytesIO, context: Any, path: str, start: int, found: tuple[str, str, Any]) -> None:
+    """Tell of the bytes since `start`, if anybody wants to hear: which part, how it stands, and the value."""
+    told: Note | None = context._params.get("told")
+    if told is not None:
+        with stream.getbuffer() as view:
+            data = bytes(view[start : stream.tell()])
+        name = path.removeprefix(BEGINNING).removeprefix(" -> ").replace(" -> ", ".")
+        told(Span(context._params.get("base", 0) + start, data, name, *found))
+
 
 _FIXED = {
     "bool": construct.Flag,
@@ -31,6 +62,20 @@ _FIXED = {
     "int64": construct.Int64sb,
     "float64": construct.Float64b,
 }
+
+
+class Noted(construct.Subconstruct):  # type: ignore[misc]  # construct is untyped
+    """A value of a fixed width, of which is told."""
+
+    def __init__(self, subcon: construct.Construct, kind: str) -> None:
+        super().__init__(subcon)
+        self.kind = kind
+
+    def _parse(self, stream: BytesIO, context: Any, path: str) -> Any:
+        start = stream.tell()
+        value = self.subcon._parsereport(stream, context, path)
+        note(stream, context, path, start, ("value", self.kind, value))
+        return value
 
 
 class Uvarint(construct.Construct):  # type: ignore[misc]  # construct is untyped
@@ -58,18 +103,22 @@ UVARINT = Uvarint()
 class Sized(construct.Construct):  # type: ignore[misc]  # construct is untyped
     """Bytes or text behind a length; -1 is null, and compact lengths stand one higher."""
 
-    def __init__(self, text: bool, compact: bool, nullable: bool) -> None:
+    def __init__(self, kind: str, compact: bool, nullable: bool) -> None:
         super().__init__()
-        self.text, self.compact, self.nullable = text, compact, nullable
-        self.length = UVARINT if compact else construct.Int16sb if text else construct.Int32sb
+        self.text, self.compact, self.nullable = kind == "string", compact, nullable
+        self.kind = f"compact {kind}" if compact else kind
+        self.length = UVARINT if compact else construct.Int16sb if self.text else construct.Int32sb
 
     def _parse(self, stream: BytesIO, context: Any, path: str) -> str | bytes | None:
         length = read_length(self, stream, context, path)
         if length is None:
             return None
         self._check(length, path)
+        start = stream.tell()
         taken = construct.stream_read(stream, length, path)
-        return taken.decode() if self.text else bytes(taken)
+        value = taken.decode() if self.text else bytes(taken)
+        note(stream, context, path, start, ("value", self.kind, value))
+        return value
 
     def _build(self, obj: Any, stream: BytesIO, context: Any, path: str) -> Any:
         data = obj.encode() if isinstance(obj, str) else obj
@@ -92,13 +141,14 @@ class Counted(construct.Construct):  # type: ignore[misc]  # construct is untype
     def __init__(self, element: construct.Construct, compact: bool, nullable: bool) -> None:
         super().__init__()
         self.element, self.compact, self.nullable = element, compact, nullable
+        self.kind = "compact array" if compact else "array"
         self.length = UVARINT if compact else construct.Int32sb
 
     def _parse(self, stream: BytesIO, context: Any, path: str) -> list[Any] | None:
         count = read_length(self, stream, context, path)
         if count is None:
             return None
-        return [self.element._parsereport(stream, context, path) for _ in range(count)]
+        return [self.element._parsereport(stream, context, f"{path}[{each}]") for each in range(count)]
 
     def _build(self, obj: Any, stream: BytesIO, context: Any, path: str) -> Any:
         write_length(self, None if obj is None else len(obj), stream, context, path)
@@ -116,7 +166,9 @@ class Optional(construct.Construct):  # type: ignore[misc]  # construct is untyp
         self.flag = UVARINT if is_tagged else construct.Int8sb
 
     def _parse(self, stream: BytesIO, context: Any, path: str) -> Any:
+        start = stream.tell()
         flag = self.flag._parsereport(stream, context, path)
+        note(stream, context, path, start, ("flag", "uvarint" if self.is_tagged else "int8", flag))
         is_null = not 0 < flag <= 0x7FFFFFFF if self.is_tagged else flag < 0
         return None if is_null else self.inner._parsereport(stream, context, path)
 
@@ -139,16 +191,39 @@ class Tagged(construct.Construct):  # type: ignore[misc]  # construct is untyped
 
     def _parse(self, stream: BytesIO, context: Any, path: str) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        for _ in range(UVARINT._parsereport(stream, context, path)):
-            tag = UVARINT._parsereport(stream, context, path)
-            size = UVARINT._parsereport(stream, context, path)
-            data = construct.stream_read(stream, size, path)
+        for _ in range(self._number(stream, context, path, "tags")):
+            tag = self._number(stream, context, path, "tag")
+            name, subcon = self.fields.get(tag, (f"tag {tag}", None))
+            inner = f"{path.removesuffix(TAGGED_FIELDS)}{name}"
+            size = self._number(stream, context, inner, "size")
+            start = stream.tell()
+            data = bytes(construct.stream_read(stream, size, inner))
             if tag in self.others:
                 raise construct.FormatFieldError(f"tag {tag} belongs to other versions", path=path)
-            if tag in self.fields:
-                name, subcon = self.fields[tag]
-                found[name] = _parse_all(subcon, bytes(data))
+            if subcon is None:
+                note(stream, context, inner, start, ("value", "unknown tagged field", data))
+            else:
+                found[name] = self._inside(subcon, data, start, context, inner)
         return found
+
+    @staticmethod
+    def _number(stream: BytesIO, context: Any, path: str, part: str) -> int:
+        start = stream.tell()
+        number: int = UVARINT._parsereport(stream, context, path)
+        note(stream, context, path, start, (part, "uvarint", number))
+        return number
+
+    @staticmethod
+    def _inside(subcon: construct.Construct, data: bytes, start: int, context: Any, path: str) -> Any:
+        """Return what the bytes of one tagged field say, which begin at `start` of those around them."""
+        parameters = context._params
+        base = parameters.get("base", 0)
+        parameters["base"] = base + start
+        stream = BytesIO(data)
+        value = subcon._parsereport(stream, context, path)
+        parameters["base"] = base
+        _check_end(stream, data)
+        return value
 
     def _build(self, obj: Any, stream: BytesIO, context: Any, path: str) -> Any:
         UVARINT._build(len(obj), stream, context, path)
@@ -165,7 +240,10 @@ class UuidBytes(construct.Construct):  # type: ignore[misc]  # construct is unty
     """Sixteen bytes, the most significant first."""
 
     def _parse(self, stream: BytesIO, context: Any, path: str) -> UUID:
-        return UUID(bytes=bytes(construct.stream_read(stream, 16, path)))
+        start = stream.tell()
+        value = UUID(bytes=bytes(construct.stream_read(stream, 16, path)))
+        note(stream, context, path, start, ("value", "uuid", value))
+        return value
 
     def _build(self, obj: Any, stream: BytesIO, context: Any, path: str) -> Any:
         construct.stream_write(stream, obj.bytes, 16, path)
@@ -174,7 +252,10 @@ class UuidBytes(construct.Construct):  # type: ignore[misc]  # construct is unty
 
 def read_length(form: Sized | Counted, stream: BytesIO, context: Any, path: str) -> int | None:
     """Return a length that what is left can hold, or None. Raises: construct.ConstructError."""
+    start = stream.tell()
     length = form.length._parsereport(stream, context, path) - (1 if form.compact else 0)
+    part = "length" if isinstance(form, Sized) else "count"
+    note(stream, context, path, start, (part, form.kind, length))
     if length < -1 or (length == -1 and not form.nullable):
         raise construct.FormatFieldError(f"a length of {length}", path=path)
     if length > stream.getbuffer().nbytes - stream.tell():
@@ -220,18 +301,35 @@ def _form(field: Field, version: int, flexible: bool) -> construct.Construct:
 
 def _simple(wire: Wire, compact: bool, nullable: bool) -> construct.Construct:
     if wire.name in _FIXED:
-        return _FIXED[wire.name]
+        return Noted(_FIXED[wire.name], wire.name)
     if wire.name == "uuid":
         return UuidBytes()
-    return Sized(wire.name == "string", compact, nullable)
+    return Sized(wire.name, compact, nullable)
 
 
 def _parse_all(form: construct.Construct, data: bytes) -> Any:
     stream = BytesIO(data)
     parsed = form.parse_stream(stream)
+    _check_end(stream, data)
+    return parsed
+
+
+def _check_end(stream: BytesIO, data: bytes) -> None:
     if stream.tell() != len(data):
         raise construct.TerminatedError(f"{len(data) - stream.tell()} bytes too many")
-    return parsed
+
+
+def trace(form: construct.Construct, data: bytes, told: Note, *, base: int = 0) -> tuple[Any, int]:
+    """Return what construct reads at the beginning of `data`, and where that ends; tell of all its bytes.
+
+    Offsets count from `base`. Raises: WireError, once what stands before the damage was told.
+    """
+    stream = BytesIO(data)
+    try:
+        return form.parse_stream(stream, told=told, base=base), base + stream.tell()
+    except (construct.ConstructError, UnicodeDecodeError) as error:
+        words = getattr(error, "args", None) and str(error).splitlines()[-1]
+        raise WireError(str(words or error)) from None
 
 
 def parse(cls: type[M], data: bytes, version: int) -> M:

@@ -145,7 +145,7 @@ class ReceivedRequest(Request):
         """Those of its connection: nobody has looked at this request for itself."""
         return self.connection.permissions
 
-    def may_have(self, _size_bytes: int) -> bool:
+    def may_have(self, size_bytes: int) -> bool:
         """Return True: its bytes are not measured."""
         return True
 
