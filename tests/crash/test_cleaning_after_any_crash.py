@@ -87,7 +87,7 @@ class Life:
                 Promise(
                     len(self.file_system.operations),
                     self.log.flushed_offset,
-                    self.directory.log_start_offsets.get(("orders", 0), 0),
+                    self.directory.records._records["orders", 0].log_start_offset or 0,
                 )
             )
 
@@ -158,7 +158,7 @@ def clean_once(directory: DataDirectory, log: PartitionLog, now_ms: int, keys_ma
     plan = plan_cleaning(
         log.segments,
         log.config,
-        checkpoint=directory.cleaner_offsets.get(("orders", 0)),
+        checkpoint=directory.records.cleaner_offset("orders", 0),
         log_start_offset=log.log_start_offset,
         log_end_offset=log.log_end_offset,
         last_stable_offset=min((each for each in open_transactions if each >= 0), default=log.written_offset),

@@ -258,7 +258,15 @@ MUTANTS = (
     ),
     Mutant(
         "a deleted topic's log start comes back",
-        Edit(f"{STORAGE}.data_directory", "DataDirectory._forget", drop_element("log_start_offsets")),
+        Edit(
+            f"{STORAGE}.log_records",
+            "LogRecords._forget",
+            instead_of_call(
+                "self._records.pop",
+                "record = self._records.pop(key, LogRecord()); self._records[key] = LogRecord();"
+                " self._records[key].log_start_offset = record.log_start_offset",
+            ),
+        ),
     ),
     Mutant(
         "records are acknowledged before it is known whose they are",

@@ -1,4 +1,4 @@
-"""The data folder: whose it is, which partitions it holds, how far each is known to be on the disk.
+"""The data folder: its owner, the partitions in it, and how far each log is known to be on the disk.
 
 Files: `.lock`, `meta.properties`, `.kafka_cleanshutdown` (there while the last shutdown was clean),
 `recovery-point-offset-checkpoint`, `log-start-offset-checkpoint`, `replication-offset-checkpoint` (how far
@@ -16,7 +16,7 @@ from uuid import UUID
 from kohort.storage.config import LogConfig
 from kohort.storage.errors import StorageError
 from kohort.storage.filesystem import FileSystem
-from kohort.storage.folders import PartitionFolder, holds_records, partition_folders, read_folder
+from kohort.storage.folders import PartitionFolder, partition_folders, read_folder
 from kohort.storage.layout import (
     DELETED_SUFFIX,
     PARTITION_METADATA,
@@ -32,6 +32,7 @@ from kohort.storage.layout import (
     partition_folder,
     remove_folder,
 )
+from kohort.storage.log_records import Checkpoint, LogRecords
 from kohort.storage.open_files import SEGMENTS_MAX, OpenSegments
 from kohort.storage.partition_log import PartitionLog
 from kohort.storage.resting import RestingLogs
@@ -43,7 +44,7 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
-HIGH_WATERMARKS = "replication-offset-checkpoint"
+SYNCED_OFFSETS = "replication-offset-checkpoint"
 
 _CLEAN_SHUTDOWN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
 
@@ -65,24 +66,12 @@ class DataDirectory:
         self.file_system = file_system
         self.is_clean = False
         self.meta: MetaProperties | None = None
-        self._directory_id: UUID | None = None
-        self.logs: dict[TopicPartition, PartitionLog] = {}
-        self.recovery_points: dict[TopicPartition, int] = {}
-        self.log_start_offsets: dict[TopicPartition, int] = {}
-        self.cleaner_offsets: dict[TopicPartition, int] = {}
-        """Where the next round of compaction begins."""
-        self.high_watermarks: dict[TopicPartition, int] = {}
-        self._known_ends: dict[TopicPartition, int] = {}  # How far each open log was known to be on the disk.
-        self._state = Lock()
-        """Held for every look at the dictionaries and sets here, and for no I/O: three threads have them."""
+        self.directory_id: UUID | None = None
+        """The id that Kafka calls `directory.id`; None if the folder has none, or none of Kafka's form."""
+        self.records = LogRecords()
         self._checkpointing = Lock()
         """Held while checkpoint files are written."""
-        self._stale: set[TopicPartition] = set()  # Deleted since the checkpoint files were written.
         self._lock: object | None = lock
-        self._missing: set[TopicPartition] = set()  # Gone when the folder was opened, with what they held.
-        self._known_sound: set[TopicPartition] = set()  # Since a stop, creation or note.
-        self._opening: set[TopicPartition] = set()  # Just now, which may turn out to be a recovery.
-        self._had_failed: set[TopicPartition] = set()  # Of these the cache may show what is lost.
         self._resting = RestingLogs(file_system, path)
 
     @classmethod
@@ -109,34 +98,27 @@ class DataDirectory:
     def _load(self) -> None:
         content = self.file_system.read(self.path / META_PROPERTIES)
         self.meta = None if content is None else MetaProperties.decode(content)
-        self._directory_id = None if content is None else decode_directory_id(content)
+        self.directory_id = None if content is None else decode_directory_id(content)
         self._finish_deletions()
         folders = set(self._folder_names())
-        self.recovery_points = self._read_checkpoint(RECOVERY_POINTS, folders)
-        self.log_start_offsets = self._read_checkpoint(LOG_START_OFFSETS, folders)
-        self.high_watermarks = self._read_checkpoint(HIGH_WATERMARKS, folders)
-        self.cleaner_offsets = self._read_checkpoint(CLEANER_OFFSETS, folders)
+        names = (RECOVERY_POINTS, LOG_START_OFFSETS, SYNCED_OFFSETS, CLEANER_OFFSETS)
+        self.records.load(Checkpoint(*map(self._read_checkpoint, names)), folders)
         self.is_clean = self.file_system.read(self.path / CLEAN_SHUTDOWN) is not None
         if self.is_clean:
-            self._known_sound = folders
+            self.records.note_sound(folders)
             self.file_system.remove(self.path / CLEAN_SHUTDOWN)
             # Before anything is appended: a mark that came back after a crash would hide a torn tail.
             self.file_system.sync_directory(self.path)
             self._resting.remove()
         else:
-            known_ends = {key: self._known_end(key) for key in folders}
-            self._known_sound = self._resting.load(folders, known_ends)
+            self.records.note_sound(self._resting.load(folders, self.records.ends_on_disk()))
 
-    def _read_checkpoint(self, name: str, folders: set[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the offsets of partitions that are there; those of others have been stale since a crash.
+    def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
+        """Return the offsets of a checkpoint file. Raises: OSError.
 
         A damaged checkpoint says nothing: recovery points of 0 scan more, log starts of 0 show more.
-        Raises: OSError.
         """
-        offsets = decode_offset_checkpoint(self.file_system.read(self.path / name)) or {}
-        self._stale |= offsets.keys() - folders
-        self._missing |= {key for key, offset in offsets.items() if offset and key not in folders}
-        return {key: offset for key, offset in offsets.items() if key in folders}
+        return decode_offset_checkpoint(self.file_system.read(self.path / name)) or {}
 
     def _finish_deletions(self) -> None:
         for name in self.file_system.list_directory(self.path) or []:
@@ -159,24 +141,19 @@ class DataDirectory:
             self.meta = meta
         return meta
 
-    @property
-    def directory_id(self) -> UUID | None:
-        """The id that Kafka calls `directory.id`, None where the folder has none, or none of Kafka's form."""
-        return self._directory_id
-
     def ensure_directory_id(self, new_id: UUID) -> UUID:
         """Return the folder's own id, which is `new_id` from now on if it had none. Raises: StorageError."""
-        if self._directory_id is None:
+        if self.directory_id is None:
             assert self.meta is not None, "it is known whose folder this is"
             self.renew_directory_id(new_id)
-        assert self._directory_id is not None
-        return self._directory_id
+        assert self.directory_id is not None
+        return self.directory_id
 
     def renew_directory_id(self, new_id: UUID) -> None:
         """Make the folder another one to everybody who knew it. Raises: StorageError."""
         assert self.meta is not None, "it is known whose folder this is"
         self._replace(META_PROPERTIES, self.meta.encode() + directory_id_line(new_id))
-        self._directory_id = new_id
+        self.directory_id = new_id
 
     def partitions(self) -> tuple[PartitionFolder, ...]:
         """Return the partitions that the folder holds, by topic and index. Raises: StorageError."""
@@ -226,8 +203,7 @@ class DataDirectory:
                 self.file_system.sync_directory(folder)
         except OSError as error:
             raise StorageError(f"partitions cannot be created in {self.path}: {error}") from error
-        with self._state:
-            self._known_sound.update((topic, index) for topic, _, index in wanted)
+        self.records.note_sound((topic, index) for topic, _, index in wanted)
 
     def open_log(self, topic: str, topic_id: UUID, index: int, config: LogConfig) -> PartitionLog:
         """Return the partition's log, made if need be; one that has failed is closed and opened anew.
@@ -237,19 +213,10 @@ class DataDirectory:
         key = topic, index
         self.check_present()
         self._forget_stale((key,))
-        with self._state:
-            before = self.logs.get(key)
-            if before is not None:
-                self._had_failed.add(key)
+        before = self.records.begin_to_reopen(key)
         if before is not None:
-            before.close()  # Where that fails it is there to be closed by the next who wants it open.
-        with self._state:
-            if before is not None:
-                self.logs.pop(key, None)
-                self._note_offsets(key, before)
-            self._opening.add(key)
-            recovery_point = self.recovery_points.get(key, 0)
-            log_start_offset = self.log_start_offsets.get(key, 0)
+            before.close()  # If that fails, the log is closed by the next who wants it open.
+        recovery_point, log_start_offset = self.records.begin_to_open(key, before)
         log = PartitionLog.open(
             self.file_system,
             self.path / partition_folder(topic, index),
@@ -263,69 +230,41 @@ class DataDirectory:
             open_segments=self.open_segments,
             before_cut=partial(self._resting.forget, key),
         )
-        with self._state:
-            self._opening.discard(key)
-            self._known_sound.discard(key)
-            log.may_rest = key not in self._had_failed
-            self._known_ends[key] = self._known_end(key)
-            self.logs[key] = log
+        self.records.opened(key, log)
         return log
-
-    def known_end(self, topic: str, index: int) -> int:
-        """Return how far a log that was opened was known to be on the disk; a disk that lied has less."""
-        return self._known_ends.get((topic, index), 0)
-
-    def _known_end(self, key: TopicPartition) -> int:
-        return max(self.recovery_points.get(key, 0), self.high_watermarks.get(key, 0))
 
     def sound_end(self, topic: str, topic_id: UUID, index: int) -> int | None:
         """Return where a log ends that is sound and not open; None for one that is to be recovered."""
         note = self._resting.note((topic, index))
-        with self._state:
-            is_sound = (topic, index) in self._known_sound
+        is_sound = self.records.is_known_sound((topic, index))
         return note.end_offset if is_sound and note is not None and note.topic_id == topic_id else None
 
     def _is_known_sound(self, key: TopicPartition) -> bool:
-        """Whether the log needs no recovery; one that was noted is looked at."""
-        with self._state:
-            is_known = key in self._known_sound
+        """Whether the log needs no recovery, by its files as well if it was noted before a crash."""
+        is_known = self.records.is_known_sound(key)
         if is_known and not self._resting.bears_out(key):
-            with self._state:
-                self._known_sound.discard(key)
+            self.records.doubt(key)
             return False
         return is_known
-
-    def _is_sound(self, key: TopicPartition) -> bool:
-        with self._state:
-            return key in self._known_sound and key not in self._opening
 
     def note_resting_logs(self) -> int:
         """Keep on the disk which logs need no recovery; return how many were synced for it.
 
         For a calm moment. Blocking. Raises: StorageError.
         """
-        with self._state:
-            logs = dict(self.logs)
-            sound = {key: self._known_end(key) for key in self._known_sound - logs.keys()}
+        logs, sound = self.records.open_logs(), self.records.unopened_sound()
         try:
-            return self._resting.look(logs, sound, self._is_sound)
+            return self._resting.look(logs, sound, self.records.rests)
         except OSError as error:
             raise StorageError(f"what rests in {self.path} cannot be noted: {error}") from error
-
-    def is_missing(self, topic: str, index: int) -> bool:
-        """Return whether the partition's folder was gone at the start, though it had held something."""
-        return (topic, index) in self._missing
 
     def was_cut(self, topic: str, index: int) -> None:
         """Let what is written down of a log reach no further than the log, which was cut on purpose.
 
         Else the next start would take it for one that its disk has shortened. Blocking. Raises: StorageError.
         """
-        key = topic, index
-        with self._state:
-            log = self.logs.get(key)
-            known_end = self._known_end(key)
-        if log is not None and log.log_end_offset < known_end:
+        log = self.records.log(topic, index)
+        if log is not None and log.log_end_offset < self.records.end_on_disk((topic, index)):
             self.checkpoint()
 
     def check_present(self) -> None:
@@ -337,27 +276,18 @@ class DataDirectory:
         if not is_there:
             raise StorageError(f"{self.path} was removed, or moved away, while it was in use")
 
-    def _note_offsets(self, key: TopicPartition, log: PartitionLog) -> None:
-        self.recovery_points[key] = log.recovery_point
-        self.log_start_offsets[key] = log.log_start_offset
-        self.high_watermarks[key] = log.flushed_offset
-
     def _forget_stale(self, keys: Iterable[TopicPartition]) -> None:
         """See that no checkpoint says of new partitions what it said of deleted ones of the same names.
 
         A log start that is not theirs would, after a crash, take their records. Raises: StorageError.
         """
-        with self._state:
-            is_stale = not self._stale.isdisjoint(keys)
-        if is_stale:
+        if self.records.is_stale(keys):
             self.checkpoint()
 
     def delete_log(self, topic: str, index: int) -> None:
         """Remove a partition that was opened. Blocking, not while it is written. Raises: StorageError."""
-        key = topic, index
-        with self._state:
-            log = self.logs.pop(key)
-            self._forget(key)
+        log = self.records.forget((topic, index))
+        assert log is not None, f"the log of {topic}-{index} is open"
         log.delete()
 
     def delete_at_next_start(self, topic: str, topic_id: UUID, index: int) -> None:
@@ -365,14 +295,10 @@ class DataDirectory:
 
         One that is not there, or is another topic's by now, stays as it is. Raises: StorageError.
         """
-        key = topic, index
         path = self.path / partition_folder(topic, index)
-        with self._state:
-            log = self.logs.get(key)
-            if log is not None and log.topic_id != topic_id:
-                return
-            self.logs.pop(key, None)
-            self._forget(key)
+        log, is_its_own = self.records.take_log((topic, index), topic_id, and_forget=True)
+        if not is_its_own:
+            return
         if log is not None:
             log.delete(at_next_start=True)
             return
@@ -385,21 +311,15 @@ class DataDirectory:
         except OSError as error:
             raise StorageError(f"{path} cannot be deleted: {error}") from error
 
-    def holds_records(self, folder: PartitionFolder) -> bool:
-        """Return whether anything was ever written there that is still there. Raises: StorageError."""
-        return holds_records(self.file_system, folder)
-
     def set_log_aside(self, topic: str, topic_id: UUID, index: int, suffix: str) -> str | None:
         """Close a log that is open, rename its folder, and return its new name; None where there is none.
 
         Blocking, not while it is written. Raises: StorageError.
         """
         key = topic, index
-        with self._state:
-            log = self.logs.get(key)
-            if log is not None and log.topic_id != topic_id:
-                return None
-            self.logs.pop(key, None)
+        log, is_its_own = self.records.take_log(key, topic_id)
+        if not is_its_own:
+            return None
         if log is not None:
             log.close()
         if key not in self._folder_names():
@@ -423,60 +343,28 @@ class DataDirectory:
             self.file_system.sync_directory(self.path)
         except OSError as error:
             raise StorageError(f"{folder.path} can't be renamed: {error}") from error
-        with self._state:
-            self._forget((folder.topic, folder.index))
+        self.records.forget((folder.topic, folder.index))
         return path
-
-    def _forget(self, key: TopicPartition) -> None:
-        """Let no other log of that name begin with what was known of this one."""
-        for offsets in (
-            self.recovery_points,
-            self.log_start_offsets,
-            self.high_watermarks,
-            self.cleaner_offsets,
-            self._known_ends,
-        ):
-            offsets.pop(key, None)
-        self._known_sound.discard(key)
-        self._had_failed.discard(key)
-        self._stale.add(key)
 
     def checkpoint(self) -> None:
         """Keep every log's start and recovery point on the disk. Blocking. Raises: StorageError."""
         with self._checkpointing:
-            with self._state:
-                stale = tuple(self._stale)
-                for key, log in self.logs.items():
-                    self._note_offsets(key, log)
-                # Logs start at 0 unless noted.
-                starts = {key: offset for key, offset in self.log_start_offsets.items() if offset}
-                high_watermarks, recovery_points = dict(self.high_watermarks), dict(self.recovery_points)
-                cleaner_offsets = dict(self.cleaner_offsets)
-            self._replace(LOG_START_OFFSETS, encode_offset_checkpoint(starts))
-            self._replace(HIGH_WATERMARKS, encode_offset_checkpoint(high_watermarks))
-            self._replace(RECOVERY_POINTS, encode_offset_checkpoint(recovery_points))
+            found, stale = self.records.checkpoint()
+            self._replace(LOG_START_OFFSETS, encode_offset_checkpoint(found.log_start_offsets))
+            self._replace(SYNCED_OFFSETS, encode_offset_checkpoint(found.synced_offsets))
+            self._replace(RECOVERY_POINTS, encode_offset_checkpoint(found.recovery_points))
             if stale:
-                self._replace(CLEANER_OFFSETS, encode_offset_checkpoint(cleaner_offsets))
-            with self._state:
-                self._stale.difference_update(stale)
-
-    def cleaner_offset(self, topic: str, index: int) -> int | None:
-        """Return where a log's next compaction begins, None where none was made yet."""
-        with self._state:
-            return self.cleaner_offsets.get((topic, index))
+                self._replace(CLEANER_OFFSETS, encode_offset_checkpoint(found.cleaner_offsets))
+            self.records.checkpoint_written(stale)
 
     def save_cleaner_offset(self, topic: str, index: int, offset: int, *, cleaned: PartitionLog) -> None:
-        """Keep on the disk where a log's next compaction begins, unless another has its place by now.
+        """Keep on the disk where a log's next compaction begins, unless another log has its name by now.
 
         Blocking. Raises: StorageError.
         """
         with self._checkpointing:
-            with self._state:
-                if self.logs.get((topic, index)) is not cleaned:
-                    return
-                self.cleaner_offsets[topic, index] = offset
-                cleaner_offsets = dict(self.cleaner_offsets)
-            self._replace(CLEANER_OFFSETS, encode_offset_checkpoint(cleaner_offsets))
+            if self.records.set_cleaner_offset((topic, index), offset, cleaned):
+                self._replace(CLEANER_OFFSETS, encode_offset_checkpoint(self.records.cleaner_offsets()))
 
     def close(self, when_sound: Callable[[], None] = lambda: None, close_all: CloseAll = map) -> None:
         """Close every log and, if all went well, mark the shutdown as clean; let the lock go.
@@ -487,11 +375,12 @@ class DataDirectory:
         """
         if self._lock is None:
             return
-        failures = [failure for failure in close_all(_close, self.logs.values()) if failure is not None]
+        logs = self.records.open_logs()
+        failures = [failure for failure in close_all(_close, logs.values()) if failure is not None]
         try:
             self.checkpoint()
             # A log that was not opened at all, after an unclean shutdown, is still to be recovered.
-            unopened = set(self._folder_names()) - self.logs.keys()
+            unopened = set(self._folder_names()) - logs.keys()
             if not failures:
                 when_sound()
             if not failures and all(map(self._is_known_sound, unopened)):

@@ -22,8 +22,18 @@ def open_directory(path: Path) -> DataDirectory:
     return DataDirectory.open(path, OsFileSystem())
 
 
+def log_of(directory: DataDirectory) -> PartitionLog:
+    log = directory.records.log("orders", 0)
+    assert log is not None
+    return log
+
+
+def recovery_points(directory: DataDirectory) -> dict[tuple[str, int], int]:
+    return directory.records.checkpoint()[0].recovery_points
+
+
 def append(directory: DataDirectory, count: int = 1) -> None:
-    log = directory.logs["orders", 0]
+    log = log_of(directory)
     for _ in range(count):
         batch = build_batch([(1, b"key", b"v" * 50, ())])
         log.stage(batch, (read_header(batch),), 0)
@@ -99,7 +109,7 @@ def test_a_clean_shutdown_is_marked_and_the_mark_is_taken_away_at_the_next_start
     directory = open_directory(tmp_path)
     assert directory.is_clean
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
-    assert directory.recovery_points == {("orders", 0): 10}
+    assert recovery_points(directory) == {("orders", 0): 10}
     del directory
     assert not open_directory(tmp_path).is_clean
 
@@ -137,7 +147,7 @@ def test_the_recovery_point_follows_the_segments(tmp_path: Path) -> None:
     directory.checkpoint()
     newest = max((tmp_path / "orders-0").glob("*.log"))
     assert (
-        directory.recovery_points == {("orders", 0): int(newest.stem)} == {("orders", 0): log.recovery_point}
+        recovery_points(directory) == {("orders", 0): int(newest.stem)} == {("orders", 0): log.recovery_point}
     )
 
 
@@ -148,7 +158,7 @@ def test_a_deleted_partition_is_gone_and_one_half_deleted_goes_at_the_next_start
     append(directory)
     directory.delete_log("orders", 0)
     (tmp_path / "orders-1").rename(tmp_path / f"orders-1.{TOPIC_ID.hex}-delete")
-    directory.logs.clear()
+    directory.records.take_log(("orders", 1), TOPIC_ID)
     directory.close()
     directory = open_directory(tmp_path)
     assert directory.partitions() == ()
@@ -185,7 +195,7 @@ def test_a_topic_of_a_deleted_ones_name_keeps_its_records_after_a_crash(tmp_path
     directory = open_directory(tmp_path)
     log = directory.open_log("orders", UUID(int=2), 0, CONFIG)
     assert (log.log_start_offset, log.log_end_offset) == (0, 3)
-    assert directory.known_end("orders", 0) == 0
+    assert directory.records.known_end("orders", 0) == 0
 
 
 def test_a_checkpoint_knows_how_far_each_log_was_on_the_disk(tmp_path: Path) -> None:
@@ -199,7 +209,7 @@ def test_a_checkpoint_knows_how_far_each_log_was_on_the_disk(tmp_path: Path) -> 
     newest.write_bytes(newest.read_bytes()[:-1])
     directory = open_directory(tmp_path)
     log = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
-    assert directory.known_end("orders", 0) == 10 > log.log_end_offset
+    assert directory.records.known_end("orders", 0) == 10 > log.log_end_offset
 
 
 class Meanwhile:
@@ -237,7 +247,7 @@ def test_a_topic_that_is_deleted_beside_a_checkpoint_leaves_no_log_start(
     meanwhile.join()
     again = directory.open_log("orders", UUID(int=2), 0, CONFIG)
     assert (again.log_start_offset, again.log_end_offset) == (0, 0)
-    assert directory.known_end("orders", 0) == 0
+    assert directory.records.known_end("orders", 0) == 0
 
 
 def test_what_a_deleted_log_was_cleaned_up_to_says_nothing_of_its_successor(tmp_path: Path) -> None:
@@ -246,7 +256,7 @@ def test_what_a_deleted_log_was_cleaned_up_to_says_nothing_of_its_successor(tmp_
     directory.delete_log("orders", 0)
     directory.open_log("orders", UUID(int=2), 0, CONFIG)
     directory.save_cleaner_offset("orders", 0, 1_000, cleaned=log)
-    assert directory.cleaner_offset("orders", 0) is None
+    assert directory.records.cleaner_offset("orders", 0) is None
 
 
 def test_a_partition_whose_folder_is_gone_is_missing(tmp_path: Path) -> None:
@@ -257,7 +267,7 @@ def test_a_partition_whose_folder_is_gone_is_missing(tmp_path: Path) -> None:
     directory.close()
     shutil.rmtree(tmp_path / "orders-0")
     directory = open_directory(tmp_path)
-    assert [directory.is_missing("orders", index) for index in (0, 1, 2)] == [True, False, False]
+    assert [directory.records.is_missing("orders", index) for index in (0, 1, 2)] == [True, False, False]
 
 
 def test_a_log_that_was_cut_is_not_short_at_the_next_start(tmp_path: Path) -> None:
@@ -265,12 +275,12 @@ def test_a_log_that_was_cut_is_not_short_at_the_next_start(tmp_path: Path) -> No
     directory.open_log("orders", TOPIC_ID, 0, CONFIG)
     append(directory, 10)
     directory.checkpoint()
-    directory.logs["orders", 0].truncate_to(3)
+    log_of(directory).truncate_to(3)
     directory.was_cut("orders", 0)
     directory._lock = None  # The process is gone.
     directory = open_directory(tmp_path)
     log = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
-    assert directory.known_end("orders", 0) == 3 == log.log_end_offset
+    assert directory.records.known_end("orders", 0) == 3 == log.log_end_offset
 
 
 def test_a_folder_gets_another_id(tmp_path: Path) -> None:

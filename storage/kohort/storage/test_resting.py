@@ -124,7 +124,9 @@ def test_a_log_that_changed_since_is_recovered(
     for _ in range(2):
         directory.note_resting_logs()
     shutil.rmtree(tmp_path / "data-crashed")
-    end_offset = directory.logs["orders", 0].log_end_offset
+    now_open = directory.records.log("orders", 0)
+    assert now_open is not None
+    end_offset = now_open.log_end_offset
     assert sound_end(after_a_crash(tmp_path / "data")) == end_offset, "it is at rest again"
 
 
@@ -207,7 +209,7 @@ def test_what_a_stop_left_is_noted_without_being_opened(tmp_path: Path) -> None:
     assert not (tmp_path / "data" / RESTING_LOGS).exists(), "another broker may write before the next start"
     directory = DataDirectory.open(tmp_path / "data", OsFileSystem())
     assert directory.note_resting_logs() == 1
-    assert not directory.logs
+    assert not directory.records.open_logs()
     assert sound_end(after_a_crash(tmp_path / "data")) == 20
 
 

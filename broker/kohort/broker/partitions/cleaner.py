@@ -98,7 +98,7 @@ class LogCleaner:
             Candidate(
                 partition,
                 partition.log,
-                self._data.cleaner_offset(partition.topic, partition.index),
+                self._data.records.cleaner_offset(partition.topic, partition.index),
                 partition.last_stable_offset,
             )
             for partition in self._partitions

@@ -11,6 +11,7 @@ from kohort.broker.partitions.host import NameTaken, OpenedLog
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.partitions.topic_settings import log_config_of
 from kohort.storage import DataDirectory, PartitionLog, StorageError
+from kohort.storage.folders import holds_records
 from kohort.storage.journal import Journal
 from kohort.storage.layout import TopicPartition, log_id_of
 
@@ -65,10 +66,11 @@ class LogFiles:
         if again:
             self._journal.recall((opened.log_id,))
         known_end = max(
-            self._data.known_end(partition.topic, partition.index), self._journal.end_offset(opened.log_id)
+            self._data.records.known_end(partition.topic, partition.index),
+            self._journal.end_offset(opened.log_id),
         )
         self._journal.restore(opened)
-        self.is_short |= bool(opened.gaps) or self._data.is_missing(partition.topic, partition.index)
+        self.is_short |= bool(opened.gaps) or self._data.records.is_missing(partition.topic, partition.index)
         for begin, end_offset in opened.gaps:
             log.error(
                 "a sealed segment was cut short, and its records are lost",
@@ -129,14 +131,14 @@ class LogFiles:
         """
         key = partition.topic, partition.index
         partition.open()  # It is deleted, so this only waits for whoever may be opening it just now.
-        present = self._data.logs.get(key)
+        present = self._data.records.log(*key)
         if present is not None and present.topic_id != partition.topic_id:
             return  # Its files have gone already: these are those of a newer topic of its name.
         try:
             if key in self._kept:
                 self._set_log_aside(partition)
                 return
-            if key not in self._data.logs:
+            if present is None:
                 self._data.open_log(key[0], partition.topic_id, key[1], log_config_of(partition.config))
             self._data.delete_log(*key)
         except StorageError as error:
@@ -205,7 +207,7 @@ class LogFiles:
         """
         topic_ids = {name: topic.topic_id for name, topic in snapshot.topics.items()}
         for folder in self._data.strays(topic_ids, is_here):
-            if folder.topic_id is None and not self._data.holds_records(folder):
+            if folder.topic_id is None and not holds_records(self._data.file_system, folder):
                 continue  # A crash took the id, which is on the disk before any record is acknowledged.
             suffix = f".{(folder.topic_id or uuid4()).hex}{STRAY_SUFFIX}"
             log.warning("a folder belongs to no topic and is set aside", folder=f"{folder.path}{suffix}")

@@ -44,7 +44,7 @@ async def test_a_compacted_log_keeps_the_newest_of_each_key_and_says_how_far(wor
     assert await world.cleaner().clean_dirtiest()
     active = world.partition("t").log.segments[-1].base_offset
     assert offsets(world, "t") == [*range(active - 3, active), *range(active, 40)]
-    assert world.data.cleaner_offsets == {("t", 0): active}
+    assert world.data.records.cleaner_offsets() == {("t", 0): active}
     written = (world.data.path / "cleaner-offset-checkpoint").read_text()
     assert written == f"0\n1\nt 0 {active}\n"
     counters = world.counters.cleaning
@@ -69,10 +69,10 @@ async def test_the_dirtiest_log_comes_first(world: World) -> None:
         write_alternating(world, name, batches)
     cleaner = world.cleaner()
     assert await cleaner.clean_dirtiest()
-    cleaned_first = next(iter(world.data.cleaner_offsets))[0]
+    cleaned_first = next(iter(world.data.records.cleaner_offsets()))[0]
     write_alternating(world, cleaned_first, 8)
     assert await cleaner.clean_dirtiest()
-    assert len(world.data.cleaner_offsets) == 2
+    assert len(world.data.records.cleaner_offsets()) == 2
 
 
 async def test_a_damaged_log_is_left_alone_from_then_on_and_serves_on(world: World) -> None:
@@ -126,14 +126,14 @@ async def test_a_log_that_is_opened_anew_while_it_is_compacted_is_left_alone(
             clean=False,
             recovery_point=0,
         )
-        world.data.logs["t", 0] = partition.log
+        world.data.records.opened(("t", 0), partition.log)
         await between_writes(each, action)
 
     monkeypatch.setattr(world.table, "between_writes", reopened_first)
     kept = offsets(world, "t")
     assert await cleaner.clean_dirtiest()
     assert offsets(world, "t") == kept, "the files are another log's by now"
-    assert world.data.cleaner_offset("t", 0) is None
+    assert world.data.records.cleaner_offset("t", 0) is None
 
 
 async def test_the_cleaner_sleeps_while_it_is_disabled(tmp_path: Path, autojump_clock: MockClock) -> None:

@@ -270,7 +270,7 @@ class World:
         """End the threads and close the files as they are."""
         self.checks.close()
         self.table._file_work.shutdown(cancel_futures=True)
-        for log in self.data.logs.values():
+        for log in self.data.records.open_logs().values():
             for segment in log.segments:
                 segment.close()
         if isinstance(self.filesystem, MemoryFileSystem):

@@ -423,7 +423,7 @@ def test_a_topic_does_not_begin_where_a_folder_ended_that_was_set_aside(tmp_path
     again.create("t")
     log = again.partition("t").log
     assert (log.log_start_offset, log.log_end_offset) == (0, 0)
-    assert again.data.known_end("t", 0) == 0
+    assert again.data.records.known_end("t", 0) == 0
 
 
 def test_records_of_a_topic_that_nobody_can_tell_are_shown_in_no_other(tmp_path: Path) -> None:
