@@ -21,7 +21,7 @@ from kohort.broker.partitions import Partition
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.share_state.commands import ReadState, WriteState
-from kohort.broker.share_state.state import UNKNOWN_OFFSET, ShareKey
+from kohort.broker.share_state.state import NO_EPOCH, UNKNOWN_COUNT, UNKNOWN_OFFSET, ShareKey, next_try
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages.read_share_group_state import ReadShareGroupStatePartitionResult
 from kohort.protocol.messages.write_share_group_state import WriteShareGroupStatePartitionResult
@@ -78,8 +78,11 @@ class LedSharePartition:
         forget: Callable[["LedSharePartition"], None],
         bury: Bury,
         delivery_events: DeliveryEvents | None = None,
+        doubtful_epoch: int = NO_EPOCH,
     ) -> None:
         """`forget` is called once it is of no use any more: nobody's, or with an error.
+
+        `doubtful_epoch` is the state epoch of what an earlier one has written, if that may be kept yet.
 
         `bury` has dead letters written, and then calls `buried`. `delivery_events` are those noted before.
         """
@@ -98,6 +101,8 @@ class LedSharePartition:
         self._clock = clock
         self._forget = forget
         self._bury = bury
+        self.doubtful_epoch = doubtful_epoch
+        """The state epoch of what was written and is not known to be kept, or refused."""
         self._state_epoch = 0
         self.leader_epoch = partition.leader_epoch
         """Under which this broker leads the partition; by another one it has another share partition."""
@@ -136,6 +141,9 @@ class LedSharePartition:
             return
         self._attempts = 0
         self._state_epoch = answer.state_epoch
+        if self.doubtful_epoch != NO_EPOCH:
+            self._shut_out()
+            return
         if answer.start_offset != UNKNOWN_OFFSET:
             batches = [
                 Batch(each.first_offset, each.last_offset, _state(each.delivery_state), each.delivery_count)
@@ -152,19 +160,28 @@ class LedSharePartition:
         # Kept before anything is handed out: a broker that comes back shall not choose another one.
         self._choose(start_offset)
 
+    def _shut_out(self) -> None:
+        """Have refused what was written before and comes late, by a higher state epoch, and read again."""
+        self._state_epoch = next_try(max(self._state_epoch, self.doubtful_epoch))
+        self._write_before_begin(UNKNOWN_OFFSET, self.load)
+
     def _choose(self, start_offset: int) -> None:
-        def chosen(answer: Message) -> None:
+        self._write_before_begin(start_offset, lambda: self._begin(start_offset, ()))
+
+    def _write_before_begin(self, start_offset: int, then: Callable[[], None]) -> None:
+        def written(answer: Message) -> None:
             assert isinstance(answer, WriteShareGroupStatePartitionResult)
             if self.error_code is not None:
                 return
             if answer.error_code == ErrorCode.NONE:
-                self._begin(start_offset, ())
+                self.doubtful_epoch = NO_EPOCH
+                then()
             elif is_passing(answer.error_code):
                 self._again(self.load, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             else:
                 self.end(_as_told(answer.error_code))
 
-        self._states.ask(self.key, lambda request_id: self._command(request_id, (), start_offset, 0), chosen)
+        self._ask_to_write((), start_offset, UNKNOWN_COUNT if start_offset == UNKNOWN_OFFSET else 0, written)
 
     def _first_start(self) -> int:
         """Return where a group begins that has read nothing yet. Raises: StorageError."""
@@ -355,18 +372,23 @@ class LedSharePartition:
                 )
                 if not pending.is_settled and each.state in FINAL:
                     done_count += each.last_offset + 1 - each.first_offset
-        self._states.ask(
-            self.key,
-            lambda request_id: self._command(request_id, batches, start_offset, done_count),
-            self._written,
-        )
+        self._ask_to_write(batches, start_offset, done_count, self._written)
 
-    def _command(
-        self, request_id: int, batches: Sequence[ShareStateBatch], start_offset: int, done_count: int
-    ) -> WriteState:
-        return WriteState(
-            request_id, self.key, self._state_epoch, self.leader_epoch, start_offset, done_count, batches
-        )
+    def _ask_to_write(
+        self,
+        batches: Sequence[ShareStateBatch],
+        start_offset: int,
+        done_count: int,
+        answered: Callable[[Message], None],
+    ) -> None:
+        self.doubtful_epoch = self._state_epoch
+
+        def command(request_id: int) -> WriteState:
+            return WriteState(
+                request_id, self.key, self._state_epoch, self.leader_epoch, start_offset, done_count, batches
+            )
+
+        self._states.ask(self.key, command, answered)
 
     def _written(self, answer: Message) -> None:
         """Settle what was written."""
@@ -376,9 +398,12 @@ class LedSharePartition:
         if is_passing(answer.error_code):
             self._waiting.extendleft(reversed(self._writing))
             self._writing.clear()
+            if answer.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:  # It may come late.
+                self._state_epoch = next_try(self._state_epoch)
             self._again(self._submit, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
         self._attempts = 0
+        self.doubtful_epoch = NO_EPOCH
         code = ErrorCode(answer.error_code)
         written, self._writing = self._writing, []
         for pending in written:

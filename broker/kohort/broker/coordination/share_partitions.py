@@ -20,7 +20,7 @@ from kohort.broker.metadata import MetadataStore
 from kohort.broker.partitions import Partition, PartitionTable
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.timers import Timers
-from kohort.broker.share_state.state import ShareKey
+from kohort.broker.share_state.state import NO_EPOCH, ShareKey
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.ids import have_one_hash
 
@@ -106,6 +106,7 @@ class SharePartitions:
         self._clock = clock
         self._led: dict[ShareKey, LedSharePartition] = {}
         self._past: dict[ShareKey, DeliveryEvents] = {}  # Of those that are no longer led, or in use.
+        self._doubtful: dict[ShareKey, int] = {}  # Those that ended while something was written.
         self._sessions: dict[tuple[str, str], ShareSession] = {}
         self._settings: dict[str, tuple[object, GroupSettings]] = {}
 
@@ -128,6 +129,7 @@ class SharePartitions:
                 forget=self._forget,
                 bury=self._bury,
                 delivery_events=self._past.pop(key, None),
+                doubtful_epoch=self._doubtful.get(key, NO_EPOCH),
             )
             known.load()
         return known
@@ -179,6 +181,9 @@ class SharePartitions:
     def _forget(self, led: LedSharePartition) -> None:
         if self._led.get(led.key) is led:
             del self._led[led.key]
+            self._doubtful.pop(led.key, None)
+            if led.doubtful_epoch != NO_EPOCH:
+                self._doubtful[led.key] = led.doubtful_epoch
             if led.delivery_events:
                 self._past[led.key] = led.delivery_events
                 if len(self._past) > DELIVERY_EVENTS_KEPT:

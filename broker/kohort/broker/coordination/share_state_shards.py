@@ -22,10 +22,19 @@ from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import Workers
-from kohort.broker.share_state.commands import ForgetTopics, SnapshotAll, Snapshotted
+from kohort.broker.share_state.commands import (
+    ForgetTopics,
+    InitializeState,
+    ReadSummary,
+    SnapshotAll,
+    Snapshotted,
+)
 from kohort.broker.share_state.coordinator import ShareStateCoordinator
-from kohort.broker.share_state.state import ShareKey
+from kohort.broker.share_state.state import ShareKey, next_life
 from kohort.protocol.errors import ApiError, ErrorCode
+from kohort.protocol.messages.read_share_group_state_summary import (
+    ReadShareGroupStateSummaryPartitionResult,
+)
 from kohort.protocol.schema import Message
 from kohort.storage import StorageError
 
@@ -150,6 +159,24 @@ class ShareStateShards:
             refuse(error.code)
             return
         shard.submit(command(shard.ask(_Asked(refuse), respond)))
+
+    def begin_life(self, key: ShareKey, start_offset: int, respond: Callable[[Message], None]) -> None:
+        """Begin to keep a share partition's state, or anew, under a state epoch that no life of it had.
+
+        What an earlier life has asked for, and comes late, is refused. `respond` gets an
+        InitializeShareGroupStatePartitionResult.
+        """
+
+        def known(answer: Message) -> None:
+            assert isinstance(answer, ReadShareGroupStateSummaryPartitionResult)
+            state_epoch = next_life(answer.state_epoch)
+            if answer.error_code:
+                command = InitializeState(NO_REQUEST, key, state_epoch, start_offset)
+                respond(command.refused(ErrorCode(answer.error_code), answer.error_message))
+            else:
+                self.ask(key, lambda each: InitializeState(each, key, state_epoch, start_offset), respond)
+
+        self.ask(key, lambda request_id: ReadSummary(request_id, key), known)
 
     async def ready(self, keys: Iterable[ShareKey]) -> None:
         """Return when the shards of these share partitions serve, or when that takes too long."""

@@ -26,11 +26,9 @@ from kohort.broker.runtime.other_brokers import OtherBrokers
 from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import Workers
-from kohort.broker.share_state.commands import DeleteState, InitializeState
 from kohort.broker.share_state.coordinator import ShareStateConfig
 from kohort.broker.share_state.state import UNKNOWN_OFFSET, ShareKey
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages.delete_share_group_state import DeleteShareGroupStatePartitionResult
 from kohort.protocol.messages.initialize_share_group_state import InitializeShareGroupStatePartitionResult
 from kohort.protocol.schema import Message
 
@@ -56,9 +54,9 @@ class Shares:
         if group is not None and group.initializing and group_id not in self._initializing:
             self._initializing.add(group_id)
             asked = {topic_id: each.partitions for topic_id, each in group.initializing.items()}
-            self._workers.spawn(self._initialize, group_id, asked, group.epoch)
+            self._workers.spawn(self._initialize, group_id, asked)
 
-    async def _initialize(self, group_id: str, asked: Mapping[UUID, frozenset[int]], epoch: int) -> None:
+    async def _initialize(self, group_id: str, asked: Mapping[UUID, frozenset[int]]) -> None:
         try:
             await self.states.ensure_topic()
         except ApiError as error:
@@ -71,7 +69,7 @@ class Shares:
             for index in sorted(asked[topic_id])
         ]
         await self.states.ready(keys)
-        _Initializing(self, group_id, keys, self._initialized).begin(epoch)
+        _Initializing(self, group_id, keys, self._initialized).begin()
 
     def _initialized(self, group_id: str, done: Mapping[UUID, frozenset[int]]) -> None:
         self._initializing.discard(group_id)
@@ -112,27 +110,12 @@ class _Initializing:
         self._missing = len(keys)
         self._done: dict[UUID, set[int]] = {}
 
-    def begin(self, epoch: int) -> None:
+    def begin(self) -> None:
         for key in self._keys:
-            self._ask(key, epoch, is_anew=False)
+            self._states.begin_life(key, UNKNOWN_OFFSET, partial(self._answered, key))
 
-    def _ask(self, key: ShareKey, epoch: int, *, is_anew: bool) -> None:
-        self._states.ask(
-            key,
-            partial(InitializeState, key=key, state_epoch=epoch, start_offset=UNKNOWN_OFFSET),
-            partial(self._answered, key, epoch, is_anew),
-        )
-
-    def _ask_again(self, key: ShareKey, epoch: int, answer: Message) -> None:
-        assert isinstance(answer, DeleteShareGroupStatePartitionResult)
-        self._ask(key, epoch, is_anew=True)
-
-    def _answered(self, key: ShareKey, epoch: int, is_anew: bool, answer: Message) -> None:
+    def _answered(self, key: ShareKey, answer: Message) -> None:
         assert isinstance(answer, InitializeShareGroupStatePartitionResult)
-        if answer.error_code == ErrorCode.FENCED_STATE_EPOCH and not is_anew:
-            # An earlier group of that name was deleted, and whoever did it died before its state went.
-            self._states.ask(key, partial(DeleteState, key=key), partial(self._ask_again, key, epoch))
-            return
         if answer.error_code == ErrorCode.NONE:
             self._done.setdefault(key.topic_id, set()).add(key.partition)
         else:

@@ -4,8 +4,8 @@ Source: Kafka's ShareCoordinatorShard. A leader that was told the state under a 
 before it, and a state that begins anew shuts out whoever knows the old one.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -20,7 +20,7 @@ from kohort.broker.share_state.commands import (
     Snapshotted,
     WriteState,
 )
-from kohort.broker.share_state.state import UNKNOWN_OFFSET, ShareKey, ShareState
+from kohort.broker.share_state.state import NO_EPOCH, UNKNOWN_COUNT, UNKNOWN_OFFSET, ShareKey, ShareState
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.delete_share_group_state import DeleteShareGroupStatePartitionResult
 from kohort.protocol.messages.initialize_share_group_state import InitializeShareGroupStatePartitionResult
@@ -38,8 +38,20 @@ from kohort.protocol.share_state_log import (
     ShareUpdateValue,
 )
 
-NO_EPOCH = -1
 NONE = ErrorCode.NONE
+ENDED = -1
+"""Stands for the time at which a state was made, in the record of one that was deleted."""
+ENDED_MAX = 1_000
+"""Of so many deleted share partitions is known under which epochs they were kept ..."""
+ENDED_KEPT_MS = 3_600_000
+"""... and for so long at least, until the log is pruned: by then nothing is under way any more."""
+
+
+class Ended(NamedTuple):
+    """A share partition that was deleted: under which state epoch it was kept, and when that ended."""
+
+    state_epoch: int
+    at_ms: int
 
 
 class ShareStateConfig(msgspec.Struct, frozen=True):
@@ -55,6 +67,8 @@ class ShareStateCoordinator:
     def __init__(self, config: ShareStateConfig) -> None:
         self.config = config
         self.states: dict[ShareKey, ShareState] = {}
+        self.ended: dict[ShareKey, Ended] = {}
+        """Of share partitions that were deleted: by what their next life is told apart from them."""
         self._handlers: dict[type, Callable[[Any, int], Decision]] = {
             InitializeState: self._initialize,
             ReadState: self._read,
@@ -74,10 +88,16 @@ class ShareStateCoordinator:
         key, value = record.key, record.value
         assert isinstance(key, ShareSnapshotKey | ShareUpdateKey), key
         share_key = ShareKey(key.group_id, key.topic_id, key.partition)
-        if value is None:
+        if value is None or isinstance(value, ShareSnapshotValue):
             self.states.pop(share_key, None)
-        elif isinstance(value, ShareSnapshotValue):
-            self.states[share_key] = ShareState(value)
+            self.ended.pop(share_key, None)
+        if value is None:
+            return
+        if isinstance(value, ShareSnapshotValue):
+            if value.create_timestamp == ENDED:
+                self.ended[share_key] = Ended(value.state_epoch, value.write_timestamp)
+            else:
+                self.states[share_key] = ShareState(value)
         else:
             assert isinstance(value, ShareUpdateValue), value
             state = self.states.get(share_key)
@@ -93,13 +113,22 @@ class ShareStateCoordinator:
         return NOTHING
 
     def _initialize(self, command: InitializeState, now_ms: int) -> Decision:
-        state = self.states.get(command.key)
-        if state is not None and state.state_epoch > command.state_epoch:
+        state, ended = self.states.get(command.key), self.ended.get(command.key)
+        if (state is not None and command.state_epoch < state.state_epoch) or (
+            ended is not None and command.state_epoch <= ended.state_epoch
+        ):
             return _reply(command, command.refused(ErrorCode.FENCED_STATE_EPOCH, _FENCED_STATE))
         if command.start_offset < UNKNOWN_OFFSET or command.state_epoch < 0:
             return _reply(
                 command, command.refused(ErrorCode.INVALID_REQUEST, "That is no offset or no epoch.")
             )
+        answer = InitializeShareGroupStatePartitionResult(partition=command.key.partition, error_code=NONE)
+        if (
+            state is not None
+            and command.state_epoch == state.state_epoch
+            and command.start_offset == UNKNOWN_OFFSET
+        ):
+            return _reply(command, answer)  # The same that has come before: what was done since stays.
         value = ShareSnapshotValue(
             snapshot_epoch=0 if state is None else state.snapshot_epoch + 1,
             state_epoch=command.state_epoch,
@@ -110,7 +139,6 @@ class ShareStateCoordinator:
             write_timestamp=now_ms,
             state_batches=(),
         )
-        answer = InitializeShareGroupStatePartitionResult(partition=command.key.partition, error_code=NONE)
         return _reply(command, answer, _snapshot_record(command.key, value))
 
     def _read(self, command: ReadState, now_ms: int) -> Decision:
@@ -167,32 +195,46 @@ class ShareStateCoordinator:
             snapshot_epoch=state.snapshot_epoch,
             leader_epoch=max(command.leader_epoch, state.leader_epoch),
             start_offset=command.start_offset,
-            delivery_complete_count=command.delivery_complete_count,
+            delivery_complete_count=state.delivery_complete_count
+            if command.delivery_complete_count == UNKNOWN_COUNT
+            else command.delivery_complete_count,
             state_batches=tuple(command.batches),
         )
         answer = WriteShareGroupStatePartitionResult(partition=command.key.partition, error_code=NONE)
-        return _reply(command, answer, self._update_record(command.key, state, value, now_ms))
+        record = self._update_record(command.key, state, value, now_ms, command.state_epoch)
+        return _reply(command, answer, record)
 
     def _update_record(
-        self, key: ShareKey, state: ShareState, value: ShareUpdateValue, now_ms: int
+        self,
+        key: ShareKey,
+        state: ShareState,
+        value: ShareUpdateValue,
+        now_ms: int,
+        state_epoch: int = NO_EPOCH,
     ) -> Record:
-        """Return the record of what is new; of all, where many updates lie behind the last snapshot."""
-        if state.updates < self.config.updates_per_snapshot:
+        """Return the record of what is new; of all, where many updates lie behind the last snapshot.
+
+        A leader that writes under a higher state epoch shuts out what it has written under the one before.
+        """
+        if state.updates < self.config.updates_per_snapshot and state_epoch <= state.state_epoch:
             return Record(
                 ShareUpdateKey(group_id=key.group_id, topic_id=key.topic_id, partition=key.partition), value
             )
         epoch = state.snapshot_epoch + 1
         after = ShareState(state.snapshot(now_ms, epoch))
+        after.state_epoch = max(state_epoch, state.state_epoch)
         after.update(value)
         return _snapshot_record(key, after.snapshot(now_ms, epoch))
 
     def _read_summary(self, command: ReadSummary, now_ms: int) -> Decision:
         state = self.states.get(command.key)
         start_offset, done_count = (UNKNOWN_OFFSET, -1) if state is None else state.progress()
+        ended = self.ended.get(command.key)
+        state_epoch = 0 if ended is None else ended.state_epoch
         answer = ReadShareGroupStateSummaryPartitionResult(
             partition=command.key.partition,
             error_code=NONE,
-            state_epoch=0 if state is None else state.state_epoch,
+            state_epoch=state_epoch if state is None else state.state_epoch,
             leader_epoch=0 if state is None else state.leader_epoch,
             start_offset=start_offset,
             delivery_complete_count=done_count,
@@ -203,22 +245,50 @@ class ShareStateCoordinator:
         answer = DeleteShareGroupStatePartitionResult(partition=command.key.partition, error_code=NONE)
         if command.key not in self.states:
             return _reply(command, answer)
-        return _reply(command, answer, _snapshot_record(command.key, None))
+        return _reply(command, answer, *self._end((command.key,), now_ms))
 
     def _forget_topics(self, command: ForgetTopics, now_ms: int) -> Decision:
         gone = [key for key in self.states if key.topic_id in command.topic_ids]
-        return Decision(tuple(_snapshot_record(key, None) for key in gone)) if gone else NOTHING
+        return Decision(self._end(gone, now_ms)) if gone else NOTHING
+
+    def _end(self, keys: Sequence[ShareKey], now_ms: int) -> tuple[Record, ...]:
+        """Return the records that end these lives, and that forget those that ended long ago."""
+        known = [*self.ended, *keys]
+        return (
+            *(_snapshot_record(key, None) for key in known[:-ENDED_MAX]),
+            *(_ended_record(key, self.states[key].state_epoch, now_ms) for key in keys[-ENDED_MAX:]),
+        )
 
     def _snapshot_all(self, command: SnapshotAll, now_ms: int) -> Decision:
-        records = tuple(
+        records = [
             _snapshot_record(key, each.snapshot(now_ms, each.snapshot_epoch + 1))
             for key, each in self.states.items()
-        )
-        return Decision(records, (Note(Snapshotted(command.end_offset)),))  # type: ignore[arg-type]
+        ]
+        for key, ended in self.ended.items():
+            if now_ms - ended.at_ms >= ENDED_KEPT_MS:
+                records.append(_snapshot_record(key, None))
+            else:
+                records.append(_ended_record(key, ended.state_epoch, ended.at_ms))
+        return Decision(tuple(records), (Note(Snapshotted(command.end_offset)),))  # type: ignore[arg-type]
 
 
 _FENCED_STATE = "The share partition has begun anew since."
 _FENCED_LEADER = "The partition has a newer leader."
+
+
+def _ended_record(key: ShareKey, state_epoch: int, at_ms: int) -> Record:
+    """Return the record of a life that ended; Kafka reads it as a state that nobody has begun to use."""
+    value = ShareSnapshotValue(
+        snapshot_epoch=0,
+        state_epoch=state_epoch,
+        leader_epoch=0,
+        start_offset=UNKNOWN_OFFSET,
+        delivery_complete_count=UNKNOWN_COUNT,
+        create_timestamp=ENDED,
+        write_timestamp=at_ms,
+        state_batches=(),
+    )
+    return _snapshot_record(key, value)
 
 
 def _snapshot_record(key: ShareKey, value: ShareSnapshotValue | None) -> Record:

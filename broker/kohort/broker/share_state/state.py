@@ -13,6 +13,24 @@ UNKNOWN_OFFSET = -1
 """The start of a share partition whose leader has yet to choose one."""
 
 
+UNKNOWN_COUNT = -1
+"""Of the records behind the start that are done with."""
+NO_EPOCH = -1
+TRIES = 4_096
+"""A state epoch is the number of a life of the share partition times this, plus that of a try to write."""
+STATE_EPOCH_MAX = 2**31 - 1
+
+
+def next_life(state_epoch: int) -> int:
+    """Return the first state epoch of the next life: what an earlier life has asked for is shut out."""
+    return min((state_epoch // TRIES + 1) * TRIES, STATE_EPOCH_MAX)
+
+
+def next_try(state_epoch: int) -> int:
+    """Return the state epoch that shuts out what was written before in this life; the last is used again."""
+    return min(state_epoch + 1, state_epoch // TRIES * TRIES + TRIES - 1)
+
+
 class ShareKey(NamedTuple):
     """A share partition: one partition in one share group."""
 

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from kohort.broker.group.decision import Decision, Note, Record, Reply
+from kohort.broker.share_state import coordinator
 from kohort.broker.share_state.commands import (
     DeleteState,
     ForgetTopics,
@@ -19,8 +20,15 @@ from kohort.broker.share_state.commands import (
     Snapshotted,
     WriteState,
 )
-from kohort.broker.share_state.coordinator import ShareStateConfig, ShareStateCoordinator
-from kohort.broker.share_state.state import ShareKey
+from kohort.broker.share_state.coordinator import ENDED_KEPT_MS, ShareStateConfig, ShareStateCoordinator
+from kohort.broker.share_state.state import (
+    TRIES,
+    UNKNOWN_COUNT,
+    UNKNOWN_OFFSET,
+    ShareKey,
+    next_life,
+    next_try,
+)
 from kohort.broker.share_state.test_state import batch
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.delete_share_group_state import DeleteShareGroupStatePartitionResult
@@ -101,7 +109,7 @@ def decoded(key: bytes, value: bytes | None) -> Record:
 
 
 def told(core: ShareStateCoordinator) -> object:
-    return {
+    return core.ended, {
         key: (each.state_epoch, each.leader_epoch, each.start_offset, tuple(each.batches))
         for key, each in core.states.items()
     }
@@ -168,6 +176,80 @@ def test_what_is_deleted_is_unknown() -> None:
     assert world.read().start_offset == -1
     world.run(world.core.handle(ForgetTopics(frozenset((OTHER.topic_id,))), 0))
     assert not world.core.states
+    assert world.write(batch(1, 1)) == ErrorCode.INVALID_REQUEST
+
+
+def delete(world: World, key: ShareKey = KEY) -> None:
+    answer = world.ask(DeleteShareGroupStatePartitionResult, DeleteState(next(world.ids), key))
+    assert answer.error_code == ErrorCode.NONE
+
+
+def begin_life(world: World) -> int:
+    """Begin another life as a group's coordinator does, and return its state epoch."""
+    summary = world.ask(ReadShareGroupStateSummaryPartitionResult, ReadSummary(next(world.ids), KEY))
+    epoch = next_life(summary.state_epoch)
+    assert world.initialize(epoch, start=-1) == ErrorCode.NONE
+    return epoch
+
+
+def test_what_an_earlier_life_asked_for_does_not_land_in_the_next_one() -> None:
+    world = World()
+    first = begin_life(world)
+    world.write(batch(0, 3), state_epoch=first)
+    delete(world)
+    for _ in range(2):  # Also where the coordinator has been loaded anew, or has pruned its log.
+        assert world.initialize(first, start=-1) == ErrorCode.FENCED_STATE_EPOCH
+        assert world.read().start_offset == -1
+        world.core = world.loaded()
+        world.run(world.core.handle(SnapshotAll(len(world.log)), 1_000))
+    second = begin_life(world)
+    world.write(batch(5, 7), state_epoch=second, start=5)
+    for late in (first, next_try(first), next_life(first) - 1):
+        assert world.write(batch(8, 9), state_epoch=late) == ErrorCode.FENCED_STATE_EPOCH
+        assert world.initialize(late, start=-1) == ErrorCode.FENCED_STATE_EPOCH
+    assert [(each.first_offset, each.last_offset) for each in world.read().state_batches] == [(5, 7)]
+
+
+def test_the_same_beginning_that_comes_again_costs_nothing_that_was_done_since() -> None:
+    world = World()
+    epoch = begin_life(world)
+    world.write(batch(0, 3), state_epoch=epoch)
+    assert world.initialize(epoch, start=-1) == ErrorCode.NONE
+    assert len(world.read().state_batches) == 1
+    assert world.initialize(epoch, start=9) == ErrorCode.NONE, "an administrator has it begin elsewhere"
+    assert (world.read().start_offset, world.read().state_batches) == (9, ())
+
+
+def test_a_write_under_a_higher_epoch_shuts_out_those_before_it() -> None:
+    world = World()
+    epoch = begin_life(world)
+    world.write(batch(0, 3), state_epoch=epoch)
+    command = WriteState(next(world.ids), KEY, next_try(epoch), 0, UNKNOWN_OFFSET, UNKNOWN_COUNT, ())
+    assert world.ask(WriteShareGroupStatePartitionResult, command).error_code == ErrorCode.NONE
+    assert world.write(batch(0, 3, 0), state_epoch=epoch) == ErrorCode.FENCED_STATE_EPOCH
+    assert world.read().state_epoch == next_try(epoch)
+    assert [(each.first_offset, each.last_offset) for each in world.read().state_batches] == [(0, 3)]
+
+
+def test_lives_that_ended_are_forgotten_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "ENDED_MAX", 2)
+    world = World()
+    keys = [ShareKey("g", UUID(int=number), 0) for number in range(4)]
+    for key in keys:
+        world.initialize(7, key=key)
+    delete(world, keys[3])
+    world.run(world.core.handle(ForgetTopics(frozenset(key.topic_id for key in keys[:3])), 1_000))
+    assert list(world.core.ended) == keys[1:3]
+    world.run(world.core.handle(SnapshotAll(0), 1_000 + ENDED_KEPT_MS))
+    assert not world.core.ended
+
+
+def test_tries_of_a_life_never_reach_the_next_one() -> None:
+    epoch = next_life(0)
+    for _ in range(2 * TRIES):
+        epoch = next_try(epoch)
+    assert epoch == next_life(next_life(0)) - 1
+    assert next_life(2**31 - 1) == 2**31 - 1
 
 
 def test_a_summary_says_where_it_begins_and_how_many_are_done_with() -> None:

@@ -1,16 +1,13 @@
 """AlterShareGroupOffsets: where an empty share group goes on in partitions, whatever it has read."""
 
 from collections import defaultdict
-from collections.abc import Callable
 from uuid import UUID
 
 from kohort.broker.coordination.group_shards import GroupShard
-from kohort.broker.group.epochs.members import FIRST_EPOCH
 from kohort.broker.group.share.commands import NOT_EMPTY, StartShareState
 from kohort.broker.group.share.group import ShareGroup
 from kohort.broker.handlers.gather import Gather
 from kohort.broker.handlers.share.family import ShareServices
-from kohort.broker.share_state.commands import InitializeState
 from kohort.broker.share_state.state import ShareKey
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -62,7 +59,6 @@ class _Altering:
         self._sharing = sharing
         self._shard = shard
         self._group_id = message.group_id
-        self._epoch = FIRST_EPOCH if group is None else group.epoch
         self._message = message
         self._request = request
         self._snapshot = sharing.groups.metadata.snapshot()
@@ -91,10 +87,7 @@ class _Altering:
         shares.partitions.end(self._starts)
         gather = Gather(len(self._starts), self._begun)
         for position, (key, start_offset) in enumerate(self._starts.items()):
-            shares.states.ask(key, self._command(key, start_offset), gather.place(position))
-
-    def _command(self, key: ShareKey, start_offset: int) -> Callable[[int], InitializeState]:
-        return lambda request_id: InitializeState(request_id, key, self._epoch, start_offset)
+            shares.states.begin_life(key, start_offset, gather.place(position))
 
     def _begun(self, answers: tuple[Message, ...]) -> None:
         begun: dict[UUID, set[int]] = defaultdict(set)
