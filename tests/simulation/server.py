@@ -15,14 +15,15 @@ from random import Random
 from typing import Protocol, TypeVar, cast
 from uuid import UUID
 
-from kohort.broker.broker import group_config
 from kohort.broker.config import BrokerConfig
 from kohort.broker.config.current import CurrentConfig
+from kohort.broker.config.group_bounds import bounds
 from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.coordination.group_machine import GroupMachine
 from kohort.broker.coordination.group_shards import GroupShard, GroupShards
 from kohort.broker.coordination.shard import Shard, ShardState
 from kohort.broker.group import Decision, Event, GroupCoordinator, coordinator_partition
+from kohort.broker.group.config import GroupConfig
 from kohort.broker.group.group import AnyGroup
 from kohort.broker.group.test_world import CheckedCoordinator
 from kohort.broker.handlers.administration.family import Administration
@@ -256,7 +257,7 @@ class Server:
         )
         self.partitions.raise_leader_epoch = self._raise_leader_epoch
         self.group_shards = WitnessedGroupShards(
-            GroupMachine(group_config(current.config), CheckedCoordinator),
+            GroupMachine(GroupConfig.of(current.config, bounds(current.config)), CheckedCoordinator),
             store,
             current,
             ensure_topic=self._offsets_topic_is_there,

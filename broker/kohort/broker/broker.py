@@ -255,7 +255,7 @@ class Broker:
             counters=self.group_counters,
         )
         self.group_shards = GroupShards(
-            GroupMachine(group_config(self.current.config)),
+            GroupMachine(GroupConfig.of(self.current.config, bounds(self.current.config))),
             self.metadata,
             self.current,
             ensure_topic=self._ensure_offsets_topic,
@@ -921,12 +921,6 @@ def open_folder(path: Path, files: FileSystem) -> DataDirectory:
     """Return the data folder, locked, and closed to other users. Raises: StorageError."""
     keep_private(files, path)
     return DataDirectory.open(path, files, segments_max=segments_that_fit())
-
-
-def group_config(config: BrokerConfig) -> GroupConfig:
-    """Return the part of the configuration that the group core knows."""
-    known = {name: getattr(config, name) for name in GroupConfig.__struct_fields__ if hasattr(config, name)}
-    return GroupConfig(**known, bounds=bounds(config))
 
 
 def close_files(data: DataDirectory, journal: Journal) -> None:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 
 from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.config.coordinator_settings import CoordinatorSettings
 from kohort.broker.config.describe import ConfigEntry, ConfigSynonym, broker_synonyms, entry
 from kohort.broker.config.group_bounds import bounds, check_group
 from kohort.broker.config.settings import Settings, setting
@@ -48,21 +49,21 @@ class GroupSettings(Settings):
 
     consumer_session_timeout_ms: int = setting(
         INT,
-        45000,
+        CoordinatorSettings.group_consumer_session_timeout_ms,
         "After how long without a heartbeat a member of this consumer group is put out.",
         at_least(1),
         synonyms=("group.consumer.session.timeout.ms",),
     )
     consumer_heartbeat_interval_ms: int = setting(
         INT,
-        5000,
+        CoordinatorSettings.group_consumer_heartbeat_interval_ms,
         "How often members of this consumer group are asked to send heartbeats.",
         at_least(1),
         synonyms=("group.consumer.heartbeat.interval.ms",),
     )
     consumer_assignment_interval_ms: int = setting(
         INT,
-        1000,
+        CoordinatorSettings.group_consumer_assignment_interval_ms,
         "How long after an assignment this consumer group gets its next one at the earliest.",
         at_least(0),
         synonyms=("group.consumer.assignment.interval.ms",),
@@ -77,42 +78,42 @@ class GroupSettings(Settings):
     )
     share_session_timeout_ms: int = setting(
         INT,
-        45000,
+        CoordinatorSettings.group_share_session_timeout_ms,
         "After how long without a heartbeat a member of this share group is put out.",
         at_least(1),
         synonyms=("group.share.session.timeout.ms",),
     )
     share_heartbeat_interval_ms: int = setting(
         INT,
-        5000,
+        CoordinatorSettings.group_share_heartbeat_interval_ms,
         "How often members of this share group are asked to send heartbeats.",
         at_least(1),
         synonyms=("group.share.heartbeat.interval.ms",),
     )
     share_assignment_interval_ms: int = setting(
         INT,
-        1000,
+        CoordinatorSettings.group_share_assignment_interval_ms,
         "How long after an assignment this share group gets its next one at the earliest.",
         at_least(0),
         synonyms=("group.share.assignment.interval.ms",),
     )
     share_record_lock_duration_ms: int = setting(
         INT,
-        30000,
+        CoordinatorSettings.group_share_record_lock_duration_ms,
         "How long a record is its member's that this share group hands out.",
         at_least(1000),
         synonyms=("group.share.record.lock.duration.ms",),
     )
     share_delivery_count_limit: int = setting(
         INT,
-        5,
+        CoordinatorSettings.group_share_delivery_count_limit,
         "How often this share group hands out a record before it gives it up.",
         at_least(2),
         synonyms=("group.share.delivery.count.limit",),
     )
     share_partition_max_record_locks: int = setting(
         INT,
-        2000,
+        CoordinatorSettings.group_share_partition_max_record_locks,
         "How many records of a partition this share group may have in flight.",
         at_least(100),
         synonyms=("group.share.partition.max.record.locks",),
@@ -134,49 +135,49 @@ class GroupSettings(Settings):
     )
     streams_session_timeout_ms: int = setting(
         INT,
-        45000,
+        CoordinatorSettings.group_streams_session_timeout_ms,
         "After how long without a heartbeat a member of this streams group is put out.",
         at_least(1),
         synonyms=("group.streams.session.timeout.ms",),
     )
     streams_heartbeat_interval_ms: int = setting(
         INT,
-        5000,
+        CoordinatorSettings.group_streams_heartbeat_interval_ms,
         "How often members of this streams group are asked to send heartbeats.",
         at_least(1),
         synonyms=("group.streams.heartbeat.interval.ms",),
     )
     streams_assignment_interval_ms: int = setting(
         INT,
-        1000,
+        CoordinatorSettings.group_streams_assignment_interval_ms,
         "How long after an assignment this streams group gets its next one at the earliest.",
         at_least(0),
         synonyms=("group.streams.assignment.interval.ms",),
     )
     streams_initial_rebalance_delay_ms: int = setting(
         INT,
-        3000,
+        CoordinatorSettings.group_streams_initial_rebalance_delay_ms,
         "How long this streams group waits for more members while it is new.",
         at_least(0),
         synonyms=("group.streams.initial.rebalance.delay.ms",),
     )
     streams_num_standby_replicas: int = setting(
         INT,
-        0,
+        CoordinatorSettings.group_streams_num_standby_replicas,
         "How many copies of each task's state this streams group keeps.",
         at_least(0),
         synonyms=("group.streams.num.standby.replicas",),
     )
     streams_acceptable_recovery_lag: int = setting(
         ConfigType.LONG,
-        10000,
+        CoordinatorSettings.group_streams_acceptable_recovery_lag,
         "How far behind a copy of a task's state counts as caught up in this streams group.",
         at_least(0),
         synonyms=("group.streams.acceptable.recovery.lag",),
     )
     streams_task_offset_interval_ms: int = setting(
         INT,
-        60000,
+        CoordinatorSettings.group_streams_task_offset_interval_ms,
         "How often members of this streams group tell how far their copies are.",
         at_least(1),
         synonyms=("group.streams.task.offset.interval.ms",),

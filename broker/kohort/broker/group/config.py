@@ -1,12 +1,27 @@
 """The settings of the group coordinator, under Kafka's names with underscores."""
 
 from collections.abc import Mapping
+from typing import Self
 
 import msgspec
 
+from kohort.broker.config.coordinator_settings import CoordinatorSettings as Settings
+
+NO_SETTINGS = frozenset(
+    (
+        "group_new_member_join_timeout_ms",
+        "group_member_bytes_max",
+        "member_bytes_max",
+        "history_bytes_max",
+        "member_ids_given_max",
+        "bounds",
+    )
+)
+"""What of these no setting of a broker says."""
+
 
 class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What an operator may set; the defaults are Kafka's.
+    """What an operator may set; the defaults are those of the broker's settings.
 
     Kafka: GroupCoordinatorConfig. `group_new_member_join_timeout_ms` is a constant in Kafka: how long a
     member that joined for the first time may wait for a rebalance that does not end. `member_ids_given_max`
@@ -18,41 +33,47 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     by its name there.
     """
 
-    group_initial_rebalance_delay_ms: int = 3_000
-    group_min_session_timeout_ms: int = 6_000
-    group_max_session_timeout_ms: int = 1_800_000
-    group_max_size: int = 2_147_483_647
+    group_initial_rebalance_delay_ms: int = Settings.group_initial_rebalance_delay_ms
+    group_min_session_timeout_ms: int = Settings.group_min_session_timeout_ms
+    group_max_session_timeout_ms: int = Settings.group_max_session_timeout_ms
+    group_max_size: int = Settings.group_max_size
     group_new_member_join_timeout_ms: int = 300_000
     group_member_bytes_max: int = 16 * 1024 * 1024
     member_bytes_max: int = 32 * 1024 * 1024
     history_bytes_max: int = 32 * 1024 * 1024
     member_ids_given_max: int = 2_000
-    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
-    group_consumer_assignment_interval_ms: int = 1_000
-    group_consumer_heartbeat_interval_ms: int = 5_000
-    group_consumer_session_timeout_ms: int = 45_000
-    group_consumer_regex_refresh_interval_ms: int = 600_000
-    group_consumer_max_size: int = 2_147_483_647
-    group_consumer_migration_policy: str = "bidirectional"
-    group_share_session_timeout_ms: int = 45_000
-    group_share_heartbeat_interval_ms: int = 5_000
-    group_share_assignment_interval_ms: int = 1_000
-    group_share_max_size: int = 200
-    group_streams_session_timeout_ms: int = 45_000
-    group_streams_heartbeat_interval_ms: int = 5_000
-    group_streams_assignment_interval_ms: int = 1_000
-    group_streams_initial_rebalance_delay_ms: int = 3_000
-    group_streams_max_size: int = 2_147_483_647
-    group_streams_num_standby_replicas: int = 0
-    group_streams_max_standby_replicas: int = 2
-    group_streams_acceptable_recovery_lag: int = 10_000
-    group_streams_task_offset_interval_ms: int = 60_000
+    group_consumer_assignors: tuple[str, ...] = Settings.group_consumer_assignors
+    group_consumer_assignment_interval_ms: int = Settings.group_consumer_assignment_interval_ms
+    group_consumer_heartbeat_interval_ms: int = Settings.group_consumer_heartbeat_interval_ms
+    group_consumer_session_timeout_ms: int = Settings.group_consumer_session_timeout_ms
+    group_consumer_regex_refresh_interval_ms: int = Settings.group_consumer_regex_refresh_interval_ms
+    group_consumer_max_size: int = Settings.group_consumer_max_size
+    group_consumer_migration_policy: str = Settings.group_consumer_migration_policy
+    group_share_session_timeout_ms: int = Settings.group_share_session_timeout_ms
+    group_share_heartbeat_interval_ms: int = Settings.group_share_heartbeat_interval_ms
+    group_share_assignment_interval_ms: int = Settings.group_share_assignment_interval_ms
+    group_share_max_size: int = Settings.group_share_max_size
+    group_streams_session_timeout_ms: int = Settings.group_streams_session_timeout_ms
+    group_streams_heartbeat_interval_ms: int = Settings.group_streams_heartbeat_interval_ms
+    group_streams_assignment_interval_ms: int = Settings.group_streams_assignment_interval_ms
+    group_streams_initial_rebalance_delay_ms: int = Settings.group_streams_initial_rebalance_delay_ms
+    group_streams_max_size: int = Settings.group_streams_max_size
+    group_streams_num_standby_replicas: int = Settings.group_streams_num_standby_replicas
+    group_streams_max_standby_replicas: int = Settings.group_streams_max_standby_replicas
+    group_streams_acceptable_recovery_lag: int = Settings.group_streams_acceptable_recovery_lag
+    group_streams_task_offset_interval_ms: int = Settings.group_streams_task_offset_interval_ms
     bounds: Mapping[str, tuple[int, int]] = msgspec.field(default_factory=dict)
-    offset_metadata_max_bytes: int = 4_096
-    offsets_retention_minutes: int = 10_080
-    offsets_retention_check_interval_ms: int = 600_000
-    offsets_topic_num_partitions: int = 50
-    offsets_commit_timeout_ms: int = 5_000
+    offset_metadata_max_bytes: int = Settings.offset_metadata_max_bytes
+    offsets_retention_minutes: int = Settings.offsets_retention_minutes
+    offsets_retention_check_interval_ms: int = Settings.offsets_retention_check_interval_ms
+    offsets_topic_num_partitions: int = Settings.offsets_topic_num_partitions
+    offsets_commit_timeout_ms: int = Settings.offsets_commit_timeout_ms
+
+    @classmethod
+    def of(cls, settings: Settings, bounds: Mapping[str, tuple[int, int]]) -> Self:
+        """Return what a broker's settings say."""
+        names = (each for each in cls.__struct_fields__ if each not in NO_SETTINGS)
+        return cls(**{name: getattr(settings, name) for name in names}, bounds=bounds)
 
     def of_group(self, overrides: Mapping[str, str], name: str, default: int) -> int:
         """Return what was set for a group, no further than it may go, or else what holds for all."""
