@@ -160,7 +160,7 @@ def test_a_disk_that_lied_about_syncs_is_found_out_after_a_power_failure() -> No
     async def live_until_a_checkpoint() -> MemoryFileSystem:
         async with running(CONFIG, PLACES, filesystem=disk) as broker:
             await workload.run(broker, ROUNDS)
-            await broker.partitions.save_log_starts()
+            await broker.partitions.folder.save_log_starts()
             return disk.after_crash(choose=lambda limit: 0)  # Nothing is kept that need not be.
 
     survivor = trio.run(live_until_a_checkpoint)

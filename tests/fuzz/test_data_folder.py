@@ -102,7 +102,7 @@ async def lived(*, cleanly: bool) -> tuple[Folder, Workload]:
     disk, workload = BreakingFileSystem(), Workload()
     async with running(SMALL_SEGMENTS, PLACES, filesystem=disk) as broker:
         await workload.run(broker, ROUNDS)
-        await broker.partitions.save_log_starts()
+        await broker.partitions.folder.save_log_starts()
         killed = disk.after_crash()
     return (disk.after_crash() if cleanly else killed).operations, workload
 

@@ -283,7 +283,7 @@ class Records:
         moved: list[int] = []
         try:
             await server.partitions.between_writes(partition, move)
-            await server.partitions.save_log_starts()
+            await server.partitions.folder.save_log_starts()
         except StorageError:
             return
         if moved:

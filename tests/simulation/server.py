@@ -254,8 +254,9 @@ class Server:
             clock=schedule,
             loop=self,
             workers=self.workers,
+            on_lost_tail=self._raise_leader_epoch,
         )
-        self.partitions.raise_leader_epoch = self._raise_leader_epoch
+        self.partitions.opening.report_lost_tails()
         self.group_shards = WitnessedGroupShards(
             GroupMachine(GroupConfig.of(current.config, bounds(current.config)), CheckedCoordinator),
             store,
@@ -356,7 +357,7 @@ class Server:
         while True:
             await Pause(CHECKPOINT_INTERVAL_MS)
             try:
-                await self.partitions.save_log_starts()
+                await self.partitions.folder.save_log_starts()
             except StorageError:
                 continue  # As the broker does: it says so, and tries again.
 
@@ -365,7 +366,7 @@ class Server:
         while True:
             await Pause(NOTE_INTERVAL_MS)
             try:
-                await self.partitions.note_resting_logs()
+                await self.partitions.folder.note_resting_logs()
             except StorageError:
                 continue
 

@@ -207,6 +207,7 @@ class Broker:
         member = self.cluster
         unsynced = Unsynced() if member is None else Unsynced(member.note_unsynced, member.note_failed_sync)
         self.flusher.may_leave_unsynced = unsynced.may_leave
+        raising_epochs = RaisingEpochs(self.metadata, self.workers)
         self.partitions = PartitionTable(
             self.metadata,
             self.current,
@@ -220,13 +221,13 @@ class Broker:
             may_lead=None if self.cluster is None else self.cluster.may_lead,
             replicas=None if self.cluster is None else self._replicas(self.cluster),
             unsynced=unsynced,
+            on_lax=sync_timers.changed,
+            on_lost_tail=raising_epochs.lost_tail if member is None else member.lost_tail,
+            on_epoch_behind=raising_epochs.is_behind,
         )
-        self.partitions.on_lax = sync_timers.changed
-        self.raising_epochs = RaisingEpochs(self.metadata, self.workers)
-        self.partitions.on_epoch_behind = self.raising_epochs.is_behind
         self.producer_ids = ProducerIds(self.metadata)
         place = place_in_turn if self.cluster is None else self.cluster.place
-        self.topics = Topics(self.metadata, self.current, self.partitions.ready, place)
+        self.topics = Topics(self.metadata, self.current, self.partitions.opening.ready, place)
         self._making_offsets_topic = trio.Lock()
 
     def _replicas(self, cluster: "ClusterMember") -> "Replicas":
@@ -586,10 +587,8 @@ class Broker:
         if self.cluster is None:
             if not self.data.is_clean:
                 await self._raise_all_leader_epochs()  # The ends of logs may be gone.
-            await self.partitions.open_all()
-        self.partitions.raise_leader_epoch = (  # As they are found.
-            self.raising_epochs.lost_tail if self.cluster is None else self.cluster.lost_tail
-        )
+            await self.partitions.opening.open_all()
+        self.partitions.opening.report_lost_tails()
         if not self.data.is_clean:
             await self._checkpoint()  # What was scanned now need not be scanned again.
         offline = {
@@ -619,7 +618,7 @@ class Broker:
                 self.supervisor.start(name, run)
         for name, run in (
             ("checkpoint", self._checkpoint_regularly),
-            ("data folder", self.partitions.watch_folder_regularly),
+            ("data folder", self.partitions.folder.watch_regularly),
             ("disk space", self.disk.run),
             ("loop lag", self.loop_lag.run),
             ("lag of groups", self.lag.run),
@@ -700,8 +699,10 @@ class Broker:
         if self.cluster is None:
             await self.metadata.register(broker)
             return
-        await self.partitions.open_all()  # Whoever registers may be elected, so it looks first what it has.
-        self.cluster.begin_life(is_short=self.partitions.is_short)
+        await (
+            self.partitions.opening.open_all()
+        )  # Whoever registers may be elected, so it looks first what it has.
+        self.cluster.begin_life(is_short=self.partitions.opening.is_short)
         self.supervisor.start("cluster metadata", self.cluster.keep_metadata)
         await self.metadata.register(self.cluster.registration(broker))
         self.supervisor.start("lease", self.cluster.keep_lease)
@@ -709,7 +710,7 @@ class Broker:
 
     def _follow_leadership(self) -> None:
         """Lead, and coordinate, what the lease allows by now."""
-        self.partitions.refresh()
+        self.partitions.assignment.refresh()
         self.group_shards.refresh()
         self._coordinate_transactions()
         self._coordinate_shares()
@@ -748,8 +749,8 @@ class Broker:
 
     async def _checkpoint(self) -> None:
         try:
-            await self.partitions.save_log_starts()
-            await self.partitions.note_resting_logs()
+            await self.partitions.folder.save_log_starts()
+            await self.partitions.folder.note_resting_logs()
         except StorageError as error:
             log.error("the checkpoint of the logs failed", error=str(error))
 

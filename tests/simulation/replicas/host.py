@@ -142,8 +142,9 @@ class Host:
             may_lead=lambda key, state: True,
             replicas=self.replicas,
             unsynced=self.unsynced,
+            on_lax=timers.changed,
+            on_lost_tail=self._lost_tail,
         )
-        self.table.on_lax = timers.changed
         self.appending = Appending(self.table, self.flusher, clock, NoTurns())
         self.life: FolderLife
         self.unreadable: set[str] = set()
@@ -157,8 +158,8 @@ class Host:
         for partition in self.table:
             if partition.replicated or not self.files.is_sound(partition):
                 partition.open()
-        self.life.begin(is_short=self.table.is_short)
-        self.table.raise_leader_epoch = self._lost_tail
+        self.life.begin(is_short=self.table.opening.is_short)
+        self.table.opening.report_lost_tails()
         offline = {log_id_of(each.topic_id, each.index) for each in self.table if each.offline is not None}
         self.journal.forget(but=offline)
         self.run_posted()

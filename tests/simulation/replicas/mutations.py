@@ -24,18 +24,18 @@ MUTANTS = (
     Mutant(
         "a topic that becomes strict is taken for synced",
         Edit(
-            f"{PARTITIONS}.table",
-            "PartitionTable._note_synced",
+            f"{PARTITIONS}.unsynced",
+            "Unsynced.note_synced",
             condition("written_offset", "serving_log.written_offset >= 0"),
         ),
         Edit(
-            f"{PARTITIONS}.table",
-            "PartitionTable._sync_by_settings",
-            instead_of_call("self._flusher.request", "self._note_synced(partition)"),
+            f"{PARTITIONS}.assignment",
+            "PartitionAssignment._sync_by_settings",
+            instead_of_call("self._flusher.request", "self._unsynced.note_synced(partition)"),
         ),
     ),
     Mutant(
         "the folder of a replica that moved away is found by its topic's successor",
-        Edit(f"{PARTITIONS}.table", "PartitionTable._has_replica", answer("replicas", "True")),
+        Edit(f"{PARTITIONS}.assignment", "PartitionAssignment._has_replica", answer("replicas", "True")),
     ),
 )

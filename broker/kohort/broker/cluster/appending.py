@@ -96,7 +96,7 @@ class Appending:
                 if self._flusher.is_named(partition.log.log_id):
                     return  # By a write that was under way.
                 change()
-                self._partitions.was_cut(partition)
+                self._partitions.folder.was_cut(partition)
                 following.truncated()
                 partition.moved()
             is_over = True
@@ -136,7 +136,7 @@ class Appending:
 
     async def save_starts(self) -> None:
         """Keep on the disk where logs begin. Raises: StorageError."""
-        await self._partitions.save_log_starts()
+        await self._partitions.folder.save_log_starts()
 
 
 def whole_batches(records: Buffer) -> list[BatchHeader]:

@@ -251,7 +251,7 @@ class ClusterMember:
     def _look_at_disk(self) -> None:
         """Let others lead while a disk takes nothing: it is not the broker's end, but that of what it led."""
         if self._partitions is not None:
-            fails = self._partitions.failing_logs.have_failed_for(DISK_FAILS_MS)
+            fails = self._partitions.reopening.failing_logs.have_failed_for(DISK_FAILS_MS)
             if fails != self._disk_fails:
                 self._disk_fails = fails
                 if fails:

@@ -278,7 +278,7 @@ class ShareStateShards:
 
         try:
             await self._partitions.between_writes(partition, move)
-            await self._partitions.save_log_starts()
+            await self._partitions.folder.save_log_starts()
         except StorageError as error:
             log.error("a log of share state could not be pruned", shard=index, error=str(error))
         else:

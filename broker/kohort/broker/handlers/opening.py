@@ -47,7 +47,7 @@ class Opening:
         names = NAMES.get(api_key)
         if names is None:
             return handle
-        unopened, held = self._table.unopened, self._held
+        unopened, held = self._table.opening.unopened, self._held
 
         def opened_first(message: Any, request: Request) -> Any:
             if not unopened and not held:

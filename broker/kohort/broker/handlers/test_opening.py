@@ -203,7 +203,7 @@ async def test_what_a_connection_produces_keeps_its_order(
                 answers += offsets_of(ProduceResponse.decode(received[header_bytes:], NEWEST_BY_NAME))
         assert answers == [(0, 1), (0, 0), (0, 2), (0, 1), (0, 3), (0, 2)]
         assert await is_served(broker)
-        assert broker.partitions.peek("t", 2) in broker.partitions.unopened, "nobody has asked for it"
+        assert broker.partitions.peek("t", 2) in broker.partitions.opening.unopened, "nobody has asked for it"
 
 
 async def test_a_produce_without_acknowledgement_holds_its_place_too(

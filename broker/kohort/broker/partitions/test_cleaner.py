@@ -191,7 +191,7 @@ async def test_what_was_at_rest_at_the_start_is_compacted(tmp_path: Path) -> Non
     cleaner = again.cleaner()
     assert not await cleaner.clean_dirtiest()
     assert await again.retention().delete_old_segments() == 0
-    assert not again.table.unopened
+    assert not again.table.opening.unopened
     assert await cleaner.clean_dirtiest()
     assert len(offsets(again, "t")) < 40
 

@@ -99,10 +99,10 @@ def test_without_a_lease_nothing_is_led_and_with_the_next_one_it_is_again(world:
     lead(world, NODE_ID, OTHER)
     world.table.serving("t", 0)
     lease.holds = False
-    world.table.refresh()
+    world.table.assignment.refresh()
     assert refusal(lambda: world.table.serving("t", 0)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     lease.holds = True
-    world.table.refresh()
+    world.table.assignment.refresh()
     world.table.serving("t", 0)
     assert refusal(lambda: world.table.serving("t", 1)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 

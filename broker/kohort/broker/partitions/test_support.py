@@ -16,6 +16,7 @@ from kohort.broker.handlers.data.fetch_sessions import FetchSessions
 from kohort.broker.handlers.data.record_checks import RecordChecks
 from kohort.broker.metadata import Mutation, PartitionState, Snapshot, TopicState
 from kohort.broker.partitions import Partition, PartitionTable, ProducerIds
+from kohort.broker.partitions.assignment import MayLead
 from kohort.broker.partitions.cleaner import LogCleaner
 from kohort.broker.partitions.counters import PartitionCounters
 from kohort.broker.partitions.flusher import Flusher, Job
@@ -23,7 +24,6 @@ from kohort.broker.partitions.host import OpenedLog
 from kohort.broker.partitions.log_files import LogFiles
 from kohort.broker.partitions.produced import Appended
 from kohort.broker.partitions.retention import LogRetention
-from kohort.broker.partitions.table import MayLead
 from kohort.broker.runtime.clock import ManualClock
 from kohort.broker.runtime.loop import Loop
 from kohort.broker.runtime.timers import Timers

@@ -10,7 +10,7 @@ import trio
 from structlog.testing import capture_logs
 
 from kohort.broker.metadata import Mutation, PartitionState, TopicState
-from kohort.broker.partitions import Partition, table
+from kohort.broker.partitions import Partition, opening
 from kohort.broker.partitions.test_support import NODE_ID, World
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.storage import PartitionLog, StorageError
@@ -73,11 +73,11 @@ def test_logs_are_opened_at_first_use(tmp_path: Path) -> None:
 
 async def test_new_topic_is_ready_once_its_folders_are_there(world: World) -> None:
     world.create("t", 3)
-    await world.table.ready("t")
+    await world.table.opening.ready("t")
     assert [partition.opened for partition in world.table] == [True, True, True]
     assert [(world.data.path / f"t-{index}").is_dir() for index in range(3)] == [True, True, True]
-    await world.table.ready("t")
-    await world.table.ready("unknown")
+    await world.table.opening.ready("t")
+    await world.table.opening.ready("unknown")
 
 
 def test_more_partitions_leave_the_others_as_they_are(world: World) -> None:
@@ -219,7 +219,7 @@ async def test_clean_start_opens_nothing_yet(tmp_path: Path) -> None:
     world.fill("t")
     world.close()
     again = World(tmp_path, metadata=world.metadata)
-    await again.table.open_all()
+    await again.table.opening.open_all()
     assert [partition.opened for partition in again.table] == [False]
 
 
@@ -231,7 +231,7 @@ async def test_start_after_a_crash_recovers_every_log(tmp_path: Path) -> None:
     again = World(tmp_path, metadata=world.metadata)
     async with trio.open_nursery() as nursery:
         again.workers._nursery = nursery
-        await again.table.open_all()
+        await again.table.opening.open_all()
     assert [(each.opened, each.high_watermark) for each in again.table] == [(True, 0), (True, 0), (True, 3)]
 
 
@@ -249,7 +249,7 @@ async def test_start_after_a_crash_opens_nothing_that_was_at_rest(tmp_path: Path
     again = World(tmp_path, metadata=world.metadata)
     async with trio.open_nursery() as nursery:
         again.workers._nursery = nursery
-        await again.table.open_all()
+        await again.table.opening.open_all()
     assert [each.opened for each in again.table] == [False, False, journaled]
     assert [again.partition("t", each).high_watermark for each in range(3)] == [0, 2, 3 + journaled]
 
@@ -270,9 +270,9 @@ async def test_a_thread_recovers_many_small_logs_in_one_go(
     monkeypatch.setattr(again.workers, "in_thread", counted)
     async with trio.open_nursery() as nursery:
         again.workers._nursery = nursery
-        await again.table.open_all()
+        await again.table.opening.open_all()
     assert all(each.opened for each in again.table)
-    assert len(calls) <= 100 / table.OPENED_AT_ONCE + table.OPENERS
+    assert len(calls) <= 100 / opening.OPENED_AT_ONCE + opening.OPENERS
 
 
 async def test_opened_waits_for_the_log(world: World) -> None:
@@ -388,7 +388,7 @@ async def test_where_the_data_folder_is_removed_nothing_is_acknowledged_any_more
     world.flusher.request(world.partition("t"), heard.append)
     world.flusher.flush()
     assert [type(each) for each in heard] == [StorageError]
-    await world.table.watch_folder()
+    await world.table.folder.watch()
     assert world.partition("lax").error_code is ErrorCode.KAFKA_STORAGE_ERROR
     world.reopen_failed()
     assert not folder.exists(), "an empty folder would pass for the old one"
@@ -474,7 +474,8 @@ def test_a_log_that_lost_its_end_serves_under_a_new_leader_epoch(tmp_path: Path)
     (tmp_path / "t-0" / f"{0:020d}.log").write_bytes(b"")
     again = World(tmp_path, metadata=world.metadata)
     asked: list[Partition] = []
-    again.table.raise_leader_epoch = asked.append
+    again.table.opening.on_lost_tail = asked.append
+    again.table.opening.report_lost_tails()
     partition = again.partition("t")
     assert partition.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     again.run_posted()
@@ -490,7 +491,8 @@ def test_a_log_that_lost_what_readers_were_shown_serves_under_a_new_leader_epoch
     topic_id = world.create("t", configs={"flush.messages": "1000"})
     world.fill("t", batches=3)
     asked: list[Partition] = []
-    world.table.raise_leader_epoch = asked.append
+    world.table.opening.on_lost_tail = asked.append
+    world.table.opening.report_lost_tails()
     partition = world.partition("t")
     partition.log._has_sync_failed = True  # What was not synced is cut off.
     partition.failed(partition.log._fail("the disk is gone"))
@@ -506,7 +508,8 @@ def test_a_log_that_fails_while_it_awaits_its_leader_epoch_goes_on_awaiting_it(w
     topic_id = world.create("t", configs={"flush.messages": "1000"})
     world.fill("t", batches=3)
     asked: list[Partition] = []
-    world.table.raise_leader_epoch = asked.append
+    world.table.opening.on_lost_tail = asked.append
+    world.table.opening.report_lost_tails()
     partition = world.partition("t")
     partition.log._has_sync_failed = True  # What was not synced is cut off.
     for _ in range(2):  # The second time nothing more is lost, and the epoch has not come yet.
@@ -547,10 +550,10 @@ async def test_logs_that_were_never_opened_do_not_fail_with_the_folder(
         raise StorageError("the folder is gone")
 
     monkeypatch.setattr(world.files, "check_present", gone)
-    await world.table.watch_folder()
+    await world.table.folder.watch()
     assert partition.offline is None
     partition.opened = True
-    await world.table.watch_folder()
+    await world.table.folder.watch()
     assert partition.offline is not None
 
 
@@ -569,7 +572,7 @@ def test_a_partition_whose_metadata_stepped_back_serves_under_an_epoch_above_its
         with_epoch(world, 2)
         world = World(tmp_path, metadata=world.metadata)
     behind: list[int] = []
-    world.table.on_epoch_behind = lambda _, epoch: behind.append(epoch)
+    world.table.opening.on_epoch_behind = lambda _, epoch: behind.append(epoch)
     if not is_restarted:
         with_epoch(world, 2)
         assert reader.told == [ErrorCode.NOT_LEADER_OR_FOLLOWER]

@@ -41,7 +41,7 @@ def world(tmp_path: Path) -> World:
 def watched(world: World) -> Folder:
     """Return what a folder says that others have partitions of."""
     folder = Folder()
-    world.table._unsynced = folder.unsynced
+    world.table.assignment._unsynced = world.table.reopening._unsynced = folder.unsynced
     world.flusher.may_leave_unsynced = folder.unsynced.may_leave
     return folder
 

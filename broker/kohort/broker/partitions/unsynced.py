@@ -62,6 +62,14 @@ class Unsynced:
             if self._is_noted and not any(each.replicated for each in self._partitions):
                 self._keep(False)
 
+    def note_synced(self, partition: Partition) -> None:
+        """Let go of a partition that is strict by now, and all of it is on the disk."""
+        serving_log = partition.serving_log
+        if not partition.durable or serving_log is None:
+            return
+        if serving_log.flushed_offset == serving_log.written_offset:
+            self.synced(partition)
+
     def failed(self, partition: Partition) -> None:
         """Hear that a log has failed: what it had not synced may be gone, though the process lives."""
         if partition in self._partitions and partition.replicated:

@@ -41,7 +41,7 @@ async def handle(data: Data, message: DeleteRecordsRequest, request: Request) ->
         for topic in message.topics
     ]
     try:
-        await data.partitions.save_log_starts()
+        await data.partitions.folder.save_log_starts()
     except StorageError:
         results = [(name, [_not_saved(each.result) for each in all_]) for name, all_ in deletions]
     else:

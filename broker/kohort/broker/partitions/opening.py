@@ -1,0 +1,193 @@
+"""How logs are opened: at their first use, or all of them at a start that needs it."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING
+
+import structlog
+
+from kohort.broker.partitions.host import NameTaken, OpenedLog
+from kohort.broker.partitions.index import PartitionIndex
+from kohort.broker.partitions.log_files import LogFiles
+from kohort.broker.partitions.partition import Partition
+from kohort.broker.partitions.reopening import LogReopening
+from kohort.broker.runtime.clock import Clock
+from kohort.broker.runtime.loop import Loop
+from kohort.broker.runtime.workers import Event, Workers, WorkQueue
+from kohort.storage import StorageError
+
+if TYPE_CHECKING:
+    from kohort.broker.partitions.replicas import Replicas
+
+OPENERS = 4
+OPENED_AT_ONCE = 16  # By one call of a thread: the way there and back costs as much as a small log,
+OPENING_MS = 50  # and who stops the broker waits for no more than the log under way then.
+
+log = structlog.get_logger("kohort.partition")
+
+
+class LogOpening:
+    """Opens logs, and is the host of all partitions. The loop's thread, unless said otherwise."""
+
+    def __init__(
+        self,
+        partitions: PartitionIndex,
+        files: LogFiles,
+        reopening: LogReopening,
+        replicas: "Replicas | None",
+        *,
+        clock: Clock,
+        loop: Loop,
+        workers: Workers,
+        file_work: WorkQueue,
+        on_lost_tail: Callable[[Partition], None],
+        on_epoch_behind: Callable[[Partition, int], None],
+    ) -> None:
+        """`on_lost_tail` and `on_epoch_behind` are called in the loop."""
+        self._partitions = partitions
+        self._files = files
+        self._reopening = reopening
+        self._replicas = replicas
+        self._clock = clock
+        self._loop = loop
+        self._workers = workers
+        self._file_work = file_work
+        self.on_lost_tail = on_lost_tail
+        self.on_epoch_behind = on_epoch_behind
+        self._reports_lost_tails = False
+        self._making: dict[str, Future[None]] = {}
+        self.unopened: set[Partition] = set()
+        """Partitions that nobody has opened yet. Only to be read: any thread removes what it opens."""
+
+    def report_lost_tails(self) -> None:
+        """Call `on_lost_tail` from now on: the start has looked at all logs that are open by now."""
+        self._reports_lost_tails = True
+
+    def add(self, partition: Partition) -> None:
+        """Note a partition that is new here."""
+        self.unopened.add(partition)
+
+    def remove(self, partition: Partition) -> None:
+        """Forget a partition that is gone."""
+        self.unopened.discard(partition)
+
+    # -- as the host of partitions ------------------------------------------------------------------------
+
+    def synced(self, partition: Partition, /) -> None:
+        """Note that more of a replicated log is as durable as its topic asks."""
+        if self._replicas is not None:
+            self._replicas.synced(partition)
+
+    def log_opened(self, partition: Partition, /) -> None:
+        """Have the partition take its role, now that its log is open. Any thread."""
+        if self._replicas is not None:
+            self._replicas.opened(partition)
+
+    def open_log(self, partition: Partition, /) -> OpenedLog:
+        """Return the partition's log at its first use. Any thread. Raises: StorageError, NameTaken."""
+        try:
+            opened = self._files.open(partition)
+        except NameTaken:
+            raise  # It is tried again.
+        except StorageError:
+            self.unopened.discard(partition)
+            raise
+        self.unopened.discard(partition)
+        return opened
+
+    def lost_tail(self, partition: Partition, /) -> bool:
+        """Return whether somebody raises the leader epoch: until then nothing is served. Any thread."""
+        if not self._reports_lost_tails:
+            return False
+        self._loop.post(partial(self.on_lost_tail, partition))
+        return True
+
+    def log_failed(self, partition: Partition, /) -> None:
+        """Have a failed partition's log opened again. Any thread."""
+        self._reopening.failed(partition)
+
+    def epoch_behind(self, partition: Partition, epoch: int, /) -> None:
+        """Have the metadata's leader epoch raised above this one. Any thread."""
+
+        def raise_epoch() -> None:
+            partition.fall_behind(epoch)
+            self.on_epoch_behind(partition, epoch)
+
+        self._loop.post(raise_epoch)
+
+    # -- new partitions -----------------------------------------------------------------------------------
+
+    def create_soon(self, coming: Sequence[Partition]) -> None:
+        """Have the folders of new partitions made and their logs opened, by a worker."""
+        if coming:
+            self._files.announce_creation(coming)
+            making = self._file_work.submit(self._create, coming)
+            self._making.update((each.topic, making) for each in coming)
+
+    def _create(self, partitions: Sequence[Partition]) -> None:
+        """Make the folders of new partitions and open their logs, in the worker's thread."""
+        try:
+            self._files.create(partitions)
+        except StorageError as error:  # Opening will say so for each, and be tried again.
+            log.error("partitions can't be created", topic=partitions[0].topic, error=str(error))
+        for partition in partitions:
+            partition.open()
+
+    async def ready(self, topic: str) -> None:
+        """Return once the partitions that a topic has just been given are open, or have failed to."""
+        making = self._making.get(topic)
+        if making is not None:
+            if not making.done():
+                await self._workers.in_thread(making.result)
+            if self._making.get(topic) is making:
+                del self._making[topic]
+
+    def forget_topic(self, topic: str) -> None:
+        """Forget a topic that is deleted."""
+        self._making.pop(topic, None)
+
+    # -- at a start ---------------------------------------------------------------------------------------
+
+    async def open_all(self) -> None:
+        """Open every log in worker threads where the last stop was not clean, since recovery takes long.
+
+        After a clean stop each is opened at its first use, but those that others follow, or that follow; and
+        so is one that was at rest before a crash.
+        """
+        is_sound = (lambda each: True) if self._files.clean else self._files.is_sound
+        waiting = deque(each for each in self._partitions if each.replicated or not is_sound(each))
+        if not waiting:
+            return
+        openers = [self._workers.event() for _ in range(OPENERS)]
+        for done in openers:
+            self._workers.spawn(self._open_some, waiting, done)
+        for done in openers:
+            await done.wait()
+
+    @property
+    def is_short(self) -> bool:
+        """Whether a log lacks what was on the disk, or cannot be opened, as far as they have been."""
+        replicated = (each for each in self._partitions if each.replicated)
+        return self._files.is_short or any(each.offline is not None for each in replicated)
+
+    async def _open_some(self, waiting: deque[Partition], done: Event) -> None:
+        """Open one partition after another, beside others who do the same."""
+        try:
+            while waiting:
+                await self._workers.in_thread(self._open_next, waiting)
+        finally:
+            done.set()
+
+    def _open_next(self, waiting: deque[Partition]) -> None:
+        """Open a few of those that wait, while other threads take some as well. Blocks."""
+        ends_ms = self._clock.now_ms() + OPENING_MS
+        for _ in range(OPENED_AT_ONCE):
+            try:
+                partition = waiting.popleft()
+            except IndexError:  # There is none any more, or another thread was quicker.
+                return
+            partition.open()
+            if self._clock.now_ms() >= ends_ms:
+                return
