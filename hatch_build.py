@@ -41,7 +41,8 @@ COMPILED = (
     *within("broker/kohort/broker/group/epochs", "group sessions"),
     *within("broker/kohort/broker/group/offsets", "commits replaying"),
     *within(
-        "broker/kohort/broker/coordination", "counters events group_events group_shards led_shards shard"
+        "broker/kohort/broker/coordination",
+        "coordinator_shards counters events group_events group_shards shard",
     ),
     *within(
         "broker/kohort/broker/handlers/groups",

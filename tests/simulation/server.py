@@ -21,6 +21,7 @@ from kohort.broker.config.group_bounds import bounds
 from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.coordination.group_machine import GroupMachine
 from kohort.broker.coordination.group_shards import GroupShard, GroupShards
+from kohort.broker.coordination.services import CoordinatorServices
 from kohort.broker.coordination.shard import Shard, ShardState
 from kohort.broker.group import Decision, Event, GroupCoordinator, coordinator_partition
 from kohort.broker.group.config import GroupConfig
@@ -163,10 +164,9 @@ class WitnessedGroupShards(GroupShards):
     witness: Witness
 
     shard_type = WitnessedShard
-    inline_load_bytes = INLINE_LOAD_BYTES
 
-    def _new_shard(self, index: int, load_soon: Callable[[GroupShard], None]) -> GroupShard:
-        shard = super()._new_shard(index, load_soon)
+    def _new_shard(self, index: int) -> GroupShard:
+        shard = super()._new_shard(index)
         assert isinstance(shard, WitnessedShard)
         shard.witness = self.witness
         return shard
@@ -257,20 +257,18 @@ class Server:
             on_lost_tail=self._raise_leader_epoch,
         )
         self.partitions.opening.report_lost_tails()
+        self.coordinator_services = CoordinatorServices(
+            store, current, self.partitions, self.flusher, self.timers, schedule, self.workers
+        )
         self.group_shards = WitnessedGroupShards(
             GroupMachine(GroupConfig.of(current.config, bounds(current.config)), CheckedCoordinator),
-            store,
-            current,
+            self.coordinator_services,
             ensure_topic=self._offsets_topic_is_there,
-            logs=self.partitions,
-            flusher=self.flusher,
-            timers=self.timers,
-            clock=schedule,
-            workers=self.workers,
             counters=GroupCounters(),
             note=self._unheard,
         )
         self.group_shards.witness = witness
+        self.group_shards.inline_load_bytes = INLINE_LOAD_BYTES
         self._look_after(current)
         groups = GroupServices(
             self.group_shards,
@@ -518,5 +516,5 @@ class Server:
 
     def shards(self) -> list[GroupShard]:
         """Return the shards of groups that serve."""
-        serving = [shard for shard in self.group_shards._shards if shard.state is ShardState.ACTIVE]
+        serving = [shard for shard in self.group_shards if shard.state is ShardState.ACTIVE]
         return sorted(serving, key=attrgetter("index"))

@@ -21,6 +21,7 @@ from kohort.broker.coordination.events import ToldEvents
 from kohort.broker.coordination.group_events import GroupEventLog
 from kohort.broker.coordination.group_machine import GroupMachine
 from kohort.broker.coordination.group_shards import GroupShards
+from kohort.broker.coordination.services import CoordinatorServices
 from kohort.broker.group import Event, GroupConfig
 from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.handlers.data.family import Data
@@ -245,29 +246,28 @@ class Broker:
         )
 
     def _coordinate(self) -> None:
-        self.group_events = GroupEventLog(
+        self._coordinator_services = services = CoordinatorServices(
+            self.metadata,
+            self.current,
             self.partitions,
+            self.flusher,
+            self.timers,
+            self.clock,
+            self.workers,
+            None if self.cluster is None else self.cluster.others,
+        )
+        self.group_events = GroupEventLog(
+            services,
             is_enabled=self.current.config.kohort_group_events_enable,
             ensure_topic=self._ensure_group_events_topic,
-            flusher=self.flusher,
-            timers=self.timers,
-            clock=self.clock,
-            workers=self.workers,
             counters=self.group_counters,
         )
         self.group_shards = GroupShards(
             GroupMachine(GroupConfig.of(self.current.config, bounds(self.current.config))),
-            self.metadata,
-            self.current,
+            services,
             ensure_topic=self._ensure_offsets_topic,
-            logs=self.partitions,
-            flusher=self.flusher,
-            timers=self.timers,
-            clock=self.clock,
-            workers=self.workers,
             counters=self.group_counters,
             note=self._note,
-            is_here=None if self.cluster is None else partial(self.partitions.leads, OFFSETS_TOPIC),
             takeovers=self._takeovers(),
         )
 
@@ -285,21 +285,12 @@ class Broker:
         return Takeovers(self.node_id, self.clock, self.partitions.replicas.heard_ms)
 
     def transactions(self) -> "TransactionShards":
-        """Return the coordinators of transactions, made at first use: most brokers have none."""
+        """Return the shards of transactions, made at first use: most brokers have none."""
         if self._transactions is None:
-            from kohort.broker.coordination.transactions import transaction_coordinators  # noqa: PLC0415
+            from kohort.broker.coordination.transactions import transaction_shards  # noqa: PLC0415
 
-            self._transactions = transaction_coordinators(
-                self.metadata,
-                self.current,
-                ensure_topic=self._ensure_transactions_topic,
-                partitions=self.partitions,
-                groups=self.group_shards,
-                flusher=self.flusher,
-                timers=self.timers,
-                clock=self.clock,
-                workers=self.workers,
-                others=None if self.cluster is None else self.cluster.others,
+            self._transactions = transaction_shards(
+                self._coordinator_services, self.group_shards, ensure_topic=self._ensure_transactions_topic
             )
         return self._transactions
 
@@ -309,18 +300,11 @@ class Broker:
             from kohort.broker.coordination.shares import make_shares  # noqa: PLC0415
 
             self._shares = make_shares(
-                self.metadata,
-                self.current,
+                self._coordinator_services,
+                self.group_shards,
                 ensure_topic=self._ensure_share_state_topic,
                 ensure=self.topics.ensure,
-                partitions=self.partitions,
-                groups=self.group_shards,
-                flusher=self.flusher,
-                timers=self.timers,
-                clock=self.clock,
-                workers=self.workers,
                 counters=self.group_counters,
-                others=None if self.cluster is None else self.cluster.others,
             )
         return self._shares
 

@@ -275,8 +275,8 @@ MUTANTS = (
     Mutant(
         "a marker for a leader that has moved is given up",
         Edit(
-            f"{COORDINATION}.transaction_shards",
-            "_Ending._written",
+            f"{COORDINATION}.marker_sender",
+            "_EndingTransaction._written",
             replace("code is ErrorCode.NONE", "code is not ErrorCode.CONCURRENT_TRANSACTIONS"),
         ),
         is_of_transactions=True,
@@ -310,9 +310,9 @@ MUTANTS = (
     Mutant(
         "what a producer of old sends late is not asked about",
         Edit(
-            f"{HANDLERS}.transactions.permission",
-            "verify_partition",
-            argument("ask_coordinator", 4, "lambda code: answered(None)"),
+            f"{COORDINATION}.transaction_partitions",
+            "TransactionPartitions.verify",
+            argument("ask_coordinator", 1, "lambda code: answered(None)"),
         ),
         is_of_transactions=True,
     ),

@@ -1,6 +1,6 @@
 """The broker's parts for share groups, as `Broker` puts them together, in one life of a server."""
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.coordination import share_state_shards
@@ -10,7 +10,7 @@ from kohort.broker.coordination.shares import Shares, make_shares
 from kohort.broker.handlers.data.family import Data
 from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.handlers.share.family import ShareServices
-from kohort.broker.metadata import MetadataStore, TopicState
+from kohort.broker.metadata import TopicState
 from kohort.broker.metadata.topic_plans import NewTopic
 
 if TYPE_CHECKING:
@@ -25,16 +25,10 @@ class SharingParts:
     def __init__(self, server: "Server", groups: GroupServices, data: Data, current: CurrentConfig) -> None:
         self._server = server
         self.shares: Shares = make_shares(
-            cast(MetadataStore, server.metadata),
-            current,
+            server.coordinator_services,
+            groups.shards,
             ensure_topic=server._offsets_topic_is_there,
             ensure=self._ensure,
-            partitions=server.partitions,
-            groups=groups.shards,
-            flusher=server.flusher,
-            timers=server.timers,
-            clock=server.schedule,
-            workers=server.workers,
             counters=GroupCounters(),
         )
         self._sharing = ShareServices(groups, data, lambda: self.shares, current)
@@ -49,4 +43,4 @@ class SharingParts:
 
     def shards(self) -> list[ShareStateShard]:
         """Return every shard of share state that there is."""
-        return list(self.shares.states._shards)
+        return list(self.shares.states)

@@ -99,8 +99,8 @@ MUTANTS = (
     Mutant(
         "a failed marker is not written again",
         Edit(
-            f"{COORDINATION}.transaction_shards",
-            "_Ending._written",
+            f"{COORDINATION}.marker_sender",
+            "_EndingTransaction._written",
             replace("code is ErrorCode.NONE", "code is not ErrorCode.CONCURRENT_TRANSACTIONS"),
         ),
         is_of_transactions=True,

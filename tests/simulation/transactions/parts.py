@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, cast
 
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.coordination.transaction_shards import TransactionShard, TransactionShards
-from kohort.broker.coordination.transactions import transaction_coordinators
+from kohort.broker.coordination.transactions import transaction_shards
 from kohort.broker.handlers.data.family import Data
 from kohort.broker.handlers.data.fetch_sessions import FetchSessions
 from kohort.broker.handlers.data.record_checks import RecordChecks
 from kohort.broker.handlers.data.transactional import Permissions
 from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.handlers.transactions.family import TransactionServices
-from kohort.broker.metadata import MetadataStore
 from kohort.broker.partitions import ProducerIds
 from kohort.broker.partitions.counters import PartitionCounters
 from kohort.broker.transport.counters import TransportCounters
@@ -46,7 +45,7 @@ class TransactionParts:
 
     def __init__(self, server: "Server", groups: GroupServices, current: CurrentConfig) -> None:
         self.groups = groups
-        self.shards = self._new_shards(server, current)
+        self.shards = self._new_shards(server)
         self.transactions = TransactionServices(
             self.use, groups, cast(ProducerIds, VirtualProducerIds(server))
         )
@@ -66,17 +65,9 @@ class TransactionParts:
             lambda: permissions,
         )
 
-    def _new_shards(self, server: "Server", current: CurrentConfig) -> TransactionShards:
-        shards = transaction_coordinators(
-            cast(MetadataStore, server.metadata),
-            current,
-            ensure_topic=server._offsets_topic_is_there,
-            partitions=server.partitions,
-            groups=self.groups.shards,
-            flusher=server.flusher,
-            timers=server.timers,
-            clock=server.schedule,
-            workers=server.workers,
+    def _new_shards(self, server: "Server") -> TransactionShards:
+        shards = transaction_shards(
+            server.coordinator_services, self.groups.shards, ensure_topic=server._offsets_topic_is_there
         )
         shards.inline_load_bytes = INLINE_LOAD_BYTES
         return shards
@@ -87,4 +78,4 @@ class TransactionParts:
 
     def all_shards(self) -> list[TransactionShard]:
         """Return every shard that there is, by its partition."""
-        return sorted(self.shards._shards, key=attrgetter("index"))
+        return sorted(self.shards, key=attrgetter("index"))

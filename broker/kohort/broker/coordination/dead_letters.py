@@ -12,20 +12,17 @@ from typing import NamedTuple
 import structlog
 
 from kohort.broker.config import TopicConfig, topic_config
-from kohort.broker.config.current import CurrentConfig
 from kohort.broker.config.group_settings import GroupSettings
 from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.coordination.dead_letter_records import Letters, Origin, build_letters, read_records
+from kohort.broker.coordination.services import CoordinatorServices
 from kohort.broker.group.share.record import DeadRecords
-from kohort.broker.metadata import NO_LEADER, MetadataStore, TopicState
+from kohort.broker.metadata import NO_LEADER, TopicState
 from kohort.broker.metadata.topic_plans import NewTopic
-from kohort.broker.partitions import Partition, PartitionTable
-from kohort.broker.partitions.flusher import Flusher
+from kohort.broker.partitions import Partition
 from kohort.broker.partitions.produced import prepare
-from kohort.broker.runtime.clock import Clock
-from kohort.broker.runtime.other_brokers import OtherBrokers, Unreachable
+from kohort.broker.runtime.other_brokers import Unreachable
 from kohort.broker.runtime.throttled_log import ThrottledLog
-from kohort.broker.runtime.workers import Workers
 from kohort.broker.share_state.state import ShareKey
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages.produce import (
@@ -83,29 +80,23 @@ class DeadLetters:
 
     def __init__(
         self,
-        metadata: MetadataStore,
-        current: CurrentConfig,
+        services: CoordinatorServices,
         settings_of: Callable[[str], GroupSettings],
         *,
         ensure: Callable[[NewTopic], Awaitable[TopicState]],
-        partitions: PartitionTable,
-        flusher: Flusher,
-        clock: Clock,
-        workers: Workers,
-        others: OtherBrokers | None,
         counters: GroupCounters,
     ) -> None:
         """`ensure` makes a topic unless it is there; it raises ApiError where it can't be made."""
-        self._metadata = metadata
-        self._current = current
+        self._metadata = services.metadata
+        self._current = services.current
         self._settings_of = settings_of
         self._ensure = ensure
-        self._partitions = partitions
-        self._flusher = flusher
-        self._clock = clock
-        self._workers = workers
-        self._others = others
-        self._log = ThrottledLog(structlog.get_logger("kohort.share"), clock)
+        self._partitions = services.partitions
+        self._flusher = services.flusher
+        self._clock = services.clock
+        self._workers = services.workers
+        self._others = services.others
+        self._log = ThrottledLog(structlog.get_logger("kohort.share"), services.clock)
         self._lines: dict[ShareKey, list[Burial]] = {}  # What waits; a line is there while it writes.
         self._counters = counters
 

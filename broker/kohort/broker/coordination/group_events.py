@@ -14,13 +14,10 @@ import msgspec
 import structlog
 
 from kohort.broker.coordination.counters import GroupCounters
+from kohort.broker.coordination.services import CoordinatorServices
 from kohort.broker.group import Event, coordinator_partition
 from kohort.broker.metadata import GROUP_EVENTS_TOPIC, TopicState
-from kohort.broker.partitions import Partition, PartitionTable
-from kohort.broker.partitions.flusher import Flusher
-from kohort.broker.runtime.clock import Clock
-from kohort.broker.runtime.timers import Timers
-from kohort.broker.runtime.workers import Workers
+from kohort.broker.partitions import Partition
 from kohort.protocol.errors import ApiError
 from kohort.protocol.records import RecordFields, build_batch
 from kohort.storage import StorageError
@@ -40,24 +37,20 @@ class GroupEventLog:
 
     def __init__(
         self,
-        partitions: PartitionTable,
+        services: CoordinatorServices,
         *,
         is_enabled: bool,
         ensure_topic: Callable[[], Awaitable[TopicState]],
-        flusher: Flusher,
-        timers: Timers,
-        clock: Clock,
-        workers: Workers,
         counters: GroupCounters,
     ) -> None:
         """`ensure_topic` returns `__group_events`, made if need be; it raises ApiError if it can't be."""
-        self._table = partitions
+        self._table = services.partitions
         self._is_enabled = is_enabled
         self._ensure_topic = ensure_topic
-        self._flusher = flusher
-        self._timers = timers
-        self._clock = clock
-        self._workers = workers
+        self._flusher = services.flusher
+        self._timers = services.timers
+        self._clock = services.clock
+        self._workers = services.workers
         self._counters = counters
         self._waiting: deque[Event] = deque()
         self._is_armed = False  # A timer is set, or a task makes the topic ready and sets one.

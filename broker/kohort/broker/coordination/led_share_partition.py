@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import structlog
 
 from kohort.broker.config.group_settings import GroupSettings, duration_ms
-from kohort.broker.coordination.share_state_shards import ShareStateShards, is_passing
+from kohort.broker.coordination.share_state_shards import RETRIABLE, ShareStateShards
 from kohort.broker.group.share.delivery_events import DeliveryEvents, Reason
 from kohort.broker.group.share.explaining import PartitionExplained, explain_partition
 from kohort.broker.group.share.partition import Limits, SharePartition, Words, Write
@@ -133,7 +133,7 @@ class LedSharePartition:
         assert isinstance(answer, ReadShareGroupStatePartitionResult)
         if self.error_code is not None:
             return
-        if is_passing(answer.error_code):
+        if answer.error_code in RETRIABLE:
             self._again(self.load, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
         if answer.error_code != ErrorCode.NONE:
@@ -176,7 +176,7 @@ class LedSharePartition:
             if answer.error_code == ErrorCode.NONE:
                 self.doubtful_epoch = NO_EPOCH
                 then()
-            elif is_passing(answer.error_code):
+            elif answer.error_code in RETRIABLE:
                 self._again(self.load, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             else:
                 self.end(_as_told(answer.error_code))
@@ -395,7 +395,7 @@ class LedSharePartition:
         assert isinstance(answer, WriteShareGroupStatePartitionResult)
         if self.error_code is not None:
             return
-        if is_passing(answer.error_code):
+        if answer.error_code in RETRIABLE:
             self._waiting.extendleft(reversed(self._writing))
             self._writing.clear()
             if answer.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:  # It may come late.

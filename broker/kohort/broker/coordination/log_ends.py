@@ -4,10 +4,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 from uuid import UUID
 
-from kohort.broker.metadata import NO_LEADER, MetadataStore
-from kohort.broker.partitions import PartitionTable
+from kohort.broker.coordination.services import CoordinatorServices
+from kohort.broker.metadata import NO_LEADER
 from kohort.broker.runtime.other_brokers import OtherBrokers, Unreachable
-from kohort.broker.runtime.workers import Workers
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -34,18 +33,11 @@ Answered = Callable[[LogEnds | None], None]
 class LogEndsAnywhere:
     """Looks here, and asks other brokers for what they lead. The loop's thread only."""
 
-    def __init__(
-        self,
-        metadata: MetadataStore,
-        partitions: PartitionTable,
-        workers: Workers,
-        others: OtherBrokers | None,
-    ) -> None:
-        """Without `others` this broker leads everything."""
-        self._metadata = metadata
-        self._partitions = partitions
-        self._workers = workers
-        self._others = others
+    def __init__(self, services: CoordinatorServices) -> None:
+        self._metadata = services.metadata
+        self._partitions = services.partitions
+        self._workers = services.workers
+        self._others = services.others
 
     def ask(self, topic_id: UUID, index: int, answered: Answered) -> None:
         """Call `answered` with the ends, or with None where nobody can say them now."""

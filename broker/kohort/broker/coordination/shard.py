@@ -23,15 +23,12 @@ import structlog
 
 from kohort.broker.coordination.loading import loaded_core
 from kohort.broker.coordination.machine import CoreT, Machine
+from kohort.broker.coordination.services import CoordinatorServices
 from kohort.broker.group import CancelTimer, Decision, Effect, Event, Note, Record, Reply, SetTimer
 from kohort.broker.group.decision import TransactionalWrite
 from kohort.broker.partitions import Partition
-from kohort.broker.partitions.flusher import Flusher
 from kohort.broker.partitions.partition import LedElsewhere
 from kohort.broker.partitions.throttler import Throttler
-from kohort.broker.runtime.clock import Clock
-from kohort.broker.runtime.timers import Timers
-from kohort.broker.runtime.workers import Workers
 from kohort.protocol.compiled import mypyc_attr
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.records import ControlType, build_batch, build_transaction_marker
@@ -73,20 +70,14 @@ class Requester(Protocol):
         ...
 
 
-class ShardLogs(Protocol):
-    """Where a shard finds its log. The table of partitions is one."""
+class BrokerRequester(NamedTuple):
+    """The broker itself as a requester: it has no connection, and hears NOT_COORDINATOR instead."""
 
-    async def opened(self, topic: str, index: int, /) -> Partition:
-        """Return the partition once its log is open. Raises: StorageError."""
-        ...
+    refuse: Callable[[ErrorCode], None]
 
-    async def committed(self, partition: Partition, /) -> None:
-        """Return once all that its log has is on every replica that counts. Raises: StorageError."""
-        ...
-
-    async def between_writes(self, partition: Partition, action: Callable[[], None], /) -> None:
-        """Run `action` while nothing writes the partition's log. Raises: StorageError."""
-        ...
+    def hang_up(self) -> None:
+        """Say that it may ask again: the shard has failed, or is another broker's."""
+        self.refuse(ErrorCode.NOT_COORDINATOR)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -97,12 +88,8 @@ class Shard(Generic[CoreT]):
         self,
         index: int,
         machine: Machine[CoreT],
+        services: CoordinatorServices,
         *,
-        logs: ShardLogs,
-        flusher: Flusher,
-        timers: Timers,
-        clock: Clock,
-        workers: Workers,
         note: Callable[[Event], None],
         load_soon: Callable[["Shard[CoreT]"], None],
         on_loaded: Callable[["Shard[CoreT]", float], None],
@@ -113,11 +100,11 @@ class Shard(Generic[CoreT]):
         self.state = ShardState.CLOSED
         self.machine = machine
         self.core = machine.new_core()
-        self._logs = logs
-        self._flusher = flusher
-        self._all_timers = timers
-        self._clock = clock
-        self._workers = workers
+        self._partitions = services.partitions
+        self._flusher = services.flusher
+        self._all_timers = services.timers
+        self._clock = services.clock
+        self._workers = services.workers
         self._note = note
         self._load_soon = load_soon
         self._on_loaded = on_loaded
@@ -370,12 +357,12 @@ class Shard(Generic[CoreT]):
         """Replay the log into a new core, then serve. Raises: StorageError."""
         self.state = ShardState.LOADING
         began_ns = time.perf_counter_ns()
-        partition = await self._logs.opened(self.machine.topic, self.index)
+        partition = await self._partitions.opened(self.machine.topic, self.index)
         # A flush of what this shard staged before may be under way, or may have failed without being known to
         # have failed: its records would be replayed, and be gone with the next opening of the log.
-        await self._logs.between_writes(partition, _do_nothing)
+        await self._partitions.between_writes(partition, _do_nothing)
         # What an earlier leader wrote, or this shard, may not be on every replica yet.
-        await self._logs.committed(partition)
+        await self._partitions.committed(partition)
         batches = partition.log.read_batches()
         if partition.log.size_bytes <= self._inline_load_bytes:
             core = loaded_core(self.machine, batches, self.index)

@@ -8,18 +8,15 @@ from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from uuid import UUID
 
-from kohort.broker.config.current import CurrentConfig
 from kohort.broker.config.group_settings import GroupSettings, group_settings
 from kohort.broker.coordination.dead_letters import Burial, DeadLetters
 from kohort.broker.coordination.led_share_partition import LedSharePartition
+from kohort.broker.coordination.services import CoordinatorServices
 from kohort.broker.coordination.share_state_shards import ShareStateShards
 from kohort.broker.group.share.delivery_events import DeliveryEvents, Reason
 from kohort.broker.group.share.explaining import PartitionExplained, happened
 from kohort.broker.group.share.record import DeadRecords
-from kohort.broker.metadata import MetadataStore
-from kohort.broker.partitions import Partition, PartitionTable
-from kohort.broker.runtime.clock import Clock
-from kohort.broker.runtime.timers import Timers
+from kohort.broker.partitions import Partition
 from kohort.broker.share_state.state import NO_EPOCH, ShareKey
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.ids import have_one_hash
@@ -88,22 +85,18 @@ class SharePartitions:
     def __init__(
         self,
         states: ShareStateShards,
-        metadata: MetadataStore,
-        current: CurrentConfig,
+        services: CoordinatorServices,
         *,
-        partitions: PartitionTable,
-        timers: Timers,
-        clock: Clock,
         dead_letters: Callable[[Callable[[str], GroupSettings]], DeadLetters],
     ) -> None:
         """`dead_letters` makes who writes them, given what tells a group's settings."""
         self.states = states
         self.dead_letters = dead_letters(self.settings_of)
-        self._metadata = metadata
-        self._current = current
-        self._table = partitions
-        self._timers = timers
-        self._clock = clock
+        self._metadata = services.metadata
+        self._current = services.current
+        self._table = services.partitions
+        self._timers = services.timers
+        self._clock = services.clock
         self._led: dict[ShareKey, LedSharePartition] = {}
         self._past: dict[ShareKey, DeliveryEvents] = {}  # Of those that are no longer led, or in use.
         self._doubtful: dict[ShareKey, int] = {}  # Those that ended while something was written.

@@ -1,27 +1,20 @@
-"""The share state shards of this broker: whoever asks about a share partition asks here.
+"""The shards of share state: `__share_group_state`, which keeps what became of records in share groups."""
 
-In a cluster this broker coordinates what the partitions of `__share_group_state` hold that it leads; others
-are asked for what they lead.
-"""
-
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Any
 
 import structlog
 
-from kohort.broker.config.current import CurrentConfig
-from kohort.broker.coordination.led_shards import LedShards
-from kohort.broker.coordination.shard import Shard, ShardState
+from kohort.broker.coordination.coordinator_shards import CoordinatorShards
+from kohort.broker.coordination.peer_requests import PeerRequests
+from kohort.broker.coordination.services import CoordinatorServices
+from kohort.broker.coordination.shard import BrokerRequester, Shard, ShardState
 from kohort.broker.coordination.share_machine import ShareStateMachine
-from kohort.broker.coordination.share_state_peers import ShareStatePeers
-from kohort.broker.group import NO_REQUEST, Event, coordinator_partition
-from kohort.broker.metadata import NO_LEADER, SHARE_STATE_TOPIC, MetadataStore, Snapshot
+from kohort.broker.coordination.share_state_wire import AskOfGroup
+from kohort.broker.group import NO_REQUEST, Event
+from kohort.broker.metadata import Snapshot
 from kohort.broker.metadata.deletions import DeletedTopics, topics_deleted
-from kohort.broker.partitions import PartitionTable
-from kohort.broker.partitions.flusher import Flusher
-from kohort.broker.runtime.clock import Clock
-from kohort.broker.runtime.timers import Timers
-from kohort.broker.runtime.workers import Workers
 from kohort.broker.share_state.commands import (
     ForgetTopics,
     InitializeState,
@@ -40,125 +33,76 @@ from kohort.storage import StorageError
 
 PRUNED_BYTES_MIN = 1024 * 1024
 """A log that has grown by less since it was pruned last is left as it is."""
+RETRIABLE = frozenset(
+    (
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    )
+)
+"""With these the same may be asked again: the shard is being loaded, or moves to another broker."""
 
 ShareStateShard = Shard[ShareStateCoordinator]
-Command = Callable[[int], Message | object]
 
 log = structlog.get_logger("kohort.share")
 
 
-class _Asked:
-    """Whoever has asked something: where the answer will not come, it hears that the shard is away."""
-
-    def __init__(self, refuse: Callable[[ErrorCode], None]) -> None:
-        self._refuse = refuse
-
-    def hang_up(self) -> None:
-        """Say that it may be asked again: the shard has failed, and is loaded anew."""
-        self._refuse(ErrorCode.NOT_COORDINATOR)
-
-
-class ShareStateShards:
-    """Every share state shard by its partition. All methods belong to the loop's thread."""
+class ShareStateShards(CoordinatorShards[ShareKey, ShareStateCoordinator]):
+    """The shards of share state, by share partition."""
 
     def __init__(
         self,
         machine: ShareStateMachine,
-        metadata: MetadataStore,
-        current: CurrentConfig,
+        services: CoordinatorServices,
         *,
         ensure_topic: Callable[[], Awaitable[object]],
-        partitions: PartitionTable,
-        flusher: Flusher,
-        timers: Timers,
-        clock: Clock,
-        workers: Workers,
         deleted_topics: DeletedTopics,
-        peers: ShareStatePeers | None = None,
+        peers: PeerRequests | None,
     ) -> None:
-        """`ensure_topic` makes `__share_group_state` unless it is there, and raises ApiError if it can't.
-
-        `deleted_topics` are those that somebody else remembers.
-        `peers` are asked for what other brokers lead; without them, this broker leads everything.
-        """
-        self._peers = peers
-        self._machine = machine
-        self._metadata = metadata
-        self._current = current
-        self._ensure_topic = ensure_topic
-        self._partitions = partitions
-        self._flusher = flusher
-        self._timers = timers
-        self._clock = clock
-        self._workers = workers
-        self._deleted_topics = deleted_topics
-        self._pruned_bytes: dict[int, int] = {}  # How large each log was after it was pruned last.
-        self._shards: LedShards[ShareStateCoordinator] = LedShards(
-            SHARE_STATE_TOPIC,
-            metadata,
-            self._new_shard,
+        """`deleted_topics` are kept by somebody else. `peers` are None for a broker alone."""
+        super().__init__(
+            machine,
+            services,
             ensure_topic=ensure_topic,
-            workers=workers,
-            log=log,
-            trouble="share state could not be loaded",
-            leads=None if peers is None else partial(partitions.leads, SHARE_STATE_TOPIC),
+            partitions_at_creation=lambda config: config.share_coordinator_state_topic_num_partitions,
         )
-        self._unwatch = metadata.watch(self._follow)
-        self._arm_pruning()
+        self._partitions = services.partitions
+        self._deleted_topics = deleted_topics
+        self._peers = peers
+        self._pruned_bytes: dict[int, int] = {}  # How large each log was after it was pruned last.
+        self._repeat(
+            "prune share state",
+            lambda config: config.share_coordinator_state_topic_prune_interval_ms,
+            self._prune,
+        )
 
-    @property
-    def partitions(self) -> int:
-        """How many partitions `__share_group_state` has, or will have."""
-        return self._shards.partitions(self._current.config.share_coordinator_state_topic_num_partitions)
-
-    async def ensure_topic(self) -> None:
-        """Return once the topic is there. Raises: ApiError if it can't be made."""
-        await self._ensure_topic()
+    def text_of(self, key: ShareKey) -> str:
+        """Return the text of a share partition that Kafka hashes."""
+        return key.text
 
     def ask(
         self,
         key: ShareKey,
-        command: Callable[[int], object],
+        command: Callable[[int], Any],
         respond: Callable[[Message], None],
+        *,
+        only_here: bool = False,
     ) -> None:
-        """Have whoever coordinates the share partition decide; `respond` gets the answer, or a refusal.
+        """Have the coordinator of a share partition decide a command; `respond` gets the answer or a refusal.
 
-        Of one share partition a write has to be answered before the next is asked for: another broker may
-        coordinate it by then.
+        `command` makes it with a request id. With `only_here` no other broker is asked. A write has to be
+        answered before the next write of the same share partition: its coordinator may move in between.
         """
-        index = self._index(key)
-        if self.is_here(index):
-            self.ask_here(key, command, respond)
-            return
-        leader = self._leader_of(index)
-        asked = command(NO_REQUEST)
-        if leader is None:
-            refused = self._machine.refusal(asked, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            assert refused is not None
-            respond(refused[1])
-        else:
-            assert self._peers is not None
-            self._peers.ask(leader, asked, respond)
-
-    def ask_here(
-        self,
-        key: ShareKey,
-        command: Callable[[int], object],
-        respond: Callable[[Message], None],
-    ) -> None:
-        """Have the share partition's shard decide, where this broker has it."""
-
-        def refuse(code: ErrorCode) -> None:
-            refused = self._machine.refusal(command(NO_REQUEST), code)
-            assert refused is not None
-            respond(refused[1])
-
         try:
-            shard = self._shards.serving(self._index(key))
+            shard = self.shard_of(key)
         except ApiError as error:
-            refuse(error.code)
-            return
-        shard.submit(command(shard.ask(_Asked(refuse), respond)))
+            if error.code is ErrorCode.NOT_COORDINATOR and not only_here:
+                self._ask_leader(key, command(NO_REQUEST), respond)
+            else:
+                respond(command(NO_REQUEST).refused(error.code))
+        else:
+            requester = BrokerRequester(lambda code: respond(command(NO_REQUEST).refused(code)))
+            shard.submit(command(shard.ask(requester, respond)))
 
     def begin_life(self, key: ShareKey, start_offset: int, respond: Callable[[Message], None]) -> None:
         """Begin to keep a share partition's state, or anew, under a state epoch that no life of it had.
@@ -178,63 +122,24 @@ class ShareStateShards:
 
         self.ask(key, lambda request_id: ReadSummary(request_id, key), known)
 
-    async def ready(self, keys: Iterable[ShareKey]) -> None:
-        """Return when the shards of these share partitions serve, or when that takes too long."""
-        await self._shards.ready(map(self._index, keys))
+    def _ask_leader(self, key: ShareKey, command: Any, respond: Callable[[Message], None]) -> None:
+        leader = self.leader_of(self.topic, self.index_of(key))
+        if leader is None or self._peers is None:
+            respond(command.refused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        else:
+            self._peers.ask(leader, AskOfGroup(type(command), key.group_id), command, respond)
 
-    def _index(self, key: ShareKey) -> int:
-        return coordinator_partition(key.text, self.partitions)
+    def _new_shard(self, index: int) -> ShareStateShard:
+        return self._make(Shard, index, partial(self._noted, index))
 
-    def _new_shard(self, index: int, load_soon: Callable[[ShareStateShard], None]) -> ShareStateShard:
-        return Shard(
-            index,
-            self._machine,
-            logs=self._partitions,
-            flusher=self._flusher,
-            timers=self._timers,
-            clock=self._clock,
-            workers=self._workers,
-            note=partial(self._noted, index),
-            load_soon=load_soon,
-            on_loaded=self._loaded,
-        )
-
-    # -- who leads ----------------------------------------------------------------------------------------
-
-    def is_here(self, index: int) -> bool:
-        """Whether this broker coordinates the share partitions of that partition."""
-        return self._shards.is_here(index)
-
-    def _leader_of(self, index: int) -> int | None:
-        """Return the other broker that leads a partition; None where there is none."""
-        assert self._peers is not None
-        topic = self._metadata.snapshot().topics.get(SHARE_STATE_TOPIC)
-        if topic is None:
-            return None
-        leader = topic.partitions[index].leader
-        return None if leader in (NO_LEADER, self._peers.node_id) else leader
-
-    def refresh(self) -> None:
-        """Take up the shards that this broker leads by now, and drop those that it leads no more."""
-        self._shards.refresh()
-
-    # -- what goes ----------------------------------------------------------------------------------------
+    # -- deleted topics -----------------------------------------------------------------------------------
 
     def _follow(self, before: Snapshot, after: Snapshot) -> None:
-        """Forget what was kept of deleted topics.
-
-        In a cluster, take up and drop shards as their partitions get other leaders: one that was kept over
-        another's time would not know what that has written.
-        """
-        if self._peers is not None and before.topics.get(SHARE_STATE_TOPIC) is not after.topics.get(
-            SHARE_STATE_TOPIC
-        ):
-            self.refresh()
+        """Also forget the state of deleted topics."""
+        super()._follow(before, after)
         deleted = topics_deleted(before, after)
         if deleted:
-            for shard in self._shards:
-                if shard.state is ShardState.ACTIVE:
-                    shard.submit(ForgetTopics(frozenset(topic.topic_id for topic in deleted)))
+            self.submit_to_active(ForgetTopics(frozenset(topic.topic_id for topic in deleted)))
 
     def _loaded(self, shard: ShareStateShard, seconds: float) -> None:
         """Forget topics whose deletion was told while the shard was not there to hear of it.
@@ -245,36 +150,33 @@ class ShareStateShards:
         if not gone.isdisjoint(key.topic_id for key in shard.core.states):
             shard.submit(ForgetTopics(gone))
 
-    def _arm_pruning(self) -> None:
-        interval_ms = self._current.config.share_coordinator_state_topic_prune_interval_ms
-        self._timers.set("prune share state", self._clock.now_ms() + interval_ms, self._prune)
+    # -- pruning ------------------------------------------------------------------------------------------
 
     def _prune(self) -> None:
-        """Have every log that has grown begin anew, with snapshots of all that is kept."""
-        for shard in self._shards:
+        """Have every log that has grown begin anew, with snapshots of all state."""
+        for shard in self:
             index = shard.index
-            partition = self._partitions.peek(SHARE_STATE_TOPIC, index)
+            partition = self._partitions.peek(self.topic, index)
             serving_log = None if partition is None else partition.serving_log
             if shard.state is ShardState.ACTIVE and serving_log is not None:
                 grown_bytes = serving_log.size_bytes - self._pruned_bytes.get(index, 0)
                 if grown_bytes >= PRUNED_BYTES_MIN:
                     shard.submit(SnapshotAll(serving_log.log_end_offset))
-        self._arm_pruning()
 
     def _noted(self, index: int, event: Event | Snapshotted) -> None:
         assert isinstance(event, Snapshotted)
-        self._workers.spawn(self._delete_before, index, event.end_offset)
+        self._services.workers.spawn(self._delete_before, index, event.end_offset)
 
     async def _delete_before(self, index: int, offset: int) -> None:
-        """Move the log's start behind what snapshots say anew."""
-        partition = self._partitions.peek(SHARE_STATE_TOPIC, index)
+        """Move the start of a log to the snapshots of all that was before them."""
+        partition = self._partitions.peek(self.topic, index)
         serving_log = None if partition is None else partition.serving_log
         if partition is None or serving_log is None:
             return
 
         def move() -> None:
             if partition.serving_log is serving_log and not partition.deleted:
-                serving_log.delete_records_before(offset, self._clock.wall_ms())
+                serving_log.delete_records_before(offset, self.clock.wall_ms())
 
         try:
             await self._partitions.between_writes(partition, move)
@@ -283,18 +185,3 @@ class ShareStateShards:
             log.error("a log of share state could not be pruned", shard=index, error=str(error))
         else:
             self._pruned_bytes[index] = serving_log.size_bytes
-
-    def close(self) -> None:
-        """Forget all; what is in the logs stays."""
-        self._unwatch()
-        self._timers.cancel("prune share state")
-        self._shards.close()
-
-
-def is_passing(code: int) -> bool:
-    """Return whether the same may be asked again: the coordinator is on its way."""
-    return code in (
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-    )

@@ -1,13 +1,16 @@
-"""What is asked of a share coordinator, as requests between brokers have it (KIP-932).
+"""What brokers ask each other of share state, as requests have it (KIP-932).
 
-A request is of one group and of as many partitions as it likes; a command of one partition.
+A request names one group and many of its partitions; a command names one partition.
 Source: Kafka's ShareCoordinatorService, PersisterStateManager.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import msgspec
+
+from kohort.broker.runtime.other_brokers import OtherBrokers
 from kohort.broker.share_state.commands import (
     DeleteState,
     InitializeState,
@@ -16,6 +19,7 @@ from kohort.broker.share_state.commands import (
     WriteState,
 )
 from kohort.broker.share_state.state import ShareKey
+from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.delete_share_group_state import (
     DeleteShareGroupStatePartition,
     DeleteShareGroupStateRequest,
@@ -55,9 +59,6 @@ from kohort.protocol.messages.write_share_group_state import (
 from kohort.protocol.schema import Message
 from kohort.protocol.share_state_log import ShareStateBatch
 
-Place = tuple[UUID, int]
-"""A partition by its topic's id."""
-
 
 class Kind(NamedTuple):
     """One API: its messages, and a partition of a request as a command, both ways."""
@@ -67,7 +68,7 @@ class Kind(NamedTuple):
     response: type[Any]
     topic_result: type[Any]
     version: int
-    """In which brokers ask each other."""
+    """Of requests between brokers."""
     command: Callable[[int, ShareKey, Any], Any]
     """The command with that request id, of a partition of a request."""
     partition: Callable[[Any], Message]
@@ -87,8 +88,8 @@ class Kind(NamedTuple):
         return request
 
     @staticmethod
-    def results(response: Any) -> dict[Place, Message]:
-        """Return what an answer says of each partition."""
+    def results(response: Any) -> dict[tuple[UUID, int], Message]:
+        """Return the result of each partition, by topic id and index."""
         return {
             (topic.topic_id, each.partition): each for topic in response.results for each in topic.partitions
         }
@@ -229,3 +230,29 @@ BY_COMMAND: Mapping[type, Kind] = {
     ),
 }
 BY_REQUEST: Mapping[type, Kind] = {kind.request: kind for kind in BY_COMMAND.values()}
+
+
+class AskOfGroup(msgspec.Struct, frozen=True):
+    """How commands of one kind about one group are asked of the broker that coordinates them."""
+
+    command_type: type
+    group_id: str
+
+    requests_max: int = 1
+    fails_all: bool = True
+
+    def named_as(self, command: Any) -> tuple[Hashable, Hashable]:
+        """A request names a partition once."""
+        return command.key, object()
+
+    def refused(self, command: Any) -> Message:
+        """Return the answer to a command that has none."""
+        answer: Message = command.refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return answer
+
+    async def ask(self, others: OtherBrokers, node_id: int, commands: Sequence[Any]) -> list[Message | None]:
+        """Return the answer to each command. Raises: Unreachable."""
+        kind = BY_COMMAND[self.command_type]
+        request = kind.asking(self.group_id, commands)
+        results = kind.results(await others.ask(node_id, request, kind.response, kind.version))
+        return [results.get((each.key.topic_id, each.key.partition)) for each in commands]

@@ -6,25 +6,19 @@ from uuid import UUID
 
 import structlog
 
-from kohort.broker.config.current import CurrentConfig
 from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.coordination.dead_letters import DeadLetters
 from kohort.broker.coordination.group_shards import GroupShards
 from kohort.broker.coordination.log_ends import LogEndsAnywhere
+from kohort.broker.coordination.peer_requests import peers_of
+from kohort.broker.coordination.services import CoordinatorServices
 from kohort.broker.coordination.share_machine import ShareStateMachine
 from kohort.broker.coordination.share_partitions import SharePartitions
-from kohort.broker.coordination.share_state_peers import ShareStatePeers
 from kohort.broker.coordination.share_state_shards import ShareStateShards
 from kohort.broker.group.share.commands import ShareStateReady
 from kohort.broker.group.share.group import ShareGroup
-from kohort.broker.metadata import MetadataStore, TopicState
+from kohort.broker.metadata import TopicState
 from kohort.broker.metadata.topic_plans import NewTopic
-from kohort.broker.partitions import PartitionTable
-from kohort.broker.partitions.flusher import Flusher
-from kohort.broker.runtime.clock import Clock
-from kohort.broker.runtime.other_brokers import OtherBrokers
-from kohort.broker.runtime.throttled_log import ThrottledLog
-from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import Workers
 from kohort.broker.share_state.coordinator import ShareStateConfig
 from kohort.broker.share_state.state import UNKNOWN_OFFSET, ShareKey
@@ -74,7 +68,7 @@ class Shares:
     def _initialized(self, group_id: str, done: Mapping[UUID, frozenset[int]]) -> None:
         self._initializing.discard(group_id)
         if done:
-            self._groups.tell(group_id, ShareStateReady(group_id, done))
+            self._groups.submit_if_active(group_id, ShareStateReady(group_id, done))
 
     def when_kept(self, keys: Sequence[ShareKey], then: Callable[[], None]) -> None:
         """Call `then` once a coordinator may be asked of these, or it is known why there is none."""
@@ -132,25 +126,15 @@ class _Initializing:
 
 
 def make_shares(
-    metadata: MetadataStore,
-    current: CurrentConfig,
+    services: CoordinatorServices,
+    groups: GroupShards,
     *,
     ensure_topic: Callable[[], Awaitable[object]],
     ensure: Callable[[NewTopic], Awaitable[TopicState]],
-    partitions: PartitionTable,
-    groups: GroupShards,
-    flusher: Flusher,
-    timers: Timers,
-    clock: Clock,
-    workers: Workers,
     counters: GroupCounters,
-    others: OtherBrokers | None = None,
 ) -> Shares:
-    """Return what share groups take; nothing of it is loaded yet. `others` are asked for what they lead.
-
-    `ensure` makes any topic unless it is there.
-    """
-    config = current.config
+    """Return the parts; nothing of them is loaded yet. `ensure` makes any topic unless it exists."""
+    config = services.current.config
     machine = ShareStateMachine(
         ShareStateConfig(
             config.share_coordinator_snapshot_update_records_per_snapshot,
@@ -159,36 +143,11 @@ def make_shares(
     )
     states = ShareStateShards(
         machine,
-        metadata,
-        current,
+        services,
         ensure_topic=ensure_topic,
-        partitions=partitions,
-        flusher=flusher,
-        timers=timers,
-        clock=clock,
-        workers=workers,
         deleted_topics=groups.deleted_topics,
-        peers=None if others is None else ShareStatePeers(others, workers, ThrottledLog(log, clock)),
+        peers=peers_of(services, log),
     )
-    dead_letters = partial(
-        DeadLetters,
-        metadata,
-        current,
-        ensure=ensure,
-        partitions=partitions,
-        flusher=flusher,
-        clock=clock,
-        workers=workers,
-        others=others,
-        counters=counters,
-    )
-    led = SharePartitions(
-        states,
-        metadata,
-        current,
-        partitions=partitions,
-        timers=timers,
-        clock=clock,
-        dead_letters=dead_letters,
-    )
-    return Shares(led, groups, workers, LogEndsAnywhere(metadata, partitions, workers, others))
+    dead_letters = partial(DeadLetters, services, ensure=ensure, counters=counters)
+    led = SharePartitions(states, services, dead_letters=dead_letters)
+    return Shares(led, groups, services.workers, LogEndsAnywhere(services))

@@ -198,10 +198,10 @@ def broken_core(broker: Broker, monkeypatch: pytest.MonkeyPatch, error: Exceptio
 def away(broker: Broker) -> Iterator[GroupShard]:
     """Close the group's shard within the block, as if its load were in progress and slow."""
     shard = shard_of(broker)
-    broker.group_shards._shards.loading.add(shard.index)
+    broker.group_shards.loading.add(shard.index)
     shard.close()
     yield shard
-    broker.group_shards._shards.loading.discard(shard.index)
+    broker.group_shards.loading.discard(shard.index)
     broker.group_shards.refresh()
 
 

@@ -14,7 +14,7 @@ from kohort.broker.config import load_config
 from kohort.broker.coordination import transaction_machine
 from kohort.broker.coordination.test_shard import Client, Replicas, found, led_by
 from kohort.broker.coordination.transaction_markers import Marker
-from kohort.broker.coordination.transaction_peers import Addition
+from kohort.broker.coordination.transaction_wire import Addition
 from kohort.broker.group import coordinator_partition
 from kohort.broker.metadata import OFFSETS_TOPIC
 from kohort.broker.partitions import Partition
@@ -93,19 +93,19 @@ async def test_no_marker_is_written_before_other_replicas_have_the_decision(
     places = Places(Address("127.0.0.1", 0), tmp_path)
     async with running(load_config(None, SETTINGS), places) as broker:
         client, known = await begun(broker)
-        coordinators = broker.transactions()
-        shard = coordinators.shard_of(NAME)
+        sender = broker.transactions().sender
+        shard = broker.transactions().shard_of(NAME)
         assert shard.index == coordinator_partition(NAME, 1)
         partition = shard._partition
         assert isinstance(partition, Partition)
         markers: list[MarkersDue] = []
-        write_marker = coordinators.write_marker
+        write_marker = sender.write
 
         def written(index: int, due: MarkersDue, *rest: object) -> None:
             markers.append(due)
             write_marker(index, due, *rest)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(coordinators, "write_marker", written)
+        monkeypatch.setattr(sender, "write", written)
         with monkeypatch.context() as patch:
             patch.setattr(partition, "role", led_by(Replicas()))
             refused = await client.ask(commit_of(known), EndTxnResponse)
@@ -206,9 +206,15 @@ class AnotherCoordinator:
     def __init__(self) -> None:
         self.answers: list[Callable[[ErrorCode], None]] = []
 
-    def add(self, _node_id: int, _addition: Addition, answered: Callable[[ErrorCode], None]) -> None:
+    def ask(
+        self, _node_id: int, _api: object, _addition: Addition, respond: Callable[[ErrorCode], None]
+    ) -> None:
         """Keep whom to answer."""
-        self.answers.append(answered)
+        self.answers.append(respond)
+
+
+def asked_under(epoch: int) -> Addition:
+    return Addition(NAME, PRODUCER, epoch, GROUPS, verify_only=True)
 
 
 @asynccontextmanager
@@ -221,9 +227,10 @@ async def coordinated_elsewhere(
         client, _ = await begun(broker)
         await found(client)
         another = AnotherCoordinator()
-        coordinators, heard = broker.transactions(), list[ErrorCode | None]()
-        coordinators._peers = another  # type: ignore[assignment]  # as much of them as is asked
-        coordinators.ask_coordinator(NAME, PRODUCER, 0, GROUPS, heard.append, verify_only=True)
+        shards, heard = broker.transactions(), list[ErrorCode | None]()
+        shards._others = another  # type: ignore[assignment]  # as much of them as is asked
+        shards.transaction_partitions._peers = another  # type: ignore[assignment]
+        shards.transaction_partitions.ask_coordinator(asked_under(0), heard.append)
         yield broker, another, heard
 
 
@@ -238,7 +245,7 @@ async def test_a_marker_that_its_shard_has_not_written_yet_counts_as_the_end(tmp
             while not written:
                 await trio.sleep(0.005)
         assert written == [ErrorCode.NONE]
-        broker.transactions().ask_coordinator(NAME, PRODUCER, 1, GROUPS, heard.append, verify_only=True)
+        broker.transactions().transaction_partitions.ask_coordinator(asked_under(1), heard.append)
         another.answers[1](ErrorCode.NONE)
         assert heard[1:] == [None]
 

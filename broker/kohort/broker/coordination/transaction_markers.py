@@ -1,4 +1,4 @@
-"""Commit and abort markers on their way into logs.
+"""Commit and abort markers, written to the partitions that this broker leads.
 
 A marker for a partition of `__consumer_offsets` goes through that partition's shard: its place among the
 shard's batches says which offsets it ends. Source: KafkaApis.handleWriteTxnMarkersRequest.
@@ -6,35 +6,30 @@ shard's batches says which offsets it ends. Source: KafkaApis.handleWriteTxnMark
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from kohort.broker.coordination.group_shards import GroupShards
+from kohort.broker.coordination.services import CoordinatorServices
+from kohort.broker.coordination.shard import BrokerRequester
 from kohort.broker.group import EndOffsets
 from kohort.broker.metadata import OFFSETS_TOPIC
-from kohort.broker.partitions import Partition, PartitionTable
-from kohort.broker.partitions.flusher import Flusher
+from kohort.broker.partitions import Partition
 from kohort.broker.partitions.markers import append_marker
 from kohort.broker.partitions.partition import LedElsewhere
-from kohort.broker.runtime.clock import Clock
-from kohort.broker.runtime.workers import Workers
-from kohort.broker.transactions.transaction import BUMPING_VERSION
+from kohort.broker.transactions.transaction import BUMPING_VERSION, Place
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from kohort.protocol.records import ControlType
 from kohort.protocol.schema import Message
 from kohort.storage import StorageError
 
-if TYPE_CHECKING:
-    from kohort.broker.transactions.transaction import Place
-
 Written = Callable[[ErrorCode], None]
 """Called in the loop's thread once a marker is on every replica that counts, or why it will not be."""
 
 
 class Marker(msgspec.Struct, frozen=True, gc=False):
-    """What is written: how a producer's transaction ends, by which coordinator."""
+    """How a producer's transaction ends, and by which coordinator."""
 
     producer_id: int
     producer_epoch: int
@@ -51,26 +46,19 @@ class Marker(msgspec.Struct, frozen=True, gc=False):
 class MarkerWriter:
     """Writes markers into partitions that this broker leads. The loop's thread only."""
 
-    def __init__(
-        self,
-        partitions: PartitionTable,
-        groups: GroupShards,
-        flusher: Flusher,
-        clock: Clock,
-        workers: Workers,
-    ) -> None:
-        self._partitions = partitions
+    def __init__(self, services: CoordinatorServices, groups: GroupShards) -> None:
+        self._partitions = services.partitions
         self._groups = groups
-        self._flusher = flusher
-        self._clock = clock
-        self._workers = workers
-        self._ending: Counter[tuple[int, int]] = Counter()  # Whose markers a shard has, and where.
+        self._flusher = services.flusher
+        self._clock = services.clock
+        self._workers = services.workers
+        self._ending: Counter[tuple[int, int]] = Counter()  # By partition and producer.
 
-    def ending(self, place: "Place", producer_id: int) -> int:
-        """Return how many markers of a producer a group's shard has that are not known to be written."""
+    def ending(self, place: Place, producer_id: int) -> int:
+        """Return how many markers of a producer wait to be written by a shard of groups."""
         return self._ending[place[1], producer_id] if place[0] == OFFSETS_TOPIC else 0
 
-    def write(self, marker: Marker, place: "Place", written: Written) -> None:
+    def write(self, marker: Marker, place: Place, written: Written) -> None:
         """Write a marker, and call `written`; a log that nobody has opened yet is opened in a thread."""
         partition = self._partitions.peek(*place)
         if partition is not None and not partition.opened:
@@ -84,7 +72,7 @@ class MarkerWriter:
         except ApiError as error:
             written(error.code)
 
-    async def _open_and_write(self, marker: Marker, place: "Place", written: Written) -> None:
+    async def _open_and_write(self, marker: Marker, place: Place, written: Written) -> None:
         try:
             await self._partitions.opened(*place)
         except StorageError:
@@ -139,7 +127,7 @@ class MarkerWriter:
             assert isinstance(message, AddOffsetsToTxnResponse)
             ended(ErrorCode(message.error_code))
 
-        request_id = shard.ask(Dropped(ended), respond)
+        request_id = shard.ask(BrokerRequester(ended), respond)
         self._ending[key] += 1
         shard.submit(
             EndOffsets(
@@ -150,14 +138,3 @@ class MarkerWriter:
                 marker.coordinator_epoch,
             )
         )
-
-
-class Dropped:
-    """Stands for who asks where a shard drops all that was asked of it: another try is needed."""
-
-    def __init__(self, written: Written) -> None:
-        self._written = written
-
-    def hang_up(self) -> None:
-        """Say that another try is needed."""
-        self._written(ErrorCode.NOT_COORDINATOR)

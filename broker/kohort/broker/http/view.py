@@ -393,7 +393,7 @@ class BrokerView:
 
     def loading(self) -> list[int]:
         """Return the partitions of `__consumer_offsets` whose groups cannot be asked yet."""
-        return self._group_shards.loading
+        return self._group_shards.inactive
 
     def failed(self) -> list[int]:
         """Return those of them that nobody loads any more, since it failed too often."""
@@ -417,7 +417,7 @@ class BrokerView:
 
     def is_loading(self, group_id: str) -> bool:
         """Return whether this broker coordinates a group whose partition is being loaded: it may be there."""
-        loading = self._group_shards.loading
+        loading = self._group_shards.inactive
         return bool(loading) and coordinator_partition(group_id, self._group_shards.partitions) in loading
 
     def share_group(self, group_id: str) -> "ShareGroupExplained | None":

@@ -118,7 +118,7 @@ async def test_a_log_that_nobody_has_opened_since_the_start_is_opened_for_its_la
         assert await commit(client, 1) == 0
     async with running(tmp_path) as broker:
         with trio.fail_after(5):
-            while broker.group_shards.loading:
+            while broker.group_shards.inactive:
                 await trio.sleep(0.01)
         partition = broker.partitions.peek("air", 1)
         assert partition is not None

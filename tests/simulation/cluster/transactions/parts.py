@@ -6,21 +6,16 @@ time and links are the model's.
 """
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
-
-import structlog
 
 from kohort.broker.config import BrokerConfig
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.coordination.group_machine import GroupMachine
 from kohort.broker.coordination.group_shards import GroupShards
-from kohort.broker.coordination.transaction_machine import TransactionMachine
-from kohort.broker.coordination.transaction_markers import MarkerWriter
-from kohort.broker.coordination.transaction_peers import TransactionPeers
-from kohort.broker.coordination.transaction_shards import TransactionShards
+from kohort.broker.coordination.services import CoordinatorServices
+from kohort.broker.coordination.transactions import transaction_shards
 from kohort.broker.group import GroupConfig
 from kohort.broker.group.test_world import CheckedCoordinator
 from kohort.broker.handlers.data import init_producer_id
@@ -39,9 +34,7 @@ from kohort.broker.metadata.partition_state import NO_LEADER
 from kohort.broker.partitions.roles import Committed
 from kohort.broker.replication import Leadership
 from kohort.broker.runtime.other_brokers import Unreachable
-from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.timers import Timers
-from kohort.broker.transactions.coordinator import TransactionConfig
 from kohort.broker.transactions.transaction import TransactionState
 from kohort.broker.transport.request import Origin, ReceivedRequest, Request
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -131,37 +124,18 @@ class TransactionParts:
         self._timers = Timers(self._timer_set)
         clock, workers = cast(Any, self), Tasks(broker)
         table, rounds = cast(Any, self._table), cast(Any, self._rounds)
-        peers = TransactionPeers(
-            cast(Any, self), cast(Any, workers), ThrottledLog(structlog.get_logger("kohort"), clock)
+        metadata = others = cast(Any, self)
+        services = CoordinatorServices(
+            metadata, CONFIG, table, rounds, self._timers, clock, cast(Any, workers), others
         )
-        metadata = cast(Any, self)
         self.groups = GroupShards(
             GroupMachine(GroupConfig(), CheckedCoordinator),
-            metadata,
-            CONFIG,
+            services,
             ensure_topic=self._topic_is_there,
-            logs=table,
-            flusher=rounds,
-            timers=self._timers,
-            clock=clock,
-            workers=cast(Any, workers),
             counters=GroupCounters(),
             note=lambda _: None,
-            is_here=partial(self._table.leads, OFFSETS_TOPIC),
         )
-        self.shards = TransactionShards(
-            TransactionMachine(TransactionConfig()),
-            metadata,
-            CONFIG,
-            ensure_topic=self._topic_is_there,
-            partitions=table,
-            markers=MarkerWriter(table, self.groups, rounds, clock, cast(Any, workers)),
-            flusher=rounds,
-            timers=self._timers,
-            clock=clock,
-            workers=cast(Any, workers),
-            peers=peers,
-        )
+        self.shards = transaction_shards(services, self.groups, ensure_topic=self._topic_is_there)
         groups = GroupServices(self.groups, metadata, self.node_id, GroupCounters(), self._topic_is_there)
         self._transactions = TransactionServices(lambda: self.shards, groups, cast(Any, self))
         self._permissions = Permissions(self._transactions)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import pytest
 
+from kohort.broker.coordination.transaction_partitions import Answered, TransactionPartitions
+from kohort.broker.coordination.transaction_wire import Addition
 from kohort.broker.handlers.data.transactional import Permissions
 from kohort.broker.handlers.transactions.family import TransactionServices
 from kohort.broker.partitions import Partition
+from kohort.broker.runtime.clock import ManualClock
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.records import BatchHeader
@@ -28,6 +31,34 @@ class _Partition:
         self.log = SimpleNamespace(producers=SimpleNamespace(is_open=is_open))
 
 
+class CoordinatedElsewhere(TransactionPartitions):
+    """Partitions of transactions that another broker coordinates."""
+
+    def __init__(self, world: World) -> None:
+        shards = SimpleNamespace(shard_of=self._refuse)
+        super().__init__(
+            cast("Any", shards), cast("Any", SimpleNamespace(clock=ManualClock())), cast("Any", None), None
+        )
+        self._world = world
+
+    @staticmethod
+    def _refuse(_transactional_id: str) -> NoReturn:
+        raise ApiError(ErrorCode.NOT_COORDINATOR)
+
+    def ask_coordinator(self, addition: Addition, answered: Answered) -> None:
+        if self._world.answers_at_once is None:
+            self._world.asked.append(answered)
+        else:
+            answered(self._world.answers_at_once)
+
+    def _when_ended(self, transactional_id: str, began_ms: int, action: Callable[[], None]) -> bool:
+        world = self._world
+        world.patience -= 1
+        if world.patience >= 0:
+            world.ended.append(action)
+        return world.patience >= 0
+
+
 class World:
     """A partition, a coordinator on another broker, and what became of each batch."""
 
@@ -41,23 +72,9 @@ class World:
         self.trips: set[int] = set()
         self.hung_up: list[int] = []
         self.partition = cast("Partition", _Partition(lambda producer_id, epoch: self.is_open))
-        family = SimpleNamespace(shards=lambda: self)
+        shards = SimpleNamespace(transaction_partitions=CoordinatedElsewhere(self))
+        family = SimpleNamespace(shards=lambda: shards)
         self.permissions = Permissions(cast("TransactionServices", family))
-
-    def is_coordinated_here(self, transactional_id: str) -> bool:
-        return False
-
-    def now_ms(self) -> int:
-        return 0
-
-    def ask_coordinator(self, *_: object, verify_only: bool) -> None:
-        raise NotImplementedError
-
-    def when_ended(self, transactional_id: str, began_ms: int, action: Callable[[], None]) -> bool:
-        self.patience -= 1
-        if self.patience >= 0:
-            self.ended.append(action)
-        return self.patience >= 0
 
     def write(self, number: int, version: int = 12) -> bool:
         """Return whether the batch with this number may be appended at once."""
@@ -78,17 +95,7 @@ class World:
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-
-    def ask(*arguments: Any, verify_only: bool) -> None:
-        answered = arguments[4]
-        if made.answers_at_once is None:
-            made.asked.append(answered)
-        else:
-            answered(made.answers_at_once)
-
-    made.ask_coordinator = ask  # type: ignore[method-assign]
-    return made
+    return World()
 
 
 def test_what_follows_waits_and_need_not_ask_once_the_transaction_is_open(world: World) -> None:

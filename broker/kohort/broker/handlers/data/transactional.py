@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import structlog
 
+from kohort.broker.coordination.transaction_wire import Addition
 from kohort.broker.handlers.transactions.family import TransactionServices
-from kohort.broker.handlers.transactions.permission import add_partition, verify_partition
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -84,13 +84,13 @@ class Permissions:
             return False
         if partition.log.producers.is_open(header.producer_id, header.producer_epoch):
             return True
-        shards = self._transactions.shards()
-        if request.version < FIRST_VERSION_THAT_ADDS and shards.is_coordinated_here(transactional_id):
-            place = partition.topic, partition.index
-            code = shards.verify(transactional_id, header.producer_id, header.producer_epoch, place)
-            if code is not None:
+        if request.version < FIRST_VERSION_THAT_ADDS:
+            addition = _addition(partition, waiting)
+            code = self._transactions.shards().transaction_partitions.verify_here(addition)
+            if code is None:
+                return True
+            if code is not ErrorCode.NOT_COORDINATOR:  # Else another broker is asked.
                 raise _told(code, request.version)
-            return True
         self._waiting[key] = deque((waiting,))
         self._go_on(key)
         return False
@@ -112,17 +112,10 @@ class Permissions:
         del self._waiting[key]
 
     def _ask(self, key: tuple[Partition, int], asking: "_Asking") -> None:
-        partition, (header, request, transactional_id, _) = key[0], asking.waiting
-        is_added_here = request.version >= FIRST_VERSION_THAT_ADDS
-        ask = add_partition if is_added_here else verify_partition
-        ask(
-            self._transactions.shards(),
-            transactional_id=transactional_id,
-            producer_id=header.producer_id,
-            producer_epoch=header.producer_epoch,
-            place=(partition.topic, partition.index),
-            answered=partial(self._answered, key, asking),
-        )
+        addition = _addition(key[0], asking.waiting)
+        transaction_partitions = self._transactions.shards().transaction_partitions
+        ask = transaction_partitions.verify if addition.verify_only else transaction_partitions.add
+        ask(addition, partial(self._answered, key, asking))
 
     def _answered(self, key: tuple[Partition, int], asking: "_Asking", code: ErrorCode | None) -> None:
         asking.is_answered = True
@@ -137,6 +130,14 @@ class Permissions:
         return partition.error_code is None and partition.log.producers.is_open(
             header.producer_id, header.producer_epoch
         )
+
+
+def _addition(partition: Partition, waiting: _Waiting) -> Addition:
+    """Return what the coordinator of a batch's transaction is asked."""
+    header = waiting.header
+    place = partition.topic, partition.index
+    verify_only = waiting.request.version < FIRST_VERSION_THAT_ADDS
+    return Addition(waiting.transactional_id, header.producer_id, header.producer_epoch, place, verify_only)
 
 
 def _resume(waiting: _Waiting, error: ApiError | None) -> None:

@@ -27,7 +27,7 @@ class Speakers:
     def __call__(self) -> None:
         """Tell their groups."""
         for group_id, member_id in self._members:
-            self._shards.tell(group_id, ConnectionClosed(group_id, member_id))
+            self._shards.submit_if_active(group_id, ConnectionClosed(group_id, member_id))
 
 
 def track_member_connection(

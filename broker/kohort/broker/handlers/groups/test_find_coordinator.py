@@ -44,7 +44,7 @@ async def test_a_coordinator_that_loads_too_long_is_named_all_the_same(tmp_path:
     async with running(tmp_path) as broker:
         client = await find(broker)
         shard = broker.group_shards.shard_of(GROUP)
-        broker.group_shards._shards.loading.add(shard.index)  # As if a load were under way and slow.
+        broker.group_shards.loading.add(shard.index)  # As if a load were under way and slow.
         shard.close()
         client = await find(broker)
         assert shard.state is ShardState.CLOSED

@@ -92,7 +92,7 @@ async def test_other_shards_serve_while_one_loads(tmp_path: Path) -> None:
         shard = shard_of(broker)
         other = next(each for each in map(str, range(99)) if coordinator_partition(each, 4) != shard.index)
         await client.ask(FindCoordinatorRequest(coordinator_keys=(other,)), FindCoordinatorResponse)
-        broker.group_shards._shards.loading.add(shard.index)  # As if a load were under way and slow.
+        broker.group_shards.loading.add(shard.index)  # As if a load were under way and slow.
         shard.close()
         one, another = await fetched(client, GROUP, other, stable=False)
         assert one.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -100,7 +100,7 @@ async def test_other_shards_serve_while_one_loads(tmp_path: Path) -> None:
         heartbeat = HeartbeatRequest(group_id=other, generation_id=1, member_id="nobody")
         answer = await client.ask(heartbeat, HeartbeatResponse)
         assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
-        broker.group_shards._shards.loading.discard(shard.index)
+        broker.group_shards.loading.discard(shard.index)
         broker.group_shards.refresh()
         await found(client)
 

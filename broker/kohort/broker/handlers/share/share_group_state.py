@@ -40,7 +40,7 @@ def handle(sharing: ShareServices, message: Any, request: Request) -> Message | 
     gather = Gather(len(asked), finish)
     states = sharing.shares().states
     for position, (key, each) in enumerate(asked):
-        states.ask_here(key, partial(_command, kind.command, key, each), gather.place(position))
+        states.ask(key, partial(_command, kind.command, key, each), gather.place(position), only_here=True)
     return None
 
 

@@ -425,7 +425,7 @@ async def test_state_that_a_deleted_group_has_left_does_not_stand_in_the_way(tmp
 
 
 def states(broker: Broker) -> list[object]:
-    return [key for shard in broker.shares().states._shards for key in shard.core.states]
+    return [key for shard in broker.shares().states for key in shard.core.states]
 
 
 async def test_what_is_kept_of_a_topic_goes_with_it(tmp_path: Path) -> None:
@@ -485,7 +485,7 @@ async def test_a_state_topic_whose_disk_fails_keeps_nobody_from_acknowledging_la
         await produce(client, "a", "b")
         member = await Member.join(broker, "one")
         await member.fetch()
-        for shard in broker.shares().states._shards:
+        for shard in broker.shares().states:
             if shard.core.states:
                 shard._fail()  # As after a flush that failed: it is loaded again from its log.
         assert await member.acknowledge((0, 0, [ACCEPT])) is ErrorCode.NONE
@@ -509,7 +509,7 @@ async def test_a_bug_in_the_coordinators_core_costs_a_reload_and_no_acknowledgem
             return write(core, command, now_ms)
 
         monkeypatch.setattr(ShareStateCoordinator, "_write", failing)  # Of the cores that come.
-        for shard in broker.shares().states._shards:
+        for shard in broker.shares().states:
             shard.core._handlers[WriteState] = partial(failing, shard.core)
         assert await member.acknowledge((0, 0, [ACCEPT])) is ErrorCode.NONE
         assert len(written) == 2
@@ -527,8 +527,8 @@ async def test_state_that_another_broker_leads_meanwhile_is_read_again(
         await member.fetch()
         assert states(broker)
         kept = broker.shares().states
-        monkeypatch.setattr(kept, "_peers", object())  # As in a cluster.
-        monkeypatch.setattr(kept._shards, "_leads", lambda index: False)
+        monkeypatch.setattr(kept, "_others", object())  # As in a cluster.
+        monkeypatch.setattr(kept, "is_here", lambda index: False)
         await configure_topic(client, SHARE_STATE_TOPIC)
         assert not states(broker)
         monkeypatch.undo()

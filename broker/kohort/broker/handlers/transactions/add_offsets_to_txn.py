@@ -1,6 +1,5 @@
 """AddOffsetsToTxn: a group's partition of `__consumer_offsets` belongs to a transaction from now on."""
 
-from kohort.broker.group import coordinator_partition
 from kohort.broker.handlers.transactions.family import TransactionServices
 from kohort.broker.metadata import OFFSETS_TOPIC
 from kohort.broker.transactions.commands import AddPartitions
@@ -28,7 +27,7 @@ def handle(
         shard = transactions.shards().deciding_shard_of(message.transactional_id)
     except ApiError as error:
         return AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=error.code)
-    index = coordinator_partition(message.group_id, transactions.groups.shards.partitions)
+    index = transactions.groups.shards.index_of(message.group_id)
     shard.submit(
         AddPartitions(
             shard.ask(request, respond),

@@ -3,8 +3,7 @@
 Source: KafkaApis.handleAddPartitionsToTxnRequest; KIP-98, KIP-890.
 """
 
-from functools import partial
-
+from kohort.broker.coordination.transaction_wire import Addition
 from kohort.broker.handlers.gather import Gather
 from kohort.broker.handlers.transactions.family import TransactionServices
 from kohort.broker.transactions.commands import AddPartitions
@@ -112,10 +111,12 @@ def _add(
 def _verified(
     transactions: TransactionServices, asked: AddPartitionsToTxnTransaction, version: int
 ) -> AddPartitionsToTxnResult:
-    verify = partial(
-        transactions.shards().verify, asked.transactional_id, asked.producer_id, asked.producer_epoch
-    )
-    codes = {place: verify(place) or ErrorCode.NONE for place in _places(asked.topics)}
+    verify = transactions.shards().transaction_partitions.verify_here
+    codes = {
+        place: verify(Addition(asked.transactional_id, asked.producer_id, asked.producer_epoch, place, True))
+        or ErrorCode.NONE
+        for place in _places(asked.topics)
+    }
     return _result(asked, {place: _as_known(code, version) for place, code in codes.items()})
 
 

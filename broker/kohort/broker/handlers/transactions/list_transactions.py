@@ -24,7 +24,7 @@ def handle(
     try:
         pattern = _pattern(message.transactional_id_pattern)
         shards = transactions.shards()
-        now_ms = shards.now_ms()
+        now_ms = shards.clock.now_ms()
         may_describe = request.permissions.may_describe_transaction
         states, producer_ids = frozenset(message.state_filters), frozenset(message.producer_id_filters)
         listed = tuple(

@@ -28,7 +28,8 @@ def listed(
         for each in ids
     }
     core = SimpleNamespace(transactions=found)
-    shards = SimpleNamespace(now_ms=lambda: 0, active=lambda: [SimpleNamespace(core=core)])
+    clock = SimpleNamespace(now_ms=lambda: 0)
+    shards = SimpleNamespace(clock=clock, active=lambda: [SimpleNamespace(core=core)])
     request = cast(
         Request, SimpleNamespace(permissions=SimpleNamespace(may_describe_transaction=may_describe))
     )

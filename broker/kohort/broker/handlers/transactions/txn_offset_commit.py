@@ -5,9 +5,9 @@ Source: KafkaApis.handleTxnOffsetCommitRequest. A partition that does not exist 
 
 from uuid import UUID
 
-from kohort.broker.group import TxnOffsetCommit, coordinator_partition
+from kohort.broker.coordination.transaction_wire import Addition
+from kohort.broker.group import TxnOffsetCommit
 from kohort.broker.handlers.transactions.family import TransactionServices
-from kohort.broker.handlers.transactions.permission import add_partition, verify_partition
 from kohort.broker.metadata import OFFSETS_TOPIC
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -34,27 +34,14 @@ def handle(
     commit = _Commit(transactions, message, request)
     if not commit.known:
         return commit.answer({})
-    groups = transactions.groups.shards
-    place = OFFSETS_TOPIC, coordinator_partition(message.group_id, groups.partitions)
-    shards = transactions.shards()
-    if request.version >= FIRST_VERSION_THAT_ADDS:
-        add_partition(
-            shards,
-            transactional_id=message.transactional_id,
-            producer_id=message.producer_id,
-            producer_epoch=message.producer_epoch,
-            place=place,
-            answered=commit.go_on,
-        )
-    else:
-        verify_partition(
-            shards,
-            transactional_id=message.transactional_id,
-            producer_id=message.producer_id,
-            producer_epoch=message.producer_epoch,
-            place=place,
-            answered=commit.go_on,
-        )
+    is_added = request.version >= FIRST_VERSION_THAT_ADDS
+    place = OFFSETS_TOPIC, transactions.groups.shards.index_of(message.group_id)
+    addition = Addition(
+        message.transactional_id, message.producer_id, message.producer_epoch, place, not is_added
+    )
+    transaction_partitions = transactions.shards().transaction_partitions
+    ask = transaction_partitions.add if is_added else transaction_partitions.verify
+    ask(addition, commit.go_on)
     return None
 
 

@@ -10,8 +10,9 @@ import pytest
 import structlog
 import trio
 
+from kohort.broker.coordination.peer_requests import PeerRequests
 from kohort.broker.coordination.transaction_markers import Marker
-from kohort.broker.coordination.transaction_peers import Addition, TransactionPeers
+from kohort.broker.coordination.transaction_wire import ADD_PARTITIONS, WRITE_MARKERS, Addition
 from kohort.broker.runtime.clock import SystemClock
 from kohort.broker.runtime.other_brokers import Unreachable
 from kohort.broker.runtime.throttled_log import ThrottledLog
@@ -111,17 +112,22 @@ class Others:
 class Asking:
     """The lines, and what was heard, in order."""
 
-    def __init__(self, peers: TransactionPeers) -> None:
+    def __init__(self, peers: PeerRequests) -> None:
         self.peers = peers
         self.heard: list[tuple[str, ErrorCode]] = []
 
     def add(self, name: str, index: int, *, epoch: int = 0, verify_only: bool = False) -> None:
         addition = Addition(name, 7, epoch, ("t", index), verify_only)
-        self.peers.add(2, addition, lambda code: self.heard.append((f"{name}-{index}", code)))
+        self.peers.ask(2, ADD_PARTITIONS, addition, lambda code: self.heard.append((f"{name}-{index}", code)))
 
     def write(self, index: int, *, epoch: int = 0, is_commit: bool = True) -> None:
         marker = Marker(7, epoch, is_commit, 3, 2)
-        self.peers.write(2, marker, ("t", index), lambda code: self.heard.append((f"{epoch}-{index}", code)))
+        self.peers.ask(
+            2,
+            WRITE_MARKERS,
+            (marker, ("t", index)),
+            lambda code: self.heard.append((f"{epoch}-{index}", code)),
+        )
 
 
 @pytest.fixture
@@ -133,7 +139,7 @@ def others() -> Others:
 async def asking(others: Others) -> AsyncIterator[Asking]:
     log = ThrottledLog(structlog.get_logger(), SystemClock())
     async with trio.open_nursery() as nursery:
-        yield Asking(TransactionPeers(others, TrioWorkers(nursery), log))
+        yield Asking(PeerRequests(others, TrioWorkers(nursery), log))
         with trio.fail_after(5):
             others.may_answer.set()
 
@@ -214,6 +220,6 @@ async def test_one_who_fails_keeps_the_answer_from_nobody(others: Others) -> Non
         raise RuntimeError("a bug")
 
     async with asking(others) as asked:
-        asked.peers.write(2, Marker(7, 0, True, 3), ("t", 0), fail)
+        asked.peers.ask(2, WRITE_MARKERS, (Marker(7, 0, True, 3), ("t", 0)), fail)
         asked.write(0)
     assert asked.heard == [("0-0", ErrorCode.NONE)]

@@ -13,8 +13,8 @@ import structlog
 import trio
 import trio.testing
 
-from kohort.broker.coordination.share_state_peers import ShareStatePeers
-from kohort.broker.coordination.share_state_wire import BY_COMMAND, BY_REQUEST
+from kohort.broker.coordination.peer_requests import PeerRequests
+from kohort.broker.coordination.share_state_wire import BY_COMMAND, BY_REQUEST, AskOfGroup
 from kohort.broker.group.decision import Reply
 from kohort.broker.runtime.clock import SystemClock
 from kohort.broker.runtime.other_brokers import Unreachable
@@ -86,8 +86,10 @@ def heard() -> list[Any]:
 async def asking(others: Others, heard: list[Any]) -> AsyncIterator[Ask]:
     log = ThrottledLog(structlog.get_logger(), SystemClock())
     async with trio.open_nursery() as nursery:
-        peers = ShareStatePeers(others, TrioWorkers(nursery), log)
-        yield lambda command: peers.ask(2, command, heard.append)
+        peers = PeerRequests(others, TrioWorkers(nursery), log)
+        yield lambda command: peers.ask(
+            2, AskOfGroup(type(command), command.key.group_id), command, heard.append
+        )
         with trio.fail_after(5):
             others.may_answer.set()
 
@@ -174,13 +176,13 @@ async def test_one_that_asks_again_within_its_answer_is_heard(others: Others, he
     others.is_gone = True
     log = ThrottledLog(structlog.get_logger(), SystemClock())
     async with trio.open_nursery() as nursery:
-        peers = ShareStatePeers(others, TrioWorkers(nursery), log)
+        peers = PeerRequests(others, TrioWorkers(nursery), log)
 
         def again(left: int, answer: Message) -> None:
             heard.append(answer)
             if left:
-                peers.ask(2, ReadSummary(-1, key(0)), partial(again, left - 1))
+                peers.ask(2, AskOfGroup(ReadSummary, "g"), ReadSummary(-1, key(0)), partial(again, left - 1))
 
-        peers.ask(2, ReadSummary(-1, key(0)), partial(again, 2))
+        peers.ask(2, AskOfGroup(ReadSummary, "g"), ReadSummary(-1, key(0)), partial(again, 2))
         others.may_answer.set()
     assert len(heard) == 3
