@@ -6,7 +6,7 @@ comes meanwhile goes together in the next, so that nothing that was said later i
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 import structlog
@@ -16,7 +16,7 @@ from kohort.broker.coordination.share_state_shards import RETRIABLE, ShareStateS
 from kohort.broker.group.share.delivery_events import DeliveryEvents, Reason
 from kohort.broker.group.share.explaining import PartitionExplained, explain_partition
 from kohort.broker.group.share.partition import Limits, SharePartition, Words, Write
-from kohort.broker.group.share.record import Batch, DeadRecords, RecordState
+from kohort.broker.group.share.record import Acknowledgement, Batch, DeadRecords, RecordState
 from kohort.broker.partitions import Partition
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.timers import Timers
@@ -106,6 +106,7 @@ class LedSharePartition:
         self._state_epoch = 0
         self.leader_epoch = partition.leader_epoch
         """Under which this broker leads the partition; by another one it has another share partition."""
+        self._limits_of: GroupSettings | None = None  # Whose limits the core has.
         self._attempts = 0
         self._is_busy = False  # From the moment that something is written until all who waited have heard.
         self._writing: list[_Pending] = []
@@ -237,13 +238,18 @@ class LedSharePartition:
     ) -> Sequence[Batch]:
         """Return what of these offsets the member has from now on."""
         assert self.core is not None
-        self.core.limits = _limits(self._settings())
+        self._follow_settings(self.core)
         acquired = self.core.acquire(
             member_id, first_offset, last_offset, max_records, self._clock.now_ms(), often=often
         )
         if acquired:
             self._arm_locks()
         return acquired
+
+    def _follow_settings(self, core: SharePartition) -> None:
+        settings = self._settings()
+        if settings is not self._limits_of:
+            self._limits_of, core.limits = settings, _limits(settings)
 
     def archive(self, first_offset: int, last_offset: int) -> None:
         """Give up what was acquired of these offsets: nobody is to see it."""
@@ -255,9 +261,10 @@ class LedSharePartition:
         core = self.core
         if core is None:
             raise ApiError(ErrorCode.INVALID_RECORD_STATE)
-        core.limits = _limits(self._settings())
+        self._follow_settings(core)
         write = core.acknowledge_all(member_id, words, self._clock.now_ms())
-        self._arm_locks()
+        if any(Acknowledgement.RENEW in kinds for _, _, kinds in words):
+            self._arm_locks()
         self._write(write, done, is_settled=False)
 
     def release(
@@ -406,8 +413,7 @@ class LedSharePartition:
         self.doubtful_epoch = NO_EPOCH
         code = ErrorCode(answer.error_code)
         written, self._writing = self._writing, []
-        for pending in written:
-            self._settle(pending, is_durable=code is ErrorCode.NONE)
+        self._settle(written, is_durable=code is ErrorCode.NONE)
         for pending in written:
             pending.done(code if code is ErrorCode.NONE else _as_told(code))
         self._is_busy = False
@@ -422,10 +428,12 @@ class LedSharePartition:
             self._submit()
         self._forget_if_unused()
 
-    def _settle(self, pending: _Pending, *, is_durable: bool) -> None:
+    def _settle(self, written: Iterable[_Pending], *, is_durable: bool) -> None:
         assert self.core is not None
-        if not pending.is_settled:
+        unsettled = [pending for pending in written if not pending.is_settled]
+        for pending in unsettled:
             self.core.settle(pending.write, self._clock.now_ms(), is_durable=is_durable)
+        if unsettled:
             self._arm_locks()
 
     # -- ending -------------------------------------------------------------------------------------------

@@ -4,8 +4,9 @@ A session is one member's: which partitions it asks for, and the number of its n
 member's word or with its connection, and gives back what the member has not dealt with.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
+from typing import NamedTuple
 from uuid import UUID
 
 from kohort.broker.config.group_settings import GroupSettings, group_settings
@@ -79,6 +80,15 @@ class ShareSession:
             self._on_close.remove(self._hook)
 
 
+class _KnownSettings(NamedTuple):
+    """A group's settings, and what they were made of."""
+
+    snapshot: object
+    config: object
+    overrides: Mapping[str, str]
+    settings: GroupSettings
+
+
 class SharePartitions:
     """Share partitions by their keys, sessions by group and member. All in the loop's thread."""
 
@@ -101,7 +111,7 @@ class SharePartitions:
         self._past: dict[ShareKey, DeliveryEvents] = {}  # Of those that are no longer led, or in use.
         self._doubtful: dict[ShareKey, int] = {}  # Those that ended while something was written.
         self._sessions: dict[tuple[str, str], ShareSession] = {}
-        self._settings: dict[str, tuple[object, GroupSettings]] = {}
+        self._settings: dict[str, _KnownSettings] = {}
 
     # -- share partitions ---------------------------------------------------------------------------------
 
@@ -184,14 +194,19 @@ class SharePartitions:
 
     def settings_of(self, group_id: str) -> GroupSettings:
         """Return what holds for a group."""
-        overrides = self._metadata.snapshot().group_config(group_id)
-        stamp = overrides, self._current.config
+        snapshot, config = self._metadata.snapshot(), self._current.config
         known = self._settings.get(group_id)
-        if known is None or known[0] != stamp:
-            if len(self._settings) >= SETTINGS_KEPT:
-                self._settings.clear()
-            known = self._settings[group_id] = stamp, group_settings(self._current.config, overrides)
-        return known[1]
+        if known is not None and known.snapshot is snapshot and known.config is config:
+            return known.settings
+        overrides = snapshot.group_config(group_id)
+        if known is not None and known.overrides == overrides and known.config is config:
+            settings = known.settings
+        else:
+            settings = group_settings(config, overrides)
+        if len(self._settings) >= SETTINGS_KEPT:
+            self._settings.clear()
+        self._settings[group_id] = _KnownSettings(snapshot, config, overrides, settings)
+        return settings
 
     # -- sessions -----------------------------------------------------------------------------------------
 

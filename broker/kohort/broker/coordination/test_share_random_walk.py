@@ -363,7 +363,7 @@ class Forgetful(LedSharePartition):
             super()._submit()
             return
         for pending in self._waiting:
-            self._settle(pending, is_durable=True)
+            self._settle((pending,), is_durable=True)
             pending.done(ErrorCode.NONE)
         self._waiting.clear()
         self._is_busy = False

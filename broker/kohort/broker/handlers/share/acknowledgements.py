@@ -1,6 +1,7 @@
 """Acknowledgements of records: read from a request, checked, and passed to their share partitions."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from kohort.broker.coordination.share_partitions import Place
@@ -74,26 +75,21 @@ class PendingAcknowledgements:
         """Pass each to its share partition."""
         for place, batches in told:
             self._missing += 1
+            led = shares.partitions.peek(ShareKey(group_id, *place))
             try:
-                _check_place(sharing, place)
+                if led is None or led.partition.error_code is not None:
+                    _check_place(sharing, place)
                 words = read_acknowledgements(batches, may_renew=may_renew)
-                self._put(shares, ShareKey(group_id, *place), member_id, words)
+                if led is None:  # Nobody fetches from it.
+                    raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # noqa: TRY301  # Answered as the others.
+                led.acknowledge(member_id, words, partial(self._answered, place))
             except ApiError as error:
                 self._answered(place, error.code)
-        self._one_less()
+        self._answered(None, ErrorCode.NONE)
 
-    def _put(self, shares: Shares, key: ShareKey, member_id: str, words: Words) -> None:
-        place = key.topic_id, key.partition
-        led = shares.partitions.peek(key)
-        if led is None:  # Nobody fetches from it.
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        led.acknowledge(member_id, words, lambda code: self._answered(place, code))
-
-    def _answered(self, place: Place, code: ErrorCode) -> None:
-        self.codes[place] = code
-        self._one_less()
-
-    def _one_less(self) -> None:
+    def _answered(self, place: Place | None, code: ErrorCode) -> None:
+        if place is not None:
+            self.codes[place] = code
         self._missing -= 1
         if not self._missing:
             self._finish()

@@ -1,13 +1,14 @@
 """ShareAcknowledge: what became of records, without asking for more. Kafka: KafkaApis, KIP-932."""
 
 from itertools import groupby
-from uuid import UUID
+from operator import itemgetter
 
 from kohort.broker.coordination.share_partitions import FINAL_EPOCH, INITIAL_EPOCH, Place, ShareSession
 from kohort.broker.coordination.shares import Shares
 from kohort.broker.handlers.share.acknowledgements import PendingAcknowledgements
 from kohort.broker.handlers.share.family import ShareServices
 from kohort.broker.handlers.share.leaders import endpoints_of, leader_of
+from kohort.broker.metadata import Snapshot
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages.share_acknowledge import (
@@ -80,17 +81,18 @@ class _Acknowledging:
             self._shares.partitions.close_session(self._session)
         snapshot = self._sharing.groups.metadata.snapshot()
         codes = self._acknowledgements.codes
+        settings = self._shares.partitions.settings_of(self._session.group_id)
         self._request.respond(
             ShareAcknowledgeResponse(
                 throttle_time_ms=0,
                 error_code=ErrorCode.NONE,
-                acquisition_lock_timeout_ms=self._lock_ms(),
+                acquisition_lock_timeout_ms=settings.share_record_lock_duration_ms,
                 responses=tuple(
                     ShareAcknowledgeTopicResponse(
                         topic_id=topic_id,
-                        partitions=tuple(self._partition(place, codes[place]) for place in places),
+                        partitions=tuple(_partition(snapshot, place, codes[place]) for place in places),
                     )
-                    for topic_id, places in groupby(sorted(codes), key=_topic_id)
+                    for topic_id, places in groupby(sorted(codes), key=itemgetter(0))
                 ),
                 node_endpoints=tuple(
                     ShareAcknowledgeNodeEndpoint(node_id=node_id, host=host, port=port, rack=rack)
@@ -101,20 +103,14 @@ class _Acknowledging:
             )
         )
 
-    def _lock_ms(self) -> int:
-        return self._shares.partitions.settings_of(self._session.group_id).share_record_lock_duration_ms
 
-    def _partition(self, place: Place, code: ErrorCode) -> ShareAcknowledgePartitionResponse:
-        leader_id, leader_epoch = leader_of(self._sharing.groups.metadata.snapshot(), place, code)
-        return ShareAcknowledgePartitionResponse(
-            partition_index=place[1],
-            error_code=code,
-            current_leader=ShareAcknowledgeLeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
-        )
-
-
-def _topic_id(place: Place) -> UUID:
-    return place[0]
+def _partition(snapshot: Snapshot, place: Place, code: ErrorCode) -> ShareAcknowledgePartitionResponse:
+    leader_id, leader_epoch = leader_of(snapshot, place, code)
+    return ShareAcknowledgePartitionResponse(
+        partition_index=place[1],
+        error_code=code,
+        current_leader=ShareAcknowledgeLeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
+    )
 
 
 def _failed(code: ErrorCode) -> ShareAcknowledgeResponse:
