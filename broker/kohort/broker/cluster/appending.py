@@ -134,10 +134,6 @@ class Appending:
                 partition, lambda: own.delete_records_before(offset, self._clock.wall_ms())
             )
 
-    async def save_starts(self) -> None:
-        """Keep on the disk where logs begin. Raises: StorageError."""
-        await self._partitions.folder.save_log_starts()
-
 
 def whole_batches(records: Buffer) -> list[BatchHeader]:
     """Return the headers of the batches that are whole, each checked. Raises: WireError."""

@@ -6,6 +6,8 @@ synced; what the leader got meanwhile comes together in the next answer.
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import structlog
@@ -13,6 +15,7 @@ import trio
 
 from kohort.broker.cluster.appending import Appending
 from kohort.broker.cluster.follower_session import FollowerSession
+from kohort.broker.cluster.log_starts import LogStarts
 from kohort.broker.cluster.peer_connection import PeerConnection
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.metadata import PartitionKey
@@ -34,6 +37,7 @@ LIST_OFFSETS_VERSION = 7
 EARLIEST, LATEST = -2, -1
 ERROR_BACKOFF_SECONDS = 0.05
 IDLE_SECONDS = 0.01
+STARTS_SECONDS_MAX = 0.5
 LOOK_AT_ALL_SECONDS = 1.0
 GATHER_SECONDS = 0.01  # Partitions come to a leader many at a time.
 SESSION_LOST = {ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH}
@@ -59,10 +63,13 @@ class Fetcher:
         appending: Appending,
         current: CurrentConfig,
         identity: Callable[[], tuple[int, int]],
+        *,
+        starts: LogStarts,
     ) -> None:
         self._leader = leader
         self._replicas = replicas
         self._appending = appending
+        self._starts = starts
         self._current = current
         self._identity = identity
         config = current.config
@@ -148,6 +155,9 @@ class Fetcher:
                     left.add(partition)
         self._due = left
 
+    def _is_due(self, partition: Partition) -> None:
+        self._due.add(partition)
+
     def _next(self, partition: Partition) -> Asked | None:
         following = partition.following
         if following is None or partition in self._paused or partition.serving_log is None:
@@ -158,6 +168,9 @@ class Fetcher:
         if at is None:
             self._appending.sync_what_is_waited_for(partition)
             return None
+        told = self._starts.told(partition)
+        if told is not None:
+            at = replace(at, log_start_offset=told)
         return Asked(partition, following, at)
 
     def _holds_back(self, partition: Partition, following: Following) -> bool:
@@ -222,20 +235,22 @@ class Fetcher:
             await self._appending.flush(staged)
         if moved:
             await self._follow_starts(moved)
+            if not staged:  # Nothing is held up: the leader waits for the next fetch to tell it of the start.
+                await self._starts.until_saved([each.partition for each, _ in moved], STARTS_SECONDS_MAX)
 
     async def _follow_starts(self, moved: Sequence[tuple[Asked, int]]) -> None:
-        """Let logs begin where the leader's do, on the disk as well: the next fetch tells it that they do."""
+        """Let logs begin where the leader's do; a later fetch tells it, once that is on the disk."""
         for each, log_start_offset in moved:
-            if each.partition.following is each.following and each.partition.serving_log is not None:
+            partition = each.partition
+            if partition.following is each.following and partition.serving_log is not None:
+                before = partition.log.log_start_offset
                 try:
-                    await self._appending.follow_start(each.partition, each.following, log_start_offset)
+                    await self._appending.follow_start(partition, each.following, log_start_offset)
                 except StorageError as error:
-                    self._pause(each.partition, str(error))
-        try:
-            await self._appending.save_starts()
-        except StorageError as error:
-            for each, _ in moved:
-                self._pause(each.partition, str(error))
+                    self._pause(partition, str(error))
+                else:
+                    if partition.log.log_start_offset > before:
+                        self._starts.moved(partition, before, partial(self._is_due, partition))
 
     async def _take_one(self, peer: PeerConnection, each: Asked, data: PartitionData) -> bool:
         """Return whether something was staged. Raises: StorageError, WireError."""

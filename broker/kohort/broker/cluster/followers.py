@@ -11,6 +11,7 @@ import trio
 from kohort.broker.cluster.appending import Appending
 from kohort.broker.cluster.dialing import Dial, dial_plain
 from kohort.broker.cluster.fetcher import Fetcher
+from kohort.broker.cluster.log_starts import LogStarts
 from kohort.broker.cluster.peer_connection import connected
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.partitions.replicas import Replicas
@@ -33,6 +34,7 @@ class Followers:
         supervisor: Supervisor,
         current: CurrentConfig,
         *,
+        starts: LogStarts,
         address_of: Callable[[int], tuple[str, int] | None],
         identity: Callable[[], tuple[int, int]],
         turns: Turns,
@@ -44,6 +46,7 @@ class Followers:
         """
         self._replicas = replicas
         self._appending = appending
+        self._starts = starts
         self._supervisor = supervisor
         self._current = current
         self._address_of = address_of
@@ -101,7 +104,12 @@ class Followers:
                             log.info("a leader is reached again", leader=leader)
                             failed = False
                         fetcher = Fetcher(
-                            leader, self._replicas, self._appending, self._current, self._identity
+                            leader,
+                            self._replicas,
+                            self._appending,
+                            self._current,
+                            self._identity,
+                            starts=self._starts,
                         )
                         self._fetchers[leader] = fetcher
                         try:

@@ -17,6 +17,7 @@ from kohort.broker.cluster.folder_life import FolderLife, boot_id
 from kohort.broker.cluster.followers import Followers
 from kohort.broker.cluster.gate import Gate
 from kohort.broker.cluster.in_sync_replicas import InSyncReplicas
+from kohort.broker.cluster.log_starts import LogStarts
 from kohort.broker.cluster.options import ClusterOptions
 from kohort.broker.cluster.other_brokers import KeptConnections
 from kohort.broker.cluster.peers import PeerWatch
@@ -196,11 +197,14 @@ class ClusterMember:
         self._partitions = partitions
         in_sync = InSyncReplicas(self.store, replicas, self._tenure.check, current, clock)
         supervisor.start("in-sync replicas", in_sync.keep)
+        starts = LogStarts(partitions.folder.save_log_starts)
+        supervisor.start("starts of followed logs", starts.keep)
         following = Followers(
             replicas,
             Appending(partitions, flusher, clock, turns),
             supervisor,
             current,
+            starts=starts,
             address_of=self._address_of,
             identity=lambda: (self._tenure.authority.node_id, self._tenure.authority.broker_epoch),
             turns=turns,

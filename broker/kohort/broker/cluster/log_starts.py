@@ -1,0 +1,72 @@
+"""Where followed logs begin, kept on the disk beside the fetching: many starts by one checkpoint.
+
+The leader is told of a start once it is on the disk: a DeleteRecords that was answered holds after a crash of
+any replica. Until then a fetch tells the start before it.
+"""
+
+from collections.abc import Awaitable, Callable
+
+import structlog
+import trio
+
+from kohort.broker.partitions import Partition
+from kohort.broker.runtime.supervisor import UNWATCHED, Watched
+from kohort.storage import StorageError
+
+SAVE_MS_MAX = 60_000
+RETRY_SECONDS = 1.0
+
+log = structlog.get_logger("kohort.replication")
+
+
+class LogStarts:
+    """The starts that are not on the disk yet. The loop's thread only; `keep` has to run."""
+
+    def __init__(self, save: Callable[[], Awaitable[None]]) -> None:
+        """`save` keeps where all logs begin on the disk. Raises: StorageError."""
+        self._save = save
+        self._told: dict[Partition, int] = {}
+        self._moved: dict[Partition, Callable[[], None]] = {}  # Since the last save began.
+        self._more = trio.Event()
+        self._ended = trio.Event()
+
+    def moved(self, partition: Partition, before: int, saved: Callable[[], None]) -> None:
+        """Have the start saved of a log that began at `before` until now; `saved` is called then."""
+        self._told.setdefault(partition, before)
+        self._moved[partition] = saved
+        self._more.set()
+
+    def told(self, partition: Partition) -> int | None:
+        """Return which start the leader is to be told meanwhile; None where that of the log is saved."""
+        return self._told.get(partition)
+
+    async def until_saved(self, partitions: list[Partition], seconds: float) -> None:
+        """Return once these are saved, or after that time."""
+        with trio.move_on_after(seconds):
+            while not self._told.keys().isdisjoint(partitions):
+                await self._ended.wait()
+
+    async def keep(self, part: Watched = UNWATCHED) -> None:
+        """Save what has moved, again and again, until cancelled."""
+        while True:
+            await self._more.wait()
+            self._more = trio.Event()
+            with part.working(SAVE_MS_MAX):
+                await self._save_moved()
+
+    async def _save_moved(self) -> None:
+        taken, self._moved = self._moved, {}
+        try:
+            await self._save()
+        except StorageError as error:
+            log.error("the starts of followed logs could not be saved", logs=len(taken), error=str(error))
+            self._moved = {**taken, **self._moved}
+            await trio.sleep(RETRY_SECONDS)
+            self._more.set()
+            return
+        for partition, saved in taken.items():
+            if partition not in self._moved:
+                del self._told[partition]
+                saved()
+        ended, self._ended = self._ended, trio.Event()
+        ended.set()
