@@ -1,5 +1,6 @@
 """The asynchronous consumer, under trio and asyncio."""
 
+import logging
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, Never, Self, Unpack
@@ -11,11 +12,14 @@ from kohort.client.cluster_connection import ClusterConnection, hub_of, options_
 from kohort.client.commits import Commitable, CommitCallback, CommitOutcome
 from kohort.client.config import ConsumerOptions, consumer_config
 from kohort.client.consumer_records import ConsumerRecords
-from kohort.client.consumer_session import NO_GROUP, TABLE_BYTES, ConsumerSession, Due, tell_listener
+from kohort.client.consumer_session import NO_GROUP, TABLE_BYTES, ConsumerSession, Due
 from kohort.client.errors import ConfigurationError
 from kohort.client.extras import require_arrow
+from kohort.client.handovers import Handovers, tell_listener
 from kohort.client.listener import AsyncRebalanceListener, Listener
+from kohort.client.member import place_in_group
 from kohort.client.membership import Handover
+from kohort.client.offsets import fetch_committed
 from kohort.client.polling import AsyncPollingClient
 from kohort.client.retry import Deadline
 from kohort.client.seeks import PositionCalls
@@ -32,6 +36,10 @@ from kohort.client.values import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+logger = logging.getLogger(__name__)
+
+ENFORCED = "rebalance enforced by user"
 
 
 class Consumer(AsyncPollingClient[ConsumerSession], PositionCalls, Generic[K_co, V_co]):
@@ -63,6 +71,7 @@ class Consumer(AsyncPollingClient[ConsumerSession], PositionCalls, Generic[K_co,
             raise ConfigurationError(NO_GROUP)
         super().__init__(ConsumerSession(config, hub_of(cluster)), cluster)
         self._listener: Listener = listener or AsyncRebalanceListener()
+        self._handovers = Handovers(self._session)
         self._first_topics = topics
         self._owes_turn = False  # The background has something to do, and had no turn yet.
 
@@ -200,11 +209,11 @@ class Consumer(AsyncPollingClient[ConsumerSession], PositionCalls, Generic[K_co,
             if called is not None:
                 await called
             return True
-        partitions = await self._session.begin(due, deadline)
+        partitions = await self._handovers.begin(due, deadline)
         if partitions is None:
             return False
         await self._tell(due, partitions)
-        self._session.end(due)
+        self._handovers.end(due)
         return True
 
     async def _tell(self, handover: Handover, partitions: tuple[TopicPartition, ...]) -> None:
@@ -217,12 +226,28 @@ class Consumer(AsyncPollingClient[ConsumerSession], PositionCalls, Generic[K_co,
             await self._attend_to(self._session.commits.outcomes.popleft(), None)
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
-        """Let the group rebalance, for a reason that the broker keeps."""
-        self._session.enforce_rebalance(reason)
+        """Let the group rebalance, for a reason that the broker keeps.
+
+        Raises: ConfigurationError without a subscription.
+        """
+        session = self._session
+        if session.membership is None or not session.is_subscribed:
+            raise ConfigurationError("there is nothing to rebalance without a subscription")
+        if session.config.group_protocol != "classic":
+            logger.warning(
+                "enforce_rebalance does nothing: with group_protocol='consumer' the broker decides"
+            )
+            return
+        session.membership.rejoin(reason or ENFORCED)
+        session.changed()
 
     def group_metadata(self) -> GroupMetadata:
-        """Return this consumer's place in its group, as a transaction needs it."""
-        return self._session.group_metadata()
+        """Return this consumer's place in its group, as a transaction needs it.
+
+        Raises: ConfigurationError without a group_id.
+        """
+        session = self._session
+        return place_in_group(session.config, self._require_group("group_metadata"), session.bound_to())
 
     async def commit(self, offsets: Commitable = None) -> None:
         """Commit these offsets, those behind these records, or all that was consumed; return when it is kept.
@@ -232,7 +257,8 @@ class Consumer(AsyncPollingClient[ConsumerSession], PositionCalls, Generic[K_co,
         RebalanceInProgressError when the rebalance takes longer than default_api_timeout_ms.
         """
         self._session.check_loop()
-        await self._session.commit(offsets)
+        deadline = Deadline(self._session.config.default_api_timeout_ms)
+        await self._session.commits.commit(offsets, deadline)
 
     def commit_async(self, offsets: Commitable = None, callback: CommitCallback | None = None) -> None:
         """Commit these offsets, those behind these records, or all that was consumed, in the background.
@@ -242,8 +268,21 @@ class Consumer(AsyncPollingClient[ConsumerSession], PositionCalls, Generic[K_co,
         Raises: CommitFailedError if a partition is not this consumer's.
         """
         self._session.check_loop()
-        self._session.commit_soon(offsets, callback)
+        self._session.commits.commit_soon(offsets, callback)
 
     async def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return what the group has committed for these partitions."""
-        return await self._session.committed(partitions)
+        """Return the offsets that the group has committed for these partitions."""
+        wanted = [TopicPartition(*each) for each in one_by_one(partitions, tuple, "committed")]
+        group_id, session = self._require_group("committed"), self._session
+        found = await session.cluster.retrying(
+            lambda: fetch_committed(
+                session.cluster, group_id, wanted, require_stable=True, member=session.reader()
+            )
+        )
+        return {each: found.get(each) for each in wanted}
+
+    def _require_group(self, what: str) -> str:
+        group_id = self._session.config.group_id
+        if group_id is None:
+            raise ConfigurationError(f"{what} needs a group_id")
+        return group_id

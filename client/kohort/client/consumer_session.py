@@ -1,49 +1,33 @@
 """What the two consumers share: subscription, membership, positions and fetching, on one event loop.
 
 A poll is `advance`, which returns records, or something that has to be done first, where the user's code
-runs: a handover of partitions (`begin` it, run the user's listener, `end` it), or a callback to call.
+runs: a handover of partitions (see `handovers`), or a callback to call.
 """
 
 import logging
 import re
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self
 
 import anyio
 
 from kohort.client.arguments import one_by_one
 from kohort.client.cluster import Cluster
-from kohort.client.commits import Commitable, CommitCallback, CommitOutcome, Commits
+from kohort.client.commits import CommitOutcome, Commits
 from kohort.client.config import ConsumerConfig, describe_servers
 from kohort.client.consumer_metrics import ConsumerMetrics
-from kohort.client.errors import (
-    ConfigurationError,
-    KohortError,
-)
+from kohort.client.errors import ConfigurationError, KohortError
 from kohort.client.fetcher import Fetcher
 from kohort.client.group import GroupTask
-from kohort.client.listener import Listener
-from kohort.client.member import new_membership, place_in_group
-from kohort.client.membership import (
-    Assign,
-    Departure,
-    Handover,
-    Lose,
-    Membership,
-    Revoke,
-)
-from kohort.client.offsets import EpochMember, fetch_committed
+from kohort.client.member import new_membership
+from kohort.client.membership import Departure, Handover, Lose, Membership, Revoke
+from kohort.client.offsets import EpochMember, by_topic
 from kohort.client.poll_diary import HeldBatch, PollDiary
 from kohort.client.positions import Positions
 from kohort.client.retry import Deadline, monotonic_ms
 from kohort.client.session import PollingSession
 from kohort.client.topic_watch import TopicWatch
-from kohort.client.values import (
-    AnyRecord,
-    GroupMetadata,
-    OffsetAndMetadata,
-    TopicPartition,
-)
+from kohort.client.values import AnyRecord, TopicPartition
 
 if TYPE_CHECKING:
     from kohort.client.columns import RecordColumns
@@ -54,7 +38,6 @@ TABLE_BYTES = 16 * 1024 * 1024
 NO_GROUP = "topics are shared out by a group: give a group_id, or read partitions of your choice with assign"
 CLOSE_REASON = "the consumer is being closed"
 UNSUBSCRIBE_REASON = "the consumer unsubscribed from all topics"
-ENFORCED = "rebalance enforced by user"
 
 Due = Handover | CommitOutcome
 
@@ -66,16 +49,16 @@ class ConsumerSession(PollingSession):
         super().__init__(config, hub)
         self.config = config
         self.positions = Positions()
-        self.fetcher = Fetcher(self.cluster, config, self.positions, self.news.set, self._reader)
+        self.fetcher = Fetcher(self.cluster, config, self.positions, self.news.set, self.reader)
         self._buffer = self.fetcher.buffer
         self.membership: Membership | None = None
         self._group: GroupTask | None = None
-        self._watch = TopicWatch(self.cluster, config, lambda: self.membership, self._changed)
+        self._watch = TopicWatch(self.cluster, config, lambda: self.membership, self.changed)
         self.commits = Commits(
             self.cluster,
             config,
             self.positions,
-            bound_to=self._bound_to,
+            bound_to=self.bound_to,
             why_out=self._why_out,
             news=self.news.set,
         )
@@ -89,8 +72,6 @@ class ConsumerSession(PollingSession):
             lambda: self._buffer.handed_out,
         )
         self._told_of: Departure | None = None
-        self._begun: tuple[Handover, tuple[TopicPartition, ...], int] | None = None
-        self._parting: tuple[Revoke, anyio.Event] | None = None  # What is committed before partitions go.
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
@@ -152,7 +133,8 @@ class ConsumerSession(PollingSession):
 
     def farewell(self) -> Revoke | Lose | None:
         """Return what a listener is to be told before the consumer leaves its group."""
-        membership, owned = self.membership, self._owned()
+        membership = self.membership
+        owned = by_topic(self.positions.partitions(), lambda each: each.partition)
         if membership is None or not self.is_subscribed or not owned:
             return None
         return Lose(owned) if membership.generation_id < 0 or membership.lost else Revoke(owned)
@@ -160,13 +142,12 @@ class ConsumerSession(PollingSession):
     async def unsubscribe(self) -> None:
         """Commit if that is automatic, leave the group, and read nothing."""
         if self.is_subscribed and self._group is not None and self.config.group_id is not None:
-            await self.commits.auto_now(Deadline(self._timeout_ms))
+            await self.commits.auto_now(Deadline(self.config.default_api_timeout_ms))
             await self._group.leave(UNSUBSCRIBE_REASON, self.config.request_timeout_ms)
             member_id = "" if self.membership is None else self.membership.member_id
             self.membership = new_membership(self.config, self.config.group_id, member_id)
             self._group.serve(self.membership)
         self._watch.subscribe((), None)
-        self._begun = None
         self.assign(())
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -177,22 +158,6 @@ class ConsumerSession(PollingSession):
         self.positions.assign(TopicPartition(*each) for each in wanted)
         self.commits.start_interval()
         self.fetcher.wake()
-
-    def enforce_rebalance(self, reason: str | None) -> None:
-        """Let the group rebalance. Raises: ConfigurationError without a subscription."""
-        if self.membership is None or not self.is_subscribed:
-            raise ConfigurationError("there is nothing to rebalance without a subscription")
-        if self.config.group_protocol != "classic":
-            logger.warning(
-                "enforce_rebalance does nothing: with group_protocol='consumer' the broker decides"
-            )
-            return
-        self.membership.rejoin(reason or ENFORCED)
-        self._changed()
-
-    def group_metadata(self) -> GroupMetadata:
-        """Return this consumer's place in its group. Raises: ConfigurationError without a group_id."""
-        return place_in_group(self.config, self._require_group("group_metadata"), self._bound_to())
 
     # Polling
 
@@ -297,7 +262,7 @@ class ConsumerSession(PollingSession):
                 self._departed()
             membership.departure = None
             if membership.poll_begins():
-                self._changed()
+                self.changed()
         self.diary.poll_began(now_ms)
         self._sensors.polled(now_ms)
 
@@ -322,50 +287,23 @@ class ConsumerSession(PollingSession):
             most=self.config.max_poll_records,
         )
 
-    async def begin(self, handover: Handover, deadline: Deadline | None) -> tuple[TopicPartition, ...] | None:
-        """Return the partitions that a listener is to be told of; do what comes before it.
+    def take_over(self, partitions: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
+        """Read these partitions, which the group has assigned; return those that were not read before."""
+        fresh = tuple(each for each in partitions if each not in self.positions)
+        self.positions.assign(partitions)
+        self.commits.assigned(fresh)
+        self._drop_unwanted()
+        return fresh
 
-        None if that takes longer than there is time: it goes on, and the next poll is told of it again.
-        """
-        if self._begun is None or self._begun[0] is not handover:
-            partitions = _flat(handover)
-            if isinstance(handover, Assign):
-                fresh = tuple(each for each in partitions if each not in self.positions)
-                self.positions.assign(partitions)
-                self.commits.assigned(fresh)
-                self._drop_unwanted()
-                partitions = fresh
-            elif isinstance(handover, Revoke) and not await self._last_words(handover, deadline):
-                return None
-            self._begun = (handover, partitions, monotonic_ms())
-        return self._begun[1]
-
-    async def _last_words(self, handover: Revoke, deadline: Deadline | None) -> bool:
-        """Return whether the commit before partitions go came to an end in time; it is begun once."""
-        if self._parting is None or self._parting[0] is not handover:
-            self._parting = (handover, anyio.Event())
-            self.cluster.tasks.start_soon(self._commit_last, self._parting[1])
-        ended = self._parting[1]
-        with anyio.move_on_after(None if deadline is None else deadline.remaining_ms / 1000):
-            await ended.wait()
-        return ended.is_set()
-
-    async def _commit_last(self, ended: anyio.Event) -> None:
-        await self.commits.auto_now(Deadline(self._timeout_ms))
-        ended.set()
-
-    def end(self, handover: Handover) -> None:
-        """The listener has been told."""
+    def give_up(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """End the handover, and read these partitions no longer."""
         assert self.membership is not None
-        if self._begun is not None:
-            self.diary.listener_ran(monotonic_ms() - self._begun[2])
-            self._begun = None
-        if isinstance(handover, Revoke | Lose):
-            gone = frozenset(_flat(handover))
+        gone = frozenset(partitions)
+        if gone:
             self.positions.assign(each for each in self.positions.partitions() if each not in gone)
         self.membership.end_handover()
         self.fetcher.wake()
-        self._changed()
+        self.changed()
 
     async def leave(
         self, timeout_ms: float, *, has_failed: bool = False, leave_group: bool | None = None
@@ -384,33 +322,6 @@ class ConsumerSession(PollingSession):
         with anyio.move_on_after(deadline.remaining_ms / 1000):
             await self.fetcher.end()
 
-    # Offsets
-
-    async def commit(self, offsets: Commitable) -> None:
-        """Commit these offsets, those behind these records, or what was consumed. Raises: KohortError."""
-        await self.commits.commit(offsets, Deadline(self._timeout_ms))
-
-    def commit_soon(self, offsets: Commitable, callback: CommitCallback | None) -> None:
-        """Commit in the background; a later poll calls the callback."""
-        self.commits.commit_soon(offsets, callback)
-
-    async def committed(
-        self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return what the group has committed for each partition."""
-        wanted = [TopicPartition(*each) for each in one_by_one(partitions, tuple, "committed")]
-        group_id = self._require_group("committed")
-        found = await self.cluster.retrying(
-            lambda: fetch_committed(
-                self.cluster,
-                group_id,
-                wanted,
-                require_stable=True,
-                member=self._reader(),
-            )
-        )
-        return {each: found.get(each) for each in wanted}
-
     def current_lag(self, partition: TopicPartition) -> int | None:
         """Return how many offsets the partition's end was ahead in the last answer, None before the first."""
         state = self.positions.get(partition)
@@ -420,29 +331,21 @@ class ConsumerSession(PollingSession):
 
     # Inside
 
-    @property
-    def _timeout_ms(self) -> int:
-        return self.config.default_api_timeout_ms
-
-    def _changed(self) -> None:
+    def changed(self) -> None:
+        """Let the group task ask the membership again."""
         if self._group is not None:
             self._group.changed()
 
-    def _bound_to(self) -> Membership | None:
+    def bound_to(self) -> Membership | None:
+        """Return the membership whose partitions are read, None where no group has assigned them."""
         return self.membership if self.is_subscribed else None
 
-    def _reader(self) -> EpochMember | None:
-        """Return as whom it asks for offsets: a member of a classic group does that as anybody."""
-        membership = self._bound_to()
+    def reader(self) -> EpochMember | None:
+        """Return the member that asks for offsets, None in a classic group, where anybody may."""
+        membership = self.bound_to()
         if self.config.group_protocol == "classic" or membership is None or membership.generation_id < 0:
             return None
         return EpochMember(membership.member_id, membership.generation_id)
-
-    def _owned(self) -> dict[str, tuple[int, ...]]:
-        owned: dict[str, tuple[int, ...]] = {}
-        for topic, partition in self.positions.partitions():
-            owned[topic] = (*owned.get(topic, ()), partition)
-        return owned
 
     def _raise_errors(self) -> None:
         self._raise_if_woken()
@@ -453,7 +356,7 @@ class ConsumerSession(PollingSession):
             raise
         error = None if self.membership is None else self.membership.take_error()
         if error is not None:
-            self._changed()
+            self.changed()
             raise error
         if not self.is_subscribed and not self.positions.partitions():
             raise ConfigurationError("nothing to read: subscribe to topics or assign partitions first")
@@ -463,25 +366,3 @@ class ConsumerSession(PollingSession):
         if self.commits.is_automatic:
             waits.append(max(0, self.commits.next_auto_ms - monotonic_ms()))
         return min(waits, default=None)
-
-    def _require_group(self, what: str) -> str:
-        if self.config.group_id is None:
-            raise ConfigurationError(f"{what} needs a group_id")
-        return self.config.group_id
-
-
-def tell_listener(
-    listener: Listener, handover: Handover, partitions: tuple[TopicPartition, ...]
-) -> Awaitable[None] | None:
-    """Tell the user's listener of a handover; await the result if there is one."""
-    if isinstance(handover, Assign):
-        return listener.on_assigned(partitions)
-    if isinstance(handover, Revoke):
-        return listener.on_revoked(partitions)
-    return listener.on_lost(partitions)
-
-
-def _flat(handover: Handover) -> tuple[TopicPartition, ...]:
-    return tuple(
-        TopicPartition(topic, each) for topic, owned in sorted(handover.partitions.items()) for each in owned
-    )

@@ -13,8 +13,9 @@ from kohort.client.blocking.polling import BlockingPollingClient
 from kohort.client.commits import CommitOutcome
 from kohort.client.config import ConsumerOptions
 from kohort.client.consumer_records import ConsumerRecords
-from kohort.client.consumer_session import TABLE_BYTES, ConsumerSession, Due, tell_listener
+from kohort.client.consumer_session import TABLE_BYTES, ConsumerSession, Due
 from kohort.client.extras import require_arrow
+from kohort.client.handovers import tell_listener
 from kohort.client.listener import RebalanceListener
 from kohort.client.retry import Deadline
 from kohort.client.session import CLOSE_TIMEOUT_MS
@@ -60,6 +61,7 @@ class Consumer(BlockingPollingClient[consumer.Consumer[K_co, V_co]], Generic[K_c
             **options,
         )
         self._session: ConsumerSession = client._session
+        self._handovers = client._handovers
         self._buffer = self._session.fetcher.buffer
         self._listener = listener or RebalanceListener()
         super().__init__(client, f"kohort-consumer {self._session.config.group_id or ''}".rstrip(), cluster)
@@ -180,11 +182,11 @@ class Consumer(BlockingPollingClient[consumer.Consumer[K_co, V_co]], Generic[K_c
         if isinstance(due, CommitOutcome):
             due.callback(due.offsets, due.error)
             return True
-        partitions = self._loop.call(self._session.begin, due, deadline)
+        partitions = self._loop.call(self._handovers.begin, due, deadline)
         if partitions is None:
             return False
         tell_listener(self._listener, due, partitions)
-        self._loop.call_sync(self._session.end, due)
+        self._loop.call_sync(self._handovers.end, due)
         return True
 
     def _say_farewell(self) -> None:
@@ -211,7 +213,7 @@ class Consumer(BlockingPollingClient[consumer.Consumer[K_co, V_co]], Generic[K_c
         Raises: CommitFailedError, with the partitions, when the group has moved on;
         RebalanceInProgressError when the rebalance takes longer than default_api_timeout_ms.
         """
-        self._loop.call(self._session.commit, offsets)
+        self._loop.call(self._client.commit, offsets)
         self._call_back()
 
     @by_one_thread
@@ -222,7 +224,7 @@ class Consumer(BlockingPollingClient[consumer.Consumer[K_co, V_co]], Generic[K_c
         failure is logged.
         Raises: CommitFailedError if a partition is not this consumer's.
         """
-        self._loop.call_sync(self._session.commit_soon, offsets, callback)
+        self._loop.call_sync(self._client.commit_async, offsets, callback)
 
     committed = by_one_thread(blocking(consumer.Consumer.committed))
     position = by_one_thread(blocking(consumer.Consumer.position))

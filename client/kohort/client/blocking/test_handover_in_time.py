@@ -30,9 +30,11 @@ def test_the_commit_goes_on_and_the_next_poll_is_told_of_the_revocation_again(
         monkeypatch.setattr(session.commits, "auto_now", auto_now)
         began_s = time.monotonic()
         for _ in range(2):
-            assert consumer._loop.call(session.begin, GOES, Deadline(100)) is None
+            assert consumer._loop.call(consumer._handovers.begin, GOES, Deadline(100)) is None
         assert 0.2 <= time.monotonic() - began_s < 5
         coordinator_answers.set()
-        wait_until(lambda: consumer._loop.call(session.begin, GOES, Deadline(100)), "it is committed")
-        assert consumer._loop.call(session.begin, GOES, None) == (TopicPartition("t", 0),)
+        wait_until(
+            lambda: consumer._loop.call(consumer._handovers.begin, GOES, Deadline(100)), "it is committed"
+        )
+        assert consumer._loop.call(consumer._handovers.begin, GOES, None) == (TopicPartition("t", 0),)
         assert commits == [60_000], "once"
