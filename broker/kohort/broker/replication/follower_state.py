@@ -4,6 +4,8 @@ Source: org.apache.kafka.server.partition.Replica and ReplicaState.
 """
 
 UNKNOWN_OFFSET = -1
+NEVER_TOLD = 2**63 - 1
+"""Where the log of a follower begins that does not say: no other start is behind it."""
 NEVER_MS = -(2**62)
 
 
@@ -42,6 +44,10 @@ class FollowerState:
         self.synced_end_offset = offset
         self._last_fetch_ms = now_ms
         self._last_fetch_end_offset = leader_end_offset
+
+    def begins_at(self, log_start_offset: int) -> None:
+        """Take in where the follower's log begins. One of an earlier version never says."""
+        self.log_start_offset = NEVER_TOLD if log_start_offset == UNKNOWN_OFFSET else log_start_offset
 
     def is_heard_of(self, now_ms: int, lag_ms_max: int) -> bool:
         """Return whether it fetches: while nothing can be committed, one that is gone lacks nothing, too."""

@@ -114,7 +114,7 @@ class Leadership:
         if refused is not None:
             return refused
         follower.fetched(fetch.broker_epoch, fetch.at.offset, self.log.log_end_offset, now_ms)
-        follower.log_start_offset = fetch.at.log_start_offset
+        follower.begins_at(fetch.at.log_start_offset)
         self._advance(now_ms)
         return Served(self.log.log_end_offset, self.high_watermark, self.log.log_start_offset)
 
@@ -255,7 +255,8 @@ class Leadership:
     def low_watermark(self) -> int:
         """Before which offset nothing can come back: every replica begins there or behind that may lead next.
 
-        Those that are gone do not count, unless they are in sync. Source: Partition.lowWatermarkIfLeader.
+        Those that are gone do not count, unless they are in sync, nor do those of an earlier version,
+        which never say where they begin. Source: Partition.lowWatermarkIfLeader.
         """
         counted = {*self.maximal_isr, *self.state.elr, *self._brokers}
         starts = [each.log_start_offset for node_id, each in self._followers.items() if node_id in counted]

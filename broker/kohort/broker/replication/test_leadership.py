@@ -85,10 +85,17 @@ class World:
         self.leader.brokers_changed(brokers(1, 2, 3))
 
     def fetch(
-        self, node_id: int, offset: int, *, epoch: int | None = None, life: int = 0, leader_epoch: int = 5
+        self,
+        node_id: int,
+        offset: int,
+        *,
+        epoch: int | None = None,
+        life: int = 0,
+        leader_epoch: int = 5,
+        log_start_offset: int = -1,
     ) -> Served | Diverging | ErrorCode:
         last_epoch = self.log.epochs.epoch_at(offset - 1) if epoch is None else epoch
-        at = FetchFrom(offset, last_epoch, leader_epoch)
+        at = FetchFrom(offset, last_epoch, leader_epoch, log_start_offset)
         return self.leader.handle_fetch(ReplicaFetch(node_id, 100 * node_id + life, at), self.now_ms)
 
     def append(self, count: int, *, sync: bool = True) -> None:
@@ -353,3 +360,14 @@ def test_what_was_asked_for_counts_from_the_begin_where_a_log_is_opened_anew() -
     assert (again.proposal, again.high_watermark) == (proposal, 10), "broker 2 may be in sync, and lacks five"
     decided = opened_anew(replace(proposal.before, partition_epoch=proposal.after.partition_epoch))
     assert (decided.proposal, decided.high_watermark) == (None, 15)
+
+
+def test_the_low_watermark_waits_for_who_says_where_it_begins_and_not_for_an_earlier_version() -> None:
+    world = World()
+    world.log.log_start_offset = 6
+    world.fetch(2, 10, log_start_offset=6)
+    assert world.leader.low_watermark == -1, "nothing is known of the third one yet"
+    world.fetch(3, 10)
+    assert world.leader.low_watermark == 6
+    world.fetch(3, 10, log_start_offset=2)
+    assert world.leader.low_watermark == 2, "it has been upgraded"
