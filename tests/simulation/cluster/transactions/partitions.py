@@ -80,7 +80,6 @@ class LedLog:
 class LedPartition:
     """A partition under one leader epoch of this broker's."""
 
-    append_marker = Partition.append_marker
     append_own = Partition.append_own
     opened, replicated, deleted, offline = True, True, False, None
 
