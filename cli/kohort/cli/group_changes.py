@@ -1,19 +1,24 @@
-"""`kohort groups reset-offsets`.
+"""`kohort groups reset-offsets` and `kohort share-groups reset-offsets`.
 
-What it prints is what Kafka's own tool prints; a failure is an exit status of 1, too.
+What they print is what Kafka's own tools print; a failure is an exit status of 1, too.
 """
 
 import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
 
-from kohort.cli.completion import complete_groups, complete_topics
-from kohort.cli.options import bootstrap_option, json_option, open_admin
+from kohort.cli.completion import complete_groups, complete_share_groups, complete_topics
+from kohort.cli.options import bootstrap_option, json_option, open_admin, together
 from kohort.cli.output import print_file, print_json, print_line
 from kohort.cli.reset_plan import ByGroup, Planner, Spec, from_csv, to_csv
+from kohort.cli.share_group_views import describe_one
 from kohort.client import Admin, BrokerError, OffsetAndMetadata, TopicPartition
 from kohort.protocol.errors import ErrorCode
+
+Starts = Mapping[TopicPartition, OffsetAndMetadata]
 
 SHARE = "share"
 INACTIVE = frozenset({"Empty", "Dead"})
@@ -21,42 +26,102 @@ DRY_RUN = "Nothing has been changed: give --execute to set these offsets."
 NAME_WIDTH = 15
 
 
+class Kind(NamedTuple):
+    """What is done otherwise for groups of one kind."""
+
+    noun: str
+    is_inactive: Callable[[Admin, str], bool]
+    """Whether a group's offsets may be set; says so where they may not. Raises: click.ClickException."""
+    starts: Callable[[Admin, str], Starts]
+    """Where a group reads on now."""
+    set_offsets: Callable[[Admin, str, dict[TopicPartition, int]], None]
+
+
+def topic_option(metavar: str, text: str, *, required: bool = False) -> Callable[[Any], Any]:
+    """Return the decorator that adds --topic."""
+    return click.option(
+        "--topic",
+        "-t",
+        "topics",
+        multiple=True,
+        required=required,
+        metavar=metavar,
+        help=text,
+        shell_complete=complete_topics,
+    )
+
+
+def reset_options(*ways: Callable[[Any], Any], all_topics: str, current: str) -> Callable[[Any], Any]:
+    """Return the decorator that adds the ways to say where to, those of one kind in their place."""
+    file = click.Path(exists=True, dir_okay=False, path_type=Path)
+    to_export = "Print CSV for --from-file, of another cluster for example."
+    to_time = "To the first record since YYYY-MM-DDThh:mm:ss.sss (UTC)."
+    return together(
+        topic_option("NAME[:0,1]", "These partitions; may be repeated."),
+        click.option("--all-topics", is_flag=True, help=all_topics),
+        click.option("--to-earliest", is_flag=True, help="To the first record."),
+        click.option("--to-latest", is_flag=True, help="Behind the last record."),
+        click.option("--to-current", is_flag=True, help=current),
+        click.option("--to-offset", type=int, help="To this offset, as far as there are records."),
+        click.option("--to-datetime", metavar="TIME", help=to_time),
+        *ways,
+        click.option("--from-file", type=file, help="To what a CSV file says."),
+        click.option("--execute", is_flag=True, help="Set the offsets.  [default: only show them]"),
+        click.option("--dry-run", is_flag=True, help="Only show them, and say nothing of --execute."),
+        click.option(
+            "--export", is_flag=True, help="Print CSV for --from-file, of another cluster for example."
+        ),
+        json_option,
+        bootstrap_option,
+    )
+
+
 @click.command("reset-offsets")
 @click.argument("group_ids", metavar="GROUP...", nargs=-1, shell_complete=complete_groups)
 @click.option("--all-groups", is_flag=True, help="Reset every group.")
-@click.option(
-    "--topic",
-    "-t",
-    "topics",
-    multiple=True,
-    metavar="NAME[:0,1]",
-    help="These partitions; may be repeated.",
-    shell_complete=complete_topics,
+@reset_options(
+    click.option("--shift-by", type=int, help="Forward, or with a negative number back, by so many."),
+    click.option("--by-duration", metavar="DURATION", help="To the first record since PnDTnHnMnS ago."),
+    all_topics="Every partition that the group has committed.",
+    current="To what is committed, or behind the last record.",
 )
-@click.option("--all-topics", is_flag=True, help="Every partition that the group has committed.")
-@click.option("--to-earliest", is_flag=True, help="To the first record.")
-@click.option("--to-latest", is_flag=True, help="Behind the last record.")
-@click.option("--to-current", is_flag=True, help="To what is committed, or behind the last record.")
-@click.option("--to-offset", type=int, help="To this offset, as far as there are records.")
-@click.option("--shift-by", type=int, help="Forward, or with a negative number back, by so many.")
-@click.option(
-    "--to-datetime", metavar="TIME", help="To the first record since YYYY-MM-DDThh:mm:ss.sss (UTC)."
+def reset_offsets(*, group_ids: tuple[str, ...], all_groups: bool, **given: Any) -> None:
+    """Show, or with --execute set, where groups read on. They must have no members.
+
+    \b
+    kohort groups reset-offsets billing --topic orders --to-earliest
+    kohort groups reset-offsets billing --all-topics --shift-by -100 --execute
+    """
+    if bool(group_ids) == all_groups:
+        raise click.UsageError("give the names of groups, or --all-groups")
+
+    def wanted(admin: Admin) -> Sequence[str]:
+        return group_ids or [each.group_id for each in admin.list_groups() if each.type.lower() != SHARE]
+
+    reset(CONSUMERS, wanted, **given)
+
+
+@click.command("reset-offsets")
+@click.argument("group_id", metavar="GROUP", shell_complete=complete_share_groups)
+@reset_options(
+    all_topics="Every partition that the group has.",
+    current="To where it begins, or behind the last record.",
 )
-@click.option("--by-duration", metavar="DURATION", help="To the first record since PnDTnHnMnS ago.")
-@click.option(
-    "--from-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="To what a CSV file says.",
-)
-@click.option("--execute", is_flag=True, help="Set the offsets.  [default: only show them]")
-@click.option("--dry-run", is_flag=True, help="Only show them, and say nothing of --execute.")
-@click.option("--export", is_flag=True, help="Print CSV for --from-file, of another cluster for example.")
-@json_option
-@bootstrap_option
-def reset_offsets(
+def reset_share_offsets(*, group_id: str, **given: Any) -> None:
+    """Show, or with --execute set, where GROUP begins. It must have no members.
+
+    Records from there on are delivered again, those that were acknowledged too.
+
+    \b
+    kohort share-groups reset-offsets workers --topic jobs --to-earliest --execute
+    """
+    reset(SHARES, lambda admin: (group_id,), **given)
+
+
+def reset(
+    kind: Kind,
+    wanted_of: Callable[[Admin], Sequence[str]],
     *,
-    group_ids: tuple[str, ...],
-    all_groups: bool,
     topics: tuple[str, ...],
     all_topics: bool,
     from_file: Path | None,
@@ -65,47 +130,46 @@ def reset_offsets(
     export: bool,
     as_json: bool,
     servers: str,
-    **ways: object,
+    **ways: Any,
 ) -> None:
-    """Show, or with --execute set, where groups read on. They must have no members.
-
-    \b
-    kohort groups reset-offsets billing --topic orders --to-earliest
-    kohort groups reset-offsets billing --all-topics --shift-by -100 --execute
-    """
-    spec = Spec(**ways)  # type: ignore[arg-type]  # Click has made them what the options above say.
-    if bool(group_ids) == all_groups:
-        raise click.UsageError("give the names of groups, or --all-groups")
-    check_usage(spec, from_file, topics, all_topics)
-    check_outcome(execute=execute, dry_run=dry_run, export=export, as_json=as_json)
+    """Show where groups read on, and set it where that is said. Raises: click.UsageError, BrokerError."""
+    spec = Spec(**ways)
+    _check_usage(spec, from_file, topics, all_topics)
+    if execute and dry_run:
+        raise click.UsageError("--execute and --dry-run exclude each other")
+    if export and as_json:
+        raise click.UsageError("--export prints CSV: give it or --json, not both")
     with open_admin(servers) as admin:
-        wanted = group_ids or tuple(
-            each.group_id for each in admin.list_groups() if each.type.lower() != SHARE
-        )
+        wanted = tuple(wanted_of(admin))
         planner = Planner(
             admin, time.time_ns() // 1_000_000, lambda text: print_line(f"Warn: {text}", err=True)
         )
-        ready = tuple(each for each in wanted if _is_inactive(admin, each))
+        ready = tuple(each for each in wanted if kind.is_inactive(admin, each))
         plans: ByGroup
         if from_file is not None:
             said = from_csv(from_file.read_text(), wanted)
             plans = {each: planner.within_logs(said[each]) for each in ready}
         else:
             scope = None if all_topics else topics
-            plans = {each: _plan(admin, planner, each, spec, scope) for each in ready}
+            plans = {each: _plan(kind, admin, planner, each, spec, scope) for each in ready}
+        plans = {each: plan for each, plan in plans.items() if plan}
         if execute:
             for group_id, offsets in plans.items():
-                admin.alter_group_offsets(
-                    group_id, {each: OffsetAndMetadata(offset) for each, offset in offsets.items()}
-                )
-    show_plans(plans, export=export, as_json=as_json)
+                kind.set_offsets(admin, group_id, offsets)
+    if export:
+        print_file(to_csv(plans))
+    elif as_json:
+        print_json(_plans_json(plans))
+    else:
+        for line in _plan_table(plans):
+            print_line(line)
     if plans and not execute and not dry_run:
         print_line(DRY_RUN, err=True)
     if len(ready) < len(wanted):
         raise click.exceptions.Exit(1)
 
 
-def check_usage(spec: Spec, from_file: Path | None, topics: tuple[str, ...], all_topics: bool) -> None:
+def _check_usage(spec: Spec, from_file: Path | None, topics: tuple[str, ...], all_topics: bool) -> None:
     """Return if exactly one way and one scope are given. Raises: click.UsageError."""
     if spec.count + (from_file is not None) != 1:
         raise click.UsageError(
@@ -116,27 +180,37 @@ def check_usage(spec: Spec, from_file: Path | None, topics: tuple[str, ...], all
         raise click.UsageError("give --topic, or --all-topics")
 
 
-def check_outcome(*, execute: bool, dry_run: bool, export: bool, as_json: bool) -> None:
-    """Return if what is to be done and printed is one thing. Raises: click.UsageError."""
-    if execute and dry_run:
-        raise click.UsageError("--execute and --dry-run exclude each other")
-    if export and as_json:
-        raise click.UsageError("--export prints CSV: give it or --json, not both")
+def _plan(  # noqa: PLR0917
+    kind: Kind, admin: Admin, planner: Planner, group_id: str, spec: Spec, topics: tuple[str, ...] | None
+) -> dict[TopicPartition, int]:
+    needs_starts = topics is None or spec.to_current or spec.shift_by is not None
+    starts = kind.starts(admin, group_id) if needs_starts else {}
+    return planner.plan(spec, sorted(starts) if topics is None else planner.partitions(topics), starts)
 
 
-def show_plans(plans: ByGroup, *, export: bool, as_json: bool) -> None:
-    """Print which offsets each group gets."""
-    if export:
-        print_file(to_csv(plans))
-    elif as_json:
-        print_json(plans_json(plans))
-    else:
-        for line in plan_table(plans):
-            print_line(line)
+def _plans_json(plans: ByGroup) -> list[dict[str, object]]:
+    """Return the new offsets as JSON has them."""
+    return [
+        {"group": group_id, "topic": each.topic, "partition": each.partition, "new_offset": offset}
+        for group_id, offsets in plans.items()
+        for each, offset in sorted(offsets.items())
+    ]
+
+
+def _plan_table(plans: ByGroup) -> list[str]:
+    """Return the lines about the new offsets."""
+    rows = [
+        (group_id, each.topic, str(each.partition), str(offset))
+        for group_id, offsets in plans.items()
+        for each, offset in sorted(offsets.items())
+    ]
+    groups = max([NAME_WIDTH, *(len(row[0]) for row in rows)])
+    names = max([NAME_WIDTH, *(len(row[1]) for row in rows)])
+    titles = ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET")
+    return ["", *(f"{row[0]:<{groups}} {row[1]:<{names}} {row[2]:<10} {row[3]}" for row in (titles, *rows))]
 
 
 def _is_inactive(admin: Admin, group_id: str) -> bool:
-    """Whether a group's offsets may be set; says so where they may not."""
     try:
         group = admin.describe_groups(group_id)[group_id]
     except BrokerError as error:
@@ -159,31 +233,40 @@ def _is_inactive(admin: Admin, group_id: str) -> bool:
     return state in INACTIVE
 
 
-def _plan(
-    admin: Admin, planner: Planner, group_id: str, spec: Spec, topics: tuple[str, ...] | None
-) -> dict[TopicPartition, int]:
-    committed = admin.list_group_offsets(group_id)
-    partitions = sorted(committed) if topics is None else planner.partitions(topics)
-    return planner.plan(spec, partitions, committed)
+def _is_inactive_share_group(admin: Admin, group_id: str) -> bool:
+    try:
+        group = describe_one(admin, group_id)
+    except BrokerError as error:
+        if error.code is ErrorCode.GROUP_ID_NOT_FOUND and "not found" in str(error):
+            return True  # Setting its offsets makes it.
+        raise
+    if group.state not in INACTIVE:
+        raise click.ClickException(f"Share group '{group_id}' is not empty.")
+    return True
 
 
-def plans_json(plans: ByGroup) -> list[dict[str, object]]:
-    """Return the new offsets as JSON has them."""
-    return [
-        {"group": group_id, "topic": each.topic, "partition": each.partition, "new_offset": offset}
-        for group_id, offsets in plans.items()
-        for each, offset in sorted(offsets.items())
-    ]
+def _set_committed(admin: Admin, group_id: str, offsets: dict[TopicPartition, int]) -> None:
+    admin.alter_group_offsets(group_id, {each: OffsetAndMetadata(offset) for each, offset in offsets.items()})
 
 
-def plan_table(plans: ByGroup) -> list[str]:
-    """Return the lines about the new offsets."""
-    rows = [
-        (group_id, each.topic, str(each.partition), str(offset))
-        for group_id, offsets in plans.items()
-        for each, offset in sorted(offsets.items())
-    ]
-    groups = max([NAME_WIDTH, *(len(row[0]) for row in rows)])
-    names = max([NAME_WIDTH, *(len(row[1]) for row in rows)])
-    titles = ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET")
-    return ["", *(f"{row[0]:<{groups}} {row[1]:<{names}} {row[2]:<10} {row[3]}" for row in (titles, *rows))]
+def _share_starts(admin: Admin, group_id: str) -> Starts:
+    found = admin.list_share_group_offsets(group_id)
+    return {
+        where: OffsetAndMetadata(each.start_offset)
+        for where, each in found.items()
+        if each.start_offset is not None
+    }
+
+
+CONSUMERS = Kind(
+    "consumer groups",
+    _is_inactive,
+    lambda admin, group_id: admin.list_group_offsets(group_id),
+    _set_committed,
+)
+SHARES = Kind(
+    "share groups",
+    _is_inactive_share_group,
+    _share_starts,
+    lambda admin, group_id, offsets: admin.alter_share_group_offsets(group_id, offsets),
+)

@@ -1,65 +1,86 @@
-"""`kohort groups delete-offsets`, `remove-members` and `delete`: what cannot be undone.
+"""`delete-offsets`, `remove-members` and `delete` of `kohort groups` and `kohort share-groups`.
 
-What they print is what Kafka's own tool prints; a failure is an exit status of 1, too.
+What they print is what Kafka's own tools print; a failure is an exit status of 1, too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import click
 
-from kohort.cli.completion import complete_groups, complete_topics
-from kohort.cli.options import bootstrap_option, json_option, open_admin, yes_option
+from kohort.cli.completion import complete_groups, complete_share_groups
+from kohort.cli.group_changes import CONSUMERS, NAME_WIDTH, SHARE, SHARES, Kind, topic_option
+from kohort.cli.options import bootstrap_option, json_option, open_admin, together, yes_option
 from kohort.cli.output import ask_before, print_json, print_line
 from kohort.cli.reset_plan import Planner
-from kohort.client import Admin, ItemsError
+from kohort.client import ItemsError
 
-NAME_WIDTH = 15
+
+def delete_offsets_options(complete: Any, metavar: str) -> Callable[[Any], Any]:
+    """Return the decorator that adds what says which offsets of which group are deleted."""
+    return together(
+        click.argument("group_id", metavar="GROUP", shell_complete=complete),
+        topic_option(metavar, "May be repeated.", required=True),
+        yes_option,
+        json_option,
+        bootstrap_option,
+    )
 
 
 @click.command("delete-offsets")
-@click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
-@click.option(
-    "--topic",
-    "-t",
-    "topics",
-    multiple=True,
-    required=True,
-    metavar="NAME[:0,1]",
-    help="May be repeated.",
-    shell_complete=complete_topics,
-)
-@yes_option
-@json_option
-@bootstrap_option
+@delete_offsets_options(complete_groups, "NAME[:0,1]")
 def delete_offsets(group_id: str, topics: tuple[str, ...], yes: bool, as_json: bool, servers: str) -> None:
     """Let GROUP forget its offsets of topics to which it does not subscribe."""
     with open_admin(servers) as admin:
         partitions = Planner(admin, 0, print_line).partitions(topics)
         ask_before(f"Delete the offsets of {group_id} in {', '.join(topics)}?", yes=yes)
-        failed: dict[object, str] = {}
-        try:
-            admin.delete_group_offsets(group_id, *partitions)
-        except ItemsError as error:
-            failed = {item: str(each) for item, each in error.errors.items()}
+        failed = _failed(lambda: admin.delete_group_offsets(group_id, *partitions))
     if failed:
         print_line("Error: Encountered some partition-level error, see the follow-up details.", err=True)
     elif not as_json:
         print_line(f"Request succeeded for deleting offsets from group {group_id}.")
+    rows = [({"topic": each.topic, "partition": each.partition}, failed.get(each)) for each in partitions]
+    _show_deleted(rows, as_json=as_json)
+
+
+@click.command("delete-offsets")
+@delete_offsets_options(complete_share_groups, "NAME")
+def delete_share_offsets(
+    group_id: str, topics: tuple[str, ...], yes: bool, as_json: bool, servers: str
+) -> None:
+    """Let GROUP forget what it has done of topics. It must have no members."""
+    wanted = tuple(dict.fromkeys(topics))
+    with open_admin(servers) as admin:
+        ask_before(f"Delete what {group_id} has done of {', '.join(wanted)}?", yes=yes)
+        failed = _failed(lambda: admin.delete_share_group_offsets(group_id, *wanted))
+    _show_deleted([({"topic": each}, failed.get(each)) for each in sorted(wanted)], as_json=as_json)
+
+
+def _failed(delete: Callable[[], object]) -> dict[object, str]:
+    """Return what could not be deleted, and why."""
+    try:
+        delete()
+    except ItemsError as error:
+        return {item: str(each) for item, each in error.errors.items()}
+    return {}
+
+
+def _show_deleted(rows: Sequence[tuple[dict[str, Any], str | None]], *, as_json: bool) -> None:
+    """Print what became of each. Raises: click.exceptions.Exit where one has failed."""
     if as_json:
-        print_json(
-            [
-                {"topic": each.topic, "partition": each.partition, "error": failed.get(each)}
-                for each in partitions
-            ]
-        )
+        print_json([{**names, "error": error} for names, error in rows])
     else:
-        width = max([NAME_WIDTH, *(len(each.topic) for each in partitions)])
+        width = max([NAME_WIDTH, *(len(names["topic"]) for names, _ in rows)])
+        titles = {name: name.upper() for name in rows[0][0]}
+        table = [
+            (titles, "STATUS"),
+            *((names, f"Error: {error}" if error else "Successful") for names, error in rows),
+        ]
         print_line()
-        print_line(f"{'TOPIC':<{width}} {'PARTITION':<10} {'STATUS':<15}")
-        for each in partitions:
-            status = f"Error: {failed[each]}" if each in failed else "Successful"
-            print_line(f"{each.topic:<{width}} {each.partition:<10} {status:<15}")
-    if failed:
+        for names, status in table:
+            topic, *others = names.values()
+            print_line(" ".join([f"{topic:<{width}}", *(f"{each:<10}" for each in others), f"{status:<15}"]))
+    if any(error for _, error in rows):
         raise click.exceptions.Exit(1)
 
 
@@ -104,57 +125,81 @@ def remove_members(
         print_line(f"Removed {count:,} member{'' if count == 1 else 's'} from {group_id}.")
 
 
+def delete_options(complete: Any, every: str) -> Callable[[Any], Any]:
+    """Return the decorator that adds what says which groups are deleted."""
+    return together(
+        click.argument("group_ids", metavar="GROUP...", nargs=-1, shell_complete=complete),
+        click.option("--all-groups", is_flag=True, help=f"Delete every {every}, once you have said yes."),
+        yes_option,
+        json_option,
+        bootstrap_option,
+    )
+
+
 @click.command("delete")
-@click.argument("group_ids", metavar="GROUP...", nargs=-1, shell_complete=complete_groups)
-@click.option("--all-groups", is_flag=True, help="Delete every group, once you have said yes.")
-@yes_option
-@json_option
-@bootstrap_option
+@delete_options(complete_groups, "group")
 def delete_groups(
     group_ids: tuple[str, ...], all_groups: bool, yes: bool, as_json: bool, servers: str
 ) -> None:
     """Delete groups with their offsets; they must have no members. At a terminal it asks first."""
+    _delete(CONSUMERS, group_ids, all_groups=all_groups, yes=yes, as_json=as_json, servers=servers)
+
+
+@click.command("delete")
+@delete_options(complete_share_groups, "share group")
+def delete_share_groups(
+    group_ids: tuple[str, ...], all_groups: bool, yes: bool, as_json: bool, servers: str
+) -> None:
+    """Delete share groups with all that they know of records; they must have no members."""
+    _delete(SHARES, group_ids, all_groups=all_groups, yes=yes, as_json=as_json, servers=servers)
+
+
+def _delete(
+    kind: Kind, group_ids: tuple[str, ...], *, all_groups: bool, yes: bool, as_json: bool, servers: str
+) -> None:
+    shown = "share groups" if kind is SHARES else "groups"
     if bool(group_ids) == all_groups:
-        raise click.UsageError("give the names of groups, or --all-groups")
+        raise click.UsageError(f"give the names of {shown}, or --all-groups")
     with open_admin(servers) as admin:
-        wanted = group_ids or tuple(each.group_id for each in admin.list_groups())
-        if not wanted and not as_json:
-            print_line("There are no groups.")
-        failed = _delete(admin, wanted, yes=yes, unnamed=all_groups) if wanted else None
+        known = [each.group_id for each in admin.list_groups(types=[SHARE] if kind is SHARES else [])]
+        wanted = tuple(dict.fromkeys(group_ids or known))
+        errors = {
+            each: f"Group '{each}' is not a share group."
+            for each in wanted
+            if kind is SHARES and each not in known
+        }
+        ready = [each for each in wanted if each not in errors]
+        if ready:
+            _ask(ready, yes=yes, unnamed=all_groups)
+            errors |= {str(item): text for item, text in _failed(lambda: admin.delete_groups(*ready)).items()}
+    deleted = ", ".join(f"'{each}'" for each in wanted if each not in errors)
     if as_json:
-        errors = {} if failed is None else {str(item): str(each) for item, each in failed.errors.items()}
         print_json([{"group": each, "error": errors.get(each)} for each in wanted])
-    elif failed is not None:
-        _print_failed(failed)
+    elif errors:
+        _print_failed(kind, errors, deleted)
     elif wanted:
-        names = ", ".join(f"'{each}'" for each in wanted)
-        print_line(f"Deletion of requested consumer groups ({names}) was successful.")
-    if failed is not None:
+        print_line(f"Deletion of requested {kind.noun} ({deleted}) was successful.")
+    else:
+        print_line(f"There are no {shown}.")
+    if errors:
         raise click.exceptions.Exit(1)
 
 
-def _delete(admin: Admin, group_ids: Sequence[str], *, yes: bool, unnamed: bool) -> ItemsError | None:
-    """Return what could not be deleted. Raises: click.ClickException where somebody says no."""
+def _ask(group_ids: Sequence[str], *, yes: bool, unnamed: bool) -> None:
+    """Return if they may be deleted. Raises: click.ClickException where somebody says no."""
     if unnamed and not yes:
         for each in group_ids:
             print_line(each, err=True)
     count = len(group_ids)
-    what = "this group" if count == 1 else f"these {count:,} groups"
-    ask_before(
-        f"Delete {what if unnamed else ', '.join(group_ids)} with all offsets?", yes=yes, unnamed=unnamed
-    )
-    try:
-        admin.delete_groups(*group_ids)
-    except ItemsError as error:
-        return error
-    return None
+    many = "this group" if count == 1 else f"these {count:,} groups"
+    what = many if unnamed else ", ".join(group_ids)
+    ask_before(f"Delete {what} with all offsets?", yes=yes, unnamed=unnamed)
 
 
-def _print_failed(error: ItemsError) -> None:
-    print_line("Error: Deletion of some consumer groups failed:", err=True)
-    for item, each in error.errors.items():
-        print_line(f"* Group '{item}' could not be deleted due to: {each}", err=True)
-    if error.results:
-        deleted = ", ".join(f"'{each}'" for each in error.results)
+def _print_failed(kind: Kind, errors: Mapping[str, str], deleted: str) -> None:
+    print_line(f"Error: Deletion of some {kind.noun} failed:", err=True)
+    for name, text in errors.items():
+        print_line(f"* Group '{name}' could not be deleted due to: {text}", err=True)
+    if deleted:
         print_line()
-        print_line(f"These consumer groups were deleted successfully: {deleted}")
+        print_line(f"These {kind.noun} were deleted successfully: {deleted}")

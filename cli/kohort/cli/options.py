@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import click
 
@@ -19,6 +19,17 @@ Result = TypeVar("Result")
 
 DEFAULT_SERVERS = "127.0.0.1:9092"
 API_TIMEOUT_MS = 15_000
+
+
+def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return the decorator that adds all these options, the first one first."""
+
+    def decorate(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
 def command_config_option(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:

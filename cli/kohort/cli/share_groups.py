@@ -12,14 +12,14 @@ _COMMANDS = {
         "Describe share groups: where each begins, who is in it, how it is.",
     ),
     "reset-offsets": Later(
-        "kohort.cli.share_group_changes",
-        "reset_offsets",
+        "kohort.cli.group_changes",
+        "reset_share_offsets",
         "Show, or with --execute set, where a share group begins.",
     ),
     "delete-offsets": Later(
-        "kohort.cli.share_group_changes", "delete_offsets", "Let a share group forget topics."
+        "kohort.cli.group_deletions", "delete_share_offsets", "Let a share group forget topics."
     ),
-    "delete": Later("kohort.cli.share_group_changes", "delete_groups", "Delete share groups."),
+    "delete": Later("kohort.cli.group_deletions", "delete_share_groups", "Delete share groups."),
 }
 
 
