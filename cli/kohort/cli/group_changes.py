@@ -54,7 +54,6 @@ def topic_option(metavar: str, text: str, *, required: bool = False) -> Callable
 def reset_options(*ways: Callable[[Any], Any], all_topics: str, current: str) -> Callable[[Any], Any]:
     """Return the decorator that adds the ways to say where to, those of one kind in their place."""
     file = click.Path(exists=True, dir_okay=False, path_type=Path)
-    to_export = "Print CSV for --from-file, of another cluster for example."
     to_time = "To the first record since YYYY-MM-DDThh:mm:ss.sss (UTC)."
     return together(
         topic_option("NAME[:0,1]", "These partitions; may be repeated."),
