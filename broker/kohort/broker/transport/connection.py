@@ -136,6 +136,7 @@ class Connection:
         "on_close",
         "paused",
         "peer",
+        "permissions",
         "principal",
         "touched",
         "wants_write",
@@ -165,6 +166,7 @@ class Connection:
         self.handlers: dict[int, Handle] = driver.handlers
         """Who answers this client: it may have to say who it is before all others do."""
         self.listener = listener
+        self.permissions: Permissions = driver.permissions
         self.closed = False
         self.is_ending = False  # Whether nothing more is taken, since the broker stops.
         self.touched = False  # Whether the reactor will send for it at the end of its round.
@@ -174,11 +176,6 @@ class Connection:
         self.counted_out = 0
         self.on_close: list[Callable[[], None]] = []
         self._load = Load()
-
-    @property
-    def permissions(self) -> Permissions:
-        """Those of its requests, unless an authorizer looks at each."""
-        return self._driver.permissions
 
     # -- what arrives -------------------------------------------------------------------------------------
 

@@ -28,15 +28,12 @@ class Origin(Protocol):
     """Who asks, as `User:NAME`: `ANONYMOUS` where nobody has to say."""
     listener: int
     """By which of the broker's listeners it came: 0 for the first."""
+    permissions: Permissions
+    """Those of its requests, unless an authorizer looks at each."""
     closed: bool
     """Whether it is gone."""
     on_close: list[Callable[[], None]]
     """What is to be done when it closes."""
-
-    @property
-    def permissions(self) -> Permissions:
-        """Those of its requests, unless an authorizer looks at each."""
-        ...
 
     def complete(self, request: "ReceivedRequest", message: Message) -> None:
         """Take the answer to `request`; one that cannot be encoded closes the connection."""
