@@ -10,7 +10,7 @@ import pytest
 
 from kohort.broker.audit import file as audit_file
 from kohort.broker.audit.file import LINES_MAX, AuditFile
-from kohort.broker.audit.trail import Trail
+from kohort.broker.audit.trail import USES_PER_SECOND_MAX, Trail
 from kohort.broker.runtime.clock import ManualClock
 
 
@@ -88,7 +88,8 @@ def test_many_uses_at_once_leave_room_for_a_change(tmp_path: Path, monkeypatch: 
     file = opened(path, 10**9)
     trail = Trail(file.write, ManualClock(), file.write_use)
     for number in range(2 * LINES_MAX):
-        trail.used("User:bob", "10.0.0.1", "Metadata", "DESCRIBE", f"TOPIC:made-up-{number}", allowed=True)
+        who = f"User:{number // USES_PER_SECOND_MAX}"
+        trail.used(who, "10.0.0.1", "Metadata", "DESCRIBE", f"TOPIC:made-up-{number}", allowed=True)
     lost = file.lost
     assert lost > LINES_MAX
     trail.tell("change", principal="User:bob", api="DeleteTopics")

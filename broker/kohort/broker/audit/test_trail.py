@@ -4,7 +4,14 @@ import json
 from typing import Any
 
 from kohort.broker.audit import trail as trails
-from kohort.broker.audit.trail import KEPT_MAX, REFUSALS_PER_SECOND_MAX, REPEAT_MS, TEXT_MAX, Trail
+from kohort.broker.audit.trail import (
+    KEPT_MAX,
+    REFUSALS_PER_SECOND_MAX,
+    REPEAT_MS,
+    TEXT_MAX,
+    USES_PER_SECOND_MAX,
+    Trail,
+)
 from kohort.broker.runtime.clock import ManualClock
 
 
@@ -52,10 +59,40 @@ def test_memory_and_lines_have_bounds_whatever_names_there_are() -> None:
     world = World()
     for number in range(KEPT_MAX + 10):
         world.use(f"{number}")
+        world.clock.advance(10)
     assert len(world.trail._uses) == KEPT_MAX
     world.use("\ud800" + "x" * 100_000)
     assert len(world.lines[-1]["resource"]) < TEXT_MAX + 20
     assert trails.cut("line\nbreak") == "line\nbreak", "JSON escapes it"
+
+
+def test_who_may_use_any_name_does_not_turn_the_file_over_by_making_names_up() -> None:
+    world = World()
+    for number in range(5_000):
+        world.use(f"made-up-{number}")
+    assert len(world.lines) == USES_PER_SECOND_MAX == len(world.trail._uses)
+    world.trail.used("User:bob", "10.0.0.2", "Fetch", "READ", "TOPIC:orders", allowed=True)
+    assert world.lines[-1]["principal"] == "User:bob", "whom others leave their room"
+    world.clock.advance(1_000)
+    world.use("made-up-4999")
+    assert (world.lines[-2]["principal"], world.lines[-2]["uses"]) == (
+        "User:alice",
+        5_000 - USES_PER_SECOND_MAX,
+    )
+    assert (world.lines[-1]["resource"], world.lines[-1]["times"]) == ("TOPIC:made-up-4999", 1)
+
+
+def test_uses_that_had_no_room_when_they_were_due_are_counted_on() -> None:
+    world = World()
+    for _ in range(3):
+        world.use()
+    world.clock.advance(REPEAT_MS)
+    for number in range(USES_PER_SECOND_MAX):
+        world.use(f"{number}")
+    world.use()
+    world.clock.advance(1_000)
+    world.use()
+    assert (world.lines[-1]["resource"], world.lines[-1]["times"]) == ("TOPIC:orders", 4)
 
 
 def test_who_is_refused_does_not_have_others_told_of_anew() -> None:

@@ -5,10 +5,11 @@
 Whoever reads a topic asks many times a second. So one line tells of the first time, and the next one, after
 `REPEAT_MS`, how often there was the same meanwhile. Changes are told of each time. Of what is refused, or
 comes to nothing, so many lines a second are written, and the others counted: who is refused shall not turn
-the file over until all that came before is gone.
+the file over until all that came before is gone. Nor shall who may use any name, and makes names up: of each
+principal's uses so many lines a second are written; what is left out is told of when it is used again.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -23,6 +24,8 @@ KEPT_MAX = 10_000
 next is told of as the first."""
 TEXT_MAX = 256
 REFUSALS_PER_SECOND_MAX = 50
+USES_PER_SECOND_MAX = 200
+"""Of one principal."""
 LOGIN = "LOGIN"
 
 Key = tuple[str, str, str, str, bool]
@@ -41,6 +44,7 @@ class Trail:
         self._second = -1
         self._refusals = 0  # In that second.
         self._left_out = 0
+        self._uses_told: Counter[str] = Counter()  # In that second, by principal.
         self._uses: OrderedDict[Key, list[int]] = OrderedDict()
         self._refused: OrderedDict[Key, list[int]] = (
             OrderedDict()
@@ -53,19 +57,22 @@ class Trail:
         if len(resource) + len(principal) > TEXT_MAX:  # A key is kept: of names that may be 32 KB long.
             principal, resource = cut(principal), cut(resource)
         key = (principal, host, operation, resource, allowed)
-        now_ms = self._clock.now_ms()
+        now_ms = self._now_ms()
         uses = self._uses if allowed else self._refused
         use = uses.get(key)
+        if use is not None:
+            uses.move_to_end(key)
+            use[1] += 1
+            if now_ms - use[0] < REPEAT_MS:
+                return
+        if allowed and not self._may_tell_use(principal):
+            return
         if use is None:
             uses[key] = [now_ms, 0]
             if len(uses) > KEPT_MAX:
                 uses.popitem(last=False)
             times = 1
         else:
-            uses.move_to_end(key)
-            use[1] += 1
-            if now_ms - use[0] < REPEAT_MS:
-                return
             times, use[0], use[1] = use[1], now_ms, 0
         if not allowed and not self.may_tell_refusal():
             return
@@ -92,15 +99,31 @@ class Trail:
 
     def may_tell_refusal(self) -> bool:
         """Return whether there is room for a line in this second; its first one tells of the others."""
-        now_ms = self._clock.now_ms()
-        if now_ms // 1000 != self._second:
-            left_out, self._left_out = self._left_out, 0
-            self._second, self._refusals = now_ms // 1000, 0
-            if left_out:
-                self.tell("left out", refusals=left_out)
+        self._now_ms()
         self._refusals += 1
         self._left_out += self._refusals > REFUSALS_PER_SECOND_MAX
         return self._refusals <= REFUSALS_PER_SECOND_MAX
+
+    def _now_ms(self) -> int:
+        """Return the time; what was left out in the second before is told of where another one has begun."""
+        now_ms = self._clock.now_ms()
+        if now_ms // 1000 != self._second:
+            self._begin_second(now_ms // 1000)
+        return now_ms
+
+    def _begin_second(self, second: int) -> None:
+        left_out, self._left_out, self._refusals, self._second = self._left_out, 0, 0, second
+        told, self._uses_told = self._uses_told, Counter()
+        if left_out:
+            self.tell("left out", refusals=left_out)
+        for principal, count in told.items():
+            if count > USES_PER_SECOND_MAX:
+                self._tell(self._write_use, "left out", principal=principal, uses=count - USES_PER_SECOND_MAX)
+
+    def _may_tell_use(self, principal: str) -> bool:
+        """Return whether there is room for a line of a principal's use in this second."""
+        self._uses_told[principal] += 1
+        return self._uses_told[principal] <= USES_PER_SECOND_MAX
 
     def tell(self, event: str, **facts: object) -> None:
         """Write a line."""
