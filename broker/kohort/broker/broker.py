@@ -633,12 +633,17 @@ class Broker:
             self._reach_others(self.cluster, places)
         if not is_secure(places, self.current.config):
             return None
-        from kohort.broker.metadata.scram_users import credential  # noqa: PLC0415
+        from kohort.broker.metadata.scram_users import Iterations, credential  # noqa: PLC0415
+        from kohort.broker.transport.sasl.mechanisms import UserStore  # noqa: PLC0415
         from kohort.broker.transport.secure_listeners import SecureListeners  # noqa: PLC0415  # Most brokers have none.
 
+        counted, snapshot = Iterations(), self.metadata.snapshot
         return SecureListeners(
             self.current,
-            lambda user, mechanism: credential(self.metadata.snapshot(), user, mechanism),
+            UserStore(
+                lambda user, mechanism: credential(snapshot(), user, mechanism),
+                lambda mechanism: counted.of(snapshot(), mechanism),
+            ),
             counters=self.request_counters,
             workers=self.workers,
             timers=self.timers,

@@ -6,6 +6,7 @@ Source: Kafka's ScramControlManager, ScramCredentialUtils.
 """
 
 from base64 import b64decode, b64encode
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from secrets import token_bytes
 from typing import NamedTuple
@@ -25,6 +26,8 @@ from kohort.protocol.scram import (
 from kohort.storage import StorageError
 
 USER_NAME_BYTES_MAX = 1_024
+ITERATIONS_MAX = 16
+"""Of so many numbers of iterations, those of most users, a made-up user may have one."""
 _SALTS = ""
 """No user is called so: under it stands the secret of `salt_secret`."""
 _SALT_CHARACTERS = 25
@@ -53,6 +56,28 @@ def credential(snapshot: Snapshot, user: str, mechanism: str) -> ScramCredential
     text = snapshot.configs.get(_resource(user), {}).get(mechanism)
     found = _parsed(_NOBODYS[mechanism] if text is None else text)  # As much work where there is none.
     return None if text is None else found
+
+
+class Iterations:
+    """How many users have which number of iterations; counted anew once configurations have changed."""
+
+    def __init__(self) -> None:
+        self._configs: object = None
+        self._counts: dict[str, dict[int, int]] = {}
+
+    def of(self, snapshot: Snapshot, mechanism: str) -> Mapping[int, int]:
+        """Return how many users each number has, of those that most users have."""
+        if self._configs is not snapshot.configs:
+            self._configs, self._counts = snapshot.configs, {}
+        counts = self._counts.get(mechanism)
+        if counts is None:
+            found = Counter(
+                int(values[mechanism].rpartition("=")[2])
+                for resource, values in snapshot.configs.items()
+                if resource.type is ResourceType.SCRAM_USER and resource.name and mechanism in values
+            )
+            counts = self._counts[mechanism] = dict(found.most_common(ITERATIONS_MAX))
+        return counts
 
 
 def users(snapshot: Snapshot) -> Mapping[str, Mapping[str, ScramCredential]]:

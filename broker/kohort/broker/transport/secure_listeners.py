@@ -17,7 +17,7 @@ from kohort.broker.transport.reactor import Open, open_plain
 from kohort.broker.transport.sasl import mechanisms
 from kohort.broker.transport.sasl.conversation import Mechanism
 from kohort.broker.transport.sasl.gate import Gate, Logins, UnauthenticatedConnections
-from kohort.broker.transport.sasl.mechanisms import SASL, ListenAddress, Users, UserStore
+from kohort.broker.transport.sasl.mechanisms import SASL, ListenAddress, UserStore
 
 if TYPE_CHECKING:
     from kohort.broker.transport.sasl.keys import KeySource
@@ -33,7 +33,7 @@ class SecureListeners:
     def __init__(
         self,
         current: CurrentConfig,
-        users: Users,
+        users: UserStore,
         *,
         counters: TransportCounters,
         workers: Workers,
@@ -50,7 +50,7 @@ class SecureListeners:
         self._told = told
         self._entered = entered
         self._current = current
-        self.users = UserStore(users)
+        self.users = users
         self._counters = counters
         self._workers = workers
         self._timers = timers

@@ -146,3 +146,15 @@ async def test_what_is_kept_survives_a_start_and_is_nobodys_to_see(tmp_path: Pat
     assert scram_users.credential(store.snapshot(), "a/b=c", "SCRAM-SHA-512") is None
     listed = await world.ask(ListConfigResourcesRequest(resource_types=()), ListConfigResourcesResponse, 1)
     assert not any("a/b=c" in each.resource_name for each in listed.config_resources)
+
+
+async def test_iterations_are_counted_anew_once_users_have_changed(tmp_path: Path) -> None:
+    world = await AdminWorld(tmp_path).start()
+    counted, snapshot = scram_users.Iterations(), world.store.snapshot
+    await scram_users.salt_secret(world.store)
+    assert counted.of(snapshot(), "SCRAM-SHA-256") == {}
+    await alter(world, *(upsertion(name, iterations=8_192) for name in ("alice", "bob")), upsertion("carol"))
+    assert counted.of(snapshot(), "SCRAM-SHA-256") == {8_192: 2, 4_096: 1}
+    assert counted.of(snapshot(), "SCRAM-SHA-512") == {}
+    await alter(world, deletion("alice"))
+    assert counted.of(snapshot(), "SCRAM-SHA-256") == {8_192: 1, 4_096: 1}

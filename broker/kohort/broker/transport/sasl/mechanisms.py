@@ -44,12 +44,16 @@ class ListenAddress(Protocol):
 Users = Callable[[str, str], ScramCredential | None]
 """Finds what is kept of a user's password, by user and mechanism."""
 
+Iterations = Callable[[str], Mapping[int, int]]
+"""Tells how many users of a mechanism have which number of iterations."""
+
 
 class UserStore:
     """The users of SCRAM that the metadata have, and what the salts of others are made of: see `Scram`."""
 
-    def __init__(self, find: Users) -> None:
+    def __init__(self, find: Users, iterations: Iterations = lambda mechanism: {}) -> None:
         self.find = find
+        self.iterations = iterations
         self.secret = token_bytes()
         """This process's own, until there is one that all brokers have."""
         self._after: list[Callable[[], None]] = []
@@ -179,5 +183,9 @@ def _scram(mechanism: ScramMechanism, passwords: Mapping[str, str], users: UserS
         kept, own = users.find(user, mechanism.name), fixed.get(user)
         return kept or own
 
+    def iterations() -> Mapping[int, int]:
+        counts = users.iterations(mechanism.name)
+        return {**counts, MIN_ITERATIONS: counts.get(MIN_ITERATIONS, 0) + len(fixed)} if fixed else counts
+
     users.then(fix)
-    return lambda: Scram(mechanism, lookup, token_hex(), users.secret)
+    return lambda: Scram(mechanism, lookup, token_hex(), users.secret, iterations())

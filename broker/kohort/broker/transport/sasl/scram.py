@@ -3,9 +3,10 @@
 Source: Kafka's ScramSaslServer and ScramServerCallbackHandler.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import new
 from hmac import digest
+from math import log
 
 from kohort.broker.transport.sasl.conversation import Refused, Step
 from kohort.protocol.scram import (
@@ -21,17 +22,43 @@ from kohort.protocol.scram import (
 Lookup = Callable[[str], ScramCredential | None]
 """Finds what is kept of a user's password."""
 
+NO_USERS: Mapping[int, int] = {}
+
 
 def made_up_salt(secret: bytes, user: str) -> bytes:
     """Return the one salt of a user that there is not, or whose password stands in the settings."""
     return salt_of(digest(secret, user.encode(), "sha512"))
 
 
+def made_up_iterations(secret: bytes, user: str, counts: Mapping[int, int]) -> int:
+    """Return the one number of iterations of a user that there is not: each as often as users have it.
+
+    It stays the same where a few users come or go. `counts` says how many users have which number.
+    """
+
+    def weight(iterations: int) -> float:
+        drawn = digest(secret, f"{iterations} {user}".encode(), "sha512")
+        return counts[iterations] / -log((int.from_bytes(drawn[:6]) + 1) / (2**48 + 1))
+
+    return max(counts, key=weight, default=MIN_ITERATIONS)
+
+
 class Scram:
     """Takes two tokens. A user that there is not hears the same as one with another password, as late."""
 
-    def __init__(self, mechanism: ScramMechanism, lookup: Lookup, nonce: str, secret: bytes) -> None:
-        """`secret` is the brokers' own: by it users that there are not have the same salt at all of them."""
+    def __init__(
+        self,
+        mechanism: ScramMechanism,
+        lookup: Lookup,
+        nonce: str,
+        secret: bytes,
+        iterations: Mapping[int, int] = NO_USERS,
+    ) -> None:
+        """`secret` is the brokers' own: by it users that there are not have the same salt at all of them.
+
+        `iterations` says how many users have which number of iterations.
+        """
+        self._iterations = iterations
         self._mechanism = mechanism
         self._lookup = lookup
         self._nonce = nonce
@@ -71,4 +98,5 @@ class Scram:
     def _made_up(self, user: str) -> ScramCredential:
         seed = digest(self._secret, user.encode(), "sha512")
         key = new(self._mechanism.hash, seed).digest()
-        return ScramCredential(made_up_salt(self._secret, user), key, key, MIN_ITERATIONS)
+        iterations = made_up_iterations(self._secret, user, self._iterations)
+        return ScramCredential(made_up_salt(self._secret, user), key, key, iterations)

@@ -102,3 +102,36 @@ def test_users_in_the_settings_come_behind_those_in_the_metadata() -> None:
     assert begin().take(client.first).answer != begin().take(client.first).answer, "nonces are new"
     with pytest.raises(ScramError):
         client.check(b"v=")
+
+
+def told_iterations(user: str, counts: dict[int, int], secret: bytes = SECRET) -> int:
+    broker = Scram(SHA_512, lookup, "broker", secret, counts)
+    first = broker.take(ScramClient(SHA_512, user, "guess", "client").first).answer
+    return int(first.rpartition(b"i=")[2])
+
+
+def test_a_user_that_there_is_not_has_as_many_iterations_as_those_that_there_are() -> None:
+    strangers = [f"stranger {number}" for number in range(400)]
+    assert {told_iterations(each, {}) for each in strangers} == {4_096}
+    assert {told_iterations(each, {15_000: 3}) for each in strangers} == {15_000}
+    before = [told_iterations(each, {4_096: 30, 15_000: 10}) for each in strangers]
+    assert 60 < before.count(15_000) < 140
+    after = [told_iterations(each, {4_096: 31, 15_000: 10}) for each in strangers]
+    assert sum(one != other for one, other in zip(before, after, strict=True)) < 20
+
+
+def test_iterations_of_users_in_the_settings_count_as_well() -> None:
+    config = BrokerConfig.parsed(
+        {
+            "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+            "kohort.listener.settings": "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config="
+            'ScramLoginModule required user_root="first";',
+        }
+    )
+    users = UserStore(lambda user, _: None, lambda mechanism: {8_192: 1})
+    begin = mechanisms_of(Place(), config, users, no_tokens)["SCRAM-SHA-512"]
+    told = set()
+    for number in range(50):
+        first = begin().take(ScramClient(SHA_512, f"stranger {number}", "guess", "client").first).answer
+        told.add(int(first.rpartition(b"i=")[2]))
+    assert told == {4_096, 8_192}
