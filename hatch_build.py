@@ -34,7 +34,7 @@ COMPILED = (
     ),
     *within(
         "broker/kohort/broker/group/classic",
-        "causes final_errors group joining leaving member member_metadata parking rebalancing records"
+        "causes group joining leaving member_metadata parking rebalancing records"
         " replaying reports sessions static_membership syncing timers",
     ),
     *within("broker/kohort/broker/group/consumer", "heartbeat_fast_path"),

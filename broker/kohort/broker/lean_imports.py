@@ -6,7 +6,6 @@ of these is there already stays.
 """
 
 import sys
-from importlib import import_module
 from types import ModuleType
 
 
@@ -14,7 +13,9 @@ class _AtFirstUse(ModuleType):
     """Stands for a module, which is imported when something in it is asked for."""
 
     def __getattr__(self, name: str) -> object:
-        return getattr(import_module(self.__name__), name)
+        import asyncio  # noqa: PLC0415  # Here it is imported at last.
+
+        return getattr(asyncio, name)
 
 
 if "structlog" not in sys.modules:

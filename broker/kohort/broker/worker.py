@@ -3,7 +3,6 @@
 import os
 import socket
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from kohort.broker.host.holdings import CLUSTER
 from kohort.broker.host.keys_client import KeysClient
 from kohort.broker.host.order import Order, read_order
 from kohort.broker.http import LISTEN_BACKLOG, serve_http
-from kohort.broker.http.server import load_pages
+from kohort.broker.http.server import load_pages, load_questions
 from kohort.broker.logs import configure_logs
 from kohort.broker.serving import (
     closed_http,
@@ -144,11 +143,6 @@ class Answering:
         except Exception:  # The supervisor of one question: it costs nobody else.
             log.exception("a question of another worker failed")
         self._keys.tell(number, answer)
-
-
-def load_questions() -> Any:
-    """Return the module that passes questions on, imported with all that it needs."""
-    return import_module("kohort.broker.http.questions")
 
 
 async def end_with_supervisor(keys: KeysClient, scope: trio.CancelScope) -> None:

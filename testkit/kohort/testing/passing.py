@@ -6,8 +6,7 @@ import trio
 
 from kohort.broker.broker import Broker
 from kohort.broker.coordination.group_shards import GroupShard
-from kohort.broker.group.classic.group import ClassicGroup
-from kohort.broker.group.classic.member import Member
+from kohort.broker.group.classic.group import ClassicGroup, Member
 from kohort.broker.group.commands import Heartbeat
 from kohort.protocol.messages.heartbeat import HeartbeatRequest
 from kohort.protocol.schema import Message

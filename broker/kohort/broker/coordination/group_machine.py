@@ -9,7 +9,6 @@ from kohort.broker.group import (
     Record,
     Room,
     TimerFired,
-    TimerKey,
     refusal,
     refused_instead,
 )
@@ -24,6 +23,7 @@ class GroupMachine:
 
     topic = OFFSETS_TOPIC
     is_compacted = True
+    timer_fired = TimerFired
 
     def __init__(
         self, config: GroupConfig, core: Callable[[GroupConfig, Room], GroupCoordinator] = GroupCoordinator
@@ -53,10 +53,6 @@ class GroupMachine:
         """
         found = decode_record(key, value)
         return None if isinstance(found, UnknownKey) else Record(found.key, found.value)
-
-    def timer_fired(self, key: TimerKey) -> TimerFired:
-        """Return the command for a timer."""
-        return TimerFired(key)
 
     def refusal(self, command: object, code: ErrorCode) -> tuple[int, Message] | None:
         """Return whom to answer what where a command can't be carried out; None where nobody waits."""

@@ -3,7 +3,7 @@
 No loop, clock, socket, randomness or log in here: time and fresh ids come with the commands.
 """
 
-from kohort.broker.group.classic.final_errors import final_error
+from kohort.broker.group.classic.joining import final_error
 from kohort.broker.group.commands import (
     NO_REQUEST,
     Command,

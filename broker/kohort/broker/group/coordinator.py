@@ -25,20 +25,23 @@ from kohort.broker.group.commands import (
     TxnOffsetCommit,
 )
 from kohort.broker.group.config import GroupConfig
-from kohort.broker.group.decision import Decision, Record
-from kohort.broker.group.group import AnyGroup
-from kohort.broker.group.kinds import KINDS, classic_request, view_of
+from kohort.broker.group.decision import NOTHING, Decision, Record
+from kohort.broker.group.group import CLASSIC, AnyGroup
+from kohort.broker.group.kind import Replay
+from kohort.broker.group.kinds import KINDS, view_of
 from kohort.broker.group.offsets import removal
 from kohort.broker.group.offsets.commits import commit_offsets, fetch_offsets
 from kohort.broker.group.offsets.replaying import keep_offset, replay_offset
 from kohort.broker.group.offsets.transactions import commit_in_transaction, end_transaction
 from kohort.broker.group.shard_bytes import Room
-from kohort.broker.group.turn import Handler, ShardState, Turn, in_a_turn
+from kohort.broker.group.turn import Handler, ShardState, Turn
 from kohort.broker.group.views import GroupView
 from kohort.protocol.compiled import mypyc_attr
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.offsets_topic import OffsetCommitKey, OffsetCommitValue
+from kohort.protocol.schema import Message
 
+C = TypeVar("C")
 G = TypeVar("G", bound=AnyGroup)
 
 
@@ -63,7 +66,8 @@ class GroupCoordinator:
 
     def find(self, group_id: str, kind: type[G]) -> G | None:
         """Return the group, if there is one of that kind, to be read only."""
-        return self._groups.find(group_id, kind)
+        group = self._groups.by_id.get(group_id)
+        return group if isinstance(group, kind) else None
 
     def handle(self, command: Any, now_ms: int) -> Decision:
         """Return what follows from a command, of `commands` or of a kind's own, at that time."""
@@ -92,7 +96,7 @@ class GroupCoordinator:
         """
         turn = Turn(self._groups, now_ms)
         for group in self._groups.by_id.values():
-            KINDS.of(group).resume(turn, group)
+            KINDS[group.group_type].resume(turn, group)
         self._groups.room.add(self._groups.shard_bytes)
         return turn.decision()
 
@@ -130,16 +134,53 @@ class GroupCoordinator:
         return None if group is None else view_of(group, now_ms)
 
 
-def _timer_fired(turn: Turn, command: TimerFired) -> None:
-    group = turn.groups.by_id.get(command.key.group_id)
-    if group is not None:
-        handle = KINDS.of(group).timers.get(type(command.key))
-        if handle is not None:
-            handle(turn, group, command.key)
+def in_a_turn(handle: Callable[[Turn, C], None]) -> Handler:
+    """Return a handler that has a turn of its own for each command."""
+
+    def decide(groups: ShardState, command: C, now_ms: int) -> Decision:
+        turn = Turn(groups, now_ms)
+        handle(turn, command)
+        return turn.decision()
+
+    return decide
 
 
-class _ByKind(dict[type, Callable[..., Any]]):
-    """What handles each class of commands, or of records' keys; a kind of group's are found at the first."""
+Request = JoinGroup | SyncGroup | Heartbeat | LeaveGroup
+
+
+def _classic_request(groups: ShardState, command: Request, now_ms: int) -> Decision:
+    """Have a request of the classic protocol answered by the kind of the group that it names."""
+    group = groups.by_id.get(command.message.group_id)
+    kind = KINDS[CLASSIC if group is None else group.group_type]
+    turn = Turn(groups, now_ms)
+    kind.classic_requests[type(command)](turn, group, command)
+    return turn.decision()
+
+
+def _timer_fired(groups: ShardState, command: TimerFired, now_ms: int) -> Decision:
+    group = groups.by_id.get(command.key.group_id)
+    handle = None if group is None else KINDS[group.group_type].timers.get(type(command.key))
+    if handle is None:
+        return NOTHING
+    turn = Turn(groups, now_ms)
+    handle(turn, group, command.key)
+    return turn.decision()
+
+
+def _handler(command: type) -> Handler:
+    """Return what handles a command that only one kind of group has."""
+    kind = KINDS[command.group_type]  # type: ignore[attr-defined]  # Such commands have it.
+    handler = in_a_turn(kind.commands[command])
+    fast_path = kind.fast_paths.get(command)
+    return handler if fast_path is None else partial(fast_path, handler)
+
+
+def _replay(key: type[Message]) -> Replay:
+    return KINDS.of_record(key).replays[key]
+
+
+class _ByClass(dict[type, Callable[..., Any]]):
+    """What handles each class of commands, or of records' keys; a kind of group's is found at the first."""
 
     def __init__(self, known: dict[type, Any], find: Callable[[type], Callable[..., Any]]) -> None:
         super().__init__(known)
@@ -150,13 +191,12 @@ class _ByKind(dict[type, Callable[..., Any]]):
         return found
 
 
-_ANY_KIND: Handler = in_a_turn(classic_request)
-_HANDLERS = _ByKind(
+_HANDLERS = _ByClass(
     {
-        Heartbeat: partial(heartbeat, _ANY_KIND),
-        JoinGroup: _ANY_KIND,
-        SyncGroup: _ANY_KIND,
-        LeaveGroup: _ANY_KIND,
+        Heartbeat: partial(heartbeat, _classic_request),
+        JoinGroup: _classic_request,
+        SyncGroup: _classic_request,
+        LeaveGroup: _classic_request,
         OffsetCommit: commit_offsets,
         OffsetFetch: fetch_offsets,
         TxnOffsetCommit: commit_in_transaction,
@@ -166,8 +206,8 @@ _HANDLERS = _ByKind(
         OffsetDelete: in_a_turn(removal.delete_offsets),
         TopicsDeleted: in_a_turn(removal.delete_topics),
         ExpireOffsets: in_a_turn(removal.expire_offsets),
-        TimerFired: in_a_turn(_timer_fired),
+        TimerFired: _timer_fired,
     },
-    KINDS.handler,
+    _handler,
 )
-_REPLAYS = _ByKind({OffsetCommitKey: replay_offset}, KINDS.replay)
+_REPLAYS = _ByClass({OffsetCommitKey: replay_offset}, _replay)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from kohort.broker.group.decision import Record
+from kohort.broker.group.decision import Decision, Record
 from kohort.broker.group.group import AnyGroup
 from kohort.broker.group.turn import Handler, ShardState, Turn
 from kohort.broker.group.views import GroupView
@@ -16,10 +16,10 @@ class GroupKind(NamedTuple):
     """A kind of group: what is asked of it, what its log says, and what its timers are for."""
 
     group: type[AnyGroup]
-    commands: Mapping[type, Handler]
-    """Handlers by the class of the command."""
-    classic_requests: Mapping[type, Callable[[Turn, Any], None]]
-    """JoinGroup, SyncGroup, Heartbeat and LeaveGroup where they name a group of this kind."""
+    commands: Mapping[type, Callable[[Turn, Any], None]]
+    """What handles the kind's own commands, by their classes."""
+    classic_requests: Mapping[type, Callable[[Turn, Any, Any], None]]
+    """What handles JoinGroup, SyncGroup, Heartbeat and LeaveGroup where they name a group of this kind."""
     replays: Mapping[type, Replay]
     """By the class of the record's key."""
     timers: Mapping[type, Callable[[Turn, Any, Any], None]]
@@ -30,3 +30,5 @@ class GroupKind(NamedTuple):
     """Returns the records that delete a group."""
     view: Callable[[Any, int], GroupView]
     """Returns a group for people, as it stands at that time."""
+    fast_paths: Mapping[type, Callable[[Handler, ShardState, Any, int], Decision]] = {}
+    """What answers most commands of a class without a turn, and gives the others to their handler."""

@@ -13,7 +13,7 @@ from kohort.broker.group import (
     SessionTimer,
     TopicsDeleted,
 )
-from kohort.broker.group.classic.member import LOST
+from kohort.broker.group.classic.group import LOST
 from kohort.broker.group.history import bytes_of
 from kohort.broker.group.test_world import Client, World, assignment, logged_state
 from kohort.protocol.errors import ErrorCode

@@ -23,7 +23,6 @@ from kohort.broker.group.shard_bytes import Room, ShardBytes
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.schema import Message
 
-C = TypeVar("C")
 G = TypeVar("G", bound=AnyGroup)
 
 
@@ -194,17 +193,6 @@ class Turn:
             group_bytes + more_bytes <= self.config.group_member_bytes_max
             and shard_bytes + more_bytes <= self.config.member_bytes_max
         )
-
-
-def in_a_turn(handle: Callable[[Turn, C], None]) -> Callable[[ShardState, C, int], Decision]:
-    """Return a handler that has a turn of its own for each command."""
-
-    def decide(groups: ShardState, command: C, now_ms: int) -> Decision:
-        turn = Turn(groups, now_ms)
-        handle(turn, command)
-        return turn.decision()
-
-    return decide
 
 
 Handler = Callable[[ShardState, Any, int], Decision]

@@ -5,12 +5,11 @@ pages as at this broker's HTTP address. Groups are changed where `kohort.http.wr
 """
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import trio
 
-from kohort.broker.http.server import load_pages
+from kohort.broker.http.server import load_pages, load_questions
 from kohort.broker.http.view import View
 from kohort.protocol.between_brokers import BrokerPageRequest, BrokerPageResponse, PageHeader
 from kohort.protocol.errors import ErrorCode
@@ -52,7 +51,7 @@ class OwnPages:
 
     async def _answered(self, asked: BrokerPageRequest) -> "Answer":
         pages = await trio.to_thread.run_sync(load_pages)
-        questions = await trio.to_thread.run_sync(import_module, "kohort.broker.http.questions")
+        questions = await trio.to_thread.run_sync(load_questions)
         self._app = self._app or pages.application(self._view())
         headers = tuple((each.name, each.value) for each in asked.headers)
         question = questions.Question(asked.method, asked.path, asked.query, headers, asked.body)

@@ -3,7 +3,6 @@
 import socket
 import time
 from collections.abc import Iterable
-from importlib import import_module
 from importlib.metadata import version
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -118,7 +117,14 @@ class LivePage:
         return page
 
     async def _loaded(self) -> Any:
-        return await trio.to_thread.run_sync(import_module, "kohort.broker.http.live")
+        return await trio.to_thread.run_sync(_load_live)
+
+
+def _load_live() -> Any:
+    """Return the package of the live page, imported with all that it needs."""
+    from kohort.broker.http import live  # noqa: PLC0415  # Most brokers show it to nobody.
+
+    return live
 
 
 class Pages:

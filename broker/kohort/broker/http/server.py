@@ -6,7 +6,6 @@ asks over HTTP never loads them.
 
 import socket
 from collections.abc import Iterable
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -48,4 +47,13 @@ def load_pages() -> Any:
     again and again, and find nothing: with many groups each time costs the loop a tenth of a second.
     """
     with without_collections():
-        return import_module("kohort.broker.http.pages")
+        from kohort.broker.http import pages  # noqa: PLC0415  # Imported beside the loop.
+
+        return pages
+
+
+def load_questions() -> Any:
+    """Return the module that passes questions on, imported with all that it needs. For a thread as well."""
+    from kohort.broker.http import questions  # noqa: PLC0415  # Imported beside the loop.
+
+    return questions

@@ -19,8 +19,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
 from kohort.broker.coordination.counters import GroupCounters
-from kohort.broker.group.classic.group import ClassicGroup
-from kohort.broker.group.classic.member import Member
+from kohort.broker.group.classic.group import ClassicGroup, Member
 from kohort.broker.group.events import Cause, CauseKind, Outcome, RebalanceReport
 from kohort.broker.group.group import AnyGroup
 from kohort.broker.group.rebalance import Rebalance

@@ -1,7 +1,6 @@
 """Why a rebalance begins: who did what, and with which words."""
 
-from kohort.broker.group.classic.group import ClassicGroup
-from kohort.broker.group.classic.member import Member
+from kohort.broker.group.classic.group import ClassicGroup, Member
 from kohort.broker.group.events import Cause, CauseKind
 from kohort.broker.group.group import CONSUMER
 from kohort.broker.group.turn import Turn

@@ -1,7 +1,6 @@
 """DescribeGroups: a classic group and its members, as administrators ask for them."""
 
-from kohort.broker.group.classic.group import ClassicGroup
-from kohort.broker.group.classic.member import Member
+from kohort.broker.group.classic.group import ClassicGroup, Member
 from kohort.broker.group.commands import DescribeGroup
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn

@@ -1,10 +1,8 @@
 """JoinGroup: new members, members that come back, and ids given in advance (KIP-394)."""
 
 from kohort.broker.group.classic.causes import client_reason, member_cause, rejoin_cause
-from kohort.broker.group.classic.final_errors import final_error
-from kohort.broker.group.classic.group import ClassicGroup
-from kohort.broker.group.classic.member import Member, unique_by_name
-from kohort.broker.group.classic.member_metadata import fits_join
+from kohort.broker.group.classic.group import ClassicGroup, Member, bytes_of, unique_by_name
+from kohort.broker.group.classic.member_metadata import SMALL_BYTES, fits_join
 from kohort.broker.group.classic.parking import dismiss, join_error, park_join
 from kohort.broker.group.classic.rebalancing import (
     complete_join_if_all_joined,
@@ -16,7 +14,8 @@ from kohort.broker.group.classic.rebalancing import (
 from kohort.broker.group.classic.sessions import remember_given_id
 from kohort.broker.group.classic.static_membership import replace_static_member
 from kohort.broker.group.classic.timers import end_session, extend_session
-from kohort.broker.group.commands import JoinGroup
+from kohort.broker.group.commands import Command, Heartbeat, JoinGroup, LeaveGroup, SyncGroup
+from kohort.broker.group.config import GroupConfig
 from kohort.broker.group.decision import SessionTimer
 from kohort.broker.group.events import CauseKind, MemberIdGiven, MemberJoined, MemberRefused, MemberRejoined
 from kohort.broker.group.group import AnyGroup
@@ -26,13 +25,14 @@ from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages.join_group import JoinGroupRequest
 
 VERSION_OF_KNOWN_MEMBER_IDS = 4  # From here on a dynamic member must join with an id (KIP-394).
+_OF_GROUPS = JoinGroup, SyncGroup, Heartbeat, LeaveGroup
 
 
-def join(turn: Turn, command: JoinGroup) -> None:
+def join(turn: Turn, group: ClassicGroup | None, command: JoinGroup) -> None:
     """Answer the JoinGroup to a classic group, or park it until the join phase ends."""
     try:
         check_request(turn, command)
-        _join(turn, command)
+        _join(turn, group, command)
     except ApiError as error:
         forgets_id = error.code is ErrorCode.GROUP_MAX_SIZE_REACHED
         refuse(turn, command, error.code, "" if forgets_id else command.message.member_id)
@@ -51,7 +51,7 @@ def join_instead(turn: Turn, former: AnyGroup, command: JoinGroup) -> None:
     _join_without_id(turn, turn.new_group(former.group_id, ClassicGroup), command)
 
 
-def refuse_kind(turn: Turn, command: JoinGroup) -> None:
+def refuse_kind(turn: Turn, _group: AnyGroup, command: JoinGroup) -> None:
     """Refuse to let a classic member into a group of a kind that has none."""
     code = final_error(command, turn.config) or ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     refuse(turn, command, code)
@@ -63,6 +63,20 @@ def rebalance_timeout_ms(command: JoinGroup) -> int:
     return command.message.session_timeout_ms if asked_ms < 0 else asked_ms
 
 
+def final_error(command: Command, config: GroupConfig) -> ErrorCode | None:
+    """Return the code that the command gets in any case, None where that depends on its group.
+
+    It is told at once, also while a shard loads (Kafka: GroupCoordinatorService, before it asks a shard).
+    """
+    if isinstance(command, _OF_GROUPS) and not command.message.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if isinstance(command, JoinGroup):
+        shortest_ms, longest_ms = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+        if not shortest_ms <= command.message.session_timeout_ms <= longest_ms:
+            return ErrorCode.INVALID_SESSION_TIMEOUT
+    return None
+
+
 def check_request(turn: Turn, command: JoinGroup) -> None:
     """Pass what is right whatever state the group is in. Raises: ApiError."""
     code = final_error(command, turn.config)
@@ -70,9 +84,8 @@ def check_request(turn: Turn, command: JoinGroup) -> None:
         raise ApiError(code)
 
 
-def _join(turn: Turn, command: JoinGroup) -> None:
+def _join(turn: Turn, group: ClassicGroup | None, command: JoinGroup) -> None:
     message = command.message
-    group = turn.groups.find(message.group_id, ClassicGroup)
     if group is None:
         _check_new(turn, message)
         group = ClassicGroup(message.group_id, turn.groups.shard_bytes)
@@ -99,7 +112,7 @@ def _check_new(turn: Turn, message: JoinGroupRequest) -> None:
 def _check_capacity(turn: Turn, group: ClassicGroup, member_id: str) -> None:
     """Raise GROUP_MAX_SIZE_REACHED where there is no room (Kafka: acceptJoiningMember)."""
     limit = turn.config.group_max_size
-    if group.is_empty:
+    if group.state is GroupState.EMPTY:
         return
     member = group.members.get(member_id)
     if group.state is GroupState.PREPARING_REBALANCE:
@@ -116,7 +129,7 @@ def _check_room(turn: Turn, group: ClassicGroup | None, message: JoinGroupReques
 
     Who is a member already stays one, with what it brought before, until its session ends.
     """
-    if fits_join(turn, group, message):
+    if bytes_of(message.protocols) <= SMALL_BYTES or fits_join(turn, group, message):
         return
     if group is not None and message.member_id in group.pending_members:
         _drop_for_capacity(turn, group, message.member_id)
@@ -211,6 +224,7 @@ def _add_member(turn: Turn, group: ClassicGroup, command: JoinGroup, member_id: 
     group.add(member)
     park_join(turn, group, member, command)
     extend_session(turn, group, member, turn.config.group_new_member_join_timeout_ms)
+    cause = member_cause(turn, CauseKind.MEMBER_JOINED, member, message.reason)
     turn.note(
         MemberJoined(
             group_id=group.group_id,
@@ -219,10 +233,10 @@ def _add_member(turn: Turn, group: ClassicGroup, command: JoinGroup, member_id: 
             client_id=member.client_id,
             client_host=member.client_host,
             group_instance_id=member.group_instance_id,
-            reason=client_reason(message.reason),
+            reason=cause.reason,
         )
     )
-    rebalance_or_complete(turn, group, member_cause(turn, CauseKind.MEMBER_JOINED, member, message.reason))
+    rebalance_or_complete(turn, group, cause)
 
 
 def _rejoin(turn: Turn, group: ClassicGroup, member: Member, command: JoinGroup) -> None:

@@ -17,15 +17,14 @@ from kohort.broker.group.commands import (
 )
 from kohort.broker.group.decision import JoinTimer, SessionTimer, SyncTimer
 from kohort.broker.group.kind import GroupKind
-from kohort.broker.group.turn import in_a_turn
 from kohort.protocol.offsets_topic import GroupMetadataKey
 
 KIND = GroupKind(
     group=ClassicGroup,
     commands={
-        DescribeGroup: in_a_turn(describe_group),
-        RequestLost: in_a_turn(parking.lose),
-        ConnectionClosed: in_a_turn(sessions.connection_closed),
+        DescribeGroup: describe_group,
+        RequestLost: parking.lose,
+        ConnectionClosed: sessions.connection_closed,
     },
     classic_requests={
         JoinGroup: joining.join,

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from functools import partial
 
 from kohort.broker.group.classic.causes import client_reason, member_cause
-from kohort.broker.group.classic.group import ClassicGroup
-from kohort.broker.group.classic.member import Member
+from kohort.broker.group.classic.group import ClassicGroup, Member
 from kohort.broker.group.classic.parking import dismiss
 from kohort.broker.group.classic.rebalancing import complete_join_if_all_joined, prepare_rebalance
 from kohort.broker.group.classic.timers import end_session
 from kohort.broker.group.commands import LeaveGroup
 from kohort.broker.group.decision import SessionTimer
 from kohort.broker.group.events import Cause, CauseKind, MemberLeft
+from kohort.broker.group.group import AnyGroup
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -21,13 +21,12 @@ VERSION_OF_BATCHES = 3
 Identities = tuple[MemberIdentity, ...]
 
 
-def leave(turn: Turn, command: LeaveGroup) -> None:
+def leave(turn: Turn, group: ClassicGroup | None, command: LeaveGroup) -> None:
     """Let members of a classic group go; each gets its own error code, from version 3 on."""
-    group = turn.groups.find(command.message.group_id, ClassicGroup)
     answer(turn, command, strangers if group is None else partial(_leave_together, turn, group))
 
 
-def refuse_kind(turn: Turn, command: LeaveGroup) -> None:
+def refuse_kind(turn: Turn, _group: AnyGroup, command: LeaveGroup) -> None:
     """Refuse who is no classic member, since the group has none."""
     answer(turn, command, strangers)
 

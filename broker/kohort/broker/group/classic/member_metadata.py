@@ -6,8 +6,7 @@ the leader's SyncGroup fails where the group's record would be larger. Here the 
 
 from collections.abc import Mapping
 
-from kohort.broker.group.classic.group import ClassicGroup
-from kohort.broker.group.classic.member import bytes_of
+from kohort.broker.group.classic.group import ClassicGroup, bytes_of
 from kohort.broker.group.turn import Turn
 from kohort.protocol.messages.join_group import JoinGroupRequest
 
@@ -18,8 +17,6 @@ SMALL_BYTES = 1_024
 def fits_join(turn: Turn, group: ClassicGroup | None, message: JoinGroupRequest) -> bool:
     """Return whether there is room for what the member brings instead of what it has brought before."""
     metadata_bytes = bytes_of(message.protocols)
-    if metadata_bytes <= SMALL_BYTES:
-        return True
     if group is None:
         return _fits(turn, 0, metadata_bytes)
     member_id = message.member_id

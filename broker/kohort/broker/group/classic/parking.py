@@ -1,7 +1,6 @@
 """Requests that wait in a member: parked, answered once, or lost with their client."""
 
-from kohort.broker.group.classic.group import ClassicGroup
-from kohort.broker.group.classic.member import LOST, Member
+from kohort.broker.group.classic.group import LOST, ClassicGroup, Member
 from kohort.broker.group.commands import JoinGroup, RequestLost
 from kohort.broker.group.turn import Parked, Turn
 from kohort.protocol.errors import ErrorCode

@@ -2,8 +2,7 @@
 
 from itertools import chain, islice
 
-from kohort.broker.group.classic.group import ClassicGroup
-from kohort.broker.group.classic.member import Member
+from kohort.broker.group.classic.group import ClassicGroup, Member
 from kohort.broker.group.classic.parking import answer_join, answer_sync, dismiss, sync_error
 from kohort.broker.group.classic.records import empty_group_record
 from kohort.broker.group.classic.reports import close_rebalance
@@ -59,7 +58,7 @@ def prepare_rebalance(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
         group.are_assignments_void = True
         close_rebalance(turn, group, Outcome.RESTARTED)
     stop_waiting_for_syncs(turn, group)
-    is_initial = group.is_empty
+    is_initial = group.state is GroupState.EMPTY
     rebalance = _begin(turn, group, cause, is_initial=is_initial)
     group.become(GroupState.PREPARING_REBALANCE, turn.now_ms)
     if is_initial:

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from kohort.broker.group.classic.group import ClassicGroup
-from kohort.broker.group.classic.member import Member
+from kohort.broker.group.classic.group import ClassicGroup, Member
 from kohort.broker.group.decision import Record
 from kohort.protocol.offsets_topic import (
     GroupMetadataKey,

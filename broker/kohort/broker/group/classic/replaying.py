@@ -1,7 +1,6 @@
 """The only place where the logged state of a classic group changes: live, and while loading."""
 
-from kohort.broker.group.classic.group import ClassicGroup
-from kohort.broker.group.classic.member import Member, loaded_member
+from kohort.broker.group.classic.group import ClassicGroup, Member, loaded_member
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import ShardState
 from kohort.protocol.offsets_topic import (

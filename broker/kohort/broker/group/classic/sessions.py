@@ -1,8 +1,7 @@
 """Heartbeats, and what happens when they stay away."""
 
 from kohort.broker.group.classic.causes import member_cause
-from kohort.broker.group.classic.group import ClassicGroup
-from kohort.broker.group.classic.member import Member
+from kohort.broker.group.classic.group import ClassicGroup, Member
 from kohort.broker.group.classic.rebalancing import (
     begin_downgraded,
     complete_join,
@@ -13,6 +12,7 @@ from kohort.broker.group.classic.timers import extend_session
 from kohort.broker.group.commands import ConnectionClosed, Heartbeat
 from kohort.broker.group.decision import Decision, Reply, SessionTimer
 from kohort.broker.group.events import Cause, CauseKind, GroupLoaded, MemberIdExpired
+from kohort.broker.group.group import AnyGroup
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Handler, ShardState, Turn
 from kohort.protocol.errors import ErrorCode
@@ -28,11 +28,11 @@ def heartbeat(otherwise: Handler, groups: ShardState, command: Heartbeat, now_ms
     `otherwise` answers what is not from a member of a classic group in its generation.
     """
     message = command.message
-    group = groups.find(message.group_id, ClassicGroup)
+    group = groups.by_id.get(message.group_id)
     member = None if group is None else group.members.get(message.member_id)
     if (
         group is None
-        or member is None
+        or type(member) is not Member  # None, or of another kind of group; a call less than isinstance.
         or message.generation_id != group.generation_id
         or (message.group_instance_id is not None and message.group_instance_id != member.group_instance_id)
     ):
@@ -43,10 +43,14 @@ def heartbeat(otherwise: Handler, groups: ShardState, command: Heartbeat, now_ms
     return Decision((), (Reply(command.request_id, response),))
 
 
-def refuse_heartbeat(turn: Turn, command: Heartbeat) -> None:
-    """Answer a heartbeat that does not count, to a group that is not classic as well."""
-    group = turn.groups.find(command.message.group_id, ClassicGroup)
+def refuse_heartbeat(turn: Turn, group: ClassicGroup | None, command: Heartbeat) -> None:
+    """Answer a heartbeat that does not count."""
     turn.reply(command.request_id, _refusal(group, command.message))
+
+
+def refuse_kind(turn: Turn, _group: AnyGroup, command: Heartbeat) -> None:
+    """Refuse who is no classic member, since the group has none."""
+    turn.reply(command.request_id, _refusal(None, command.message))
 
 
 def resume(turn: Turn, group: ClassicGroup) -> None:

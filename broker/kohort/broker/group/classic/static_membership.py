@@ -1,8 +1,7 @@
 """Static members that come back (KIP-345, KIP-814)."""
 
 from kohort.broker.group.classic.causes import member_cause
-from kohort.broker.group.classic.group import ClassicGroup
-from kohort.broker.group.classic.member import Member
+from kohort.broker.group.classic.group import ClassicGroup, Member
 from kohort.broker.group.classic.parking import dismiss, park_join
 from kohort.broker.group.classic.rebalancing import (
     complete_join_if_all_joined,

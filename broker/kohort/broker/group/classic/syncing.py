@@ -1,8 +1,7 @@
 """SyncGroup: the leader brings the assignment, everyone gets their part."""
 
 from kohort.broker.group.classic.causes import member_cause
-from kohort.broker.group.classic.group import ClassicGroup
-from kohort.broker.group.classic.member import Member
+from kohort.broker.group.classic.group import ClassicGroup, Member
 from kohort.broker.group.classic.member_metadata import fits_assignments
 from kohort.broker.group.classic.parking import answer_sync, park_sync, sync_error
 from kohort.broker.group.classic.rebalancing import prepare_rebalance, remove_member, stop_waiting_for_syncs
@@ -12,6 +11,7 @@ from kohort.broker.group.classic.timers import extend_session
 from kohort.broker.group.commands import SyncGroup
 from kohort.broker.group.decision import SyncTimer
 from kohort.broker.group.events import CauseKind, Outcome
+from kohort.broker.group.group import AnyGroup
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -20,14 +20,15 @@ from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRespo
 VERSION_OF_PROTOCOLS = 5  # From here on a member must say which protocol it takes part in (KIP-559).
 
 
-def sync(turn: Turn, command: SyncGroup) -> None:
+def sync(turn: Turn, group: ClassicGroup | None, command: SyncGroup) -> None:
     """Answer the SyncGroup, or park it until the leader's comes."""
     message = command.message
     try:
-        group, member = _check(turn, command)
+        member = _check(group, command)
     except ApiError as error:
         turn.reply(command.request_id, sync_error(error.code))
         return
+    assert group is not None
     _expect_no_longer(turn, group, member)
     if group.state is GroupState.STABLE:
         turn.reply(command.request_id, _assigned(group, member.assignment))
@@ -38,7 +39,7 @@ def sync(turn: Turn, command: SyncGroup) -> None:
         _complete_rebalance(turn, group, message)
 
 
-def refuse_kind(turn: Turn, command: SyncGroup) -> None:
+def refuse_kind(turn: Turn, _group: AnyGroup, command: SyncGroup) -> None:
     """Refuse who is no classic member, since the group has none."""
     code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL if lacks_protocol(command) else ErrorCode.UNKNOWN_MEMBER_ID
     turn.reply(command.request_id, sync_error(code))
@@ -65,14 +66,13 @@ def lacks_protocol(command: SyncGroup) -> bool:
     return command.version >= VERSION_OF_PROTOCOLS and None in (message.protocol_type, message.protocol_name)
 
 
-def _check(turn: Turn, command: SyncGroup) -> tuple[ClassicGroup, Member]:
-    """Return the group and the member, which may sync now. Raises: ApiError."""
+def _check(group: ClassicGroup | None, command: SyncGroup) -> Member:
+    """Return the member, which may sync now. Raises: ApiError."""
     message = command.message
     if lacks_protocol(command):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not message.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    group = turn.groups.find(message.group_id, ClassicGroup)
     if group is None or group.is_empty:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     member = group.check_member(message.member_id, message.group_instance_id)
@@ -84,7 +84,7 @@ def _check(turn: Turn, command: SyncGroup) -> tuple[ClassicGroup, Member]:
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if group.state is GroupState.PREPARING_REBALANCE:
         raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
-    return group, member
+    return member
 
 
 def _differ(asked: str | None, actual: str | None) -> bool:

@@ -1,7 +1,6 @@
 """The timers of members' sessions."""
 
-from kohort.broker.group.classic.group import ClassicGroup
-from kohort.broker.group.classic.member import Member
+from kohort.broker.group.classic.group import ClassicGroup, Member
 from kohort.broker.group.decision import SessionTimer
 from kohort.broker.group.turn import Turn
 

@@ -1,7 +1,6 @@
 """A classic group for people."""
 
-from kohort.broker.group.classic.group import ClassicGroup
-from kohort.broker.group.classic.member import Member
+from kohort.broker.group.classic.group import ClassicGroup, Member
 from kohort.broker.group.group import CONSUMER
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.subscriptions import assigned_partitions

@@ -7,6 +7,7 @@ GroupMetadataManager's classicGroupJoinToConsumerGroup and its like.
 
 import msgspec
 
+from kohort.broker.group.classic.group import unique_by_name
 from kohort.broker.group.classic.joining import (
     VERSION_OF_KNOWN_MEMBER_IDS,
     check_request,
@@ -14,7 +15,6 @@ from kohort.broker.group.classic.joining import (
     rebalance_timeout_ms,
     refuse,
 )
-from kohort.broker.group.classic.member import unique_by_name
 from kohort.broker.group.classic.parking import join_error, sync_error
 from kohort.broker.group.classic.syncing import lacks_protocol
 from kohort.broker.group.classic.syncing import refuse_kind as refuse_sync
@@ -48,9 +48,8 @@ from kohort.protocol.messages.join_group import JoinGroupResponse
 from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
-def join(turn: Turn, command: JoinGroup) -> None:
+def join(turn: Turn, group: ConsumerGroup, command: JoinGroup) -> None:
     """Answer a JoinGroup to a consumer group; one that nobody is in becomes a classic one."""
-    group = turn.groups.existing(command.message.group_id, ConsumerGroup)
     if group.is_empty:
         join_instead(turn, group, command)
         return
@@ -111,13 +110,12 @@ def _join(turn: Turn, group: ConsumerGroup, command: JoinGroup) -> None:
     )
 
 
-def sync(turn: Turn, command: SyncGroup) -> None:
+def sync(turn: Turn, group: ConsumerGroup, command: SyncGroup) -> None:
     """Answer with what the member has come to, unless it has to join again first."""
     message = command.message
     if lacks_protocol(command):
-        refuse_sync(turn, command)
+        refuse_sync(turn, group, command)
         return
-    group = turn.groups.existing(message.group_id, ConsumerGroup)
     try:
         member, side = _syncing_member(turn, group, message)
     except ApiError as error:
@@ -157,10 +155,9 @@ def _syncing_member(
     return member, side
 
 
-def heartbeat(turn: Turn, command: Heartbeat) -> None:
+def heartbeat(turn: Turn, group: ConsumerGroup, command: Heartbeat) -> None:
     """Answer that all is well, or that another JoinGroup is due."""
     message = command.message
-    group = turn.groups.existing(message.group_id, ConsumerGroup)
     code = ErrorCode.NONE
     try:
         member, _ = _member(group, message.member_id, message.group_instance_id)

@@ -26,8 +26,8 @@ def heartbeat(
 def answer_at_once(groups: ShardState, command: ConsumerGroupHeartbeat, now_ms: int) -> Decision | None:
     """Return the answer to a member with nothing to say, None to any other."""
     message = command.message
-    group = groups.find(message.group_id, ConsumerGroup)
-    if group is None or not _has_nothing_to_do(group, command.metadata.version):
+    group = groups.by_id.get(message.group_id)
+    if type(group) is not ConsumerGroup or not _has_nothing_to_do(group, command.metadata.version):
         return None
     member = group.members.get(message.member_id)
     session = group.sessions.get(message.member_id)

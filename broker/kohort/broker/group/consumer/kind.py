@@ -14,7 +14,7 @@ from kohort.broker.group.consumer.views import view
 from kohort.broker.group.decision import AwaitedTimer, JoinTimer, RevocationTimer, SessionTimer
 from kohort.broker.group.epochs.leaving import resume, revocation_timer_fired, session_timer_fired
 from kohort.broker.group.kind import GroupKind
-from kohort.broker.group.turn import Turn, in_a_turn
+from kohort.broker.group.turn import Turn
 
 
 def _resume(turn: Turn, group: ConsumerGroup) -> None:
@@ -25,9 +25,10 @@ def _resume(turn: Turn, group: ConsumerGroup) -> None:
 KIND = GroupKind(
     group=ConsumerGroup,
     commands={
-        ConsumerGroupHeartbeat: partial(heartbeat_fast_path.heartbeat, in_a_turn(heartbeats.heartbeat)),
-        ConsumerGroupDescribe: in_a_turn(describing.describe),
+        ConsumerGroupHeartbeat: heartbeats.heartbeat,
+        ConsumerGroupDescribe: describing.describe,
     },
+    fast_paths={ConsumerGroupHeartbeat: heartbeat_fast_path.heartbeat},
     classic_requests={
         JoinGroup: classic_members.join,
         SyncGroup: classic_members.sync,

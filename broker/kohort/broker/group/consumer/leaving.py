@@ -75,9 +75,8 @@ def remove_member(turn: Turn, group: ConsumerGroup, cause: Cause, *members: Cons
     downgrade_soon(turn, group, without={each.member_id for each in members})
 
 
-def leave_classic(turn: Turn, command: LeaveGroup) -> None:
+def leave_classic(turn: Turn, group: ConsumerGroup, command: LeaveGroup) -> None:
     """Answer a LeaveGroup: of classic members, or of an administrator who removes any."""
-    group = turn.groups.existing(command.message.group_id, ConsumerGroup)
     answer(turn, command, partial(_leave_together, turn, group))
 
 

@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from uuid import UUID
 
-from kohort.broker.group.classic.group import ClassicGroup
-from kohort.broker.group.classic.member import Member
+from kohort.broker.group.classic.group import ClassicGroup, Member
 from kohort.broker.group.classic.parking import answer_join, answer_sync, parked_join_error, sync_error
 from kohort.broker.group.classic.records import group_tombstone
 from kohort.broker.group.classic.reports import close_rebalance

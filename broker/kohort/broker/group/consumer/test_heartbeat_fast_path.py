@@ -9,7 +9,7 @@ from kohort.broker.group.consumer import heartbeat_fast_path, heartbeats
 from kohort.broker.group.consumer.commands import ConsumerGroupHeartbeat
 from kohort.broker.group.consumer.test_world import AT_ONCE, Consumer, ConsumerWorld, metadata_of
 from kohort.broker.group.decision import Decision
-from kohort.broker.group.turn import Handler, ShardState, in_a_turn
+from kohort.broker.group.turn import Handler, ShardState
 
 NAMES = ("a", "b", "c", "d")
 
@@ -60,7 +60,7 @@ class Life:
 @pytest.mark.parametrize("count", [3, 4], ids=["names", "expressions"])
 def test_both_see_the_same(config: GroupConfig, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     quick = 0
-    look_closely = in_a_turn(heartbeats.heartbeat)
+    look_closely = coordinator.in_a_turn(heartbeats.heartbeat)
 
     def counted(groups: ShardState, command: ConsumerGroupHeartbeat, now_ms: int) -> Decision:
         nonlocal quick

@@ -21,22 +21,21 @@ from kohort.broker.group.share.leaving import extend_session, session_timer_fire
 from kohort.broker.group.share.records import group_tombstones
 from kohort.broker.group.share.replaying import REPLAYS
 from kohort.broker.group.share.views import view
-from kohort.broker.group.turn import in_a_turn
 
 KIND = GroupKind(
     group=ShareGroup,
     commands={
-        ShareGroupHeartbeat: in_a_turn(heartbeats.heartbeat),
-        ShareGroupDescribe: in_a_turn(describing.describe),
-        ShareStateReady: in_a_turn(readiness.become_ready),
-        StartShareState: in_a_turn(readiness.start),
-        ForgetShareState: in_a_turn(readiness.forget),
-        ForgetDeletedTopics: in_a_turn(readiness.forget_topics),
+        ShareGroupHeartbeat: heartbeats.heartbeat,
+        ShareGroupDescribe: describing.describe,
+        ShareStateReady: readiness.become_ready,
+        StartShareState: readiness.start,
+        ForgetShareState: readiness.forget,
+        ForgetDeletedTopics: readiness.forget_topics,
     },
     classic_requests={
         JoinGroup: joining.refuse_kind,
         SyncGroup: syncing.refuse_kind,
-        Heartbeat: sessions.refuse_heartbeat,
+        Heartbeat: sessions.refuse_kind,
         LeaveGroup: leaving.refuse_kind,
     },
     replays=REPLAYS,

@@ -16,28 +16,27 @@ from kohort.broker.group.streams.replaying import REPLAYS
 from kohort.broker.group.streams.sessions import extend_session
 from kohort.broker.group.streams.stepping import delay_is_over
 from kohort.broker.group.streams.views import view
-from kohort.broker.group.turn import Turn, in_a_turn
+from kohort.broker.group.turn import Turn
 
 
-def _join(turn: Turn, command: JoinGroup) -> None:
+def _join(turn: Turn, group: StreamsGroup, command: JoinGroup) -> None:
     """Let a group that nobody is in become a classic one; others take no classic members."""
-    group = turn.groups.existing(command.message.group_id, StreamsGroup)
     if group.is_empty:
         joining.join_instead(turn, group, command)
     else:
-        joining.refuse_kind(turn, command)
+        joining.refuse_kind(turn, group, command)
 
 
 KIND = GroupKind(
     group=StreamsGroup,
     commands={
-        StreamsGroupHeartbeat: in_a_turn(heartbeats.heartbeat),
-        StreamsGroupDescribe: in_a_turn(describing.describe),
+        StreamsGroupHeartbeat: heartbeats.heartbeat,
+        StreamsGroupDescribe: describing.describe,
     },
     classic_requests={
         JoinGroup: _join,
         SyncGroup: syncing.refuse_kind,
-        Heartbeat: sessions.refuse_heartbeat,
+        Heartbeat: sessions.refuse_kind,
         LeaveGroup: leaving.refuse_kind,
     },
     replays=REPLAYS,
