@@ -1,13 +1,13 @@
 """`kohort acls`: who may do what."""
 
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 import click
 
 from kohort.cli.completion import complete_groups, complete_topics, complete_users
 from kohort.cli.lazy import CommandGroup
-from kohort.cli.options import bootstrap_option, json_option, open_admin
+from kohort.cli.options import bootstrap_option, json_option, open_admin, together
 from kohort.cli.output import print_json, print_line
 from kohort.client import (
     Acl,
@@ -120,15 +120,20 @@ def list_acls(
         print_line(_words(each))
 
 
-@acls.command()
-@click.argument("principal", metavar="USER", shell_complete=complete_users)
-@click.argument("operations", metavar="OPERATION...", nargs=-1, required=True)
-@_resource_options
-@click.option("--host", default="*", show_default=True, metavar="ADDRESS", help="From this address alone.")
-@click.option("--deny", is_flag=True, help="Deny it, whatever else allows it.")
-@json_option
-@bootstrap_option
-def add(
+def _entry_options(host: str, deny: str) -> Callable[[Any], Any]:
+    """Return the decorator that adds what says an entry, in the words for its host and its denial."""
+    return together(
+        click.argument("principal", metavar="USER", shell_complete=complete_users),
+        click.argument("operations", metavar="OPERATION...", nargs=-1, required=True),
+        _resource_options,
+        click.option("--host", default="*", show_default=True, metavar="ADDRESS", help=host),
+        click.option("--deny", is_flag=True, help=deny),
+        json_option,
+        bootstrap_option,
+    )
+
+
+def _entries(
     *,
     principal: str,
     operations: tuple[str, ...],
@@ -139,18 +144,10 @@ def add(
     prefix: bool,
     host: str,
     deny: bool,
-    as_json: bool,
-    servers: str,
-) -> None:
-    """Let a user do something, or deny it.
-
-    \b
-    kohort acls add alice write --topic orders
-    kohort acls add bob read --topic orders --prefix
-    kohort acls add '*' describe --topic '*'
-    """
+) -> list[Acl]:
+    """Return the entries that the options say, one for each operation. Raises: click.UsageError."""
     named = _named(_resource(topic, group, transactional_id, cluster))
-    made = [
+    return [
         Acl(
             _principal(principal),
             _operation(each),
@@ -161,60 +158,53 @@ def add(
         )
         for each in operations
     ]
-    with open_admin(servers) as admin:
-        admin.create_acls(*made)
-    if as_json:
-        print_json([_json(each) for each in made])
-        return
-    for each in made:
-        print_line(f"Added: {_words(each)}")
 
 
 @acls.command()
-@click.argument("principal", metavar="USER", shell_complete=complete_users)
-@click.argument("operations", metavar="OPERATION...", nargs=-1, required=True)
-@_resource_options
-@click.option("--host", default="*", show_default=True, metavar="ADDRESS", help="The entry's own address.")
-@click.option("--deny", is_flag=True, help="The entry that denies.")
-@json_option
-@bootstrap_option
-def remove(
-    *,
-    principal: str,
-    operations: tuple[str, ...],
-    topic: str | None,
-    group: str | None,
-    transactional_id: str | None,
-    cluster: bool,
-    prefix: bool,
-    host: str,
-    deny: bool,
-    as_json: bool,
-    servers: str,
-) -> None:
+@_entry_options("From this address alone.", "Deny it, whatever else allows it.")
+def add(*, as_json: bool, servers: str, **said: Any) -> None:
+    """Let a user do something, or deny it.
+
+    \b
+    kohort acls add alice write --topic orders
+    kohort acls add bob read --topic orders --prefix
+    kohort acls add '*' describe --topic '*'
+    """
+    made = _entries(**said)
+    with open_admin(servers) as admin:
+        admin.create_acls(*made)
+    _show("Added", made, as_json=as_json)
+
+
+@acls.command()
+@_entry_options("The entry's own address.", "The entry that denies.")
+def remove(*, as_json: bool, servers: str, **said: Any) -> None:
     """Remove entries, said as they were added."""
-    kind, name = _named(_resource(topic, group, transactional_id, cluster))
     filters = [
         AclFilter(
-            resource_type=kind,
-            name=name,
-            pattern=_pattern(prefix),
-            principal=_principal(principal),
-            host=host,
-            operation=_operation(each),
-            permission=AclPermission.DENY if deny else AclPermission.ALLOW,
+            resource_type=each.resource_type,
+            name=each.name,
+            pattern=each.pattern,
+            principal=each.principal,
+            host=each.host,
+            operation=each.operation,
+            permission=each.permission,
         )
-        for each in operations
+        for each in _entries(**said)
     ]
     with open_admin(servers) as admin:
         removed = admin.delete_acls(*filters)
-    if as_json:
-        print_json([_json(each) for each in removed])
-    else:
-        for each in removed:
-            print_line(f"Removed: {_words(each)}")
+    _show("Removed", removed, as_json=as_json)
     if not removed:
         raise click.ClickException("there is no such entry")
+
+
+def _show(what: str, entries: Sequence[Acl], *, as_json: bool) -> None:
+    if as_json:
+        print_json([_json(each) for each in entries])
+        return
+    for each in entries:
+        print_line(f"{what}: {_words(each)}")
 
 
 def _named(resource: Resource) -> tuple[AclResourceType, str]:

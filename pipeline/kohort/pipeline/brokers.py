@@ -8,8 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Generic, TypeVar
 from uuid import UUID
 
 import anyio
@@ -20,6 +19,7 @@ from kohort.client.errors import BrokerError, KohortError, NetworkError
 from kohort.client.loop_thread import LoopThread
 from kohort.client.offsets import list_offsets
 from kohort.client.retry import Backoff, Deadline
+from kohort.pipeline.closing import Closing
 from kohort.pipeline.offsets import Offsets
 from kohort.pipeline.servers import CLIENT_ID, Servers
 from kohort.protocol.errors import ErrorCode
@@ -75,7 +75,7 @@ class Sent(Generic[Answer]):
         return self._outcome
 
 
-class Brokers:
+class Brokers(Closing):
     """A cluster's brokers, connected to when they are needed; a context manager."""
 
     def __init__(self, servers: Servers, timeout_ms: int) -> None:
@@ -87,14 +87,6 @@ class Brokers:
         )
         self._cluster = Cluster(config)
         self._loop = LoopThread(self._cluster, CLIENT_ID)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the connections; answers that are awaited are lost."""

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Self
 
 from kohort.client import LATEST, TopicPartition
+from kohort.pipeline.closing import Closing
 from kohort.pipeline.servers import Servers, as_servers
 
 REQUEST_MS = 30_000
 
 
-class Ends:
+class Ends(Closing):
     """Looks ends up; a context manager. Partitions of topics that are gone have none."""
 
     def __init__(self, bootstrap: str | Servers) -> None:
         self._admin = as_servers(bootstrap).admin(default_api_timeout_ms=REQUEST_MS)
         self._existing: frozenset[TopicPartition] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the connections."""

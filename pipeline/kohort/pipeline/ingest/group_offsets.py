@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
 from kohort.client import BrokerError, CommitFailedError, OffsetAndMetadata
+from kohort.pipeline.closing import Closing
 from kohort.pipeline.ingest.checkpoint import Offsets
 from kohort.pipeline.ingest.comparison import (
     Comparison,
@@ -33,20 +33,12 @@ class GroupOffsets(Protocol):
         ...
 
 
-class BrokerGroup:
+class BrokerGroup(Closing):
     """A group on a broker; a context manager. Each call tries for ATTEMPT_MS at most."""
 
     def __init__(self, group_id: str, servers: Servers) -> None:
         self.group_id = group_id
         self._admin = servers.admin(default_api_timeout_ms=ATTEMPT_MS, request_timeout_ms=ATTEMPT_MS)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the connections."""

@@ -1,19 +1,16 @@
 """DescribeGroups: state, members and assignments. Kafka: KafkaApis.handleDescribeGroupsRequest."""
 
-from typing import cast
-
 from kohort.broker.group import DescribeGroup
-from kohort.broker.handlers.gather import Gather
+from kohort.broker.handlers.groups.describing import describe_each
 from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.handlers.groups.group_operations import with_operations
 from kohort.broker.transport.request import Request
-from kohort.protocol.errors import ApiError
+from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.describe_groups import (
     DescribedGroup,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from kohort.protocol.schema import Message
 
 
 def handle(
@@ -23,28 +20,25 @@ def handle(
     if not message.groups:
         return DescribeGroupsResponse(groups=())
 
-    def finish(described: tuple[Message, ...]) -> None:
-        found = cast("tuple[DescribedGroup, ...]", described)
+    def finish(found: tuple[DescribedGroup, ...]) -> None:
         asked = message.include_authorized_operations
         request.respond(DescribeGroupsResponse(groups=with_operations(found, asked=asked)))
 
-    wanted = tuple(dict.fromkeys(message.groups))  # A large group named a thousand times is answered once.
-    gather = Gather(len(wanted), finish)
-    for position, group_id in enumerate(wanted):
-        try:
-            shard = groups.shards.shard_of(group_id)
-        except ApiError as error:
-            gather.put(position, refused(group_id, error))
-            continue
-        request_id = shard.ask(request, gather.place(position))
-        shard.submit(DescribeGroup(request_id, group_id, request.version))
+    describe_each(
+        groups.shards,
+        message.groups,
+        request,
+        command=lambda request_id, group_id: DescribeGroup(request_id, group_id, request.version),
+        refused=refused,
+        finish=finish,
+    )
     return None
 
 
-def refused(group_id: str, error: ApiError) -> DescribedGroup:
+def refused(group_id: str, code: ErrorCode) -> DescribedGroup:
     """Return the answer of a group that cannot be asked."""
     return DescribedGroup(
-        error_code=error.code,
+        error_code=code,
         group_id=group_id,
         group_state="",
         protocol_type="",
