@@ -8,10 +8,11 @@ import logging
 
 from kohort.client.admin_values import ResourceType
 from kohort.client.aio import Admin, Producer
-from kohort.client.config import ProducerOptions
+from kohort.client.config import ConsumerOptions, ProducerOptions
 from kohort.client.errors import BrokerError, KohortError
-from kohort.client.values import Headers, RecordMetadata
+from kohort.client.values import AnyRecord, Headers, RecordMetadata
 from kohort.protocol.errors import ErrorCode
+from kohort.queues.options import producer_options
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +39,20 @@ async def configs_for_copies(admin: Admin, topic: str) -> dict[str, str]:
         return {}
     limit = entries[_LIMIT].value if _LIMIT in entries else None
     return {} if limit is None else {_LIMIT: str(min(int(limit) + OUR_HEADERS_BYTES, _LIMIT_MAX))}
+
+
+async def write_copy(
+    producer: Producer, options: ConsumerOptions, topic: str, record: AnyRecord, headers: Headers
+) -> None:
+    """Write a copy of the record; compressed where it is too large as it is. Raises: KohortError."""
+    try:
+        await (await producer.send(topic, record.value, key=record.key, headers=headers))
+    except KohortError as error:
+        if not is_too_large(error):
+            raise
+        await write_compressed(
+            producer_options(options), topic, record.value, key=record.key, headers=headers
+        )
 
 
 async def write_compressed(

@@ -2,12 +2,11 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, Unpack
+from typing import Any, Generic
 
 import anyio
 
 from kohort.client.completion import complete
-from kohort.client.config import ConsumerOptions, consumer_config
 from kohort.client.consumer import Consumer
 from kohort.client.consumer_records import PolledOffsets
 from kohort.client.errors import CommitFailedError, KohortError
@@ -16,10 +15,10 @@ from kohort.client.retry import monotonic_ms
 from kohort.client.session import CLOSE_TIMEOUT_MS
 from kohort.client.signal import Signal
 from kohort.client.values import AnyRecord, ConsumerRecord, K_co, V_co
-from kohort.client.workers.backlog import Backlog, Work
+from kohort.client.workers.backlog import Work
 from kohort.client.workers.errors import HandlerError
-from kohort.client.workers.settings import POLL_MS, POLL_PAUSED_MS, PoolSettings, pool_options
-from kohort.client.workers.windows import Order
+from kohort.client.workers.pool import Pool
+from kohort.client.workers.settings import POLL_MS, POLL_PAUSED_MS
 
 logger = logging.getLogger(__name__)
 
@@ -27,44 +26,18 @@ AsyncHandler = Callable[[ConsumerRecord[K_co, V_co]], Awaitable[object]]
 AsyncErrorHandler = Callable[[ConsumerRecord[K_co, V_co], Exception], Awaitable[object]]
 
 
-class AsyncWorkerPool(Generic[K_co, V_co]):
+class AsyncWorkerPool(
+    Pool[AsyncHandler[K_co, V_co], AsyncErrorHandler[K_co, V_co], K_co, V_co], Generic[K_co, V_co]
+):
     """Handles a group's records with several tasks; all else is as with `WorkerPool`.
 
     Cancelling `run` cancels the handlers, and commits what was done before.
     """
 
-    def __init__(
-        self,
-        *topics: str,
-        handler: AsyncHandler[K_co, V_co],
-        workers: int = 4,
-        order: Order = Order.KEY,
-        on_error: AsyncErrorHandler[K_co, V_co] | None = None,
-        window_max: int = 1_000,
-        drain_timeout_ms: float = 30_000,
-        key_deserializer: Callable[[bytes], K_co] | None = None,
-        value_deserializer: Callable[[bytes], V_co] | None = None,
-        **options: Unpack[ConsumerOptions],
-    ) -> None:
-        self._settings = PoolSettings(workers, order, window_max, drain_timeout_ms)
-        self._topics = topics
-        self._options = pool_options(options)
-        self._key_deserializer, self._value_deserializer = key_deserializer, value_deserializer
-        self._commit_interval_ms = consumer_config(self._options).auto_commit_interval_ms
-        self._handler = handler
-        self._on_error = on_error
-        self._backlog = Backlog(order, window_max)
+    def _set_up(self) -> None:
         self._done = Signal()
-        self._running = 0
-        self._failure: HandlerError | None = None
         self._stopping = False
         self._handling: set[anyio.CancelScope] = set()
-
-    def __repr__(self) -> str:
-        return (
-            f"<AsyncWorkerPool of {self._settings.workers} for {', '.join(self._topics)} in group"
-            f" {self._options.get('group_id')!r}, {self.waiting} record(s) waiting>"
-        )
 
     async def run(self) -> None:
         """Handle records until `stop`, or until one fails; then drain, commit and leave the group. Once.
@@ -109,16 +82,6 @@ class AsyncWorkerPool(Generic[K_co, V_co]):
     def stop(self) -> None:
         """Let `run` come to its end."""
         self._stopping = True
-
-    @property
-    def waiting(self) -> int:
-        """How many records were polled and can't be committed yet."""
-        return self._backlog.uncommitted
-
-    @property
-    def paused(self) -> bool:
-        """Whether partitions are not read on for the time being, for too many of their records wait."""
-        return self._backlog.is_holding_back
 
     async def _poll(self) -> None:
         commit_at_ms = monotonic_ms() + self._commit_interval_ms
@@ -182,12 +145,6 @@ class AsyncWorkerPool(Generic[K_co, V_co]):
                 await self._done.wait(None)
         await self._commit(partitions)
         self._backlog.forget(partitions)
-
-    def _unfinished(self, partitions: Partitions) -> int:
-        """Return how many records are to be waited for; a failure meanwhile leaves those that run."""
-        if self._failure is not None:
-            self._backlog.drop_waiting(partitions, all_of_them=True)
-        return self._backlog.unfinished(partitions)
 
     def _lose(self, partitions: Partitions) -> None:
         self._backlog.forget(partitions)

@@ -5,18 +5,17 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Generic, Unpack
+from typing import Any, Generic
 
 from kohort.client.blocking.consumer import Consumer
-from kohort.client.config import ConsumerOptions, consumer_config
 from kohort.client.consumer_records import PolledOffsets
 from kohort.client.errors import CommitFailedError, KohortError
 from kohort.client.listener import Partitions, RebalanceListener
 from kohort.client.values import AnyRecord, ConsumerRecord, K_co, V_co
-from kohort.client.workers.backlog import Backlog, Work
+from kohort.client.workers.backlog import Work
 from kohort.client.workers.errors import HandlerError
-from kohort.client.workers.settings import POLL_MS, POLL_PAUSED_MS, PoolSettings, pool_options
-from kohort.client.workers.windows import Order
+from kohort.client.workers.pool import Pool
+from kohort.client.workers.settings import POLL_MS, POLL_PAUSED_MS
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +23,7 @@ Handler = Callable[[ConsumerRecord[K_co, V_co]], object]
 ErrorHandler = Callable[[ConsumerRecord[K_co, V_co], Exception], object]
 
 
-class WorkerPool(Generic[K_co, V_co]):
+class WorkerPool(Pool[Handler[K_co, V_co], ErrorHandler[K_co, V_co], K_co, V_co], Generic[K_co, V_co]):
     """Handles a group's records with several threads, at least once.
 
     `order` says which records are handled one after the other. A record is committed when it and all
@@ -35,37 +34,9 @@ class WorkerPool(Generic[K_co, V_co]):
     A handler that raises stops the pool, unless `on_error` takes the record over.
     """
 
-    def __init__(
-        self,
-        *topics: str,
-        handler: Handler[K_co, V_co],
-        workers: int = 4,
-        order: Order = Order.KEY,
-        on_error: ErrorHandler[K_co, V_co] | None = None,
-        window_max: int = 1_000,
-        drain_timeout_ms: float = 30_000,
-        key_deserializer: Callable[[bytes], K_co] | None = None,
-        value_deserializer: Callable[[bytes], V_co] | None = None,
-        **options: Unpack[ConsumerOptions],
-    ) -> None:
-        self._settings = PoolSettings(workers, order, window_max, drain_timeout_ms)
-        self._topics = topics
-        self._options = pool_options(options)
-        self._key_deserializer, self._value_deserializer = key_deserializer, value_deserializer
-        self._commit_interval_s = consumer_config(self._options).auto_commit_interval_ms / 1000
-        self._handler = handler
-        self._on_error = on_error
-        self._backlog = Backlog(order, window_max)
-        self._changed = threading.Condition()  # Guards the backlog, and tells of records that are done.
-        self._running = 0
-        self._failure: HandlerError | None = None
+    def _set_up(self) -> None:
+        self._changed = threading.Condition()  # Guards the backlog, and is notified when records are done.
         self._stopping = threading.Event()
-
-    def __repr__(self) -> str:
-        return (
-            f"<WorkerPool of {self._settings.workers} for {', '.join(self._topics)} in group"
-            f" {self._options.get('group_id')!r}, {self.waiting} record(s) waiting>"
-        )
 
     def run(self) -> None:
         """Handle records until `stop`, or until one fails; then drain, commit and leave the group. Once.
@@ -101,16 +72,17 @@ class WorkerPool(Generic[K_co, V_co]):
     def waiting(self) -> int:
         """How many records were polled and can't be committed yet."""
         with self._changed:
-            return self._backlog.uncommitted
+            return super().waiting
 
     @property
     def paused(self) -> bool:
         """Whether partitions are not read on for the time being, for too many of their records wait."""
         with self._changed:
-            return self._backlog.is_holding_back
+            return super().paused
 
     def _poll(self) -> None:
-        commit_at_s = time.monotonic() + self._commit_interval_s
+        interval_s = self._commit_interval_ms / 1000
+        commit_at_s = time.monotonic() + interval_s
         while not self._stopping.is_set() and self._failure is None:
             waiting_ms = POLL_PAUSED_MS if self._backlog.is_holding_back else POLL_MS
             records = self._consumer.poll(timeout_ms=waiting_ms)
@@ -125,7 +97,7 @@ class WorkerPool(Generic[K_co, V_co]):
                 self._consumer.resume(*roomy)
             if time.monotonic() >= commit_at_s:
                 self._commit(None)
-                commit_at_s = time.monotonic() + self._commit_interval_s
+                commit_at_s = time.monotonic() + interval_s
 
     def _dispatch(self) -> None:
         """Give the workers what they can take; the lock is held."""
@@ -172,12 +144,6 @@ class WorkerPool(Generic[K_co, V_co]):
         self._commit(partitions)
         with self._changed:
             self._backlog.forget(partitions)
-
-    def _unfinished(self, partitions: Partitions) -> int:
-        """Return how many records are to be waited for; a failure meanwhile leaves those that run."""
-        if self._failure is not None:
-            self._backlog.drop_waiting(partitions, all_of_them=True)
-        return self._backlog.unfinished(partitions)
 
     def _lose(self, partitions: Partitions) -> None:
         with self._changed:

@@ -16,10 +16,10 @@ from kohort.client.errors import CommitFailedError, ItemsError, KohortError
 from kohort.client.listener import Partitions
 from kohort.client.retry import monotonic_ms
 from kohort.client.signal import Signal
-from kohort.client.values import AnyRecord, Headers
+from kohort.client.values import AnyRecord
 from kohort.client.workers.windows import Order
 from kohort.protocol.errors import ErrorCode
-from kohort.queues.copying import configs_for_copies, is_too_large, write_compressed
+from kohort.queues.copying import configs_for_copies, is_too_large, write_copy
 from kohort.queues.forward.backlog import Backlog, Job
 from kohort.queues.forward.envelope import Envelope, envelope_of, with_envelope
 from kohort.queues.forward.limits import Breaker, Concurrency, Rate
@@ -292,22 +292,12 @@ class Forwarder:
         origin = envelope_of(record, self.destination.topic).origin
         headers = with_envelope(record, Envelope(attempts, due_ms, origin), why)
         try:
-            await self._keep(topic, record, headers)
+            await write_copy(self._producer, self._options, topic, record, headers)
         except KohortError as error:
             logger.warning("%s could not be written to %s: %s", _name(job), topic, str(error))
             return error
         self._backlog.finish(job)
         return None
-
-    async def _keep(self, topic: str, record: AnyRecord, headers: Headers) -> None:
-        try:
-            await (await self._producer.send(topic, record.value, key=record.key, headers=headers))
-        except KohortError as error:
-            if not is_too_large(error):
-                raise
-            await write_compressed(
-                producer_options(self._options), topic, record.value, key=record.key, headers=headers
-            )
 
 
 class _Listener(RebalanceListener):

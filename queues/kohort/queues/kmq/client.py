@@ -12,10 +12,10 @@ import anyio
 from kohort.client.aio import Consumer, Delivery, Producer
 from kohort.client.config import ConsumerOptions
 from kohort.client.consumer_records import ConsumerRecords
-from kohort.client.errors import CommitFailedError, KohortError, RebalanceInProgressError
+from kohort.client.errors import CommitFailedError, RebalanceInProgressError
 from kohort.client.retry import Deadline
 from kohort.client.values import ConsumerRecord, TopicPartition
-from kohort.queues.copying import is_too_large, write_compressed
+from kohort.queues.copying import write_copy
 from kohort.queues.kmq.copies import headers_of_dead_letter
 from kohort.queues.kmq.markers import END, MarkerKey, Start
 from kohort.queues.kmq.queue import Queue
@@ -156,14 +156,7 @@ class QueueClient:
     async def reject(self, record: ConsumerRecord[bytes, bytes], why: str = "rejected") -> Delivery:
         """Write the record to the dead letters, and then that it is done. Raises: KohortError."""
         topic, headers = self.queue.dead_letters_topic, headers_of_dead_letter(record, why)
-        try:
-            await (await self._producer.send(topic, record.value, key=record.key, headers=headers))
-        except KohortError as error:
-            if not is_too_large(error):
-                raise
-            await write_compressed(
-                producer_options(self._options), topic, record.value, key=record.key, headers=headers
-            )
+        await write_copy(self._producer, self._options, topic, record, headers)
         return await self.processed(record)
 
     async def flush(self) -> None:
