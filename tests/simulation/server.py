@@ -215,7 +215,7 @@ class Server:
         self.witness = witness
         self._inbox: list[Sent] = []
         self._posted: list[Action] = []
-        self._in_round = False
+        self.is_in_round = False
         self._round_due = False
         self._requests = 0
         self._woken_at_ms = NEVER_MS
@@ -423,7 +423,7 @@ class Server:
 
     def wake(self) -> None:
         """Begin a round soon."""
-        if not self._in_round and not self._round_due:
+        if not self.is_in_round and not self._round_due:
             self._round_due = True
             delay_ms = ROUND_DELAYS_MS[int(self.random.random() * len(ROUND_DELAYS_MS))]
             self.schedule.after(delay_ms, self._round)
@@ -456,7 +456,7 @@ class Server:
         self._round_due = False
         if not self.alive:
             return
-        self._in_round = True
+        self.is_in_round = True
         inbox, self._inbox = self._inbox, []
         for sent in inbox:
             self._serve(sent)
@@ -464,12 +464,12 @@ class Server:
             self._posted.pop(0)()
         self.timers.run_due(self.schedule.time_ms)
         self.flusher.start_round()
-        self._in_round = False
+        self.is_in_round = False
         self._timer_set()
 
     def round_meanwhile(self) -> None:
         """Have a round while a worker is in the middle of its work."""
-        if self.alive and not self._in_round:
+        if self.alive and not self.is_in_round:
             self.meanwhile()
             self._round()
 

@@ -17,12 +17,12 @@ from kohort.broker.config import BrokerConfig, ConfigError
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.config.group_bounds import bounds
 from kohort.broker.coordination.counters import GroupCounters
-from kohort.broker.coordination.events import ToldEvents
+from kohort.broker.coordination.events import GroupEventLogger
 from kohort.broker.coordination.group_events import GroupEventLog
 from kohort.broker.coordination.group_machine import GroupMachine
 from kohort.broker.coordination.group_shards import GroupShards
 from kohort.broker.coordination.services import CoordinatorServices
-from kohort.broker.group import Event, GroupConfig
+from kohort.broker.group import GroupConfig
 from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.handlers.data.family import Data
 from kohort.broker.handlers.data.fetch_sessions import FetchSessions
@@ -159,7 +159,6 @@ class Broker:
         self.request_counters = TransportCounters()
         self.partition_counters = PartitionCounters()
         self.group_counters = GroupCounters()
-        self._told_events = ToldEvents(self.group_counters, self.clock)
         self.leadership_counters = LeadershipCounters()
         self._guard: Guard | None = None
         self._audit_file: AuditFile | None = None
@@ -262,12 +261,13 @@ class Broker:
             ensure_topic=self._ensure_group_events_topic,
             counters=self.group_counters,
         )
+        self._event_logger = GroupEventLogger(self.group_counters, self.clock, self.group_events.note)
         self.group_shards = GroupShards(
             GroupMachine(GroupConfig.of(self.current.config, bounds(self.current.config))),
             services,
             ensure_topic=self._ensure_offsets_topic,
             counters=self.group_counters,
-            note=self._note,
+            note=self._event_logger.note,
             takeovers=self._takeovers(),
         )
 
@@ -507,13 +507,9 @@ class Broker:
         """Note that the loop goes round."""
         self.on_beat()
         self._loop_part.beat(LOOP_SILENCE_MS_MAX)
-        self._told_events.tell_left_out()
+        self._event_logger.tell_left_out()
         if self._audit_file is not None:
             self.request_counters.audit_lines_lost = self._audit_file.lost
-
-    def _note(self, event: Event) -> None:
-        self._told_events.note(event)
-        self.group_events.note(event)
 
     async def _ensure_offsets_topic(self) -> TopicState:
         """Return `__consumer_offsets`, made unless it is there. Raises: ApiError if it can't be."""

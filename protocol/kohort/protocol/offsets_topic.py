@@ -9,7 +9,7 @@ CoordinatorRecordSerde and its JSON schemas.
 import struct
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TypeVar
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -132,6 +132,20 @@ class NewerRecord(msgspec.Struct, frozen=True, gc=False):
     value: Message | None
 
 
+class RecordToEncode(Protocol):
+    """A key with its value, of any kind."""
+
+    @property
+    def key(self) -> Message:
+        """What the record is about."""
+        ...
+
+    @property
+    def value(self) -> Message | None:
+        """What it says of that; None removes it."""
+        ...
+
+
 DecodedRecord = OffsetCommitRecord | GroupMetadataRecord | NewerRecord | UnknownKey
 
 TOPIC_IDS_SHARED_MAX = 10_000
@@ -140,6 +154,9 @@ _topic_ids: dict[bytes, UUID] = {}
 """Topic ids by their bytes: a million offsets would have a million of them, 90 bytes each."""
 
 _INT16 = struct.Struct(">h")
+_INT16_MAX = 32_767
+_INT32 = struct.Struct(">i")
+_KEY_HEAD = struct.Struct(">hh").pack
 _OFFSET_HEAD = struct.Struct(">hqiB").pack
 _OFFSET_TAIL = struct.Struct(">q3s16s").pack
 _TOPIC_ID_TAG = b"\1\0\x10"  # One tagged field: tag 0, of 16 bytes.
@@ -167,9 +184,20 @@ def _newer(record_type: int) -> tuple[type[Message], type[Message]] | None:
 
 
 def encode_key(key: Message) -> bytes:
-    """Return the record key: its type, then its fields."""
+    """Return the record key: its type, then its fields. Raises: WireError."""
+    if isinstance(key, OffsetCommitKey):  # Each commit of each partition comes this way: fewer steps.
+        group, topic = key.group.encode(), key.topic.encode()
+        if max(len(group), len(topic)) <= _INT16_MAX:
+            head, middle = _KEY_HEAD(1, len(group)), _INT16.pack(len(topic))
+            return head + group + middle + topic + _INT32.pack(key.partition)
     record_type = _TYPES.get(type(key)) or _INT16.pack(type(key).declaration().api_key)
     return record_type + key.encode(0)
+
+
+def encode_record(record: RecordToEncode) -> tuple[bytes, bytes | None]:
+    """Return the record's key and value. Raises: WireError."""
+    value = record.value
+    return encode_key(record.key), None if value is None else encode_value(value)
 
 
 def decode_key(data: bytes) -> Message:

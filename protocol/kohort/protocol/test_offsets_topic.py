@@ -52,6 +52,20 @@ GROUP = GroupMetadataValue(
 )
 
 
+@pytest.mark.parametrize("name", ["", "g", "grüppe", "g" * 32_767, "ü" * 16_383])
+@pytest.mark.parametrize("partition", [0, 1, 2**31 - 1])
+def test_the_key_of_an_offset_is_what_its_message_says(name: str, partition: int) -> None:
+    key = OffsetCommitKey(group=name, topic="t", partition=partition)
+    assert encode_key(key) == b"\0\x01" + key.encode(0)
+    assert decode_key(encode_key(key)) == key
+
+
+def test_the_key_of_an_offset_has_no_name_that_is_too_long() -> None:
+    for name in ("g" * 32_768, "ü" * 16_384):
+        with pytest.raises(WireError):
+            encode_key(OffsetCommitKey(group=name, topic="t", partition=0))
+
+
 def test_a_key_begins_with_what_the_record_is() -> None:
     commit, group = OffsetCommitKey(group="g", topic="t", partition=1), GroupMetadataKey(group="g")
     assert encode_key(commit) == b"\0\x01" + b"\0\x01g" + b"\0\x01t" + b"\0\0\0\x01"

@@ -187,6 +187,8 @@ class Host:
 
     # -- what the parts ask of the machine ------------------------------------------------------------------
 
+    is_in_round = False
+
     def wake(self) -> None:
         """Nothing: the seed says when a round begins."""
 

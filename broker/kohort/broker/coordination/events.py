@@ -1,7 +1,7 @@
-"""What the group core notes, told on: to the log in words, to the metrics in numbers.
+"""The events of groups: logged, counted, and passed on to `__group_events`.
 
-Thousands of groups may form in a second, and a line costs as much as a request: then so many lines of each
-kind are written, and one that says how many were left out. All are in `__group_events`, and all are counted.
+Thousands of groups may form in a second, and a line costs as much as a request. So the lines of each kind in
+a second are limited, and one line says how many were left out. Every event is counted, and passed on.
 """
 
 from collections.abc import Callable
@@ -31,14 +31,18 @@ LINES_PER_SECOND_MAX = 50
 log = structlog.get_logger("kohort.group")
 
 
-class ToldEvents:
+class GroupEventLogger:
     """Counts events, and logs what an operator would ask about; the rest at the debug level."""
 
-    def __init__(self, counters: GroupCounters, clock: Clock) -> None:
+    def __init__(
+        self, counters: GroupCounters, clock: Clock, then: Callable[[Event], None] = lambda event: None
+    ) -> None:
+        """`then` gets every event afterwards."""
         self._counters = counters
+        self._then = then
         self._all = log.bind()  # The proxy would look for its logger at each event.
         self._log = ThrottledLog(self._all, clock, LINES_PER_SECOND_MAX)
-        self._tellers: dict[type, Callable[[Any], None]] = {
+        self._loggers: dict[type, Callable[[Any], None]] = {
             GroupDeleted: self._group_deleted,
             GroupLoaded: self._group_loaded,
             MemberExpired: self._member_expired,
@@ -51,18 +55,18 @@ class ToldEvents:
         }
 
     def tell_left_out(self) -> None:
-        """Log how many lines were left out, where it is quiet now; to be called now and then."""
+        """Log how many lines were left out, once no more come; to be called now and then."""
         self._log.tell_left_out()
 
     def note(self, event: Event) -> None:
-        """Count and log the event."""
-        tell = self._tellers.get(type(event))
-        if tell is not None:
-            tell(event)
-            return
-        # Most are not: several in a round of a group.
-        member = event.member_id if isinstance(event, MemberEvent) else None
-        self._all.debug("group event", kind=type(event).__name__, group=event.group_id, member=member)
+        """Count, log and pass on the event."""
+        log_event = self._loggers.get(type(event))
+        if log_event is not None:
+            log_event(event)
+        else:  # Most are not told: several in a round of a group.
+            member = event.member_id if isinstance(event, MemberEvent) else None
+            self._all.debug("group event", kind=type(event).__name__, group=event.group_id, member=member)
+        self._then(event)
 
     def _rebalance_started(self, event: RebalanceStarted) -> None:
         cause = event.cause

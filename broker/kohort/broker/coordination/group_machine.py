@@ -14,7 +14,7 @@ from kohort.broker.group import (
 )
 from kohort.broker.metadata import OFFSETS_TOPIC
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.offsets_topic import UnknownKey, decode_record, encode_key, encode_value
+from kohort.protocol.offsets_topic import UnknownKey, decode_record, encode_record
 from kohort.protocol.schema import Message
 
 
@@ -41,10 +41,7 @@ class GroupMachine:
         """Return a coordinator without groups."""
         return self._core(self.config, self._room)
 
-    def encode(self, record: Record) -> tuple[bytes, bytes | None]:
-        """Return the record's key and value as `__consumer_offsets` holds them. Raises: WireError."""
-        value = record.value
-        return encode_key(record.key), None if value is None else encode_value(value)
+    encode = staticmethod(encode_record)
 
     def decode(self, key: bytes, value: bytes | None) -> Record | None:
         """Return the record; None for a newer Kafka's kind: kept in the log, of no meaning to us.

@@ -1,7 +1,7 @@
 from structlog.testing import capture_logs
 
 from kohort.broker.coordination.counters import GroupCounters
-from kohort.broker.coordination.events import LINES_PER_SECOND_MAX, ToldEvents
+from kohort.broker.coordination.events import LINES_PER_SECOND_MAX, GroupEventLogger
 from kohort.broker.group.events import (
     Cause,
     CauseKind,
@@ -21,7 +21,7 @@ def _started(number: int) -> RebalanceStarted:
 def test_in_a_storm_so_many_lines_are_written_and_all_events_are_counted() -> None:
     counters, clock = GroupCounters(), ManualClock()
     with capture_logs() as lines:
-        told = ToldEvents(counters, clock)
+        told = GroupEventLogger(counters, clock)
         for number in range(1_000):
             told.note(_started(number))
         assert [line["group"] for line in lines] == [f"g-{number}" for number in range(LINES_PER_SECOND_MAX)]
@@ -39,7 +39,7 @@ def test_in_a_storm_so_many_lines_are_written_and_all_events_are_counted() -> No
 
 def test_a_storm_of_one_kind_leaves_room_for_the_others() -> None:
     with capture_logs() as lines:
-        told = ToldEvents(GroupCounters(), ManualClock())
+        told = GroupEventLogger(GroupCounters(), ManualClock())
         for number in range(1_000):
             told.note(_started(number))
         told.note(MemberExpired(group_id="g", at_ms=0, member_id="m", after_ms=9))
@@ -49,7 +49,9 @@ def test_a_storm_of_one_kind_leaves_room_for_the_others() -> None:
 
 def test_whatever_else_happens_is_said_at_the_debug_level() -> None:
     with capture_logs() as lines:
-        ToldEvents(GroupCounters(), ManualClock()).note(MemberRejoined(group_id="g", at_ms=0, member_id="m"))
+        GroupEventLogger(GroupCounters(), ManualClock()).note(
+            MemberRejoined(group_id="g", at_ms=0, member_id="m")
+        )
     (line,) = lines
     assert line == {
         "event": "group event",
@@ -61,5 +63,5 @@ def test_whatever_else_happens_is_said_at_the_debug_level() -> None:
 
 
 def test_what_is_said_are_events() -> None:
-    told = ToldEvents(GroupCounters(), ManualClock())
-    assert all(issubclass(kind, Event) for kind in told._tellers)
+    told = GroupEventLogger(GroupCounters(), ManualClock())
+    assert all(issubclass(kind, Event) for kind in told._loggers)

@@ -537,11 +537,11 @@ async def test_nothing_is_replayed_that_cannot_be_written(
         core = shard_of(broker).core
         replayed: list[object] = []
 
-        def encode(self: GroupMachine, record: Record) -> tuple[bytes, bytes | None]:
+        def encode(record: Record) -> tuple[bytes, bytes | None]:
             raise ValueError("a value that does not fit in")
 
         with monkeypatch.context() as patch:
-            patch.setattr(GroupMachine, "encode", encode)
+            patch.setattr(GroupMachine, "encode", staticmethod(encode))
             patch.setattr(core, "replay", replayed.append)
             await client.send(client.frame(commit_of(5), 9)[0])
             with trio.fail_after(5):

@@ -146,7 +146,8 @@ class Flusher:
         waiting = self._waiting.get(partition)
         if waiting is None:
             self._waiting[partition] = [done]
-            self._loop.wake()
+            if not self._loop.is_in_round:
+                self._loop.wake()
         else:
             waiting.append(done)
 
@@ -157,7 +158,8 @@ class Flusher:
             waiting = self._waiting.get(partition)  # As `request`, a call less: most commits are these.
             if waiting is None:
                 self._waiting[partition] = [done]
-                self._loop.wake()
+                if not self._loop.is_in_round:
+                    self._loop.wake()
             else:
                 waiting.append(done)
             return
@@ -176,7 +178,8 @@ class Flusher:
     def prepare(self, action: Callable[[], None]) -> None:
         """Let `action` stage and request at the end of this round: many small records in one batch."""
         self._prepare.append(action)
-        self._loop.wake()
+        if not self._loop.is_in_round:
+            self._loop.wake()
 
     def is_waiting(self, partition: Partition) -> bool:
         """Whether a flush of the partition is asked for, or under way."""
@@ -220,7 +223,8 @@ class Flusher:
             done(None)
             return
         self._to_unname.append((log_id, done))
-        self._loop.wake()
+        if not self._loop.is_in_round:
+            self._loop.wake()
 
     def _unname(self) -> None:
         """Empty the journal, unless a worker has to end first, and tell who waits for that."""

@@ -123,7 +123,7 @@ class World:
         self.posted: list[Any] = []
         self.arrived = threading.Semaphore(0)
         self.counters = PartitionCounters()
-        reactor = SimpleNamespace(wake=lambda: None, post=self._post)
+        reactor = SimpleNamespace(is_in_round=False, wake=lambda: None, post=self._post)
         self.flusher = Flusher(cast(Any, reactor), self.counters, cast(Any, self.journal))
 
     def _post(self, action: Any) -> None:

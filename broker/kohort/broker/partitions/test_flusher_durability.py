@@ -69,7 +69,7 @@ class World:
         self.disk.make_directory(ROOT)
         self.journal = Journal(self.disk, ROOT, JOURNAL_BYTES)
         self.posted: list[Callable[[], None]] = []
-        loop = SimpleNamespace(wake=lambda: None, post=self.posted.append)
+        loop = SimpleNamespace(is_in_round=False, wake=lambda: None, post=self.posted.append)
         self.flusher = Flusher(cast(Any, loop), PartitionCounters(), self.journal)
         self.acknowledged: dict[str, list[bytes]] = {}
         self.promised: dict[str, int] = {}  # How many of them had been when the topic was last durable.

@@ -101,7 +101,7 @@ class HeldFlusher(Flusher):
     """The real one: its rounds begin when a test says so, and it writes in the caller's thread."""
 
     def __init__(self, counters: PartitionCounters, journal: Journal) -> None:
-        super().__init__(cast(Loop, SimpleNamespace(wake=lambda: None)), counters, journal)
+        super().__init__(cast(Loop, SimpleNamespace(is_in_round=False, wake=lambda: None)), counters, journal)
         self.immediate = False
 
     @property
@@ -206,6 +206,8 @@ class World:
             self.counters,
             TransportCounters(),
         )
+
+    is_in_round = False
 
     def wake(self) -> None:
         """Nothing: the test says when what goes on."""

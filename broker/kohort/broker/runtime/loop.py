@@ -18,6 +18,9 @@ SIGNALS_PER_READ = 4_096
 class Loop(Protocol):
     """What a part needs of the loop that it lives in."""
 
+    is_in_round: bool
+    """Whether a round is under way: nobody needs to wake the loop then."""
+
     def wake(self) -> None:
         """Begin a round soon. The loop's thread only."""
         ...
@@ -38,7 +41,7 @@ class Mailbox:
         """What was posted and is to be done, the oldest first. The loop's thread takes it."""
         self._closed = False
         self.is_in_round = False
-        """Set by the loop: while a round is under way, nobody needs to wake it."""
+        """Set by the loop."""
 
     def fileno(self) -> int:
         """Return the descriptor to poll for reading."""
