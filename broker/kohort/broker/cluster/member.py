@@ -17,6 +17,7 @@ from kohort.broker.cluster.folder_life import FolderLife, boot_id
 from kohort.broker.cluster.followers import Followers
 from kohort.broker.cluster.gate import Gate
 from kohort.broker.cluster.in_sync_replicas import InSyncReplicas
+from kohort.broker.cluster.known_brokers import client_id_of
 from kohort.broker.cluster.log_starts import LogStarts
 from kohort.broker.cluster.options import ClusterOptions
 from kohort.broker.cluster.other_brokers import KeptConnections
@@ -89,7 +90,9 @@ class ClusterMember:
         self.place = place_by_racks if host is None else place_on_one
         self._listener = 0  # By which of theirs other brokers are reached.
         self._dial: Dial = dial_plain
-        self.others = KeptConnections(tenure.authority.node_id, self._address_of)
+        node_id = tenure.authority.node_id
+        client_id = client_id_of(node_id, life.incarnation_id)
+        self.others = KeptConnections(node_id, self._address_of, client_id)
         """How other brokers are asked for what they lead."""
         tenure.on_change = self._lease_changed
         tenure.snapshot = store.snapshot

@@ -34,8 +34,11 @@ class _Kept(NamedTuple):
 class KeptConnections:
     """The connections of this broker to others that nobody waits on. The loop's thread."""
 
-    def __init__(self, node_id: int, address_of: Callable[[int], tuple[str, int] | None]) -> None:
+    def __init__(
+        self, node_id: int, address_of: Callable[[int], tuple[str, int] | None], client_id: str
+    ) -> None:
         self.node_id = node_id
+        self._client_id = client_id
         self.turns: Turns = NO_TURNS
         """The loop in whose thread answers are waited for."""
         self.dial: Dial = dial_plain
@@ -63,7 +66,7 @@ class KeptConnections:
                 continue  # What is asked may be asked twice.
         with trio.fail_after(CONNECT_SECONDS):
             dialled = await self.dial(*address)
-        fresh = _Kept(dialled, PeerConnection(dialled, f"broker-{self.node_id}", self.turns))
+        fresh = _Kept(dialled, PeerConnection(dialled, self._client_id, self.turns))
         return await self._over(fresh, idle, request, answer, version)
 
     async def _over(

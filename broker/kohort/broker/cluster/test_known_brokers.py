@@ -2,10 +2,11 @@
 
 from types import SimpleNamespace
 from typing import Any, cast
+from uuid import UUID
 
 import pytest
 
-from kohort.broker.cluster.known_brokers import KnownBrokers
+from kohort.broker.cluster.known_brokers import KnownBrokers, client_id_of
 from kohort.broker.metadata import BrokerState, Snapshot
 
 OWN, OTHER, EPOCH, LISTENER = 1, 2, 40, 1
@@ -13,7 +14,13 @@ STORE = cast(
     Any,
     SimpleNamespace(
         snapshot=lambda: Snapshot(
-            1, "c", OWN, brokers=tuple(BrokerState(each, "h", 1, epoch=EPOCH + each) for each in (OWN, OTHER))
+            1,
+            "c",
+            OWN,
+            brokers=tuple(
+                BrokerState(each, "h", 1, epoch=EPOCH + each, incarnation_id=UUID(int=each))
+                for each in (OWN, OTHER)
+            ),
         )
     ),
 )
@@ -35,5 +42,34 @@ STORE = cast(
 def test_a_broker_comes_by_its_listener_as_its_user_with_its_epoch(
     *, user: str | None, principal: str, listener: int, node_id: int, epoch: int, is_known: bool
 ) -> None:
-    request = cast(Any, SimpleNamespace(connection=SimpleNamespace(listener=listener), principal=principal))
+    request = cast(
+        Any,
+        SimpleNamespace(connection=SimpleNamespace(listener=listener), principal=principal, client_id=None),
+    )
     assert KnownBrokers(STORE, OWN, LISTENER, user).knows(request, node_id, epoch) is is_known
+
+
+@pytest.mark.parametrize(
+    ("user", "client_id", "listener", "is_known"),
+    [
+        (None, client_id_of(OTHER, UUID(int=OTHER)), LISTENER, True),
+        (None, client_id_of(OTHER, UUID(int=OTHER)), 0, False),
+        (None, client_id_of(OTHER, UUID(int=9)), LISTENER, False),
+        (None, client_id_of(OWN, UUID(int=OWN)), LISTENER, False),
+        (None, "broker-2", LISTENER, False),
+        (None, "f\u00fcr alle", LISTENER, False),
+        (None, None, LISTENER, False),
+        ("broker", "whatever", LISTENER, True),
+    ],
+)
+def test_a_broker_that_does_not_say_which_it_is_comes_as_its_user_or_by_its_client_id(
+    user: str | None, client_id: str | None, listener: int, *, is_known: bool
+) -> None:
+    principal = "User:ANONYMOUS" if user is None else f"User:{user}"
+    request = cast(
+        Any,
+        SimpleNamespace(
+            connection=SimpleNamespace(listener=listener), principal=principal, client_id=client_id
+        ),
+    )
+    assert KnownBrokers(STORE, OWN, LISTENER, user).knows(request, -1, -1) is is_known

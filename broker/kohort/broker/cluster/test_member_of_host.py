@@ -1,7 +1,9 @@
 """A broker among others of its host: whom it waits for, where it reaches them, and where partitions go."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
+from uuid import UUID
 
 import pytest
 import trio
@@ -42,7 +44,8 @@ class Metadata:
 def member(metadata: Metadata, host: Host | None) -> ClusterMember:
     tenure = LeasedTenure(1, 1_000, lambda: 0)
     nothing = cast("Any", None)
-    return ClusterMember(cast("Any", metadata), tenure, nothing, nothing, host)
+    life = cast("Any", SimpleNamespace(incarnation_id=UUID(int=1)))
+    return ClusterMember(cast("Any", metadata), tenure, nothing, life, host)
 
 
 HOST = Host({1: (("127.0.0.1", 1001), None), 2: (("127.0.0.1", 1002), None)})
