@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from kohort.client.config import (
     ConsumerOptions,
     ProducerConfig,
     ProducerOptions,
+    admin_config,
     consumer_config,
     duration_ms,
     parse_address,
@@ -161,3 +163,16 @@ def test_what_is_no_address(text: str) -> None:
 
 def test_a_duration_in_milliseconds() -> None:
     assert duration_ms("by_duration:P1DT2H3M4.5S") == ((26 * 60 + 3) * 60) * 1000 + 4_500
+
+
+def test_a_stranger_who_chooses_a_password_reads_no_file_where_that_is_switched_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "secret").write_text("sesame\n")
+    options = {"sasl_plain_password": f"${{file:{tmp_path}/secret}}"}
+    assert admin_config(options).sasl_plain_password == "sesame"
+    monkeypatch.setenv("KOHORT_CONFIG_PROVIDERS", "none")
+    assert admin_config(options).sasl_plain_password == options["sasl_plain_password"]
+    monkeypatch.setenv("KOHORT_CONFIG_PROVIDERS", "all")
+    with pytest.raises(ConfigurationError, match="KOHORT_CONFIG_PROVIDERS has all"):
+        admin_config(options)

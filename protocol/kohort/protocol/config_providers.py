@@ -19,6 +19,9 @@ REFERENCE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
 FILE_BYTES_MAX = 1 << 20
 PROVIDERS = "config.providers"
 CLASSES = "org.apache.kafka.common.config.provider."
+ALLOWED_VARIABLE = "KOHORT_CONFIG_PROVIDERS"
+"""The environment variable that says which providers there are, or `none`: whoever lets strangers choose a
+password has no other to offer them. Kafka: the property org.apache.kafka.automatic.config.providers."""
 
 Provide = Callable[[str | None, str], str]
 """Returns the value of a path and a key. Raises: ValueError, OSError."""
@@ -66,6 +69,18 @@ _BY_CLASS: Mapping[str, Provide] = {
 }
 
 
+def _allowed() -> frozenset[Provide]:
+    """Return the providers that the environment leaves. Raises: ValueError for one that there is not."""
+    text = os.environ.get(ALLOWED_VARIABLE)
+    if text is None:
+        return frozenset(KNOWN.values())
+    names = {each.strip() for each in text.split(",")} - {"", "none"}
+    if unknown := sorted(names - KNOWN.keys()):
+        there_are = ", ".join(KNOWN)
+        raise ValueError(f"{ALLOWED_VARIABLE} has {', '.join(unknown)}: give none, or some of {there_are}")
+    return frozenset(KNOWN[each] for each in names)
+
+
 def providers(settings: Mapping[str, str]) -> tuple[Mapping[str, Provide], dict[str, str]]:
     """Return the providers that settings name, besides those that there are, and the other settings.
 
@@ -77,6 +92,8 @@ def providers(settings: Mapping[str, str]) -> tuple[Mapping[str, Provide], dict[
         kind = settings.get(f"{PROVIDERS}.{alias}.class", "").strip()
         if kind not in _BY_CLASS:
             raise ValueError(f"{PROVIDERS}.{alias}.class={kind}: there are {', '.join(sorted(_BY_CLASS))}")
+        if _BY_CLASS[kind] not in _allowed():
+            raise ValueError(f"{PROVIDERS}.{alias}.class={kind}: {ALLOWED_VARIABLE} does not allow it")
         found[alias] = _BY_CLASS[kind]
     if told := sorted(name for name in settings if name.startswith(f"{PROVIDERS}.") and ".param." in name):
         raise ValueError(f"{told[0]}: providers take no parameters here")
@@ -84,16 +101,18 @@ def providers(settings: Mapping[str, str]) -> tuple[Mapping[str, Provide], dict[
 
 
 def resolved(text: str, known: Mapping[str, Provide] = KNOWN) -> str:
-    """Return the text with what its references stand for; those of unknown providers stay, as in Kafka.
+    """Return the text with what its references stand for.
 
+    Those of providers that are unknown, or that the environment does not allow, stay as they are.
     Raises: ValueError, which names the reference and nothing of what is secret.
     """
     if "${" not in text:
         return text
+    allowed = _allowed()
 
     def found(match: re.Match[str]) -> str:
         provide = known.get(match[1])
-        if provide is None:
+        if provide is None or provide not in allowed:
             return match[0]
         try:
             return provide(match[3], match[4])

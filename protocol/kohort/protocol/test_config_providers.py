@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kohort.protocol.config_providers import CLASSES, providers, resolved
+from kohort.protocol.config_providers import ALLOWED_VARIABLE, CLASSES, providers, resolved
 
 
 @pytest.fixture
@@ -96,3 +96,37 @@ def test_kafkas_settings_may_give_them_other_names(folder: Path) -> None:
 def test_what_is_not_here_is_refused(settings: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"config\.providers"):
         providers(settings)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "right"),
+    [
+        ("none", "${env:KOHORT_SECRET} ${file:HERE/password} ${directory:HERE:password}"),
+        ("", "${env:KOHORT_SECRET} ${file:HERE/password} ${directory:HERE:password}"),
+        ("env", "of the environment ${file:HERE/password} ${directory:HERE:password}"),
+        ("directory, env", "of the environment ${file:HERE/password} open sesame"),
+        ("env,file,directory", "of the environment open sesame open sesame"),
+    ],
+)
+def test_the_environment_says_which_references_there_are(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, allowed: str, right: str
+) -> None:
+    monkeypatch.setenv(ALLOWED_VARIABLE, allowed)
+    text = "${env:KOHORT_SECRET} ${file:HERE/password} ${directory:HERE:password}"
+    assert resolved(text.replace("HERE", str(folder))) == right.replace("HERE", str(folder))
+
+
+def test_a_name_of_ones_own_allows_nothing_more(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"config.providers": "mine", "config.providers.mine.class": f"{CLASSES}FileConfigProvider"}
+    known, _ = providers(settings)
+    monkeypatch.setenv(ALLOWED_VARIABLE, "none")
+    text = f"${{mine:{folder}/password}}"
+    assert resolved(text, known) == text
+    with pytest.raises(ValueError, match=f"{ALLOWED_VARIABLE} does not allow it"):
+        providers(settings)
+
+
+def test_a_switch_that_is_misspelled_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ALLOWED_VARIABLE, "env,vault")
+    with pytest.raises(ValueError, match="has vault: give none, or some of env, file, directory"):
+        resolved("${env:HOME}")
