@@ -192,7 +192,14 @@ def test_ingest_replay_audit_and_analyse_say_what_they_did(
     done = kohort(
         bootstrap, "replay", topic, "--to", str(tmp_path / "more"), "--until", "group:spark", "--json"
     )
-    assert json.loads(done.stdout) == {"rows": 300, "written_to": str(tmp_path / "more")}
+    assert json.loads(done.stdout) == {"rows": 300, "repeated": 0, "written_to": str(tmp_path / "more")}
+    again = topics.make(1)
+    for written, there in ((300, 0), (0, 300)):
+        command = ("replay", topic, "--to-topic", again, "--until", "group:spark", "--name", "once")
+        done = kohort(bootstrap, *command)
+        lines = [f"{written} records written to {again}"]
+        lines += [f"{there} were there already, written under the name 'once' before"] * bool(there)
+        assert done.stdout.splitlines() == lines, done.stderr
     done = kohort(bootstrap, "audit", str(broker.data), "--topic", topic, "--deep")
     assert done.returncode == 0, done.stdout
     assert "300 records" in done.stdout

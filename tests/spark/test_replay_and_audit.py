@@ -12,6 +12,7 @@ from kohort.client import Admin, OffsetAndMetadata, TopicPartition
 from kohort.pipeline.audit import AuditError, audit
 from kohort.pipeline.errors import OptionError
 from kohort.pipeline.replaying import replay, write_to_topic
+from kohort.pipeline.writing import Written
 from kohort.protocol.records import build_batch
 from tests.interop.broker_process import BrokerProcess
 from tests.spark.topics import Sent, Topics, numbered, values
@@ -55,8 +56,8 @@ def test_a_range_by_time_goes_into_another_topic_once_however_often_it_is_writte
     topic, other = (topics.make(retention_ms="-1") for _ in range(2))
     topics.fill(topic, [Sent(b"%d" % number, timestamp_ms=1_000_000 + number) for number in range(60)])
     again = replay(spark, bootstrap, [topic], starting="timestamp:1000010", ending="timestamp:1000030")
-    for _ in range(2):
-        write_to_topic(again, bootstrap, other, name="the tens")
+    for rows, repeated in ((20, 0), (0, 20)):
+        assert write_to_topic(again, bootstrap, other, name="the tens") == Written(rows, repeated)
     assert values(replay(spark, bootstrap, [other])) == list(range(10, 30))
 
 

@@ -89,14 +89,16 @@ def replay(
         say("reading and writing ...")
         frame = read_range(session, cluster, topics, starting=starting, ending=ending)
         if topic is not None:
-            rows = frame.count()
-            write_to_topic(frame, cluster, topic, name=name)
+            done = write_to_topic(frame, cluster, topic, name=name)
+            rows, repeated = done.rows, done.repeated
         else:
-            rows = _write_files(frame, str(folder))
+            rows, repeated = _write_files(frame, str(folder)), 0
     if as_json:
-        print_json({"rows": rows, "written_to": topic or folder})
-    else:
-        print_line(f"{rows:,} records written to {topic or folder}")
+        print_json({"rows": rows, "repeated": repeated, "written_to": topic or folder})
+        return
+    print_line(f"{rows:,} records written to {topic or folder}")
+    if repeated:
+        print_line(f"{repeated:,} were there already, written under the name {name!r} before")
 
 
 def _write_files(frame: "DataFrame", folder: str) -> int:

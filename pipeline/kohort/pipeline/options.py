@@ -111,6 +111,8 @@ class WriteOptions:
 
 
 class _Reader:
+    report: str | None = None
+    """A file on the driver: how many rows a job wrote, and how many were there already, as JSON."""
     """Takes options one by one, and knows at last which of them nobody took."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
@@ -253,6 +255,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         raise OptionError("batch needs a writer: the name under which the batches are counted")
     options.finish(ignored=("checkpointlocation", "path"))
     return found
+        report=options.text("report"),
 
 
 def parse_place(name: str, given: str) -> Place:

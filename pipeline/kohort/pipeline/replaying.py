@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -20,6 +22,7 @@ from kohort.pipeline.errors import OptionError
 from kohort.pipeline.offsets import encode_offsets
 from kohort.pipeline.options import parse_time_ms
 from kohort.pipeline.servers import Servers, as_servers
+from kohort.pipeline.writing import Written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,8 +53,8 @@ def replay(
 
 def write_to_topic(
     frame: DataFrame, bootstrap: str | Servers, topic: str, *, name: str | None = None
-) -> None:
-    """Write a replayed range to a topic, partitions chosen by the keys.
+) -> Written:
+    """Write a replayed range to a topic, partitions chosen by the keys; return how many rows that were.
 
     With a `name`, a repetition of the same range under it adds nothing to the topic.
     """
@@ -61,7 +64,10 @@ def write_to_topic(
     if name is not None:
         digest = hashlib.sha256(name.encode()).hexdigest()[:16]
         writer = writer.option("writer", f"replay-{digest}").option("batch", "0")
-    writer.save()
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        writer.option("report", str(report)).save()
+        return Written(**json.loads(report.read_text()))
 
 
 def group_at(

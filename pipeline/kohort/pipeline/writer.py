@@ -8,10 +8,12 @@ may see a batch's first rows before its last: there is no transaction around the
 says how.
 """
 
+import json
 import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -61,6 +63,13 @@ class BatchWriter(DataSourceArrowWriter):
         """Return when this task's rows are acknowledged. Raises: KohortError, StaleBatchError."""
         return write_rows(self._options, self._writer, self._options.batch or 0, iterator)
 
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Report what the tasks did. Spark calls it on the driver, in a process of its own."""
+        if self._options.report is not None:
+            done = [each for each in messages if isinstance(each, TaskWritten)]
+            rows, repeated = sum(each.rows for each in done), sum(each.repeated for each in done)
+            Path(self._options.report).write_text(json.dumps({"rows": rows, "repeated": repeated}))
+
 
 class StreamWriter(DataSourceStreamArrowWriter):
     """Writes a query's batches, each once."""
@@ -69,6 +78,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         check_rows(options, schema)
         if options.batch is not None:
             raise OptionError("a stream counts its batches by itself: leave out 'batch'")
+        if options.report is not None:
+            raise OptionError("a stream reports in its progress: leave out 'report'")
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
