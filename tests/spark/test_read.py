@@ -51,6 +51,26 @@ def test_every_column_is_what_was_sent(spark: SparkSession, bootstrap: str, topi
     ]
 
 
+@pytest.mark.parametrize("kind, expected", [("CreateTime", 0), ("LogAppendTime", 1)])
+def test_who_gave_a_record_its_time_is_a_column(
+    spark: SparkSession, bootstrap: str, topics: Topics, kind: str, expected: int
+) -> None:
+    topic = topics.make(message_timestamp_type=kind)
+    topics.fill(topic, numbered(3))
+    frame = load(spark, bootstrap, topic, include_timestamp_type="true")
+    assert [row.timestampType for row in frame.collect()] == [expected] * 3
+    assert frame.columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+    assert "timestampType" not in load(spark, bootstrap, topic).columns
+    (first, *_) = (
+        (spark.read.format("kohort").schema("timestampType int, offset bigint").options(bootstrap=bootstrap))
+        .option("topics", topic)
+        .load()
+        .orderBy("offset")
+        .collect()
+    )
+    assert tuple(first) == (expected, 0)
+
+
 @pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
 def test_all_codecs_are_read(spark: SparkSession, bootstrap: str, topics: Topics, compression: str) -> None:
     topic = topics.make()

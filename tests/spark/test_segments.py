@@ -252,9 +252,7 @@ def test_a_segment_that_became_shorter_while_the_query_ran_is_an_error(
     partition: Callable[..., Path], tmp_path: Path
 ) -> None:
     path = partition(0, batch(0, 0, 1), batch(2, 2, 3))
-    reader = SegmentReader(
-        segment_options({"path": str(tmp_path), "topics": "t"}), table_schema(include_headers=False)
-    )
+    reader = SegmentReader(segment_options({"path": str(tmp_path), "topics": "t"}), table_schema({}))
     (planned,) = reader.partitions()
     path.write_bytes(batch(0, 0, 1))
     with pytest.raises(DataLossError, match=r"0{20}\.log has become shorter while the query ran"):

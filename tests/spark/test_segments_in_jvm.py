@@ -249,6 +249,7 @@ def differing_damage(spark: SparkSession, folder: Path, seeds: range) -> list[in
             "topics": f"t{seed}",
             "check_crcs": files.chance.choice(("true", "false")),
             "include_headers": files.chance.choice(("true", "false")),
+            "include_timestamp_type": files.chance.choice(("true", "false")),
             "isolation_level": "read_uncommitted",
         }
         one, other = (
@@ -308,6 +309,18 @@ def test_headers_are_rows_as_well(spark: SparkSession, tmp_path: Path) -> None:
     assert {(row.offset, tuple(row.headers)) for row in only_headers.collect()} == {
         (row.offset, tuple(row.headers)) for row in found
     }
+
+
+def test_who_gave_a_record_its_time_is_a_column(spark: SparkSession, tmp_path: Path) -> None:
+    of_producer = build_batch([(T0, b"k", b"v", ())])
+    of_broker = bytearray(build_batch([(T0, b"k", b"v", ()), (T0, b"k", b"w", ())], base_offset=1))
+    of_broker[22] |= LOG_APPEND_TIME_FLAG  # The low byte of the attributes.
+    seal(of_broker)
+    Files(tmp_path, 0).segment("t", 0, of_producer, bytes(of_broker))
+    rows = both(spark, tmp_path, topics="t", include_timestamp_type="true")
+    assert sorted((row.offset, row.timestampType) for row in rows) == [(0, 0), (1, 1), (2, 1)]
+    frame = load(spark, "kohort-segments", tmp_path, topics="t", include_timestamp_type="true")
+    assert frame.columns[-2:] == ["timestamp", "timestampType"], "in the order of Spark's Kafka source"
 
 
 def test_a_headers_name_that_is_no_text(spark: SparkSession, tmp_path: Path) -> None:

@@ -12,10 +12,11 @@
 The JVM reads segments by itself; `kohort-segments-python` is Python alone, and reads the same.
 
 Columns: key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, and with
-`include_headers=true` headers array<struct<key string, value binary>>. `.schema("value binary, offset
-bigint")` reads these columns alone. `kohort.pipeline.options` describes the options; a stream's offsets are
-`{"topic": {"0": 42}}`, the next offset to read, as Spark's Kafka connector has them
-(`kohort.pipeline.offsets` reads and writes them).
+`include_timestamp_type=true` timestampType int (0 for the producer's time, 1 for the broker's), with
+`include_headers=true` headers array<struct<key string, value binary>>: those of Spark's Kafka source.
+`.schema("value binary, offset bigint")` reads these columns alone. `kohort.pipeline.options` describes the
+options; a stream's offsets are `{"topic": {"0": 42}}`, the next offset to read, as Spark's Kafka connector
+has them (`kohort.pipeline.offsets` reads and writes them).
 """
 
 from typing import TYPE_CHECKING

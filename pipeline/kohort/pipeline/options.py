@@ -12,12 +12,13 @@ Reading from a broker (`kohort`):
 - max_rows_per_trigger: how many offsets a micro-batch takes at most, shared among the partitions;
 - rows_per_partition: how many offsets one Spark task reads at most; without it, one task per partition;
 - fail_on_data_loss: true (records that are gone are an error) or false (it reads on behind them);
-- include_headers: false or true; isolation_level: read_committed or read_uncommitted;
+- include_headers, include_timestamp_type: false or true (a column more, `headers` or `timestampType`);
+- isolation_level: read_committed or read_uncommitted;
 - check_crcs: true or false; fetch_bytes: how much a fetch asks for; timeout_ms: how long a task goes without
   progress before it fails.
 
 Reading segments (`kohort-segments`): path (a data folder, or its partitions' folders), topics or pattern,
-starting, ending, include_headers, isolation_level, check_crcs.
+starting, ending, include_headers, include_timestamp_type, isolation_level, check_crcs.
 """
 
 import re
@@ -76,6 +77,7 @@ class ReadOptions:
     rows_per_partition: int | None = None
     fail_on_data_loss: bool = True
     include_headers: bool = False
+    include_timestamp_type: bool = False
     read_committed: bool = True
     check_crcs: bool = True
     fetch_bytes: int = FETCH_BYTES
@@ -91,6 +93,7 @@ class SegmentOptions:
     starting: Place
     ending: Place
     include_headers: bool = False
+    include_timestamp_type: bool = False
     read_committed: bool = True
     check_crcs: bool = True
 
@@ -108,11 +111,11 @@ class WriteOptions:
     """A name that stays the same when the same rows are written again; for streams it is the query's id."""
     batch: int | None = None
     """The batch's number under that name, for `foreachBatch`."""
+    report: str | None = None
+    """A file on the driver: how many rows a job wrote, and how many were there already, as JSON."""
 
 
 class _Reader:
-    report: str | None = None
-    """A file on the driver: how many rows a job wrote, and how many were there already, as JSON."""
     """Takes options one by one, and knows at last which of them nobody took."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
@@ -210,6 +213,7 @@ def read_options(given: Mapping[str, str], *, is_stream: bool = False) -> ReadOp
         rows_per_partition=options.number("rows_per_partition"),
         fail_on_data_loss=options.flag("fail_on_data_loss", otherwise=True),
         include_headers=options.flag("include_headers", otherwise=False),
+        include_timestamp_type=options.flag("include_timestamp_type", otherwise=False),
         read_committed=_is_committed(options),
         check_crcs=options.flag("check_crcs", otherwise=True),
         fetch_bytes=options.number("fetch_bytes") or FETCH_BYTES,
@@ -230,6 +234,7 @@ def segment_options(given: Mapping[str, str]) -> SegmentOptions:
         starting=parse_place("starting", options.text("starting") or "earliest"),
         ending=parse_place("ending", options.text("ending") or "latest"),
         include_headers=options.flag("include_headers", otherwise=False),
+        include_timestamp_type=options.flag("include_timestamp_type", otherwise=False),
         read_committed=_is_committed(options),
         check_crcs=options.flag("check_crcs", otherwise=True),
     )
@@ -250,12 +255,12 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         timeout_ms=options.number("timeout_ms") or TIMEOUT_MS,
         writer=options.text("writer"),
         batch=options.number("batch", least=0),
+        report=options.text("report"),
     )
     if (found.batch is None) != (found.writer is None) and found.batch is not None:
         raise OptionError("batch needs a writer: the name under which the batches are counted")
     options.finish(ignored=("checkpointlocation", "path"))
     return found
-        report=options.text("report"),
 
 
 def parse_place(name: str, given: str) -> Place:

@@ -1,6 +1,6 @@
 """Decoded columns as the Arrow batches that Spark takes, in the columns that a query asked for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ from kohort.pipeline.errors import OptionError
 CHUNK_BYTES = 8 << 20
 """How much plain data one Arrow batch holds, more or less."""
 
-_HEADERS = "headers"
+_TIMESTAMP_TYPE, _HEADERS = "timestampType", "headers"
 _HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 TABLE = StructType(
     [
@@ -32,15 +32,21 @@ TABLE = StructType(
         StructField("partition", IntegerType()),
         StructField("offset", LongType()),
         StructField("timestamp", TimestampType()),
+        StructField(_TIMESTAMP_TYPE, IntegerType()),
         StructField(_HEADERS, ArrayType(_HEADER)),
     ]
 )
 """The columns of a table of records."""
 
 
-def table_schema(*, include_headers: bool) -> StructType:
-    """Return the columns that a query gets which asks for none."""
-    return TABLE if include_headers else StructType([each for each in TABLE if each.name != _HEADERS])
+def table_schema(options: Mapping[str, str]) -> StructType:
+    """Return the columns that a query with these options gets which asks for none by name."""
+    left_out = {
+        name
+        for name, option in ((_TIMESTAMP_TYPE, "include_timestamp_type"), (_HEADERS, "include_headers"))
+        if str(options.get(option)).lower() != "true"
+    }
+    return StructType([each for each in TABLE if each.name not in left_out])
 
 
 def check_schema(schema: StructType) -> StructType:
@@ -70,6 +76,7 @@ class RowBuilder:
                 "partition": lambda columns: pa.array(np.full(len(columns), self._partition, np.int32)),
                 "offset": lambda columns: pa.array(columns.offsets),
                 "timestamp": _timestamps,
+                _TIMESTAMP_TYPE: lambda columns: pa.array(columns.timestamp_types),
                 _HEADERS: self._headers,
             }[name]
             for name in schema.names

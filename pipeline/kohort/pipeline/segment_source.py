@@ -63,7 +63,7 @@ class SegmentSource(DataSource):
 
     def schema(self) -> StructType:
         """Return all columns; `headers` only if they were asked for."""
-        return table_schema(include_headers=str(self.options.get("include_headers")).lower() == "true")
+        return table_schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of what the files hold now. Raises: OptionError."""

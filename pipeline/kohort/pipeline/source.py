@@ -26,7 +26,7 @@ class KohortSource(DataSource):
 
     def schema(self) -> StructType:
         """Return all columns; `headers` only if they were asked for."""
-        return table_schema(include_headers=str(self.options.get("include_headers")).lower() == "true")
+        return table_schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of what the topics hold now. Raises: OptionError."""

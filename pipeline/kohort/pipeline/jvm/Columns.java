@@ -12,6 +12,7 @@ import org.apache.spark.sql.types.StructType;
 /** Which place each column has in a row, -1 for one that is not wanted. */
 final class Columns implements Serializable {
     private static final long serialVersionUID = 1L;
+    private static final String TIMESTAMP_TYPE = "timestampType";
     private static final String HEADERS = "headers";
     private static final StructType TABLE = new StructType()
         .add("key", DataTypes.BinaryType)
@@ -20,6 +21,7 @@ final class Columns implements Serializable {
         .add("partition", DataTypes.IntegerType)
         .add("offset", DataTypes.LongType)
         .add("timestamp", DataTypes.TimestampType)
+        .add(TIMESTAMP_TYPE, DataTypes.IntegerType)
         .add(HEADERS, DataTypes.createArrayType(
             new StructType().add("key", DataTypes.StringType).add("value", DataTypes.BinaryType)));
 
@@ -30,6 +32,7 @@ final class Columns implements Serializable {
     final int partition;
     final int offset;
     final int timestamp;
+    final int timestampType;
     final int headers;
 
     Columns(StructType schema) {
@@ -41,12 +44,16 @@ final class Columns implements Serializable {
         partition = names.indexOf("partition");
         offset = names.indexOf("offset");
         timestamp = names.indexOf("timestamp");
+        timestampType = names.indexOf(TIMESTAMP_TYPE);
         headers = names.indexOf(HEADERS);
     }
 
     /** Return the columns that a query gets which asks for none. */
-    static StructType table(boolean hasHeaders) {
-        return hasHeaders ? TABLE : new StructType(Arrays.copyOf(TABLE.fields(), TABLE.length() - 1));
+    static StructType table(boolean hasTimestampType, boolean hasHeaders) {
+        return new StructType(Arrays.stream(TABLE.fields())
+            .filter(each -> hasTimestampType || !each.name().equals(TIMESTAMP_TYPE))
+            .filter(each -> hasHeaders || !each.name().equals(HEADERS))
+            .toArray(StructField[]::new));
     }
 
     /** Return the columns that the user wants, if there are such. */

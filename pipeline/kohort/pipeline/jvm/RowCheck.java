@@ -12,7 +12,7 @@ import org.apache.spark.sql.types.StructType;
  */
 public final class RowCheck {
     public RowCheck() throws IOException {
-        StructType schema = Columns.table(true);
+        StructType schema = Columns.table(true, true);
         SegmentRange one = new SegmentRange("", "t", 7, 0, 1, 0, 0, -1, false, false, new long[0]);
         SegmentReader reader = new SegmentReader(one, new Columns(schema));
         reader.readSample();

@@ -14,7 +14,8 @@ import java.util.regex.PatternSyntaxException;
 final class SegmentOptions implements Serializable {
     private static final long serialVersionUID = 1L;
     private static final List<String> KNOWN = Arrays.asList(
-        "path", "topics", "pattern", "starting", "ending", "include_headers", "isolation_level", "check_crcs");
+        "path", "topics", "pattern", "starting", "ending", "include_headers", "include_timestamp_type",
+        "isolation_level", "check_crcs");
     private static final List<String> FLAG = Arrays.asList("true", "false");
     private static final String COMMITTED = "read_committed";
 
@@ -22,6 +23,7 @@ final class SegmentOptions implements Serializable {
     final Place starting;
     final Place ending;
     final boolean hasHeaders;
+    final boolean hasTimestampType;
     final boolean isCommitted;
     final boolean checkCrcs;
     /** Names of topics; empty where there is a pattern. */
@@ -57,6 +59,7 @@ final class SegmentOptions implements Serializable {
         starting = Place.of("starting", text(given, "starting", "earliest"));
         ending = Place.of("ending", text(given, "ending", "latest"));
         hasHeaders = choice(given, "include_headers", "false", FLAG).equals("true");
+        hasTimestampType = choice(given, "include_timestamp_type", "false", FLAG).equals("true");
         isCommitted = choice(
             given, "isolation_level", COMMITTED, Arrays.asList(COMMITTED, "read_uncommitted")).equals(COMMITTED);
         checkCrcs = choice(given, "check_crcs", "true", FLAG).equals("true");

@@ -394,6 +394,9 @@ final class SegmentReader implements PartitionReader<InternalRow> {
         if (columns.timestamp >= 0) {
             writeTime(timestampMs);
         }
+        if (columns.timestampType >= 0) {
+            writer.write(columns.timestampType, hasAppendTime ? 1 : 0);
+        }
         if (columns.headers >= 0) {
             writeHeaders(headersAt);
         }

@@ -40,7 +40,8 @@ public final class SegmentSource implements TableProvider, DataSourceRegister {
 
     @Override
     public StructType inferSchema(CaseInsensitiveStringMap options) {
-        return Columns.table(new SegmentOptions(options.asCaseSensitiveMap()).hasHeaders);
+        SegmentOptions given = new SegmentOptions(options.asCaseSensitiveMap());
+        return Columns.table(given.hasTimestampType, given.hasHeaders);
     }
 
     @Override
