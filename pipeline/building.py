@@ -1,4 +1,6 @@
-"""Build the jar that reads segments in Spark's JVM, for the Spark that is installed; needs a JDK.
+"""Build the jar for Spark's JVM, which reads segments and tells of streams; for the Spark that is installed.
+
+It needs a JDK.
 
     python pipeline/building.py          # make jar
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
-from kohort.client import Admin, TopicPartition
+from kohort.client import Admin, KohortError, TopicPartition
+from kohort.pipeline.jvm.loading import NoJarError, find_jar
 from tests.interop.waiting import wait_until
 from tests.spark.topics import Sent, Topics, numbered, values
 
@@ -236,6 +238,37 @@ def test_of_a_topic_that_is_made_anew_during_a_run_nothing_is_skipped(
     query = stream.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
     assert query.awaitTermination(STREAM_TIMEOUT_S)
     assert found == [*range(40), *range(100, 160)]
+
+
+@pytest.mark.parametrize("choice", [{"topics": "{topic} , other"}, {"pattern": "{topic}|oth.r"}])
+def test_its_progress_tells_what_it_reads_and_how_far_behind_it_is(
+    spark: SparkSession, topics: Topics, bootstrap: str, tmp_path: Path, choice: dict[str, str]
+) -> None:
+    """As that of Spark's Kafka source does."""
+    try:
+        find_jar(spark.version)
+    except NoJarError:
+        pytest.skip("without a jar Python alone is the source, which Spark does not ask")
+    topic = topics.make(2)
+    with suppress(KohortError):
+        topics.make_named("other")
+    topics.fill(topic, [*numbered(30), *numbered(10, partitions=2)])
+    given = {name: value.format(topic=topic) for name, value in choice.items()}
+    options = {"bootstrap": bootstrap, "starting": "earliest", "max_rows_per_trigger": "20", **given}
+    writer = spark.readStream.format("kohort").options(**options).load().writeStream.format("noop")
+    query = writer.trigger(availableNow=True).option("checkpointLocation", str(tmp_path)).start()
+    assert query.awaitTermination(STREAM_TIMEOUT_S)
+    told = [each["sources"][0] for each in query.recentProgress if each["numInputRows"]]
+    names = f"Subscribe[{topic}, other]" if "topics" in choice else f"SubscribePattern[{topic}|oth.r]"
+    assert {each["description"] for each in told} == {f"kohort[{names}]"}
+    reached = json.loads(told[0]["endOffset"])[topic]
+    behind = [35 - reached["0"], 5 - reached["1"], 0]  # `other` is empty.
+    assert told[0]["metrics"] == {
+        "minOffsetsBehindLatest": "0",
+        "maxOffsetsBehindLatest": str(max(behind)),
+        "avgOffsetsBehindLatest": str(sum(behind) / 3),
+    }
+    assert set(told[-1]["metrics"].values()) == {"0", "0.0"}
 
 
 def test_an_end_is_refused(run: Run, topics: Topics) -> None:

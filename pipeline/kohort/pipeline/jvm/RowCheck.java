@@ -2,11 +2,14 @@ package kohort.spark;
 
 import java.io.IOException;
 
+import kohort.DefaultSource;
+
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Uses, as it is made, all that is taken of Spark without a promise that it stays: the writers of rows.
+ * Uses, as it is made, what is taken of Spark without a promise that it stays: the writers of rows, and tables
+ * of Python sources.
  *
  * <p>A Spark that has them otherwise says so by a {@code LinkageError}, before there is a query.
  */
@@ -20,5 +23,6 @@ public final class RowCheck {
         if (row.numFields() != schema.length() || row.getInt(schema.fieldIndex("partition")) != 7) {
             throw new LinkageError("rows come out otherwise than they were written");
         }
+        new TopicTable(new DefaultSource(), "kohort", schema).name();
     }
 }

@@ -1,4 +1,8 @@
-"""Tell a session's JVM of the jar that reads segments, where there is one for its Spark."""
+"""Tell a session's JVM of our jar, where there is one for its Spark.
+
+It reads segments, and lets streams of `format("kohort")` tell in their progress what Spark asks no source in
+Python for: Spark finds its class `kohort.DefaultSource` by that name.
+"""
 
 import re
 import warnings
