@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -240,6 +241,14 @@ def test_real_clients_go_through_and_all_they_say_is_shown(client: Any, broker: 
         assert "'value'" in values, api
     ports = {frame["way"].split()[3].rpartition(":")[2] for frame in frames if not frame["answer"]}
     assert ports == {broker.bootstrap.rpartition(":")[2]}
+
+
+def test_an_address_that_is_taken_is_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        at = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = kohort("wire", "--proxy", "127.0.0.1:1", "--listen", at)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "in use" in done.stderr
 
 
 def test_without_rewriting_it_says_that_clients_go_around_it(broker: Broker) -> None:

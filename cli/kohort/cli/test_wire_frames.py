@@ -201,6 +201,14 @@ def test_settings_that_sound_secret_are_masked() -> None:
     assert "4: BROKER" in text
 
 
+def test_values_in_a_topic_whose_name_sounds_secret_are_shown() -> None:
+    partitions = (PartitionProduceData(index=0, records=BATCH),)
+    topics = (TopicProduceData(name="password-resets", partition_data=partitions),)
+    message = ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=topics)
+    reading, _ = FrameReading(request_frame(message, 9)).request()
+    assert rows_of(reading, "records[0].value")[0].meaning == "'v'"
+
+
 def test_tokens_outside_of_requests_are_known_and_masked() -> None:
     api = declared(["SaslHandshake"])[17]
     talk = Conversation()

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -225,12 +226,18 @@ def _stand_before(proxy: str, listen: str, shown: Shown, *, rewrites: bool, show
     except ConfigurationError as error:
         raise click.UsageError(str(error)) from None
 
-    def show(source: tuple[str, int], target: tuple[str, int], reading: Reading | None, problem: str) -> None:
-        shown.heard(time.time(), source, target, reading, problem)
-        sys.stdout.flush()
-
     async def serve() -> None:
         async with trio.open_nursery() as nursery:
+
+            def show(
+                source: tuple[str, int], target: tuple[str, int], reading: Reading | None, problem: str
+            ) -> None:
+                try:
+                    shown.heard(time.time(), source, target, reading, problem)
+                    sys.stdout.flush()
+                except BrokenPipeError:  # Whoever has read this has read enough.
+                    nursery.cancel_scope.cancel()
+
             made = Proxy(show, nursery, rewrites=rewrites, shows_secrets=show_secrets)
             port = await made.listen(own, broker)
             words = f"kohort: {own[0]}:{port} passes on to {broker[0]}:{broker[1]}"
@@ -241,4 +248,19 @@ def _stand_before(proxy: str, listen: str, shown: Shown, *, rewrites: bool, show
                 async for _ in signals:
                     nursery.cancel_scope.cancel()
 
-    trio.run(serve)
+    try:
+        trio.run(serve)
+    except BaseExceptionGroup as group:
+        failed, others = group.split(OSError)
+        if failed is None or others is not None:
+            raise
+        words = next(str(each) for each in _leaves(failed))
+        raise click.ClickException(f"{own[0]}:{own[1]}: {words}") from None
+
+
+def _leaves(group: BaseExceptionGroup[Any]) -> Iterator[BaseException]:
+    for each in group.exceptions:
+        if isinstance(each, BaseExceptionGroup):
+            yield from _leaves(each)
+        else:
+            yield each

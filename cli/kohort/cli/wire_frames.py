@@ -26,6 +26,8 @@ HEADER_BYTES_MIN = 8  # Of a request: API key, version, correlation id.
 PENDING_MAX = 10_000
 API_VERSIONS, SASL_HANDSHAKE = "ApiVersions", "SaslHandshake"
 UPDATE_FEATURES_KEY = 57
+CONFIGS = "Configs"
+"""In the names of the APIs whose values may be secret settings."""
 NAMES_OF_SETTINGS = ("name", "config_name")
 CONSUMER_PROTOCOL: dict[tuple[str, str], type[Message]] = {
     ("JoinGroup", "metadata"): ConsumerProtocolSubscription,
@@ -182,7 +184,7 @@ class FrameReading:
         name = leaf(span.path)
         if name in ("base_offset", "base_timestamp"):
             self._batch[name] = span.value
-        if isinstance(span.value, str) and name in NAMES_OF_SETTINGS:
+        if isinstance(span.value, str) and name in NAMES_OF_SETTINGS and CONFIGS in self._api_name:
             self._setting = span.value
         if not isinstance(span.value, bytes):
             return
@@ -280,13 +282,14 @@ class Conversation:
             return reader.answer(*found)
         if self._has_tokens:
             return reader.token(is_answer=True)
+        shown = frame if self._shows_secrets else None  # It may answer a SaslAuthenticate.
         return Reading(
             title=f"answer to a request that was not seen, {len(frame)} bytes",
             api="",
             is_answer=True,
             version=-1,
             correlation_id=int.from_bytes(frame[4:8], "big", signed=True),
-            rows=(Row(0, frame, len(frame), "", "of which API and version, only its request says"),),
+            rows=(Row(0, shown, len(frame), "", "of which API and version, only its request says"),),
         )
 
 

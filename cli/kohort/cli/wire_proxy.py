@@ -52,7 +52,10 @@ class Proxy:
         return bound
 
     async def _serve(self, broker: Address, client: trio.SocketStream) -> None:
-        peer: Address = client.socket.getpeername()[:2]
+        try:
+            peer: Address = client.socket.getpeername()[:2]
+        except OSError:
+            return  # It has gone again.
         try:
             upstream = await trio.open_tcp_stream(*broker)
         except OSError as error:

@@ -121,16 +121,16 @@ def trace_batches(data: bytes, told: Note, *, base: int, path: str) -> None:
     position, number = 0, 0
     while position < len(data):
         name = f"{path}.batches[{number}]"
-        rest = data[position:]
-        if len(rest) >= LOG_OVERHEAD_BYTES:
-            length = int.from_bytes(rest[8:LOG_OVERHEAD_BYTES], "big", signed=True)
-            size = LOG_OVERHEAD_BYTES + max(length, 0)
-        else:
-            size = LOG_OVERHEAD_BYTES
-        if size > len(rest) and number:  # A fetch ends where it is full.
+        overhead = data[position : position + LOG_OVERHEAD_BYTES]
+        length = (
+            int.from_bytes(overhead[8:], "big", signed=True) if len(overhead) == LOG_OVERHEAD_BYTES else 0
+        )
+        size = LOG_OVERHEAD_BYTES + max(length, 0)
+        if position + size > len(data) and number:  # A fetch ends where it is full.
+            rest = data[position:]
             told(Span(base + position, rest, name, "value", "cut short", rest))
             return
-        _trace_batch(rest[:size], told, base + position, name)
+        _trace_batch(data[position : position + size], told, base + position, name)
         position += size
         number += 1
 
@@ -159,19 +159,19 @@ def _trace_batch(data: bytes, told: Note, base: int, path: str) -> None:
 
 
 def _trace_records(data: bytes, header: BatchHeader, told: Note, base: int, path: str) -> None:
-    position = 0
+    stream = BytesIO(data)
     for number in range(header.record_count):
         name = f"{path}.records[{number}]"
-        start = position
-        record, end = trace(RECORD, data[position:], _below(told, name), base=base + position)
-        position = end - base
+        start = stream.tell()
+        record, _ = trace(RECORD, stream, _below(told, name), base=base)
+        position = stream.tell()
         length = record["length"]
         if position - start - _width(length) != length:
             raise WireError(f"a record of {position - start - _width(length)} bytes that says {length}")
         if header.is_control and record["key"] is not None:
             trace(CONTROL_KEY, record["key"], _remarks(told, name), base=base + start)
-    if position != len(data):
-        raise WireError(f"{len(data) - position} bytes behind the last record of a batch")
+    if stream.tell() != len(data):
+        raise WireError(f"{len(data) - stream.tell()} bytes behind the last record of a batch")
 
 
 def _width(length: int) -> int:

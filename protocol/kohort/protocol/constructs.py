@@ -319,12 +319,13 @@ def _check_end(stream: BytesIO, data: bytes) -> None:
         raise construct.TerminatedError(f"{len(data) - stream.tell()} bytes too many")
 
 
-def trace(form: construct.Construct, data: bytes, told: Note, *, base: int = 0) -> tuple[Any, int]:
+def trace(form: construct.Construct, data: bytes | BytesIO, told: Note, *, base: int = 0) -> tuple[Any, int]:
     """Return what construct reads at the beginning of `data`, and where that ends; tell of all its bytes.
 
-    Offsets count from `base`. Raises: WireError, once what stands before the damage was told.
+    Of a stream it reads on from where that stands. Offsets count from `base`. Raises: WireError, once what
+    stands before the damage was told.
     """
-    stream = BytesIO(data)
+    stream = data if isinstance(data, BytesIO) else BytesIO(data)
     try:
         return form.parse_stream(stream, told=told, base=base), base + stream.tell()
     except (construct.ConstructError, UnicodeDecodeError) as error:
