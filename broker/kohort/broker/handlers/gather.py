@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from kohort.protocol.schema import Message
 
@@ -9,9 +10,9 @@ from kohort.protocol.schema import Message
 class Gather:
     """Calls `finish` with all parts once each has come. Loop's thread only."""
 
-    def __init__(self, count: int, finish: Callable[[tuple[Message, ...]], None]) -> None:
+    def __init__(self, count: int, finish: Callable[[tuple[Any, ...]], None]) -> None:
         assert count > 0
-        self._parts: list[Message | None] = [None] * count
+        self._parts: list[Any] = [None] * count
         self._missing = count
         self._finish = finish
 
@@ -25,4 +26,4 @@ class Gather:
         self._parts[position] = part
         self._missing -= 1
         if not self._missing:
-            self._finish(tuple(each for each in self._parts if each is not None))
+            self._finish(tuple(self._parts))

@@ -152,11 +152,15 @@ def _offset_record(
 def _fetch_topic(
     group: AnyGroup | None, topic: OffsetFetchRequestTopics, metadata: Metadata | None
 ) -> OffsetFetchResponseTopics:
-    offsets = {} if group is None else offsets_of(group, topic.name, metadata)
+    offsets = {} if group is None else group.offsets.get(topic.name, {})
+    current = None if metadata is None else metadata.topics.get(topic.name)
+    topic_id = None if current is None else current.topic_id
     return OffsetFetchResponseTopics(
         name=topic.name,
         topic_id=topic.topic_id,
-        partitions=tuple([_fetched(index, offsets.get(index)) for index in topic.partition_indexes]),
+        partitions=tuple(
+            [_fetched(index, offsets.get(index), topic_id) for index in topic.partition_indexes]
+        ),
     )
 
 
@@ -168,7 +172,7 @@ def _all_topics(group: AnyGroup | None, metadata: Metadata | None) -> tuple[Offs
         offsets = offsets_of(group, name, metadata)
         if offsets:
             newest = max(offsets.values(), key=lambda value: value.commit_timestamp)
-            partitions = tuple([_fetched(index, value) for index, value in offsets.items()])
+            partitions = tuple([_fetched(index, value, None) for index, value in offsets.items()])
             topics.append(
                 OffsetFetchResponseTopics(name=name, topic_id=newest.topic_id, partitions=partitions)
             )
@@ -176,20 +180,21 @@ def _all_topics(group: AnyGroup | None, metadata: Metadata | None) -> tuple[Offs
 
 
 def offsets_of(group: AnyGroup, topic: str, metadata: Metadata | None) -> Mapping[int, OffsetCommitValue]:
-    """Return the group's offsets of a topic, without those of an earlier topic of that name.
-
-    An offset that an older version has written says no id, and is of whatever topic has the name.
-    """
-    offsets = group.offsets.get(topic)
-    if offsets is None:
-        return {}
+    """Return the group's offsets of a topic, without those of an earlier topic of that name."""
+    offsets = group.offsets.get(topic, {})
     current = None if metadata is None else metadata.topics.get(topic)
     if current is None:
         return offsets
-    topic_ids = (current.topic_id, ZERO_UUID)
-    if all(value.topic_id in topic_ids for value in offsets.values()):
-        return offsets
-    return {index: value for index, value in offsets.items() if value.topic_id in topic_ids}
+    topic_id = current.topic_id
+    return {index: value for index, value in offsets.items() if not _is_of_another(value, topic_id)}
+
+
+def _is_of_another(value: OffsetCommitValue, topic_id: UUID) -> bool:
+    """Return whether an offset is of an earlier topic of that name.
+
+    An offset that an older version has written has no id, and is of whatever topic has the name.
+    """
+    return value.topic_id is not topic_id and value.topic_id not in (topic_id, ZERO_UUID)
 
 
 def _without_unstable(
@@ -215,8 +220,13 @@ def _without_unstable(
     )
 
 
-def _fetched(index: int, value: OffsetCommitValue | None) -> OffsetFetchResponsePartitions:
-    if value is None:
+def _fetched(
+    index: int, value: OffsetCommitValue | None, topic_id: UUID | None
+) -> OffsetFetchResponsePartitions:
+    """Return what is answered of a partition; with `topic_id` only if the offset is of that topic."""
+    if value is None or (
+        topic_id is not None and value.topic_id is not topic_id and _is_of_another(value, topic_id)
+    ):
         return OffsetFetchResponsePartitions(
             partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=ErrorCode.NONE
         )

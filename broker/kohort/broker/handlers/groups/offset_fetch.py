@@ -6,7 +6,6 @@ named by their ids.
 """
 
 from itertools import repeat
-from typing import cast
 from uuid import UUID
 
 import msgspec
@@ -27,7 +26,6 @@ from kohort.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from kohort.protocol.schema import Message
 
 GROUPS_FROM = 8
 NAMED_FEW = 1_000
@@ -45,8 +43,7 @@ def handle(
     if not wanted:
         return OffsetFetchResponse(groups=())
 
-    def finish(answers: tuple[Message, ...]) -> None:
-        found = cast("tuple[OffsetFetchResponseGroup, ...]", answers)
+    def finish(found: tuple[OffsetFetchResponseGroup, ...]) -> None:
         for group in found:
             for topic in group.topics:
                 groups.counters.offset_fetches += len(topic.partitions)
