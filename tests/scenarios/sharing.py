@@ -166,7 +166,8 @@ class SharePartitionConversation:
                 where = span(each.first_offset, each.last_offset)
                 self.tell(f"note: {where}{why}: {each.outcome.value}")
         held = ", ".join(
-            f"{span(e.first_offset, e.last_offset)} is {e.member_id}'s" for e in self.core.standing(100).held
+            f"{span(e.first_offset, e.last_offset)} is {e.member_id}'s"
+            for e in self.core.in_flight.standing(100).held
         )
         waiting = ", ".join(
             f"{span(e.first_offset, e.last_offset)} {e.state.name.lower()}"

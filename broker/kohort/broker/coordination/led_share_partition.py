@@ -306,7 +306,7 @@ class LedSharePartition:
 
     def _arm_locks(self) -> None:
         assert self.core is not None
-        deadline_ms = self.core.next_lock_timeout_ms()
+        deadline_ms = self.core.locks.next_timeout_ms()
         if deadline_ms is None:
             self._timers.cancel(self)
         else:

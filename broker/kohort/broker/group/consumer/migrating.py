@@ -7,7 +7,7 @@ GroupMetadataManager's convertToConsumerGroup and convertToClassicGroup.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from uuid import UUID
 
 from kohort.broker.group.classic.group import ClassicGroup, Member
@@ -214,7 +214,8 @@ def _each_upgraded(group: ClassicGroup, metadata: Metadata) -> Iterator[Consumer
             member.protocols[0].metadata if said is None else said
         )
         epoch = group.generation_id
-        revoking = _unheard(group, subscription, metadata, taken)
+        # It may not know yet that it lost these, so it gives them up first. Kafka hands them out at once.
+        revoking = _held(group, subscription.owned_partitions, metadata, taken)
         yield ConsumerMember(
             member_id=member.member_id,
             instance_id=member.group_instance_id,
@@ -236,33 +237,20 @@ def _each_upgraded(group: ClassicGroup, metadata: Metadata) -> Iterator[Consumer
 
 def _assigned(group: ClassicGroup, member: Member, metadata: Metadata, taken: set[tuple[UUID, int]]) -> Held:
     """Return what the member was given; what a leader gave twice is the first one's."""
-    held: dict[UUID, dict[int, int]] = {}
     if not member.assignment:
-        return held
+        return {}
     given = ConsumerProtocolAssignment.decode_versioned(member.assignment)
     if given.user_data:
         raise _no_upgrade(group, "an unsupported custom assignor is in use")
-    for each in given.assigned_partitions:
-        topic = metadata.topics.get(each.topic)
-        for index in each.partitions if topic is not None else ():
-            if topic is not None and (topic.topic_id, index) not in taken:
-                taken.add((topic.topic_id, index))
-                held.setdefault(topic.topic_id, {})[index] = group.generation_id
-    return held
+    return _held(group, given.assigned_partitions, metadata, taken)
 
 
-def _unheard(
-    group: ClassicGroup,
-    subscription: ConsumerProtocolSubscription,
-    metadata: Metadata,
-    taken: set[tuple[UUID, int]],
+def _held(
+    group: ClassicGroup, topics: Iterable[TopicPartitions], metadata: Metadata, taken: set[tuple[UUID, int]]
 ) -> Held:
-    """Return what the member owned when it joined, and nobody was given: it may not have heard of that yet.
-
-    Nobody gets it until the member has joined again without it. Kafka hands it out at once.
-    """
+    """Return those of the partitions that exist and nobody has yet, and count them as taken."""
     held: dict[UUID, dict[int, int]] = {}
-    for each in subscription.owned_partitions:
+    for each in topics:
         topic = metadata.topics.get(each.topic)
         for index in each.partitions if topic is not None else ():
             if topic is not None and (topic.topic_id, index) not in taken:

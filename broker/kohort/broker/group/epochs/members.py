@@ -107,6 +107,12 @@ def count_down(counts: "Counter[str]", name: str) -> None:
         del counts[name]
 
 
+def refuse_if(is_wrong: bool, words: str) -> None:
+    """Refuse a heartbeat that cannot be meant. Raises: ApiError INVALID_REQUEST."""
+    if is_wrong:
+        raise ApiError(ErrorCode.INVALID_REQUEST, words)
+
+
 def unreleased(member: EpochMember, instance_id: str | None, member_id: str) -> ApiError:
     """Return what a newcomer is told while the static member of its instance id has not gone."""
     return ApiError(

@@ -150,7 +150,7 @@ def explain_partition(
     topic: str, partition: int, core: SharePartition, ahead_ms: int, end_offset: int
 ) -> PartitionExplained:
     """Return how a share partition stands. `ahead_ms` is 1970's time less the one that the core was told."""
-    standing = core.standing(RUNS_TOLD)
+    standing = core.in_flight.standing(RUNS_TOLD)
     return PartitionExplained(
         topic=topic,
         partition=partition,

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 
-from kohort.broker.group.epochs.members import JOINING, LEAVING, fenced
+from kohort.broker.group.epochs.members import JOINING, LEAVING, fenced, refuse_if
 from kohort.broker.group.epochs.notes import note_joined
 from kohort.broker.group.epochs.partitions import Partitions
 from kohort.broker.group.epochs.target import TargetBuilder
@@ -59,19 +59,14 @@ def heartbeat(turn: Turn, command: ShareGroupHeartbeat) -> None:
 
 def _check(message: ShareGroupHeartbeatRequest) -> None:
     """Pass a heartbeat that can be meant. Raises: ApiError, with Kafka's words."""
-    _refuse_if(not message.member_id, "MemberId can't be empty.")
-    _refuse_if(not message.group_id, "GroupId can't be empty.")
-    _refuse_if(message.rack_id == "", "RackId can't be empty.")
-    _refuse_if(message.member_epoch < LEAVING, "MemberEpoch is invalid.")
-    _refuse_if(
+    refuse_if(not message.member_id, "MemberId can't be empty.")
+    refuse_if(not message.group_id, "GroupId can't be empty.")
+    refuse_if(message.rack_id == "", "RackId can't be empty.")
+    refuse_if(message.member_epoch < LEAVING, "MemberEpoch is invalid.")
+    refuse_if(
         message.member_epoch == JOINING and not message.subscribed_topic_names,
         "SubscribedTopicNames must be set in first request.",
     )
-
-
-def _refuse_if(is_wrong: bool, words: str) -> None:
-    if is_wrong:
-        raise ApiError(ErrorCode.INVALID_REQUEST, words)
 
 
 def _live(turn: Turn, command: ShareGroupHeartbeat) -> ShareGroupHeartbeatResponse:

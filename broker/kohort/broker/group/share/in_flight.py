@@ -7,9 +7,11 @@ again. Kafka: SharePartition's cached state, of InFlightBatch and InFlightState.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kohort.broker.group.share.delivery_events import Reason
 from kohort.broker.group.share.record import FINAL, Batch, Cause, RecordState
+from kohort.protocol.errors import ApiError, ErrorCode
 
 
 @dataclass(slots=True)
@@ -74,6 +76,15 @@ class InFlightBatch:
             self.cause,
             self.reason,
         )
+
+
+class Standing(NamedTuple):
+    """What the records in flight come to, and those that members hold, where they are alike as one."""
+
+    held_records: int
+    again_records: int
+    letter_records: int
+    held: list[InFlightBatch]
 
 
 class InFlightBatches:
@@ -168,6 +179,39 @@ class InFlightBatches:
             del self._batches[:end], self._firsts[:end]
             self.record_count -= count
         return count
+
+    def standing(self, runs_max: int) -> Standing:
+        """Return how many records are where, and the first runs of those that members hold."""
+        held_records = again_records = letter_records = 0
+        held: list[InFlightBatch] = []
+        for batch in self:
+            count = batch.record_count
+            if batch.state is RecordState.AVAILABLE:
+                again_records += count if batch.delivery_count > 0 else 0
+            elif batch.state is RecordState.ARCHIVING:
+                letter_records += count
+            elif batch.state is RecordState.ACQUIRED:
+                held_records += count
+                if held and held[-1].last_offset + 1 == batch.first_offset and held[-1].is_held_like(batch):
+                    held[-1].last_offset = batch.last_offset
+                elif len(held) < runs_max:
+                    held.append(batch.from_offset(batch.first_offset))
+        return Standing(held_records, again_records, letter_records, held)
+
+    def check_held(self, first_offset: int, last_offset: int, member_id: str, now_ms: int) -> None:
+        """Pass offsets that the member holds. Raises: ApiError INVALID_RECORD_STATE."""
+        missing = first_offset
+        for batch in self.between(first_offset, last_offset):
+            if (
+                batch.first_offset > missing
+                or not batch.is_held
+                or batch.member_id != member_id
+                or batch.lock_until_ms <= now_ms
+            ):
+                raise ApiError(ErrorCode.INVALID_RECORD_STATE)
+            missing = batch.last_offset + 1
+        if missing <= last_offset:
+            raise ApiError(ErrorCode.INVALID_RECORD_STATE)
 
     def drop_until(self, offset: int) -> Sequence[InFlightBatch]:
         """Let go of what lies before the offset, and return it."""

@@ -6,12 +6,12 @@ to be written, `settle` takes it over once it is, or puts it back. Kafka: ShareP
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush, heapreplace
+from heapq import heappop, heappush
 from itertools import groupby
-from typing import NamedTuple
 
 from kohort.broker.group.share.delivery_events import DeliveryEvents, Outcome, Reason
 from kohort.broker.group.share.in_flight import InFlightBatch, InFlightBatches, merged
+from kohort.broker.group.share.locks import Locks
 from kohort.broker.group.share.record import (
     FINAL,
     Acknowledgement,
@@ -21,9 +21,6 @@ from kohort.broker.group.share.record import (
     RecordState,
 )
 from kohort.protocol.errors import ApiError, ErrorCode
-
-LOCKS_PER_BATCH, LOCKS_KEPT = 4, 256
-"""So many locks are kept that were renewed since, or whose records are done with; then all of them go."""
 
 Words = Iterable[tuple[int, int, Sequence[Acknowledgement]]]
 """First and last offset of runs that do not overlap, with one word for all records of it or one for each."""
@@ -55,23 +52,13 @@ class Write:
     batches: tuple[Batch, ...]
 
 
-class Standing(NamedTuple):
-    """What the records in flight come to, and those that members hold, where they are alike as one."""
-
-    held_records: int
-    again_records: int
-    letter_records: int
-    held: list[InFlightBatch]
-
-
 class SharePartition:
     """One partition in one share group.
 
     Offsets below `start_offset` are done with, those from `end_offset` on untouched. Those between are kept
     in batches of one fate, so that what costs is how many fates there are, not how many records. What is
-    asked again and again (what is available, whose lock ends first) is kept beside them, in two heaps that
-    may name what has changed since: the batch says what holds. Each batch that is available has its first
-    offset in the one, and each that is held lies in locks of the other.
+    asked again and again is kept beside them, in two heaps that may name what has changed since: the batch
+    says what holds. Each batch that is available has its first offset in the one; the other are the `locks`.
     """
 
     def __init__(
@@ -91,7 +78,7 @@ class SharePartition:
         self.end_offset = start_offset
         self._in_flight = InFlightBatches()
         self._available: list[int] = []  # A heap of offsets.
-        self._locks: list[tuple[int, int, int]] = []  # A heap of ends of locks, each of offsets from, to.
+        self.locks = Locks(self._in_flight)
         self._done = 0  # How many of the records are done with.
         for batch in sorted(batches, key=lambda each: each.first_offset):
             self._restore(batch)
@@ -162,7 +149,7 @@ class SharePartition:
             in_flight.append(new)
             self.end_offset = last + 1
         for each in batches:
-            self._add_lock(until_ms, each.first_offset, each.last_offset)
+            self.locks.add(until_ms, each.first_offset, each.last_offset)
         return batches
 
     def _cut_available(
@@ -205,10 +192,10 @@ class SharePartition:
             self._check_end(first_offset, last_offset + 1)
             for first, last, kind in _of_one_kind(first_offset, last_offset, kinds):
                 if last_offset < self.start_offset or first >= self.start_offset:
-                    self._check_held(first, last, member_id, now_ms)
+                    self._in_flight.check_held(first, last, member_id, now_ms)
                     said.append((first, last, kind))
                 elif last >= self.start_offset:
-                    self._check_held(self.start_offset, last, member_id, now_ms)
+                    self._in_flight.check_held(self.start_offset, last, member_id, now_ms)
                     said.append((self.start_offset, last, kind))
         settled: list[Batch] = []
         for first, last, kind in said:
@@ -222,7 +209,7 @@ class SharePartition:
         for batch in self._in_flight.cut(first_offset, last_offset):
             batch.lock_until_ms = until_ms
         self._in_flight.join(first_offset, last_offset)
-        self._add_lock(until_ms, first_offset, last_offset)
+        self.locks.add(until_ms, first_offset, last_offset)
 
     def _say(self, first_offset: int, last_offset: int, kind: Acknowledgement, settled: list[Batch]) -> None:
         """Note what a member says, and what is to be written of it."""
@@ -308,19 +295,13 @@ class SharePartition:
                     self._let_go(batch, written.state)
                 else:  # Its lock may have ended meanwhile, unheeded.
                     batch.cause = batch.reason = None
-                    self._add_lock(batch.lock_until_ms, batch.first_offset, batch.last_offset)
+                    self.locks.add(batch.lock_until_ms, batch.first_offset, batch.last_offset)
             self._in_flight.join(written.first_offset, written.last_offset)
         self._move_start()
 
     def expire_locks(self, now_ms: int) -> Write:
         """Take back what members have held for too long, and return what is to be written of it."""
-        ended: dict[int, InFlightBatch] = {}
-        while self._locks and self._locks[0][0] <= now_ms:
-            until_ms, first, last = heappop(self._locks)
-            for batch in self._in_flight.between(first, last):
-                if batch.lock_until_ms == until_ms and batch.is_held:
-                    ended[batch.first_offset] = batch
-        return self._take_back([ended[first] for first in sorted(ended)], now_ms, Reason.LOCK_ENDED)
+        return self._take_back(self.locks.take_ended(now_ms), now_ms, Reason.LOCK_ENDED)
 
     def release_member(self, member_id: str, now_ms: int, reason: Reason = Reason.SESSION_CLOSED) -> Write:
         """Take back what a member holds whose session has ended.
@@ -334,23 +315,10 @@ class SharePartition:
         """Return whether a member has records that it has yet to say something of."""
         return any(each.member_id == member_id and each.is_held for each in self._in_flight)
 
-    def standing(self, runs_max: int) -> Standing:
-        """Return how many records are where, and the first runs of those that members hold."""
-        held_records = again_records = letter_records = 0
-        held: list[InFlightBatch] = []
-        for batch in self._in_flight:
-            count = batch.record_count
-            if batch.state is RecordState.AVAILABLE:
-                again_records += count if batch.delivery_count > 0 else 0
-            elif batch.state is RecordState.ARCHIVING:
-                letter_records += count
-            elif batch.state is RecordState.ACQUIRED:
-                held_records += count
-                if held and held[-1].last_offset + 1 == batch.first_offset and held[-1].is_held_like(batch):
-                    held[-1].last_offset = batch.last_offset
-                elif len(held) < runs_max:
-                    held.append(batch.from_offset(batch.first_offset))
-        return Standing(held_records, again_records, letter_records, held)
+    @property
+    def in_flight(self) -> InFlightBatches:
+        """What is kept of records between the start and the end, to be read only."""
+        return self._in_flight
 
     @property
     def is_idle(self) -> bool:
@@ -368,18 +336,6 @@ class SharePartition:
     def done_count(self) -> int:
         """How many records behind the start are done with."""
         return self._done
-
-    def next_lock_timeout_ms(self) -> int | None:
-        """When the first lock ends, or None if nothing is held that could come back."""
-        while self._locks:
-            until_ms, first, last = self._locks[0]
-            for batch in self._in_flight.between(first, last):
-                if batch.lock_until_ms == until_ms and batch.is_held:
-                    if batch.first_offset > first:  # So that nobody looks at those before it again.
-                        heapreplace(self._locks, (until_ms, batch.first_offset, last))
-                    return until_ms
-            heappop(self._locks)
-        return None
 
     def log_starts_at(self, offset: int) -> None:
         """Forget what the log has deleted: it is archived, in whosever hands it is."""
@@ -415,16 +371,6 @@ class SharePartition:
         self.end_offset = batch.last_offset + 1
         self._in_flight.append(batch)
 
-    def _add_lock(self, until_ms: int, first_offset: int, last_offset: int) -> None:
-        heappush(self._locks, (until_ms, first_offset, last_offset))
-        if len(self._locks) > LOCKS_PER_BATCH * len(self._in_flight) + LOCKS_KEPT:
-            self._locks = [
-                (each.lock_until_ms, each.first_offset, each.last_offset)
-                for each in self._in_flight
-                if each.is_held
-            ]
-            heapify(self._locks)
-
     def _let_go(self, batch: InFlightBatch, state: RecordState) -> None:
         batch.state = state
         batch.member_id = ""
@@ -451,21 +397,6 @@ class SharePartition:
         first = self._in_flight.first
         if end_offset > self.end_offset and first is not None and first.first_offset <= first_offset:
             raise ApiError(ErrorCode.INVALID_REQUEST)
-
-    def _check_held(self, first_offset: int, last_offset: int, member_id: str, now_ms: int) -> None:
-        """Pass offsets that the member holds. Raises: ApiError INVALID_RECORD_STATE."""
-        missing = first_offset
-        for batch in self._in_flight.between(first_offset, last_offset):
-            if (
-                batch.first_offset > missing
-                or not batch.is_held
-                or batch.member_id != member_id
-                or batch.lock_until_ms <= now_ms
-            ):
-                raise ApiError(ErrorCode.INVALID_RECORD_STATE)
-            missing = batch.last_offset + 1
-        if missing <= last_offset:
-            raise ApiError(ErrorCode.INVALID_RECORD_STATE)
 
     def _after(self, batch: InFlightBatch, kind: Acknowledgement) -> tuple[RecordState, Cause | None]:
         """In which state an acknowledgement leaves records, and why where it gives them up."""

@@ -58,7 +58,7 @@ def test_a_lock_ends_unless_it_is_renewed() -> None:
     partition.acquire("a", 0, 1, 2, 0)
     assert partition.acknowledge("a", 0, [RENEW], 50).batches == ()
     assert partition.expire_locks(100).batches == (Batch(1, 1, RecordState.AVAILABLE, 1),)
-    assert partition.next_lock_timeout_ms() == 150
+    assert partition.locks.next_timeout_ms() == 150
     assert partition.next_fetch_offset() == 1
 
 
@@ -114,7 +114,7 @@ def test_what_is_being_written_is_nobodys_to_acknowledge_or_take_back() -> None:
         partition.acknowledge("a", 0, [RELEASE], 0)
     with pytest.raises(ApiError):
         partition.acknowledge("a", 0, [RENEW], 0)
-    assert partition.next_lock_timeout_ms() is None
+    assert partition.locks.next_timeout_ms() is None
     assert partition.expire_locks(100).batches == ()
     assert partition.release_member("a", 0).batches == ()
     assert partition.acquire("b", 0, 0, 1, 100) == ()
@@ -215,7 +215,7 @@ def test_a_lock_that_ended_during_a_failed_write_is_taken_back_after_it() -> Non
     write = partition.acknowledge("a", 0, [ACCEPT], 0)
     assert partition.expire_locks(100).batches == ()
     partition.settle(write, 0, is_durable=False)
-    assert partition.next_lock_timeout_ms() == 100
+    assert partition.locks.next_timeout_ms() == 100
     assert partition.expire_locks(100).batches == (Batch(0, 0, RecordState.AVAILABLE, 1),)
     assert partition.next_fetch_offset() == 0
 
@@ -244,7 +244,7 @@ Trace = Callable[[FrameType, str, object], Any]
 def one_by_one(partition: SharePartition, offsets: Iterable[int]) -> None:
     for offset in offsets:
         settled(partition, "a", offset, ACCEPT)
-        partition.next_lock_timeout_ms()
+        partition.locks.next_timeout_ms()
         partition.next_fetch_offset()
 
 
@@ -282,8 +282,8 @@ def test_locks_that_were_renewed_do_not_pile_up() -> None:
     partition.acquire("a", 0, 0, 1, 0)
     for now_ms in range(1, 5_000):
         partition.acknowledge("a", 0, [RENEW], now_ms)
-    assert len(partition._locks) < 1_000
-    assert partition.next_lock_timeout_ms() == 4_999 + LIMITS.record_lock_duration_ms
+    assert len(partition.locks._heap) < 1_000
+    assert partition.locks.next_timeout_ms() == 4_999 + LIMITS.record_lock_duration_ms
 
 
 class Model(RuleBasedStateMachine):

@@ -15,8 +15,9 @@ from kohort.broker.group.epochs.replaying import (
 from kohort.broker.group.kind import Replay
 from kohort.broker.group.streams.group import StreamsGroup
 from kohort.broker.group.streams.member import Endpoint, MemberState, StreamsMember
+from kohort.broker.group.streams.requests import subtopology_of
 from kohort.broker.group.streams.tasks import NOTHING_HELD, HeldTasks, Since, Tasks, task_set
-from kohort.broker.group.streams.topology import CopartitionGroup, InternalTopic, Subtopology, Topology
+from kohort.broker.group.streams.topology import Topology
 from kohort.broker.group.turn import ShardState
 from kohort.protocol.schema import Message
 from kohort.protocol.streams_group_records import (
@@ -27,12 +28,10 @@ from kohort.protocol.streams_group_records import (
     StreamsGroupMemberMetadataValue,
     StreamsGroupMetadataKey,
     StreamsGroupMetadataValue,
-    StreamsGroupSubtopology,
     StreamsGroupTargetAssignmentMemberKey,
     StreamsGroupTargetAssignmentMemberValue,
     StreamsGroupTargetAssignmentMetadataKey,
     StreamsGroupTargetAssignmentMetadataValue,
-    StreamsGroupTopicInfo,
     StreamsGroupTopologyKey,
     StreamsGroupTopologyValue,
 )
@@ -158,28 +157,8 @@ def _topology(
         if group is not None:
             group.put_topology(None, 0)
         return
-    topology = Topology(value.epoch, tuple(map(_subtopology, value.subtopologies)))
+    topology = Topology(value.epoch, tuple(map(subtopology_of, value.subtopologies)))
     groups.group_of_kind(key.group_id, StreamsGroup).put_topology(topology, len(value.encode(0)))
-
-
-def _subtopology(told: StreamsGroupSubtopology) -> Subtopology:
-    return Subtopology(
-        subtopology_id=told.subtopology_id,
-        source_topics=told.source_topics,
-        source_topic_regex=told.source_topic_regex,
-        changelogs=tuple(map(_internal, told.state_changelog_topics)),
-        repartition_sinks=told.repartition_sink_topics,
-        repartition_sources=tuple(map(_internal, told.repartition_source_topics)),
-        copartition_groups=tuple(
-            CopartitionGroup(each.source_topics, each.source_topic_regex, each.repartition_source_topics)
-            for each in told.copartition_groups
-        ),
-    )
-
-
-def _internal(told: StreamsGroupTopicInfo) -> InternalTopic:
-    configs = tuple((each.key, each.value) for each in told.topic_configs)
-    return InternalTopic(told.name, told.partitions, told.replication_factor, configs)
 
 
 REPLAYS: dict[type[Message], Replay] = {

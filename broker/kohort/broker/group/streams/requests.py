@@ -3,7 +3,7 @@
 Kafka: GroupCoordinatorService and GroupMetadataManager, throwIfStreamsGroupHeartbeatRequestIsInvalid.
 """
 
-from kohort.broker.group.epochs.members import AWAY, JOINING
+from kohort.broker.group.epochs.members import AWAY, JOINING, refuse_if
 from kohort.broker.group.streams.topology import CopartitionGroup, InternalTopic, Subtopology, Topology
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages.streams_group_heartbeat import (
@@ -13,6 +13,7 @@ from kohort.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatTopicInfo,
     StreamsGroupHeartbeatTopology,
 )
+from kohort.protocol.streams_group_records import StreamsGroupSubtopology, StreamsGroupTopicInfo
 
 VERSION_OF_TASK_OFFSETS = 1
 """From here on members tell how far their tasks are, and may have warm-ups (Kafka 4.4)."""
@@ -21,22 +22,22 @@ VERSION_OF_TASK_OFFSETS = 1
 def check_heartbeat(message: StreamsGroupHeartbeatRequest, version: int) -> None:
     """Pass a heartbeat that can be meant. Raises: ApiError, with Kafka's words."""
     _check_supported(message, version)
-    _refuse_if(not message.member_id.strip(), "MemberId can't be empty.")
-    _refuse_if(not message.group_id.strip(), "GroupId can't be empty.")
-    _refuse_if(message.rack_id is not None and not message.rack_id.strip(), "RackId can't be empty.")
+    refuse_if(not message.member_id.strip(), "MemberId can't be empty.")
+    refuse_if(not message.group_id.strip(), "GroupId can't be empty.")
+    refuse_if(message.rack_id is not None and not message.rack_id.strip(), "RackId can't be empty.")
     instance_id = message.instance_id
-    _refuse_if(instance_id is not None and not instance_id.strip(), "InstanceId can't be empty.")
+    refuse_if(instance_id is not None and not instance_id.strip(), "InstanceId can't be empty.")
     epoch = message.member_epoch
     if epoch == JOINING:
         _check_join(message)
     elif epoch == AWAY:
-        _refuse_if(message.instance_id is None, "InstanceId can't be null.")
+        refuse_if(message.instance_id is None, "InstanceId can't be null.")
     else:
-        _refuse_if(epoch < AWAY, f"MemberEpoch is {epoch}, but must be greater than or equal to -2.")
+        refuse_if(epoch < AWAY, f"MemberEpoch is {epoch}, but must be greater than or equal to -2.")
     roles = (message.active_tasks, message.standby_tasks, message.warmup_tasks)
     is_partial = any(each is None for each in roles) and any(each is not None for each in roles)
-    _refuse_if(is_partial, "If one task-type is non-null, all must be non-null.")
-    _refuse_if(
+    refuse_if(is_partial, "If one task-type is non-null, all must be non-null.")
+    refuse_if(
         epoch != JOINING and message.topology is not None, "Topology can only be provided when (re-)joining."
     )
 
@@ -44,21 +45,21 @@ def check_heartbeat(message: StreamsGroupHeartbeatRequest, version: int) -> None
 def _check_supported(message: StreamsGroupHeartbeatRequest, version: int) -> None:
     """Refuse what Kafka 4.3 does not do yet, and what no Kafka does: topics by their expression."""
     if version < VERSION_OF_TASK_OFFSETS:
-        _refuse_if(message.task_offsets is not None, "TaskOffsets are not supported yet.")
-        _refuse_if(message.task_end_offsets is not None, "TaskEndOffsets are not supported yet.")
-        _refuse_if(bool(message.warmup_tasks), "WarmupTasks are not supported yet.")
+        refuse_if(message.task_offsets is not None, "TaskOffsets are not supported yet.")
+        refuse_if(message.task_end_offsets is not None, "TaskEndOffsets are not supported yet.")
+        refuse_if(bool(message.warmup_tasks), "WarmupTasks are not supported yet.")
     topology = message.topology
     for each in () if topology is None else topology.subtopologies:
-        _refuse_if(
+        refuse_if(
             len(each.source_topic_regex) > 0, "Regular expressions for source topics are not supported yet."
         )
 
 
 def _check_join(message: StreamsGroupHeartbeatRequest) -> None:
-    _refuse_if(message.rebalance_timeout_ms == -1, "RebalanceTimeoutMs must be provided in first request.")
-    _refuse_if(not _is_empty(message.active_tasks), "ActiveTasks must be empty when (re-)joining.")
-    _refuse_if(not _is_empty(message.standby_tasks), "StandbyTasks must be empty when (re-)joining.")
-    _refuse_if(not _is_empty(message.warmup_tasks), "WarmupTasks must be empty when (re-)joining.")
+    refuse_if(message.rebalance_timeout_ms == -1, "RebalanceTimeoutMs must be provided in first request.")
+    refuse_if(not _is_empty(message.active_tasks), "ActiveTasks must be empty when (re-)joining.")
+    refuse_if(not _is_empty(message.standby_tasks), "StandbyTasks must be empty when (re-)joining.")
+    refuse_if(not _is_empty(message.warmup_tasks), "WarmupTasks must be empty when (re-)joining.")
     if message.topology is None:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Topology must be non-null when (re-)joining.")
     _check_topology(message.topology)
@@ -101,18 +102,14 @@ def _invalid_if(is_wrong: bool, words: str) -> None:
         raise ApiError(ErrorCode.STREAMS_INVALID_TOPOLOGY, words)
 
 
-def _refuse_if(is_wrong: bool, words: str) -> None:
-    if is_wrong:
-        raise ApiError(ErrorCode.INVALID_REQUEST, words)
-
-
 def topology_of(told: StreamsGroupHeartbeatTopology) -> Topology:
     """Return the topology that a heartbeat brings, its lists in the order that the log has them in."""
-    subtopologies = sorted(map(_subtopology, told.subtopologies), key=lambda each: each.subtopology_id)
+    subtopologies = sorted(map(subtopology_of, told.subtopologies), key=lambda each: each.subtopology_id)
     return Topology(told.epoch, tuple(subtopologies))
 
 
-def _subtopology(told: StreamsGroupHeartbeatSubtopology) -> Subtopology:
+def subtopology_of(told: StreamsGroupHeartbeatSubtopology | StreamsGroupSubtopology) -> Subtopology:
+    """Return the subtopology that a heartbeat brings, or a record."""
     return Subtopology(
         subtopology_id=told.subtopology_id,
         source_topics=told.source_topics,
@@ -127,6 +124,6 @@ def _subtopology(told: StreamsGroupHeartbeatSubtopology) -> Subtopology:
     )
 
 
-def _internal(told: StreamsGroupHeartbeatTopicInfo) -> InternalTopic:
+def _internal(told: StreamsGroupHeartbeatTopicInfo | StreamsGroupTopicInfo) -> InternalTopic:
     configs = tuple((each.key, each.value) for each in told.topic_configs)
     return InternalTopic(told.name, told.partitions, told.replication_factor, configs)
