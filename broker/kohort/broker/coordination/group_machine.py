@@ -44,7 +44,7 @@ class GroupMachine:
     encode = staticmethod(encode_record)
 
     def decode(self, key: bytes, value: bytes | None) -> Record | None:
-        """Return the record; None for a newer Kafka's kind: kept in the log, of no meaning to us.
+        """Return the record; None for a kind of a newer Kafka: it stays in the log.
 
         Raises: WireError.
         """
@@ -52,10 +52,10 @@ class GroupMachine:
         return None if isinstance(found, UnknownKey) else Record(found.key, found.value)
 
     def refusal(self, command: object, code: ErrorCode) -> tuple[int, Message] | None:
-        """Return whom to answer what where a command can't be carried out; None where nobody waits."""
+        """Return request id and answer of a command that is not carried out; None where nobody waits."""
         message = refusal(command, code)
         return None if message is None else (getattr(command, "request_id", NO_REQUEST), message)
 
     def refused_instead(self, message: Message, code: ErrorCode) -> Message | None:
-        """Return what a parked member is told instead of its generation or its assignment."""
+        """Return the error that a parked member gets instead of its generation or its assignment."""
         return refused_instead(message, code)

@@ -1,8 +1,8 @@
-"""One share partition as the leader of its partition has it: what is acquired, what is being written.
+"""A share partition on the leader of its partition: which records are acquired, and which state is written.
 
-The pure core decides who has which record. Around it are its log, the locks' timer, and the share
-coordinator, which keeps what became of records: one write is under way, again until it is kept, and what
-comes meanwhile goes together in the next, so that nothing that was said later is overtaken.
+The pure core decides which member has which record. Here are the timer of the locks, and the writes of the
+state to the share coordinator. One write is under way, and is tried again until the coordinator has it. What
+comes meanwhile goes together in the next write, so that writes keep their order. Kafka: SharePartition.
 """
 
 from collections import deque
@@ -43,15 +43,18 @@ Bury = Callable[["LedSharePartition", DeadRecords], None]
 
 
 class ShareWait(Protocol):
-    """Somebody who waits until there is something to acquire in a share partition."""
+    """A request that waits until there are records to acquire in a share partition."""
 
     def available(self, led: "LedSharePartition") -> None:
-        """Hear that there may be, or that the share partition can't be served any more."""
+        """Look again: there may be records, or the share partition is not served any more."""
         ...
 
 
 class _Pending(NamedTuple):
-    """What is to be written, and who hears how that went; with a `taken` one the core settles it."""
+    """State to be written, and what is called once it is written or refused.
+
+    Unless it `is_settled` already, the core settles it then.
+    """
 
     write: Write
     start_offset: int
@@ -64,7 +67,7 @@ def _ignore(code: ErrorCode) -> None:
 
 
 class LedSharePartition:
-    """A share partition. `core` is there once what was kept of it has been read; all in the loop's thread."""
+    """A share partition. It has a `core` once its state has been read. The loop's thread only."""
 
     def __init__(
         self,
@@ -80,7 +83,7 @@ class LedSharePartition:
         delivery_events: DeliveryEvents | None = None,
         doubtful_epoch: int = NO_EPOCH,
     ) -> None:
-        """`forget` is called once it is of no use any more: nobody's, or with an error.
+        """`forget` is called once nobody uses it any more, or it has failed.
 
         `doubtful_epoch` is the state epoch of what an earlier one has written, if that may be kept yet.
 
@@ -91,10 +94,10 @@ class LedSharePartition:
         self.partition = partition
         self.core: SharePartition | None = None
         self.error_code: ErrorCode | None = None
-        """Why it is not served any more; whoever asks next gets a new one."""
+        """Why it is not served any more; the next request makes a new one."""
         self.waits: dict[ShareWait, None] = {}
         self.members: set[str] = set()
-        """Whose sessions name it."""
+        """The members whose sessions include it."""
         self._states = states
         self._settings = settings
         self._timers = timers
@@ -113,18 +116,18 @@ class LedSharePartition:
         self._waiting: deque[_Pending] = deque()  # In the order in which they were asked for.
 
     def is_of(self, partition: Partition) -> bool:
-        """Whether it is this partition's: not of a topic, a log or a leader epoch that was before."""
+        """Whether it belongs to this partition under its leader epoch of now."""
         return self.partition is partition and self.leader_epoch == partition.leader_epoch
 
     # -- loading ------------------------------------------------------------------------------------------
 
     @property
     def is_loading(self) -> bool:
-        """Whether what is kept of it is still being read; `wake` tells when that has ended, either way."""
+        """Whether its state is still being read; `wake` is called when that has ended, either way."""
         return self.core is None and self.error_code is None
 
     def load(self) -> None:
-        """Read what is kept of it, again until that works."""
+        """Read its state; where that fails, try again."""
         if self.error_code is None:
             self._states.ask(
                 self.key, lambda request_id: ReadState(request_id, self.key, self.leader_epoch), self._read
@@ -143,7 +146,9 @@ class LedSharePartition:
         self._attempts = 0
         self._state_epoch = answer.state_epoch
         if self.doubtful_epoch != NO_EPOCH:
-            self._shut_out()
+            # A higher state epoch refuses earlier writes that come late. Then the state is read again.
+            self._state_epoch = next_try(max(self._state_epoch, self.doubtful_epoch))
+            self._write_before_begin(UNKNOWN_OFFSET, self.load)
             return
         if answer.start_offset != UNKNOWN_OFFSET:
             batches = [
@@ -158,15 +163,7 @@ class LedSharePartition:
             self.partition.failed(error)
             self.end(ErrorCode.KAFKA_STORAGE_ERROR)
             return
-        # Kept before anything is handed out: a broker that comes back shall not choose another one.
-        self._choose(start_offset)
-
-    def _shut_out(self) -> None:
-        """Have refused what was written before and comes late, by a higher state epoch, and read again."""
-        self._state_epoch = next_try(max(self._state_epoch, self.doubtful_epoch))
-        self._write_before_begin(UNKNOWN_OFFSET, self.load)
-
-    def _choose(self, start_offset: int) -> None:
+        # Written before any record is handed out: the broker must not choose another start after a restart.
         self._write_before_begin(start_offset, lambda: self._begin(start_offset, ()))
 
     def _write_before_begin(self, start_offset: int, then: Callable[[], None]) -> None:
@@ -185,7 +182,7 @@ class LedSharePartition:
         self._ask_to_write((), start_offset, UNKNOWN_COUNT if start_offset == UNKNOWN_OFFSET else 0, written)
 
     def _first_start(self) -> int:
-        """Return where a group begins that has read nothing yet. Raises: StorageError."""
+        """Return the offset at which a new group begins. Raises: StorageError."""
         settings, partition = self._settings(), self.partition
         reset = settings.share_auto_offset_reset
         end_offset = self.end_offset
@@ -215,28 +212,18 @@ class LedSharePartition:
 
     @property
     def wants_committed(self) -> bool:
-        """Whether records of transactions that are open or aborted are kept from the group."""
+        """Whether the group gets no records of open and aborted transactions."""
         return self._settings().share_isolation_level == "read_committed"
 
     @property
-    def lock_ms(self) -> int:
-        """How long a record is its member's."""
-        return self._settings().share_record_lock_duration_ms
-
-    @property
-    def may_renew(self) -> bool:
-        """Whether a member may hold a record for longer."""
-        return self._settings().share_renew_acknowledge_enable
-
-    @property
     def end_offset(self) -> int:
-        """Up to where records may be handed out."""
+        """The offset before which records may be handed out."""
         return self.partition.last_stable_offset if self.wants_committed else self.partition.high_watermark
 
     def acquire(
         self, member_id: str, first_offset: int, last_offset: int, max_records: int, *, often: bool = False
     ) -> Sequence[Batch]:
-        """Return what of these offsets the member has from now on."""
+        """Return the batches of these offsets that the member has acquired."""
         assert self.core is not None
         self._follow_settings(self.core)
         acquired = self.core.acquire(
@@ -252,12 +239,12 @@ class LedSharePartition:
             self._limits_of, core.limits = settings, _limits(settings)
 
     def archive(self, first_offset: int, last_offset: int) -> None:
-        """Give up what was acquired of these offsets: nobody is to see it."""
+        """Archive what was acquired of these offsets: nobody may see it."""
         assert self.core is not None
         self._write(self.core.archive(first_offset, last_offset), _ignore)
 
     def acknowledge(self, member_id: str, words: Words, done: Done) -> None:
-        """Take a member's word; `done` hears once it is kept, or why it is not. Raises: ApiError."""
+        """Take acknowledgements; `done` is called once they are durable or refused. Raises: ApiError."""
         core = self.core
         if core is None:
             raise ApiError(ErrorCode.INVALID_RECORD_STATE)
@@ -270,7 +257,7 @@ class LedSharePartition:
     def release(
         self, member_id: str, done: Done = _ignore, *, reason: Reason = Reason.SESSION_CLOSED
     ) -> None:
-        """Take back what a member holds whose session ends."""
+        """Release what a member holds whose session ends."""
         self.members.discard(member_id)
         if self.core is None:
             done(ErrorCode.NONE)
@@ -282,7 +269,7 @@ class LedSharePartition:
         self._forget_if_unused()
 
     def buried(self, dead: DeadRecords, *, is_written: bool) -> None:
-        """Hear that these have their dead letters, or never will."""
+        """Go on with records that have their dead letters now, or never will."""
         if self.error_code is None and self.core is not None:
             write = self.core.buried(
                 dead.first_offset, dead.last_offset, self._clock.now_ms(), is_written=is_written
@@ -292,7 +279,7 @@ class LedSharePartition:
             self._forget_if_unused()  # Where the log's start has passed them there is nothing to write.
 
     def _bury_dead(self, batches: Sequence[Batch]) -> None:
-        """Have letters written for those of the batches, which are kept as such, that are to have one."""
+        """Have dead letters written for the batches that are durable in the state ARCHIVING."""
         assert self.core is not None
         for batch in batches:
             if batch.state is RecordState.ARCHIVING:
@@ -300,7 +287,7 @@ class LedSharePartition:
                     self._bury(self, dead)
 
     def left(self, member_id: str) -> None:
-        """Hear that a member fetches it no more; what it has it may still acknowledge."""
+        """Note that a member fetches it no more; the member may still acknowledge what it has."""
         self.members.discard(member_id)
         self._forget_if_unused()
 
@@ -318,7 +305,7 @@ class LedSharePartition:
         self._arm_locks()
         if write.batches:
             log.info(
-                "records come back whose time is up",
+                "acquisition locks timed out; records are available again",
                 group_id=self.key.group_id,
                 topic=self.partition.topic,
                 partition=self.key.partition,
@@ -343,7 +330,7 @@ class LedSharePartition:
         )
 
     def wake(self) -> None:
-        """Have those look who wait for something to acquire."""
+        """Wake the requests that wait for records."""
         for wait in tuple(self.waits):
             wait.available(self)
 
@@ -359,7 +346,7 @@ class LedSharePartition:
             self._submit()
 
     def _submit(self) -> None:
-        """Write what waits."""
+        """Write what waits, in one write."""
         assert self.core is not None
         self._is_busy = True
         batches: list[ShareStateBatch] = []
@@ -398,7 +385,7 @@ class LedSharePartition:
         self._states.ask(self.key, command, answered)
 
     def _written(self, answer: Message) -> None:
-        """Settle what was written."""
+        """Settle what was written, call whoever waits for it, and write what came meanwhile."""
         assert isinstance(answer, WriteShareGroupStatePartitionResult)
         if self.error_code is not None:
             return
@@ -439,24 +426,24 @@ class LedSharePartition:
     # -- ending -------------------------------------------------------------------------------------------
 
     def _forget_if_unused(self) -> None:
-        """Let go of it where nobody's session names it and nothing is under way: its state is kept."""
+        """End it where no session includes it and nothing is under way: its state is durable."""
         if self.members or self.waits or self._is_busy or self.error_code is not None:
             return
         if self.core is not None and self.core.is_idle:
             self.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def end(self, code: ErrorCode) -> None:
-        """Serve nobody any more; whoever waits is told, and asks a new one."""
+        """End it: requests that wait are answered `code`, and the next request makes a new one."""
         if self.error_code is not None:
             return
         self.error_code = code
         self._timers.cancel(self)
         self._timers.cancel((self, "again"))
         self._forget(self)
-        owed = (*self._writing, *self._waiting)
+        pending_writes = (*self._writing, *self._waiting)
         self._writing.clear()
         self._waiting.clear()
-        for pending in owed:
+        for pending in pending_writes:
             pending.done(code)
         self.wake()
 
@@ -471,14 +458,14 @@ def _limits(settings: GroupSettings) -> Limits:
 
 
 def _state(number: int) -> RecordState:
-    """Return the state; one that is newer than this broker is one that records come back from."""
+    """Return the state; AVAILABLE for one that this version does not know."""
     return RecordState(number) if number in RecordState.__members__.values() else RecordState.AVAILABLE
 
 
 def _as_told(code: int) -> ErrorCode:
-    """Return what members are told of a coordinator's error, as Kafka does it."""
+    """Return the error that members get for an error of the coordinator. As Kafka does."""
     if code in FENCED:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if code == ErrorCode.INVALID_REQUEST:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # Nobody has begun to keep its state.
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # It has no state.
     return ErrorCode(code)

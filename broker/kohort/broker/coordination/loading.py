@@ -1,8 +1,8 @@
-"""A shard's log, read back: the newest record of each key, since compaction would leave no more.
+"""Loading a shard: its log is read, and the newest record of each key is replayed. Kafka: CoordinatorLoader.
 
-What a record says of its key replaces all that was said of it before, and a log may be compacted at any
-time; so whoever loads decodes and replays only what stands in the end, in the order of the log. Of a log that
-is never compacted, where records say what is new of their key, every one is replayed.
+A record replaces all earlier records of its key, and a log may be compacted at any time. So only the newest
+record of each key is decoded and replayed, in the order of the log. In a log that is never compacted records
+are updates of their key, and every one is replayed.
 """
 
 import sys
@@ -26,13 +26,13 @@ from kohort.protocol.records.pairs import Pair, read_pairs
 Throttle = Callable[[int], None]
 
 UNREPLAYABLE_RECORDS_MAX = 16
-"""So many records that a core trips over are left out; with more of them the log is not understood at all."""
+"""So many records that the core fails to replay are left out; with more of them the load fails."""
 
 log = structlog.get_logger("kohort.group")
 
 
 def _never(_size_bytes: int) -> None:
-    """Go on."""
+    """Do not throttle."""
 
 
 def loaded_core(
@@ -40,9 +40,9 @@ def loaded_core(
 ) -> CoreT:
     """Return a core that has replayed what the batches of a shard's log hold.
 
-    Damaged records are left out, and said so; so is one that the core cannot take over: a single record
-    shall not keep all groups of the shard away at each start. `throttle` is told of bytes, again and again: a
-    thread beside the loop has to give way. Raises: StorageError, and what the core raises after too many.
+    Damaged records are left out and logged, and so are records that the core fails to replay: a single record
+    must not keep all groups of the shard away. `throttle` is called with bytes read: a thread beside the loop
+    has to give way. Raises: StorageError, and what the core raises where too many records fail.
     """
     newest, pending = _newest(batches, shard, throttle, is_compacted=machine.is_compacted)
     for _ in range(UNREPLAYABLE_RECORDS_MAX):
@@ -60,7 +60,7 @@ def loaded_core(
 
 
 def _with_pending(machine: Machine[CoreT], core: CoreT, pending: "Pending", shard: int) -> CoreT:
-    """Return the core, which knows the records of open transactions as well, in the order of the log."""
+    """Return the core with the records of open transactions replayed as well, in the order of the log."""
     written = [
         (each.number, producer_id, key, each.value)
         for producer_id, held in pending.items()
@@ -78,9 +78,9 @@ def _with_pending(machine: Machine[CoreT], core: CoreT, pending: "Pending", shar
 
 
 class _Unreplayable(Exception):
-    """The core was changed half, by the record of this key: it is of no use any more."""
+    """The core failed in the record of this key. It may be half changed, and is not used any more."""
 
-    def __init__(self, place: "Place") -> None:
+    def __init__(self, place: "RecordKey") -> None:
         super().__init__("the core failed")
         self.place = place
 
@@ -88,7 +88,7 @@ class _Unreplayable(Exception):
 def _replay_all(
     machine: Machine[CoreT],
     core: CoreT,
-    newest: "Mapping[Place, bytes | None]",
+    newest: "Mapping[RecordKey, bytes | None]",
     shard: int,
     throttle: Throttle,
 ) -> None:
@@ -109,27 +109,27 @@ def _replay_all(
 
 
 class Written(NamedTuple):
-    """What a transaction has written for a key, and how many records were before it."""
+    """What a transaction has written for a key, and the offset of that."""
 
     number: int
     value: bytes
 
 
-Place = bytes | tuple[int, bytes]
-"""A record's key, in a log that is never compacted behind how many were before it."""
+RecordKey = bytes | tuple[int, bytes]
+"""A record's key; in a log that is never compacted, with the number of the record before it."""
 Pending = dict[int, dict[bytes, Written]]
 LAST = sys.maxsize
 
 
 def _newest(
     batches: Iterable[memoryview], shard: int, throttle: Throttle, *, is_compacted: bool
-) -> tuple[dict[Place, bytes | None], Pending]:
-    """Return the newest value of each key, in the order in which these lie in the log, and what is pending.
+) -> tuple[dict[RecordKey, bytes | None], Pending]:
+    """Return the newest value of each key, in the order of the log, and the records of open transactions.
 
-    After a clean stop no CRC has been looked at yet. What the other batches say is still worth having.
-    What a transaction has committed counts from its marker on, unless something newer came before that.
+    After a clean stop no CRC has been checked yet. Damaged batches are left out. The records of a committed
+    transaction count from its marker on, unless a newer record came before that.
     """
-    newest: dict[Place, bytes | None] = {}
+    newest: dict[RecordKey, bytes | None] = {}
     pending: Pending = {}
     for batch in batches:
         throttle(len(batch))
@@ -152,13 +152,13 @@ def _newest(
             continue
         for key, value in pairs:
             if key is not None:
-                newest.pop(key, None)  # So that it goes behind the others.
+                newest.pop(key, None)  # So that it goes to the end.
                 newest[key] = value
     return newest, pending
 
 
 def _settled(pending: Pending, header: BatchHeader, pairs: list[Pair]) -> list[Pair]:
-    """Return what counts from this batch of a transaction on. Raises: WireError."""
+    """Return the records of the transaction that this batch commits, if it does. Raises: WireError."""
     if not header.is_control:
         held = pending.setdefault(header.producer_id, {})
         for number, (key, value) in enumerate(pairs, header.base_offset):
@@ -175,7 +175,7 @@ def _settled(pending: Pending, header: BatchHeader, pairs: list[Pair]) -> list[P
 
 
 def _supersede(pending: Pending, key: bytes | None, before: int) -> None:
-    """Forget what transactions have written for a key before that offset."""
+    """Forget what open transactions have written for a key before that offset."""
     for held in pending.values():
         if key in held and held[key].number < before:
             del held[key]

@@ -1,4 +1,4 @@
-"""Where the log of a partition begins, and up to where records are committed, whoever leads it."""
+"""The log start offset and the high watermark of a partition, whichever broker leads it."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -21,7 +21,7 @@ CONSUMER = -1
 
 
 class LogEnds(NamedTuple):
-    """The first offset that is there, and the one that the next record will have that is on all replicas."""
+    """The log start offset of a partition, and its high watermark."""
 
     start_offset: int
     high_watermark: int
@@ -31,7 +31,7 @@ Answered = Callable[[LogEnds | None], None]
 
 
 class LogEndsAnywhere:
-    """Looks here, and asks other brokers for what they lead. The loop's thread only."""
+    """Looks log ends up, here or at another broker that leads. The loop's thread only."""
 
     def __init__(self, services: CoordinatorServices) -> None:
         self._metadata = services.metadata
@@ -40,7 +40,7 @@ class LogEndsAnywhere:
         self._others = services.others
 
     def ask(self, topic_id: UUID, index: int, answered: Answered) -> None:
-        """Call `answered` with the ends, or with None where nobody can say them now."""
+        """Call `answered` with the ends, or with None where no broker can tell them now."""
         partition = self._partitions.get_by_id(topic_id, index)
         if partition is not None and partition.error_code is None:
             answered(LogEnds(partition.log.log_start_offset, partition.high_watermark))

@@ -1,7 +1,7 @@
-"""What a shard runs: a replicated state machine, which topic its log is in, and how its records look there.
+"""A replicated state machine that a shard runs: its core, the topic of its log, and its records there.
 
-Groups are one; transactions and share state are others. The core decides and is pure, the shard around it
-does what was decided.
+Groups, transactions and share state are three of them. The core is pure and decides; the shard around it
+carries out what was decided.
 """
 
 from typing import Any, Protocol, TypeVar
@@ -19,7 +19,7 @@ class Core(Protocol):
         ...
 
     def replay(self, record: Any, /) -> None:
-        """Take over a record that was just decided, or one read from the log."""
+        """Replay a record that was just decided, or one read from the log."""
         ...
 
     def loaded(self, now_ms: int, /) -> Decision:
@@ -27,7 +27,7 @@ class Core(Protocol):
         ...
 
     def give_up(self, code: ErrorCode, /) -> Decision:
-        """Return the answers to all that is parked; the core is not used after it."""
+        """Return the answers to all parked requests; the core is not used after it."""
         ...
 
 
@@ -39,13 +39,13 @@ class Machine(Protocol[CoreT_co]):
     """A kind of state machine: makes its cores, and translates for the shard."""
 
     topic: str
-    """Whose partitions hold the logs."""
+    """The topic whose partitions hold the logs."""
     is_compacted: bool
-    """Whether a record says all of its key; else every one counts that is still there."""
+    """Whether a record replaces the earlier ones of its key; else every record is replayed."""
 
     @property
     def write_timeout_ms(self) -> int:
-        """How long an answer may wait for other replicas to have what it hangs on."""
+        """How long an answer may wait for other replicas to have its records."""
         ...
 
     def new_core(self) -> CoreT_co:
@@ -57,7 +57,7 @@ class Machine(Protocol[CoreT_co]):
         ...
 
     def decode(self, key: bytes, value: bytes | None, /) -> Record | None:
-        """Return what these bytes say, None where that means nothing to the core. Raises: WireError."""
+        """Return the record, None where the core does not know its kind. Raises: WireError."""
         ...
 
     def timer_fired(self, key: Any, /) -> Any:
@@ -65,9 +65,9 @@ class Machine(Protocol[CoreT_co]):
         ...
 
     def refusal(self, command: Any, code: ErrorCode, /) -> tuple[int, Message] | None:
-        """Return whom to answer what where a command can't be carried out; None where nobody waits."""
+        """Return request id and answer of a command that is not carried out; None where nobody waits."""
         ...
 
     def refused_instead(self, message: Message, code: ErrorCode, /) -> Message | None:
-        """Return what is answered instead of what another's command was to bring; None where nothing is."""
+        """Return an error in place of the answer of another command; None where there is none."""
         ...

@@ -17,7 +17,7 @@ from kohort.broker.coordination.transaction_markers import Marker, MarkerWriter
 from kohort.broker.coordination.transaction_wire import WRITE_MARKERS
 from kohort.broker.transactions.commands import MarkersDue, MarkersWritten
 from kohort.broker.transactions.coordinator import TransactionCoordinator
-from kohort.broker.transactions.transaction import Place
+from kohort.broker.transactions.transaction import TopicPartition
 from kohort.protocol.errors import ErrorCode
 
 MARKER_RETRY_MS = 100
@@ -50,8 +50,10 @@ class MarkerSender:
         """Send the markers of a transaction."""
         _EndingTransaction(self, shard, due).begin()
 
-    def write(self, index: int, due: MarkersDue, place: Place, written: Callable[[ErrorCode], None]) -> None:
-        """Write one marker, on behalf of the shard of a partition; `written` hears what became of it."""
+    def write(
+        self, index: int, due: MarkersDue, place: TopicPartition, written: Callable[[ErrorCode], None]
+    ) -> None:
+        """Write one marker for a shard; `written` is called with what became of it."""
         partitions = self._services.partitions
         partition = partitions.peek(self._shards.topic, index)
         epoch = 0 if partition is None else partition.leader_epoch
@@ -65,7 +67,7 @@ class MarkerSender:
         else:
             self._peers.ask(leader, WRITE_MARKERS, (marker, place), written)
 
-    def is_deleted(self, place: Place) -> bool:
+    def is_deleted(self, place: TopicPartition) -> bool:
         """Whether a partition was deleted."""
         topic = self._services.metadata.snapshot().topics.get(place[0])
         return topic is None or not 0 <= place[1] < len(topic.partitions)
@@ -106,10 +108,10 @@ class _EndingTransaction:
         self._shard.submit(MarkersWritten(due.transactional_id, due.producer_id, due.producer_epoch))
         self._sender.on_ended(due.transactional_id)
 
-    def _write(self, place: Place) -> None:
+    def _write(self, place: TopicPartition) -> None:
         self._sender.write(self._shard.index, self._due, place, partial(self._written, place))
 
-    def _written(self, place: Place, code: ErrorCode) -> None:
+    def _written(self, place: TopicPartition, code: ErrorCode) -> None:
         if self._is_over:
             return
         if code is ErrorCode.NONE or code in FINAL or self._sender.is_deleted(place):
@@ -127,6 +129,6 @@ class _EndingTransaction:
         else:
             self._sender.retry(("marker", self, place), partial(self._again, place))
 
-    def _again(self, place: Place) -> None:
+    def _again(self, place: TopicPartition) -> None:
         if not self._is_over:
             self._write(place)

@@ -45,7 +45,7 @@ class ShareStateMachine:
         return encode_key(key), None if value is None else encode_value(value)
 
     def decode(self, key: bytes, value: bytes | None) -> Record | None:
-        """Return the record; None for a newer Kafka's kind. Raises: WireError."""
+        """Return the record; None for a kind of a newer Kafka. Raises: WireError."""
         found = decode_key(key)
         return None if found is None else Record(found, None if value is None else decode_value(found, value))
 
@@ -54,10 +54,10 @@ class ShareStateMachine:
         raise AssertionError(key)
 
     def refusal(self, command: object, code: ErrorCode) -> tuple[int, Message] | None:
-        """Return whom to answer what where a command can't be carried out; None where nobody waits."""
+        """Return request id and answer of a command that is not carried out; None where nobody waits."""
         refused = getattr(command, "refused", None)
         return None if refused is None else (getattr(command, "request_id", -1), refused(code))
 
     def refused_instead(self, message: Message, code: ErrorCode) -> Message | None:
-        """Return None: nobody waits for what somebody else asks for."""
+        """Return None: no request waits for another one's command."""
         return None

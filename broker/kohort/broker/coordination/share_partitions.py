@@ -29,7 +29,7 @@ SETTINGS_KEPT = 1_000
 DELIVERY_EVENTS_KEPT = 256
 """Of so many share partitions that nobody reads is still known what happened to their records."""
 
-Place = tuple[UUID, int]
+TopicIdPartition = tuple[UUID, int]
 """A partition by its topic's id."""
 OnClose = list[Callable[[], None]]
 
@@ -43,15 +43,15 @@ class ShareSession:
         self.group_id = group_id
         self.member_id = member_id
         self.epoch = INITIAL_EPOCH
-        self.places: dict[Place, None] = {}
-        self.untold: set[Place] = set()
+        self.places: dict[TopicIdPartition, None] = {}
+        self.untold: set[TopicIdPartition] = set()
         """What it asks for since the last answer: the next one names it, whatever there is to say."""
         self.is_over = False
         self._on_close = on_close
         self._hook = hook
         on_close.append(hook)
 
-    def key_of(self, place: Place) -> ShareKey:
+    def key_of(self, place: TopicIdPartition) -> ShareKey:
         """Return the share partition that a place is in this group."""
         return ShareKey(self.group_id, *place)
 
@@ -59,7 +59,7 @@ class ShareSession:
         """Expect the next request."""
         self.epoch = 1 if self.epoch == EPOCH_MAX else self.epoch + 1
 
-    def ask_for(self, places: Iterable[Place]) -> None:
+    def ask_for(self, places: Iterable[TopicIdPartition]) -> None:
         """Fetch these as well. Raises: ApiError INVALID_REQUEST for ids that were made to have one hash."""
         new = [place for place in places if place not in self.places]
         if new and have_one_hash(topic_id for topic_id, _ in (*self.places, *new)):
@@ -67,7 +67,7 @@ class ShareSession:
         self.places.update(dict.fromkeys(new))
         self.untold.update(new)
 
-    def served(self, place: Place) -> None:
+    def served(self, place: TopicIdPartition) -> None:
         """Let the others come first next time."""
         if place in self.places:
             del self.places[place]
@@ -211,7 +211,7 @@ class SharePartitions:
     # -- sessions -----------------------------------------------------------------------------------------
 
     def open_session(
-        self, group_id: str, member_id: str, places: Collection[Place], on_close: OnClose
+        self, group_id: str, member_id: str, places: Collection[TopicIdPartition], on_close: OnClose
     ) -> ShareSession:
         """Return a new session; what the member has it keeps.
 
@@ -244,7 +244,7 @@ class SharePartitions:
             session.advance()
         return session
 
-    def forget_places(self, session: ShareSession, places: Iterable[Place]) -> None:
+    def forget_places(self, session: ShareSession, places: Iterable[TopicIdPartition]) -> None:
         """Let the member fetch these no more; what it has of them stays its own until its locks end."""
         gone = [place for place in places if place in session.places]
         for place in gone:
@@ -262,7 +262,7 @@ class SharePartitions:
             if share_key.group_id == session.group_id:  # Also of partitions that it fetches no more.
                 led.release(session.member_id, reason=reason)
 
-    def _leave(self, session: ShareSession, places: Iterable[Place]) -> None:
+    def _leave(self, session: ShareSession, places: Iterable[TopicIdPartition]) -> None:
         for place in places:
             led = self._led.get(session.key_of(place))
             if led is not None:

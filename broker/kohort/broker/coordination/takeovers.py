@@ -1,4 +1,4 @@
-"""From whom this broker took groups over, and for how long they had no coordinator by then. For clusters."""
+"""Fail-overs of group coordinators to this broker: from which broker, and for how long there was none."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -19,18 +19,18 @@ class Takeover(NamedTuple):
 
 
 class Takeovers:
-    """What the metadata tell of coordinators that moved here. The loop's thread."""
+    """The partitions of `__consumer_offsets` that moved to this broker. The loop's thread only."""
 
     def __init__(self, node_id: int, clock: Clock, heard_ms: Callable[[int], int | None]) -> None:
-        """`heard_ms` returns when a broker that was followed has answered last, None where it never has."""
+        """`heard_ms` returns when a broker that this one followed answered last, None where it never did."""
         self._node_id = node_id
         self._clock = clock
         self._heard_ms = heard_ms
-        self._leaders: dict[int, int] = {}  # Who led each partition last, also while nobody does.
+        self._leaders: dict[int, int] = {}  # The last leader of each partition, also while it has none.
         self._taken: dict[int, Takeover] = {}
 
     def follow(self, before: Snapshot, after: Snapshot) -> None:
-        """See who leads by now."""
+        """Note which partitions have moved here."""
         if not self._leaders:
             self._learn(before)
         for index, leader in _leaders(after):
@@ -52,7 +52,7 @@ class Takeovers:
         return Takeover(former, why, now_ms)
 
     def tell(self, index: int, note: Callable[[Event], None], event: Event) -> None:
-        """Tell of an event; of a group that was loaded also from whom it was taken over."""
+        """Pass an event on; to one of a loaded group add from which broker it was taken over."""
         if isinstance(event, GroupLoaded):
             event = replace(event, node_id=self._node_id)
             taken = self._taken.get(index)
@@ -64,7 +64,7 @@ class Takeovers:
         note(event)
 
     def loaded(self, index: int) -> None:
-        """Hear that the groups of a partition are served: whatever loads them again is no fail-over."""
+        """Note that the groups of a partition are loaded: a later load of them is no fail-over."""
         self._taken.pop(index, None)
 
 

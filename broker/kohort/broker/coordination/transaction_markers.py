@@ -17,7 +17,7 @@ from kohort.broker.metadata import OFFSETS_TOPIC
 from kohort.broker.partitions import Partition
 from kohort.broker.partitions.markers import append_marker
 from kohort.broker.partitions.partition import LedElsewhere
-from kohort.broker.transactions.transaction import BUMPING_VERSION, Place
+from kohort.broker.transactions.transaction import BUMPING_VERSION, TopicPartition
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from kohort.protocol.records import ControlType
@@ -54,11 +54,11 @@ class MarkerWriter:
         self._workers = services.workers
         self._ending: Counter[tuple[int, int]] = Counter()  # By partition and producer.
 
-    def ending(self, place: Place, producer_id: int) -> int:
+    def ending(self, place: TopicPartition, producer_id: int) -> int:
         """Return how many markers of a producer wait to be written by a shard of groups."""
         return self._ending[place[1], producer_id] if place[0] == OFFSETS_TOPIC else 0
 
-    def write(self, marker: Marker, place: Place, written: Written) -> None:
+    def write(self, marker: Marker, place: TopicPartition, written: Written) -> None:
         """Write a marker, and call `written`; a log that nobody has opened yet is opened in a thread."""
         partition = self._partitions.peek(*place)
         if partition is not None and not partition.opened:
@@ -72,7 +72,7 @@ class MarkerWriter:
         except ApiError as error:
             written(error.code)
 
-    async def _open_and_write(self, marker: Marker, place: Place, written: Written) -> None:
+    async def _open_and_write(self, marker: Marker, place: TopicPartition, written: Written) -> None:
         try:
             await self._partitions.opened(*place)
         except StorageError:

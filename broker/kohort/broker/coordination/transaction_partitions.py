@@ -17,7 +17,7 @@ from kohort.broker.coordination.transaction_markers import MarkerWriter
 from kohort.broker.coordination.transaction_wire import ADD_PARTITIONS, Addition
 from kohort.broker.transactions.commands import AddPartitions
 from kohort.broker.transactions.coordinator import TransactionCoordinator
-from kohort.broker.transactions.transaction import BUMPING_VERSION, Place
+from kohort.broker.transactions.transaction import BUMPING_VERSION, TopicPartition
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from kohort.protocol.schema import Message
@@ -148,7 +148,7 @@ class TransactionPartitions:
 
         self._peers.ask(leader, ADD_PARTITIONS, addition, respond)
 
-    def _seen_of(self, producer_id: int, place: Place) -> _Seen | None:
+    def _seen_of(self, producer_id: int, place: TopicPartition) -> _Seen | None:
         partition = self._services.partitions.peek(*place)
         log = None if partition is None else partition.serving_log
         if partition is None or log is None:

@@ -10,7 +10,7 @@ import msgspec
 
 from kohort.broker.coordination.transaction_markers import Marker
 from kohort.broker.runtime.other_brokers import OtherBrokers
-from kohort.broker.transactions.transaction import Place
+from kohort.broker.transactions.transaction import TopicPartition
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -28,7 +28,7 @@ from kohort.protocol.messages.write_txn_markers import (
 MARKERS_VERSION = 2
 ADDITIONS_VERSION = 5
 
-MarkerQuestion = tuple[Marker, Place]
+MarkerQuestion = tuple[Marker, TopicPartition]
 """A marker, and the partition that it is for."""
 
 
@@ -38,7 +38,7 @@ class Addition(msgspec.Struct, frozen=True, gc=False):
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    place: Place
+    place: TopicPartition
     verify_only: bool
 
     @property

@@ -5,7 +5,7 @@
 
 import msgspec
 
-from kohort.broker.transactions.transaction import Place
+from kohort.broker.transactions.transaction import TopicPartition
 from kohort.protocol.messages.end_txn import EndTxnRequest
 from kohort.protocol.messages.init_producer_id import InitProducerIdRequest
 
@@ -35,7 +35,7 @@ class AddPartitions(msgspec.Struct, frozen=True, gc=False):
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    partitions: frozenset[Place]
+    partitions: frozenset[TopicPartition]
     client_version: int
 
 
@@ -81,5 +81,5 @@ class MarkersDue(msgspec.Struct, frozen=True, gc=False):
     producer_id: int
     producer_epoch: int
     is_commit: bool
-    partitions: frozenset[Place]
+    partitions: frozenset[TopicPartition]
     client_version: int

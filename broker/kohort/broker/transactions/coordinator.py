@@ -28,7 +28,7 @@ from kohort.broker.transactions.transaction import (
     NEVER_MS,
     NO_EPOCH,
     NO_PRODUCER_ID,
-    Place,
+    TopicPartition,
     Transaction,
     TransactionState,
     logged_transaction,
@@ -107,7 +107,7 @@ class TransactionCoordinator:
         return transaction is None or transaction.is_epoch_exhausted
 
     def verify(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, place: Place
+        self, transactional_id: str, producer_id: int, producer_epoch: int, place: TopicPartition
     ) -> ErrorCode | None:
         """Return why a partition is not part of the producer's transaction, None where it is."""
         try:

@@ -24,7 +24,7 @@ NEVER_MS = -1
 BUMPING_VERSION = 2
 """The transaction.version from which each end gives the producer a new epoch."""
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 """A topic and a partition's index."""
 
 
@@ -65,7 +65,7 @@ class Transaction(msgspec.Struct):
     last_producer_epoch: int = NO_EPOCH
     timeout_ms: int = 0
     state: TransactionState = TransactionState.EMPTY
-    partitions: frozenset[Place] = frozenset()
+    partitions: frozenset[TopicPartition] = frozenset()
     start_ms: int = NEVER_MS
     last_update_ms: int = NEVER_MS
     client_version: int = 0
@@ -123,7 +123,7 @@ def logged_transaction(key: TransactionLogKey, value: TransactionLogValue) -> Tr
     )
 
 
-def _by_topic(places: frozenset[Place]) -> tuple[PartitionsSchema, ...]:
+def _by_topic(places: frozenset[TopicPartition]) -> tuple[PartitionsSchema, ...]:
     topics: dict[str, list[int]] = {}
     for topic, index in sorted(places):
         topics.setdefault(topic, []).append(index)

@@ -13,7 +13,7 @@ from kohort.broker.partitions import Partition
 from kohort.broker.partitions.partition import LedElsewhere
 from kohort.broker.partitions.roles import Committed
 from kohort.broker.replication import Leadership
-from kohort.broker.transactions.transaction import Place
+from kohort.broker.transactions.transaction import TopicPartition
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.records import BatchHeader, read_header
 from kohort.storage import PartitionLog, StorageError
@@ -83,7 +83,7 @@ class LedPartition:
     append_own = Partition.append_own
     opened, replicated, deleted, offline = True, True, False, None
 
-    def __init__(self, broker: "Broker", world_index: int, place: Place, core: Leadership) -> None:
+    def __init__(self, broker: "Broker", world_index: int, place: TopicPartition, core: Leadership) -> None:
         self.topic, self.index = place
         self.world_index = world_index
         self.leader_epoch = core.state.leader_epoch
@@ -139,10 +139,10 @@ class LedPartition:
 class Table:
     """What this broker leads of the topics that transactions are about: this is its table of partitions."""
 
-    def __init__(self, broker: "Broker", places: dict[int, Place]) -> None:
+    def __init__(self, broker: "Broker", places: dict[int, TopicPartition]) -> None:
         self._broker = broker
         self._places = places
-        self._led: dict[Place, LedPartition] = {}
+        self._led: dict[TopicPartition, LedPartition] = {}
 
     def begin(self, world_index: int, core: Leadership) -> None:
         """Lead a partition from now on."""
@@ -199,7 +199,7 @@ class Table:
         action()
 
 
-def places_of(state_index: int, written: Sequence[int]) -> dict[int, Place]:
+def places_of(state_index: int, written: Sequence[int]) -> dict[int, TopicPartition]:
     """Return where the model's partitions are, by their topics' names."""
     places = {state_index: (TRANSACTIONS_TOPIC, 0), state_index + 1: (OFFSETS_TOPIC, 0)}
     return places | {world_index: (WRITTEN, index) for index, world_index in enumerate(written)}

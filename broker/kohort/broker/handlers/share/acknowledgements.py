@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from kohort.broker.coordination.share_partitions import Place
+from kohort.broker.coordination.share_partitions import TopicIdPartition
 from kohort.broker.coordination.shares import Shares
 from kohort.broker.group.share.partition import Words
 from kohort.broker.group.share.record import Acknowledgement
@@ -58,7 +58,7 @@ class PendingAcknowledgements:
     """The acknowledgements of one request; `finish` is called once each is durable or refused."""
 
     def __init__(self, finish: Callable[[], None]) -> None:
-        self.codes: dict[Place, ErrorCode] = {}
+        self.codes: dict[TopicIdPartition, ErrorCode] = {}
         self._missing = 1  # One for `submit` itself.
         self._finish = finish
 
@@ -68,7 +68,7 @@ class PendingAcknowledgements:
         shares: Shares,
         group_id: str,
         member_id: str,
-        told: Sequence[tuple[Place, Sequence[AcknowledgementBatch]]],
+        told: Sequence[tuple[TopicIdPartition, Sequence[AcknowledgementBatch]]],
         *,
         may_renew: bool,
     ) -> None:
@@ -87,7 +87,7 @@ class PendingAcknowledgements:
                 self._answered(place, error.code)
         self._answered(None, ErrorCode.NONE)
 
-    def _answered(self, place: Place | None, code: ErrorCode) -> None:
+    def _answered(self, place: TopicIdPartition | None, code: ErrorCode) -> None:
         if place is not None:
             self.codes[place] = code
         self._missing -= 1
@@ -95,7 +95,7 @@ class PendingAcknowledgements:
             self._finish()
 
 
-def _check_place(sharing: ShareServices, place: Place) -> None:
+def _check_place(sharing: ShareServices, place: TopicIdPartition) -> None:
     """Raise the error of a partition that this broker does not serve. Raises: ApiError."""
     table = sharing.data.partitions
     partition = table.get_by_id(*place)

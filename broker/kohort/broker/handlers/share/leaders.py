@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from kohort.broker.coordination.share_partitions import Place
+from kohort.broker.coordination.share_partitions import TopicIdPartition
 from kohort.broker.metadata import Snapshot
 from kohort.protocol.errors import ErrorCode
 
@@ -12,7 +12,7 @@ UNTOLD = 0, 0
 LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
-def leader_of(snapshot: Snapshot, place: Place, code: ErrorCode) -> tuple[int, int]:
+def leader_of(snapshot: Snapshot, place: TopicIdPartition, code: ErrorCode) -> tuple[int, int]:
     """Return the partition's leader and its epoch, where the member is told to look for it."""
     if code not in LED_ELSEWHERE:
         return UNTOLD
@@ -21,7 +21,7 @@ def leader_of(snapshot: Snapshot, place: Place, code: ErrorCode) -> tuple[int, i
 
 
 def endpoints_of(
-    snapshot: Snapshot, codes: Mapping[Place, ErrorCode], listener: int
+    snapshot: Snapshot, codes: Mapping[TopicIdPartition, ErrorCode], listener: int
 ) -> Iterator[tuple[int, str, int, str | None]]:
     """Yield node id, host, port and rack of each of these leaders."""
     leaders = {leader_of(snapshot, place, code)[0] for place, code in codes.items() if code in LED_ELSEWHERE}

@@ -1,9 +1,14 @@
-"""ShareAcknowledge: what became of records, without asking for more. Kafka: KafkaApis, KIP-932."""
+"""ShareAcknowledge: acknowledgements without a fetch. Kafka: KafkaApis, KIP-932."""
 
 from itertools import groupby
 from operator import itemgetter
 
-from kohort.broker.coordination.share_partitions import FINAL_EPOCH, INITIAL_EPOCH, Place, ShareSession
+from kohort.broker.coordination.share_partitions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    ShareSession,
+    TopicIdPartition,
+)
 from kohort.broker.coordination.shares import Shares
 from kohort.broker.handlers.share.acknowledgements import PendingAcknowledgements
 from kohort.broker.handlers.share.family import ShareServices
@@ -24,7 +29,7 @@ from kohort.protocol.messages.share_acknowledge import (
 def handle(
     sharing: ShareServices, message: ShareAcknowledgeRequest, request: Request
 ) -> ShareAcknowledgeResponse | None:
-    """Return why the request fails as a whole; else it is answered once all that it says is kept."""
+    """Acknowledge; answered once every acknowledgement is durable or refused."""
     if not sharing.is_enabled:
         return _failed(ErrorCode.UNSUPPORTED_VERSION)
     if not message.member_id:
@@ -104,7 +109,9 @@ class _Acknowledging:
         )
 
 
-def _partition(snapshot: Snapshot, place: Place, code: ErrorCode) -> ShareAcknowledgePartitionResponse:
+def _partition(
+    snapshot: Snapshot, place: TopicIdPartition, code: ErrorCode
+) -> ShareAcknowledgePartitionResponse:
     leader_id, leader_epoch = leader_of(snapshot, place, code)
     return ShareAcknowledgePartitionResponse(
         partition_index=place[1],

@@ -6,7 +6,12 @@ records is put down first, so that what it gives back is there for the fetch; bo
 
 from collections.abc import Sequence
 
-from kohort.broker.coordination.share_partitions import FINAL_EPOCH, INITIAL_EPOCH, Place, ShareSession
+from kohort.broker.coordination.share_partitions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    ShareSession,
+    TopicIdPartition,
+)
 from kohort.broker.coordination.shares import Shares
 from kohort.broker.handlers.share.family import ShareServices
 from kohort.broker.handlers.share.share_fetch_wait import ShareFetching, failed
@@ -47,5 +52,5 @@ def _session(shares: Shares, message: ShareFetchRequest, request: Request) -> Sh
     return session
 
 
-def _forgotten(message: ShareFetchRequest) -> Sequence[Place]:
+def _forgotten(message: ShareFetchRequest) -> Sequence[TopicIdPartition]:
     return [(topic.topic_id, index) for topic in message.forgotten_topics_data for index in topic.partitions]

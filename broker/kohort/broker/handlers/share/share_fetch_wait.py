@@ -4,7 +4,7 @@ from itertools import count, groupby
 from uuid import UUID
 
 from kohort.broker.coordination.led_share_partition import LedSharePartition
-from kohort.broker.coordination.share_partitions import FINAL_EPOCH, Place, ShareSession
+from kohort.broker.coordination.share_partitions import FINAL_EPOCH, ShareSession, TopicIdPartition
 from kohort.broker.coordination.shares import Shares
 from kohort.broker.handlers.share.acknowledgements import PendingAcknowledgements
 from kohort.broker.handlers.share.family import ShareServices
@@ -49,7 +49,7 @@ class ShareFetching:
         self._session = session
         self._timer = ("share fetch", next(_numbers))
         self._acknowledgements = PendingAcknowledgements(self._fetch)
-        self._outcomes: dict[Place, Outcome] = {}
+        self._outcomes: dict[TopicIdPartition, Outcome] = {}
         self._is_waiting = False
         self._is_time_up = False
         self._is_over = False
@@ -163,7 +163,7 @@ class ShareFetching:
         self._fetched()
         return True
 
-    def _led_at(self, place: Place) -> LedSharePartition | None:
+    def _led_at(self, place: TopicIdPartition) -> LedSharePartition | None:
         """Return the share partition where there is one that serves; note why there is none."""
         table = self._sharing.data.partitions
         partition = table.get_by_id(*place)
@@ -254,7 +254,7 @@ class ShareFetching:
             )
         )
 
-    def _error(self, place: Place) -> ErrorCode:
+    def _error(self, place: TopicIdPartition) -> ErrorCode:
         """Return what is wrong with a partition, first of all with fetching from it."""
         outcome = self._outcomes.get(place)
         return (
@@ -263,7 +263,7 @@ class ShareFetching:
             else self._acknowledgements.codes.get(place, ErrorCode.NONE)
         )
 
-    def _partition(self, place: Place) -> ShareFetchPartitionResponse:
+    def _partition(self, place: TopicIdPartition) -> ShareFetchPartitionResponse:
         outcome = self._outcomes.get(place)
         leader_id, leader_epoch = leader_of(
             self._sharing.groups.metadata.snapshot(), place, self._error(place)
@@ -285,7 +285,7 @@ class ShareFetching:
         )
 
 
-def _topic_id(place: Place) -> UUID:
+def _topic_id(place: TopicIdPartition) -> UUID:
     return place[0]
 
 

@@ -18,7 +18,7 @@ from kohort.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 
 
 def handle(
@@ -42,7 +42,7 @@ def handle(
     return None
 
 
-def _places(marker: WritableTxnMarker) -> list[Place]:
+def _places(marker: WritableTxnMarker) -> list[TopicPartition]:
     """Return where a marker goes, once for each partition however often it is named."""
     return list(
         dict.fromkeys((topic.name, index) for topic in marker.topics for index in topic.partition_indexes)
@@ -55,10 +55,10 @@ class _Writing:
     def __init__(self, message: WriteTxnMarkersRequest, request: Request) -> None:
         self._message = message
         self._request = request
-        self._codes: list[dict[Place, ErrorCode]] = [{} for _ in message.markers]
+        self._codes: list[dict[TopicPartition, ErrorCode]] = [{} for _ in message.markers]
         self.waiting = sum(len(_places(each)) for each in message.markers)
 
-    def written(self, position: int, place: Place, code: ErrorCode) -> None:
+    def written(self, position: int, place: TopicPartition, code: ErrorCode) -> None:
         """Note what came of one; with the last, answer."""
         self._codes[position][place] = code
         self.waiting -= 1
