@@ -22,7 +22,8 @@ def script() -> ModuleType:
 def test_the_composition_is_above_all_and_the_runtime_below(script: ModuleType) -> None:
     above = script.depths(script.imports())
     assert max(above, key=above.__getitem__) == "composition"
-    assert above["runtime"] == above["group"] == 0
+    assert above["runtime"] == above["config"] == 0
+    assert above["group"] == 1, "it takes the defaults of its settings from config"
     assert above["handlers"] > above["transport"] > above["runtime"]
 
 

@@ -30,19 +30,13 @@ class TargetBuilder(Generic[M, T]):
         self._group = group
         self._target_record = target_record
         self._epoch_record = epoch_record
-        self.members: dict[str, M] = dict(group.members)
-        self.current: dict[str, T] = {key: group.targets.get(key, nothing) for key in group.members}
         self._nothing = nothing
+        self._member: M | None = None
+        self._replaced: M | None = None
 
     def put(self, member: M, replaced: M | None = None) -> None:
-        """Let the member be one as well; what a static member had that it replaces is its own."""
-        heir_of = member if replaced is None else replaced
-        target = self._group.targets.get(heir_of.member_id, self._nothing)
-        if replaced is not None and replaced.member_id != member.member_id:
-            self.members.pop(replaced.member_id, None)
-            self.current.pop(replaced.member_id, None)
-        self.members[member.member_id] = member
-        self.current[member.member_id] = target
+        """Let the member be one as well; what the static member had that it replaces is its own."""
+        self._member, self._replaced = member, replaced
 
     def wait_ms(self, name: str, default_ms: int) -> int:
         """Return how long it is until the group may be assigned again: many changes share one assignment."""
@@ -50,19 +44,32 @@ class TargetBuilder(Generic[M, T]):
             return 0
         interval_ms = self._turn.config.of_group(self._group.overrides, name, default_ms)
         since_ms = self._turn.now_ms - self._group.assigned_at_ms
-        return (
-            max(interval_ms - since_ms, 0) if since_ms >= 0 else 0
-        )  # A clock that went back delays nothing.
+        if since_ms < 0:  # The clock was set back: that delays nothing.
+            return 0
+        return max(interval_ms - since_ms, 0)
 
     def build(
         self, epoch: int, assign: Callable[[Mapping[str, M], Mapping[str, T]], Mapping[str, T]]
     ) -> Mapping[str, T]:
         """Return what `assign` gives every member from `epoch` on, by the members and their targets."""
         turn, group = self._turn, self._group
-        targets = assign(self.members, self.current)
+        targets = assign(*self._members())
         for member_id, target in targets.items():
             if group.targets.get(member_id) != target:
                 turn.log(self._target_record(group.group_id, member_id, target))
         turn.log(self._epoch_record(group.group_id, epoch, turn.now_ms))
         explaining.assigned(turn, group)
         return targets
+
+    def _members(self) -> tuple[Mapping[str, M], Mapping[str, T]]:
+        """Return the members after this turn, and what each should have until now."""
+        targets, member, replaced = self._group.targets, self._member, self._replaced
+        members = dict(self._group.members)
+        if replaced is not None:
+            members.pop(replaced.member_id, None)
+        if member is not None:
+            members[member.member_id] = member
+        current = {member_id: targets.get(member_id, self._nothing) for member_id in members}
+        if member is not None and replaced is not None:
+            current[member.member_id] = targets.get(replaced.member_id, self._nothing)
+        return members, current
