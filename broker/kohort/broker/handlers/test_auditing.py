@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from kohort.broker.audit.trail import REFUSALS_PER_SECOND_MAX, TEXT_MAX, Trail
-from kohort.broker.handlers.auditing import Auditing
+from kohort.broker.handlers.auditing import UNTOLD, Auditing
 from kohort.broker.runtime.clock import ManualClock
 from kohort.broker.transport.request import ReceivedRequest
 from kohort.protocol.between_brokers import BrokerPageRequest, BrokerPageResponse
@@ -78,3 +78,27 @@ def test_what_many_parts_have_in_them_is_cut() -> None:
     topics = tuple(message_of(CreatableTopic, name=f"t{each}") for each in range(10_000))
     [line] = lines_of(message_of(CreateTopicsRequest, topics=topics), message_of(CreateTopicsResponse))
     assert line["request"]["topics"][-1] == "... 10000 in all"
+
+
+def test_what_is_told_of_is_what_changes_something() -> None:
+    told = {name for name, api in BY_NAME.items() if api.api_key not in UNTOLD}
+    assert told == {
+        "AlterClientQuotas",
+        "AlterConfigs",
+        "AlterPartitionReassignments",
+        "AlterShareGroupOffsets",
+        "AlterUserScramCredentials",
+        "BrokerPage",
+        "CreateAcls",
+        "CreatePartitions",
+        "CreateTopics",
+        "DeleteAcls",
+        "DeleteGroups",
+        "DeleteRecords",
+        "DeleteShareGroupOffsets",
+        "DeleteTopics",
+        "ElectLeaders",
+        "IncrementalAlterConfigs",
+        "OffsetDelete",
+        "UnregisterBroker",
+    }

@@ -68,6 +68,7 @@ def test_a_wrapper_has_no_bytes_where_the_original_has_none() -> None:
     assert not WrappedRequest(refusing).may_have(1)
 
 
+@pytest.mark.interpreted  # A compiled class leaves that to the type checkers.
 def test_who_forgets_a_member_cannot_be_made() -> None:
     members = {name: None for name in Request.__abstractmethods__ if name != "permissions"}
     forgetful = type("Forgetful", (Request,), members)
