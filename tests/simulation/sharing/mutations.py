@@ -67,12 +67,16 @@ MUTANTS = (
     ),
     Mutant(
         "who leads next writes no dead letters that are missing",
-        Edit(f"{COORDINATION}.led_share_partition", "LedSharePartition._begin", drop_call("_bury_dead")),
+        Edit(
+            f"{COORDINATION}.led_share_partition",
+            "LedSharePartition._begin",
+            drop_call("_request_dead_letters_of"),
+        ),
         is_of_sharing=True,
     ),
     Mutant(
         "a dead letter is not written",
-        Edit(f"{COORDINATION}.dead_letters", "DeadLetters._bury", drop_call("_write_all")),
+        Edit(f"{COORDINATION}.dead_letters", "DeadLetters._write_one", drop_call("_write_all")),
         is_of_sharing=True,
     ),
     Mutant(

@@ -1,8 +1,8 @@
-"""The dead letters of share groups: what a group gives up, written to the topic that it names (KIP-1191).
+"""Dead letters of share groups: records that a group gives up, written to its dead letter topic (KIP-1191).
 
-A record that is to be given up stands in the group's state as such before its letter is written, and as given
-up once it is: who leads the partition next goes on where its leader died, and at worst writes a letter twice.
-What passes is tried again as long as it takes; where the group's settings are wrong, there is no letter.
+The group's state says that a record is to be given up before its dead letter is written, and that it is
+given up afterwards. So the next leader of the partition goes on where the last one died; at worst it writes
+a letter twice. After errors that pass it is tried again, without limit; after others there is no letter.
 Source: Kafka's ShareGroupDLQStateManager.
 """
 
@@ -55,28 +55,28 @@ FINAL = frozenset(
         ErrorCode.INVALID_REPLICATION_FACTOR,
     )
 )
-"""What another try does not change."""
+"""Errors that another try does not mend."""
 
 
 class Unwritable(Exception):
-    """There will be no letter; says why."""
+    """No dead letter can be written; the text says why."""
 
 
-class Burial(NamedTuple):
-    """Records of one share partition that wait for their letters.
+class DeadLetterRequest(NamedTuple):
+    """Records of one share partition that wait for their dead letters.
 
-    `done` hears whether they have them now, or never will.
+    `done` is called with whether they have been written; otherwise they never will be.
     """
 
     source: Partition
     dead: DeadRecords
     is_wanted: Callable[[], bool]
-    """Whether this broker still has to; another one may lead the partition by now."""
+    """Whether this broker still leads the partition."""
     done: Callable[[bool], None]
 
 
 class DeadLetters:
-    """Writes dead letters, one share partition's in their order. The loop's thread only."""
+    """Writes dead letters, those of a share partition in their order. The loop's thread only."""
 
     def __init__(
         self,
@@ -97,54 +97,54 @@ class DeadLetters:
         self._workers = services.workers
         self._others = services.others
         self._log = ThrottledLog(structlog.get_logger("kohort.share"), services.clock)
-        self._lines: dict[ShareKey, list[Burial]] = {}  # What waits; a line is there while it writes.
+        self._queues: dict[ShareKey, list[DeadLetterRequest]] = {}  # Present while something is written.
         self._counters = counters
 
-    def write(self, key: ShareKey, burials: Sequence[Burial]) -> None:
-        """Write letters for these records, behind those that are under way."""
-        line = self._lines.get(key)
-        if line is not None:
-            line += burials
-        elif burials:
-            self._lines[key] = list(burials)
+    def write(self, key: ShareKey, requests: Sequence[DeadLetterRequest]) -> None:
+        """Write dead letters for these records, after those that are under way."""
+        queue = self._queues.get(key)
+        if queue is not None:
+            queue += requests
+        elif requests:
+            self._queues[key] = list(requests)
             self._workers.spawn(self._run, key)
 
     async def _run(self, key: ShareKey) -> None:
-        line = self._lines[key]
+        queue = self._queues[key]
         try:
-            while line:
-                await self._bury(key, line.pop(0))
+            while queue:
+                await self._write_one(key, queue.pop(0))
         finally:
-            del self._lines[key]
+            del self._queues[key]
 
-    async def _bury(self, key: ShareKey, burial: Burial) -> None:
-        dead, is_written = burial.dead, False
+    async def _write_one(self, key: ShareKey, request: DeadLetterRequest) -> None:
+        dead, is_written = request.dead, False
         try:
-            await self._write_all(key, burial)
+            await self._write_all(key, request)
             is_written = True
         except Unwritable as error:
             self._counters.dead_letters_missing += dead.last_offset + 1 - dead.first_offset
             self._log.warning(
                 "records are given up without a dead letter",
                 group_id=key.group_id,
-                topic=burial.source.topic,
+                topic=request.source.topic,
                 partition=key.partition,
                 first_offset=dead.first_offset,
                 last_offset=dead.last_offset,
                 error=str(error),
             )
-        except Exception:  # noqa: BLE001  # A supervisor: one shall not hold up the others.
+        except Exception:  # noqa: BLE001  # A supervisor: one must not hold up the others.
             self._log.exception("a dead letter could not be written", group_id=key.group_id)
-        if burial.is_wanted():
-            burial.done(is_written)
+        if request.is_wanted():
+            request.done(is_written)
 
-    async def _write_all(self, key: ShareKey, burial: Burial) -> None:
+    async def _write_all(self, key: ShareKey, request: DeadLetterRequest) -> None:
         """Return once every record has its letter. Raises: Unwritable."""
-        offset, pause_s, with_records = burial.dead.first_offset, FIRST_PAUSE_S, True
-        while offset <= burial.dead.last_offset and burial.is_wanted():
+        offset, pause_s, with_records = request.dead.first_offset, FIRST_PAUSE_S, True
+        while offset <= request.dead.last_offset and request.is_wanted():
             try:
                 topic = await self._topic(key.group_id)
-                letters = await self._letters(key, burial, offset, topic, with_records=with_records)
+                letters = await self._letters(key, request, offset, topic, with_records=with_records)
                 await self._append(topic, key.partition % len(topic.partitions), letters.batch)
             except (ApiError, StorageError, Unreachable) as error:
                 if isinstance(error, ApiError) and error.code in FINAL:
@@ -155,7 +155,7 @@ class DeadLetters:
                 self._log.warning(
                     "a dead letter has to wait",
                     group_id=key.group_id,
-                    topic=burial.source.topic,
+                    topic=request.source.topic,
                     partition=key.partition,
                     offset=offset,
                     error=str(error),
@@ -192,10 +192,10 @@ class DeadLetters:
         return topic_config(self._current.config, topic.configs)
 
     async def _letters(
-        self, key: ShareKey, burial: Burial, offset: int, topic: TopicState, *, with_records: bool
+        self, key: ShareKey, request: DeadLetterRequest, offset: int, topic: TopicState, *, with_records: bool
     ) -> Letters:
         """Return letters from that offset on, with the records where that is wanted. Raises: StorageError."""
-        dead, source = burial.dead, burial.source
+        dead, source = request.dead, request.source
         end, data = dead.last_offset + 1, b""
         config = self._config_of(topic)
         copies = with_records and self._settings_of(key.group_id).errors_deadletterqueue_copy_record_enable

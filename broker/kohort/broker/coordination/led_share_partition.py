@@ -39,7 +39,7 @@ Done = Callable[[ErrorCode], None]
 log = structlog.get_logger("kohort.share")
 
 
-Bury = Callable[["LedSharePartition", DeadRecords], None]
+RequestDeadLetters = Callable[["LedSharePartition", DeadRecords], None]
 
 
 class ShareWait(Protocol):
@@ -79,7 +79,7 @@ class LedSharePartition:
         timers: Timers,
         clock: Clock,
         forget: Callable[["LedSharePartition"], None],
-        bury: Bury,
+        request_dead_letters: RequestDeadLetters,
         delivery_events: DeliveryEvents | None = None,
         doubtful_epoch: int = NO_EPOCH,
     ) -> None:
@@ -87,7 +87,8 @@ class LedSharePartition:
 
         `doubtful_epoch` is the state epoch of what an earlier one has written, if that may be kept yet.
 
-        `bury` has dead letters written, and then calls `buried`. `delivery_events` are those noted before.
+        `request_dead_letters` has dead letters written, and then calls `dead_letters_written`.
+        `delivery_events` are those noted before.
         """
         self.delivery_events = DeliveryEvents() if delivery_events is None else delivery_events
         self.key = key
@@ -103,7 +104,7 @@ class LedSharePartition:
         self._timers = timers
         self._clock = clock
         self._forget = forget
-        self._bury = bury
+        self._request_dead_letters = request_dead_letters
         self.doubtful_epoch = doubtful_epoch
         """The state epoch of what was written and is not known to be kept, or refused."""
         self._state_epoch = 0
@@ -198,7 +199,9 @@ class LedSharePartition:
         self.core = SharePartition(start_offset, _limits(self._settings()), batches, self.delivery_events)
         self.core.log_starts_at(self.partition.log.log_start_offset)
         self._attempts = 0
-        self._bury_dead(self.core.batches())  # Whoever led the partition before may not have come to it.
+        self._request_dead_letters_of(
+            self.core.batches()
+        )  # Whoever led the partition before may not have come to it.
         self.wake()
 
     def _again(self, action: Callable[[], None], code: ErrorCode) -> None:
@@ -268,7 +271,7 @@ class LedSharePartition:
                 self.wake()
         self._forget_if_unused()
 
-    def buried(self, dead: DeadRecords, *, is_written: bool) -> None:
+    def dead_letters_written(self, dead: DeadRecords, *, is_written: bool) -> None:
         """Go on with records that have their dead letters now, or never will."""
         if self.error_code is None and self.core is not None:
             write = self.core.buried(
@@ -278,13 +281,13 @@ class LedSharePartition:
             self.wake()
             self._forget_if_unused()  # Where the log's start has passed them there is nothing to write.
 
-    def _bury_dead(self, batches: Sequence[Batch]) -> None:
+    def _request_dead_letters_of(self, batches: Sequence[Batch]) -> None:
         """Have dead letters written for the batches that are durable in the state ARCHIVING."""
         assert self.core is not None
         for batch in batches:
             if batch.state is RecordState.ARCHIVING:
                 for dead in self.core.dead(batch.first_offset, batch.last_offset):
-                    self._bury(self, dead)
+                    self._request_dead_letters(self, dead)
 
     def left(self, member_id: str) -> None:
         """Note that a member fetches it no more; the member may still acknowledge what it has."""
@@ -406,7 +409,7 @@ class LedSharePartition:
         self._is_busy = False
         if code not in FENCED:
             for pending in written:
-                self._bury_dead(pending.write.batches)
+                self._request_dead_letters_of(pending.write.batches)
         if code in FENCED:
             self.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif self.waits:

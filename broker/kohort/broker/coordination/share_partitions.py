@@ -1,7 +1,7 @@
 """The share partitions that this broker leads, and the sessions of those who fetch from them (KIP-932).
 
 A session is one member's: which partitions it asks for, and the number of its next request. It ends by the
-member's word or with its connection, and gives back what the member has not dealt with.
+member's request or with its connection, and releases the records that the member has acquired.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from kohort.broker.config.group_settings import GroupSettings, group_settings
-from kohort.broker.coordination.dead_letters import Burial, DeadLetters
+from kohort.broker.coordination.dead_letters import DeadLetterRequest, DeadLetters
 from kohort.broker.coordination.led_share_partition import LedSharePartition
 from kohort.broker.coordination.services import CoordinatorServices
 from kohort.broker.coordination.share_state_shards import ShareStateShards
@@ -27,7 +27,7 @@ FINAL_EPOCH = -1
 EPOCH_MAX = 2**31 - 1
 SETTINGS_KEPT = 1_000
 DELIVERY_EVENTS_KEPT = 256
-"""Of so many share partitions that nobody reads is still known what happened to their records."""
+"""The delivery events of so many share partitions that nobody reads are kept."""
 
 TopicIdPartition = tuple[UUID, int]
 """A partition by its topic's id."""
@@ -35,7 +35,7 @@ OnClose = list[Callable[[], None]]
 
 
 class ShareSession:
-    """One member's: the partitions that it fetches, those first that were served longest ago."""
+    """A member's session: the partitions that it fetches, first those that were served longest ago."""
 
     __slots__ = ("_hook", "_on_close", "epoch", "group_id", "is_over", "member_id", "places", "untold")
 
@@ -45,7 +45,7 @@ class ShareSession:
         self.epoch = INITIAL_EPOCH
         self.places: dict[TopicIdPartition, None] = {}
         self.untold: set[TopicIdPartition] = set()
-        """What it asks for since the last answer: the next one names it, whatever there is to say."""
+        """Partitions that are new since the last answer: the next answer names them in any case."""
         self.is_over = False
         self._on_close = on_close
         self._hook = hook
@@ -68,13 +68,13 @@ class ShareSession:
         self.untold.update(new)
 
     def served(self, place: TopicIdPartition) -> None:
-        """Let the others come first next time."""
+        """Move a partition that was served behind the others."""
         if place in self.places:
             del self.places[place]
             self.places[place] = None
 
     def end(self) -> None:
-        """Hear no more of the connection."""
+        """Detach the session from its connection."""
         self.is_over = True
         if self._hook in self._on_close:
             self._on_close.remove(self._hook)
@@ -130,22 +130,27 @@ class SharePartitions:
                 timers=self._timers,
                 clock=self._clock,
                 forget=self._forget,
-                bury=self._bury,
+                request_dead_letters=self._request_dead_letters,
                 delivery_events=self._past.pop(key, None),
                 doubtful_epoch=self._doubtful.get(key, NO_EPOCH),
             )
             known.load()
         return known
 
-    def _bury(self, led: LedSharePartition, dead: DeadRecords) -> None:
-        burial = Burial(led.partition, dead, lambda: led.error_code is None, partial(self._buried, led, dead))
-        self.dead_letters.write(led.key, (burial,))
+    def _request_dead_letters(self, led: LedSharePartition, dead: DeadRecords) -> None:
+        request = DeadLetterRequest(
+            led.partition,
+            dead,
+            lambda: led.error_code is None,
+            partial(self._dead_letters_written, led, dead),
+        )
+        self.dead_letters.write(led.key, (request,))
 
-    def _buried(self, led: LedSharePartition, dead: DeadRecords, is_written: bool) -> None:
-        led.buried(dead, is_written=is_written)
+    def _dead_letters_written(self, led: LedSharePartition, dead: DeadRecords, is_written: bool) -> None:
+        led.dead_letters_written(dead, is_written=is_written)
 
     def explained(self, group_id: str) -> tuple[PartitionExplained, ...]:
-        """Return how the share partitions of a group stand that are in use here, or were of late."""
+        """Return the state of the share partitions of a group that are in use here, or were of late."""
         found = [led.explained() for key, led in self._led.items() if key.group_id == group_id]
         topics = self._metadata.snapshot().topics_by_id
         ahead_ms = self._clock.wall_ms() - self._clock.now_ms()
@@ -167,7 +172,7 @@ class SharePartitions:
         return self._led.get(key)
 
     def end(self, keys: Iterable[ShareKey]) -> None:
-        """Let go of share partitions whose state is about to change beside them."""
+        """End share partitions whose state is about to be changed by an administrator."""
         for key in keys:
             led = self._led.get(key)
             if led is not None:
@@ -175,7 +180,7 @@ class SharePartitions:
             self._past.pop(key, None)
 
     def refresh(self) -> None:
-        """Let go of share partitions that others lead by now, or this broker under another epoch."""
+        """End share partitions that others lead by now, or this broker under another epoch."""
         for led in tuple(self._led.values()):
             if led.partition.error_code is not None or not led.is_of(led.partition):
                 led.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -193,7 +198,7 @@ class SharePartitions:
                     del self._past[next(iter(self._past))]
 
     def settings_of(self, group_id: str) -> GroupSettings:
-        """Return what holds for a group."""
+        """Return the settings of a group."""
         snapshot, config = self._metadata.snapshot(), self._current.config
         known = self._settings.get(group_id)
         if known is not None and known.snapshot is snapshot and known.config is config:
@@ -213,7 +218,7 @@ class SharePartitions:
     def open_session(
         self, group_id: str, member_id: str, places: Collection[TopicIdPartition], on_close: OnClose
     ) -> ShareSession:
-        """Return a new session; what the member has it keeps.
+        """Return a new session; the member keeps its acquired records.
 
         Raises: ApiError SHARE_SESSION_LIMIT_REACHED, INVALID_REQUEST.
         """
@@ -231,7 +236,7 @@ class SharePartitions:
         return session
 
     def session(self, group_id: str, member_id: str, epoch: int) -> ShareSession:
-        """Return the session that goes on, or ends, with this request.
+        """Return the session of this request, which continues or ends it.
 
         Raises: ApiError SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH.
         """
@@ -245,7 +250,7 @@ class SharePartitions:
         return session
 
     def forget_places(self, session: ShareSession, places: Iterable[TopicIdPartition]) -> None:
-        """Let the member fetch these no more; what it has of them stays its own until its locks end."""
+        """Remove partitions from a session; the member keeps acquired records until their locks end."""
         gone = [place for place in places if place in session.places]
         for place in gone:
             del session.places[place]
@@ -253,7 +258,7 @@ class SharePartitions:
         self._leave(session, gone)
 
     def close_session(self, session: ShareSession, reason: Reason = Reason.SESSION_CLOSED) -> None:
-        """End the session, and give back what the member has not dealt with."""
+        """End the session, and release the records that the member has acquired."""
         session.end()
         key = session.group_id, session.member_id
         if self._sessions.get(key) is session:
@@ -279,7 +284,7 @@ class SharePartitions:
         return len(self._sessions)
 
     def close(self) -> None:
-        """Forget all; what was acknowledged is kept."""
+        """End every session and share partition; the state of these stays."""
         for session in self._sessions.values():
             session.end()
         for led in tuple(self._led.values()):

@@ -1,4 +1,4 @@
-"""The parts of share groups put together, for a broker that is asked for them; what groups need of these."""
+"""The parts of share groups put together, and the share state that groups begin to keep."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -30,7 +30,7 @@ log = structlog.get_logger("kohort.share")
 
 
 class Shares:
-    """Share groups beside their coordinator: the state of their partitions, and who leads those."""
+    """What share groups need besides their coordinator: share partitions, and the state of these."""
 
     def __init__(
         self, partitions: SharePartitions, groups: GroupShards, workers: Workers, log_ends: LogEndsAnywhere
@@ -40,10 +40,10 @@ class Shares:
         self.states = partitions.states
         self._groups = groups
         self._workers = workers
-        self._initializing: set[str] = set()  # The groups whose state is being made just now.
+        self._initializing: set[str] = set()  # The groups whose state is being initialized.
 
     def make_ready(self, group_id: str) -> None:
-        """Have the share coordinator begin to keep what the group asks for, unless that is under way."""
+        """Initialize the state of share partitions that the group asks for, unless that is under way."""
         group = self._groups.find(group_id, ShareGroup)
         if group is not None and group.initializing and group_id not in self._initializing:
             self._initializing.add(group_id)
@@ -71,7 +71,7 @@ class Shares:
             self._groups.submit_if_active(group_id, ShareStateReady(group_id, done))
 
     def when_kept(self, keys: Sequence[ShareKey], then: Callable[[], None]) -> None:
-        """Call `then` once a coordinator may be asked of these, or it is known why there is none."""
+        """Call `then` once the coordinators of these share partitions are loaded, or have failed to be."""
         self._workers.spawn(self._make_ready, keys, then)
 
     async def _make_ready(self, keys: Sequence[ShareKey], then: Callable[[], None]) -> None:
@@ -83,12 +83,12 @@ class Shares:
         then()
 
     def close(self) -> None:
-        """Forget all; what was acknowledged is kept."""
+        """End every share partition; their state stays."""
         self.partitions.close()
 
 
 class _Initializing:
-    """Share partitions whose state is being made."""
+    """Share partitions whose state is being initialized."""
 
     def __init__(
         self,

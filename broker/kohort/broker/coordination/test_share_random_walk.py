@@ -170,7 +170,7 @@ class World:
             timers=self.timers,
             clock=clock,
             forget=lambda led: None,
-            bury=lambda led, dead: self.dying.append((led, dead)),
+            request_dead_letters=lambda led, dead: self.dying.append((led, dead)),
             doubtful_epoch=doubtful_epoch,
         )
         led.members.update(MEMBERS)
@@ -205,7 +205,7 @@ class World:
         while self.dying:
             led, dead = self.dying.popleft()
             self.letters.update(range(dead.first_offset, dead.last_offset + 1))
-            led.buried(dead, is_written=True)
+            led.dead_letters_written(dead, is_written=True)
 
     def step(self) -> None:
         choice = self.random.random()
@@ -386,9 +386,9 @@ class Speechless(LedSharePartition):
     """Does not go on with the letters that whoever led before it did not come to."""
 
     def _begin(self, start_offset: int, batches: Sequence[Batch]) -> None:
-        bury, self._bury = self._bury, lambda led, dead: None
+        request, self._request_dead_letters = self._request_dead_letters, lambda led, dead: None
         super()._begin(start_offset, batches)
-        self._bury = bury
+        self._request_dead_letters = request
 
 
 @pytest.mark.parametrize("broken", [Overtaking, Hasty, Trusting, Forgetful, Generous, Speechless])
