@@ -88,8 +88,8 @@ class _Stay:
             return
         try:
             if self._is_abandoned and error is None:
-                with anyio.move_on_after(self._session.last_words_ms / 1000):
-                    await self._session.last_words()
+                with anyio.move_on_after(self._session.finish_timeout_ms / 1000):
+                    await self._session.finish()
         finally:
             await self._session.__aexit__(kind, error, trace)
 
@@ -134,7 +134,7 @@ class AsyncClient(Generic[AnySession]):
     def __del__(self) -> None:
         if self._open is not None:
             session, stay = self._session, self._stay
-            abandon = partial(session.cluster.abandon, session.last_words, session.last_words_ms)
+            abandon = partial(session.cluster.abandon, session.finish, session.finish_timeout_ms)
             self._open.end_soon(self, abandon if stay is None else stay.abandon)
 
     async def __aenter__(self) -> Self:

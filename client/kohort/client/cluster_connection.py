@@ -17,9 +17,9 @@ METRICS = "cluster-connection-metrics"
 class SharedSession(Session):
     """The session of a connection that other clients share."""
 
-    last_words_ms = 120_000  # What unclosed clients that share it may take: their delivery_timeout_ms.
+    finish_timeout_ms = 120_000  # What unclosed clients that share it may take: their delivery_timeout_ms.
 
-    async def last_words(self) -> None:
+    async def finish(self) -> None:
         """Wait for the clients that nobody has closed either."""
         await self.cluster.wait_for_guests()
 

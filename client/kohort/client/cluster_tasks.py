@@ -15,7 +15,7 @@ from kohort.client.signal import Signal
 
 logger = logging.getLogger(__name__)
 
-LastWords = Callable[[], Awaitable[object]]
+Finish = Callable[[], Awaitable[object]]
 
 
 class ClusterTasks:
@@ -30,7 +30,7 @@ class ClusterTasks:
         self._home: HomeLoop | None = None
         self._ends: anyio.Event | None = None
         self._have_tasks_ended = False
-        self._last_words: tuple[LastWords, float] | None = None
+        self._finishing: tuple[Finish, float] | None = None
         self._guests = 0  # Clusters that have this one as their hub.
         self._guest_gone = Signal()
         self._stack = AsyncExitStack()
@@ -86,8 +86,8 @@ class ClusterTasks:
                     assert self._ends is not None
                     try:
                         await self._ends.wait()
-                        if self._last_words is not None:
-                            await self._say_last_words(*self._last_words)
+                        if self._finishing is not None:
+                            await self._finish(*self._finishing)
                     finally:  # Where a task has failed, too: connections end by being closed alone.
                         self._end_tasks()
         finally:
@@ -108,16 +108,16 @@ class ClusterTasks:
             self._tasks.cancel_scope.cancel()
         self._close_all()
 
-    def abandon(self, last_words: LastWords, timeout_ms: float) -> None:
+    def abandon(self, finish: Finish, timeout_ms: float) -> None:
         """Say the last words in the background, and then end all tasks: nobody holds the client any more."""
         if self._ends is not None:
-            self._last_words = last_words, timeout_ms
+            self._finishing = finish, timeout_ms
             self._ends.set()
 
-    async def _say_last_words(self, last_words: LastWords, timeout_ms: float) -> None:
+    async def _finish(self, finish: Finish, timeout_ms: float) -> None:
         try:
             with anyio.move_on_after(timeout_ms / 1000):
-                await last_words()
+                await finish()
         except KohortError as error:
             logger.debug("a client that nobody had closed: %s", error)
 

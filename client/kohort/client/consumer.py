@@ -110,10 +110,10 @@ class Consumer(AsyncPollingClient[ConsumerSession], PositionCalls, Generic[K_co,
         await self._session.complete(self._unsubscribe)
 
     async def _unsubscribe(self) -> None:
-        await self._say_farewell()
+        await self._tell_of_leaving()
         await self._session.unsubscribe()
 
-    async def _say_farewell(self) -> None:
+    async def _tell_of_leaving(self) -> None:
         farewell = self._session.farewell()
         if farewell is not None:
             await self._tell(farewell, self._session.positions.partitions())

@@ -16,8 +16,8 @@ from kohort.client.membership import (
     Membership,
     NameTopics,
     Send,
+    SendHeartbeat,
     State,
-    Tell,
     Wait,
 )
 from kohort.client.retry import Deadline, monotonic_ms
@@ -122,7 +122,7 @@ class GroupTask:
         await self._changed.wait(timeout_ms)
 
     async def _perform(
-        self, membership: Membership, request: FindCoordinator | Send | Tell | HandOut | NameTopics
+        self, membership: Membership, request: FindCoordinator | Send | SendHeartbeat | HandOut | NameTopics
     ) -> None:
         if isinstance(request, FindCoordinator):
             self._cluster.forget_coordinator(self._group_id)
@@ -134,7 +134,7 @@ class GroupTask:
         elif isinstance(request, NameTopics):
             names = await topic_names(self._cluster, request.topic_ids)
             membership.topics_named(names, monotonic_ms())
-        elif isinstance(request, Tell):
+        elif isinstance(request, SendHeartbeat):
             await self._tell(membership, request)
         else:
             await self._send(membership, request)
@@ -167,7 +167,7 @@ class GroupTask:
         self._warn_if_away(answer.error_code)
         membership.answered(answer, monotonic_ms())
 
-    async def _tell(self, membership: Membership, tell: Tell) -> None:
+    async def _tell(self, membership: Membership, tell: SendHeartbeat) -> None:
         if tell.leaves:
             await self._send_leave(tell, tell.timeout_ms)
             return
@@ -189,10 +189,10 @@ class GroupTask:
         what = f"the coordinator of group {self._group_id!r} can't serve it: {error}"
         self._cluster.warnings.say(("group", self._group_id), what, after_ms=PATIENCE_MS)
 
-    async def _send_leave(self, farewell: LeaveGroupRequest | Tell, timeout_ms: float) -> None:
+    async def _send_leave(self, farewell: LeaveGroupRequest | SendHeartbeat, timeout_ms: float) -> None:
         ask = partial(self._cluster.request_coordinator, self._group_id, timeout_ms=timeout_ms)
         try:
-            if isinstance(farewell, Tell):
+            if isinstance(farewell, SendHeartbeat):
                 await ask(farewell.request, farewell.answer)
             else:
                 await ask(farewell, LeaveGroupResponse)

@@ -21,7 +21,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 import anyio
 from anyio.abc import TaskGroup
 
-from kohort.client.cluster_tasks import LastWords
+from kohort.client.cluster_tasks import Finish
 from kohort.client.errors import ClosedError, KohortError, WouldBlockError
 from kohort.client.signal import Signal
 from kohort.client.unclosed import has_ended
@@ -239,7 +239,7 @@ class LoopThread(Generic[Session]):
         elif self._ended.acquire(timeout=JOIN_TIMEOUT_SECONDS):
             self._ended.release()
 
-    def abandon(self, last_words: LastWords, timeout_ms: float) -> None:
+    def abandon(self, finish: Finish, timeout_ms: float) -> None:
         """Run the last words within the time, then end, in the background: nobody holds the client any more.
 
         From any thread, the loop's own among them, and at any moment of it: it is the client's finalizer.
@@ -247,15 +247,15 @@ class LoopThread(Generic[Session]):
 
         def begin() -> None:
             if self._tasks is not None:
-                self._tasks.start_soon(self._end_by_itself, last_words, timeout_ms)
+                self._tasks.start_soon(self._end_by_itself, finish, timeout_ms)
 
         self.call_soon(begin)
 
-    async def _end_by_itself(self, last_words: LastWords, timeout_ms: float) -> None:
+    async def _end_by_itself(self, finish: Finish, timeout_ms: float) -> None:
         assert self._stopping is not None
         try:
             with anyio.move_on_after(timeout_ms / 1000):
-                await last_words()
+                await finish()
                 while self._guests:  # Nobody holds their clients either.
                     await self._guest_gone.wait()
         except KohortError as error:

@@ -69,12 +69,12 @@ class AsyncPollingClient(AsyncClient[AnyPollingSession], OtherNames):
     async def _leave(self, timeout_ms: float, *, has_failed: bool, leave_group: bool | None) -> None:
         with anyio.move_on_after(timeout_ms / 1000):
             try:
-                await self._say_farewell()
+                await self._tell_of_leaving()
             finally:
                 await self._session.leave(timeout_ms, has_failed=has_failed, leave_group=leave_group)
             await self._call_back()
 
-    async def _say_farewell(self) -> None:
+    async def _tell_of_leaving(self) -> None:
         """Tell the user's listener what is given up."""
 
     @abstractmethod

@@ -53,7 +53,7 @@ class ProducerSession(Session):
     ) -> None:
         super().__init__(config, hub)
         self.config = config
-        self.last_words_ms = config.delivery_timeout_ms
+        self.finish_timeout_ms = config.delivery_timeout_ms
         self._input = record_input
         self._call_soon: Callable[[Callable[[], None]], None] = lambda wake: wake()
         self._wanted: set[str] = set()
@@ -203,7 +203,7 @@ class ProducerSession(Session):
         """Send everything that was appended so far, and return when its fate is known."""
         await self._sender.flush()
 
-    async def last_words(self) -> None:
+    async def finish(self) -> None:
         """Send everything that was appended."""
         await self.flush()
 

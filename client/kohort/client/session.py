@@ -23,8 +23,8 @@ class Session:
     It does not know the client, so that a client that nobody holds can be collected.
     """
 
-    last_words_ms = 0
-    """How long `last_words` may take."""
+    finish_timeout_ms = 0
+    """How long `finish` may take."""
 
     def __init__(self, config: ClientConfig, hub: Cluster | None = None) -> None:
         self.cluster = Cluster(config, hub)
@@ -43,7 +43,7 @@ class Session:
         """Return in the event loop that this was opened in. Raises: ConcurrentAccessError in any other."""
         self.cluster.check_loop()
 
-    async def last_words(self) -> None:
+    async def finish(self) -> None:
         """Do what has to be done before the end, where nobody has closed the client."""
 
     async def complete(
@@ -59,7 +59,7 @@ class Session:
 class PollingSession(Session, ABC):
     """A session whose user polls for records: a consumer's, or a share consumer's."""
 
-    last_words_ms = CLOSE_TIMEOUT_MS
+    finish_timeout_ms = CLOSE_TIMEOUT_MS
 
     def __init__(self, config: ClientConfig, hub: Cluster | None = None) -> None:
         super().__init__(config, hub)
@@ -97,7 +97,7 @@ class PollingSession(Session, ABC):
         with anyio.move_on_after(timeout_ms / 1000):
             await self.leave(timeout_ms, has_failed=has_failed, leave_group=leave_group)
 
-    async def last_words(self) -> None:
+    async def finish(self) -> None:
         """Leave, unless that was done. The user may not have handled what it had in hand."""
         if not self._has_left:
             await self.leave(CLOSE_TIMEOUT_MS, has_failed=True)

@@ -13,8 +13,8 @@ from kohort.client.membership import (
     MemberSettings,
     NameTopics,
     Revoke,
+    SendHeartbeat,
     State,
-    Tell,
     Wait,
 )
 from kohort.client.membership.consumer import AWAY, JOINING, LEAVING, ConsumerMembership
@@ -70,7 +70,7 @@ def told(member: ConsumerMembership, now_ms: int = 0) -> ConsumerGroupHeartbeatR
     if request == FindCoordinator():
         member.coordinator_found()
         request = member.next_request(now_ms)
-    assert isinstance(request, Tell), request
+    assert isinstance(request, SendHeartbeat), request
     assert isinstance(request.request, ConsumerGroupHeartbeatRequest)
     return request.request
 

@@ -12,13 +12,13 @@ from contextlib import suppress
 from typing import Protocol
 
 from kohort.client.any_thread import from_any_thread
-from kohort.client.cluster_tasks import ClusterTasks, LastWords
+from kohort.client.cluster_tasks import ClusterTasks, Finish
 
 
 class Ending(Protocol):
     """A thread's loop that ends by itself."""
 
-    def abandon(self, last_words: LastWords, timeout_ms: float) -> None:
+    def abandon(self, finish: Finish, timeout_ms: float) -> None:
         """Run the last words within the time, and then end."""
 
     def wait_for_end(self, timeout_ms: float) -> None:
@@ -34,13 +34,13 @@ def warn_of(client: object) -> None:
     warnings.warn(what, ResourceWarning, stacklevel=3, source=client)
 
 
-def end_soon(client: object, loop: Ending, last_words: LastWords, timeout_ms: float) -> None:
+def end_soon(client: object, loop: Ending, finish: Finish, timeout_ms: float) -> None:
     """Warn of a blocking client, and let its loop end; from its `__del__`, in whatever thread."""
     try:
         warn_of(client)
     finally:
         _ending[loop] = timeout_ms
-        loop.abandon(last_words, timeout_ms)
+        loop.abandon(finish, timeout_ms)
 
 
 def has_ended(loop: Ending) -> None:

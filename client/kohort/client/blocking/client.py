@@ -80,7 +80,7 @@ class BlockingClient(Generic[Client_co]):
         if "_not_at_exit" in self.__dict__ and self._loop.is_running and not self._is_closing:
             self._not_at_exit()
             session = self._client._session
-            end_soon(self, self._loop, session.last_words, session.last_words_ms)
+            end_soon(self, self._loop, session.finish, session.finish_timeout_ms)
 
     def __enter__(self) -> Self:
         return self

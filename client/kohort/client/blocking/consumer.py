@@ -93,7 +93,7 @@ class Consumer(BlockingPollingClient[consumer.Consumer[K_co, V_co]], Generic[K_c
     @by_one_thread
     def unsubscribe(self) -> None:
         """Commit if that is automatic, leave the group, and read nothing; the listener hears of it."""
-        self._say_farewell()
+        self._tell_of_leaving()
         self._loop.call(self._session.unsubscribe)
 
     def poll(
@@ -189,7 +189,7 @@ class Consumer(BlockingPollingClient[consumer.Consumer[K_co, V_co]], Generic[K_c
         self._loop.call_sync(self._handovers.end, due)
         return True
 
-    def _say_farewell(self) -> None:
+    def _tell_of_leaving(self) -> None:
         farewell = self._session.farewell()
         if farewell is not None:
             tell_listener(self._listener, farewell, self._session.positions.partitions())

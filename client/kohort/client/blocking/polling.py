@@ -47,7 +47,7 @@ class BlockingPollingClient(BlockingClient[Client_co], OneThread, OtherNames):
         session = self._client._session
         try:
             self._not_at_exit()
-            self._say_farewell()
+            self._tell_of_leaving()
         finally:
             try:
                 self._loop.call_to_end(
@@ -63,7 +63,7 @@ class BlockingPollingClient(BlockingClient[Client_co], OneThread, OtherNames):
         session.wakeup()
         self._loop.call_soon(session.news.set)
 
-    def _say_farewell(self) -> None:
+    def _tell_of_leaving(self) -> None:
         """Tell the user's listener what is given up."""
 
     @abstractmethod

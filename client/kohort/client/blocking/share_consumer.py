@@ -106,7 +106,7 @@ class ShareConsumer(BlockingPollingClient[consumer.ShareConsumer[K_co, V_co]], G
 
     @by_one_thread
     def __next__(self) -> ShareRecord[K_co, V_co]:
-        self._session.go_on()
+        self._session.accept_last()
         while (record := self._session.next_ready()) is None:
             self._loop.call_sync(self._session.begin_poll)
             outcome = self._loop.call(self._session.advance, None)

@@ -18,8 +18,8 @@ from kohort.client.membership.requests import (
     NameTopics,
     Request,
     Send,
+    SendHeartbeat,
     State,
-    Tell,
     Wait,
 )
 
@@ -39,7 +39,7 @@ __all__ = [
     "Request",
     "Revoke",
     "Send",
+    "SendHeartbeat",
     "State",
-    "Tell",
     "Wait",
 ]

@@ -21,8 +21,8 @@ from kohort.client.membership.requests import (
     FindCoordinator,
     MemberSettings,
     NameTopics,
+    SendHeartbeat,
     State,
-    Tell,
     Wait,
 )
 from kohort.protocol.errors import ErrorCode
@@ -54,7 +54,7 @@ ById = Mapping[UUID, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SentHeartbeat:
     """What the last heartbeat that was not refused has left the coordinator knowing."""
 
     topics: tuple[str, ...]
@@ -76,7 +76,7 @@ class ConsumerMembership(Membership):
         self._topics: tuple[str, ...] = ()
         self._regex = ""
         self._had_regex = False
-        self._told: Told | None = None  # None: tell everything.
+        self._sent: SentHeartbeat | None = None  # None: tell everything.
         self._assigned: ById | None = None  # As the coordinator has it; None before its first word.
         self._names: dict[UUID, str] = {}
         self._unnamed: frozenset[UUID] = frozenset()
@@ -111,7 +111,7 @@ class ConsumerMembership(Membership):
         """Whether it may be let in any moment: a word of leaving that came before would be lost."""
         return self.state is State.JOINING
 
-    def leave(self, reason: str, *, leave_group: bool | None = None) -> Tell | None:
+    def leave(self, reason: str, *, leave_group: bool | None = None) -> SendHeartbeat | None:
         """Return the heartbeat to send; a static member's says that it will be back, unless it is to leave.
 
         None for who is no member, or is no static one and stays until its session ends (KIP-1092).
@@ -121,7 +121,7 @@ class ConsumerMembership(Membership):
         is_static = self.settings.group_instance_id is not None
         if not is_member or (leave_group is False and not is_static):
             return None
-        return self._farewell(AWAY if is_static and leave_group is not True else LEAVING)
+        return self._leave_heartbeat(AWAY if is_static and leave_group is not True else LEAVING)
 
     def commit_refused(self, code: ErrorCode, generation_id: int, now_ms: int) -> bool:
         """Take in why a commit was refused; return whether it may count in the epoch that is coming.
@@ -200,7 +200,7 @@ class ConsumerMembership(Membership):
         """The heartbeat could not be sent or got no answer: tell everything to whoever coordinates now."""
         if self.state in OUT:
             return
-        self._told = None
+        self._sent = None
         if isinstance(error, UnsupportedVersionError):
             self._fail(self._not_spoken(str(error)))
             return
@@ -211,7 +211,7 @@ class ConsumerMembership(Membership):
         self._again(now_ms)
 
     def _refused(self, code: ErrorCode, text: str | None, now_ms: int) -> None:
-        self._told = None
+        self._sent = None
         if code in _GONE and self.generation_id >= 0:
             self._fenced(code, now_ms)
         elif code in _FENCED or code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -241,7 +241,7 @@ class ConsumerMembership(Membership):
     def _outside(self) -> None:
         """All that the user owns is gone."""
         self.generation_id = -1
-        self._told = None
+        self._sent = None
         self._assigned = None
         self._unnamed = frozenset()
         self._has_to_acknowledge = False
@@ -288,68 +288,68 @@ class ConsumerMembership(Membership):
 
     # Heartbeats
 
-    def _join(self) -> Tell:
+    def _join(self) -> SendHeartbeat:
         self.state = State.JOINING
-        self._told = None
-        return self._tell(JOINING)
+        self._sent = None
+        return self._send(JOINING)
 
     def _heartbeat(self, now_ms: int) -> ConsumerRequest:
         if not self._has_news and now_ms < self._heartbeat_due_ms:
             return Wait(min(self._heartbeat_due_ms, self._poll_due_ms(), self._naming_due_ms()))
-        return self._tell(self.generation_id)
+        return self._send(self.generation_id)
 
     @property
     def _has_news(self) -> bool:
         """Whether the coordinator is to hear of something before the next heartbeat is due."""
-        told = self._told
-        if told is None or (told.topics, told.regex) != (self._topics, self._regex):
+        sent = self._sent
+        if sent is None or (sent.topics, sent.regex) != (self._topics, self._regex):
             return True
         return self._has_to_acknowledge and not self.has_handover
 
     def _naming_due_ms(self) -> int:
         return self._name_after_ms if self._unnamed else self._heartbeat_due_ms
 
-    def _tell(self, epoch: int) -> Tell:
+    def _send(self, epoch: int) -> SendHeartbeat:
         """Return a heartbeat with what is new since the last one; whoever joins owns nothing."""
-        settings, told = self.settings, self._told
+        settings, sent = self.settings, self._sent
         owned: ById = {} if epoch == JOINING else self._owned_by_id()
         acknowledges = self._has_to_acknowledge and not self.has_handover
-        tells_owned = told is None or acknowledges or owned != told.owned
-        tells_regex = self._had_regex if told is None else self._regex != told.regex
+        tells_owned = sent is None or acknowledges or owned != sent.owned
+        tells_regex = self._had_regex if sent is None else self._regex != sent.regex
         request = ConsumerGroupHeartbeatRequest(
             group_id=settings.group_id,
             member_id=self.member_id,
             member_epoch=epoch,
             instance_id=settings.group_instance_id,
-            rack_id=settings.rack_id if told is None else None,
-            rebalance_timeout_ms=settings.max_poll_interval_ms if told is None else -1,
-            subscribed_topic_names=(self._topics if told is None or self._topics != told.topics else None),
+            rack_id=settings.rack_id if sent is None else None,
+            rebalance_timeout_ms=settings.max_poll_interval_ms if sent is None else -1,
+            subscribed_topic_names=(self._topics if sent is None or self._topics != sent.topics else None),
             subscribed_topic_regex=self._regex if tells_regex else None,
-            server_assignor=self._remote_assignor if told is None else None,
+            server_assignor=self._remote_assignor if sent is None else None,
             topic_partitions=_topic_partitions(owned) if tells_owned else None,
         )
         if acknowledges:
             self._has_to_acknowledge = False
-        self._told = Told(self._topics, self._regex, owned)
-        return Tell(request, ConsumerGroupHeartbeatResponse, settings.request_timeout_ms)
+        self._sent = SentHeartbeat(self._topics, self._regex, owned)
+        return SendHeartbeat(request, ConsumerGroupHeartbeatResponse, settings.request_timeout_ms)
 
-    def _go_idle(self, now_ms: int) -> Tell:
+    def _go_idle(self, now_ms: int) -> SendHeartbeat:
         """Leave because the user does not poll."""
         is_static = self.settings.group_instance_id is not None
-        farewell = self._farewell(AWAY if is_static else LEAVING)
+        leave_heartbeat = self._leave_heartbeat(AWAY if is_static else LEAVING)
         self._depart(POLL_TIMEOUT_REASON, now_ms, by_poll_interval=True)
         self._outside()
         self.state = State.IDLE
-        return farewell
+        return leave_heartbeat
 
-    def _farewell(self, epoch: int) -> Tell:
+    def _leave_heartbeat(self, epoch: int) -> SendHeartbeat:
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.settings.group_id,
             member_id=self.member_id,
             member_epoch=epoch,
             instance_id=self.settings.group_instance_id,
         )
-        return Tell(request, ConsumerGroupHeartbeatResponse, self.settings.request_timeout_ms)
+        return SendHeartbeat(request, ConsumerGroupHeartbeatResponse, self.settings.request_timeout_ms)
 
 
 def _topic_partitions(owned: ById) -> tuple[ConsumerGroupHeartbeatTopicPartitions, ...]:

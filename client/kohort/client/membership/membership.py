@@ -9,7 +9,7 @@ from uuid import UUID
 from kohort.client.assignors import Owned
 from kohort.client.errors import KohortError
 from kohort.client.membership.ownership import Handover, Ownership
-from kohort.client.membership.requests import AnyRequest, MemberSettings, State, Tell
+from kohort.client.membership.requests import AnyRequest, MemberSettings, SendHeartbeat, State
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.leave_group import LeaveGroupRequest
 
@@ -137,7 +137,9 @@ class Membership(ABC):
         """Whether the coordinator is about to let it in, under an id that it then has to give back."""
 
     @abstractmethod
-    def leave(self, reason: str, *, leave_group: bool | None = None) -> LeaveGroupRequest | Tell | None:
+    def leave(
+        self, reason: str, *, leave_group: bool | None = None
+    ) -> LeaveGroupRequest | SendHeartbeat | None:
         """Return what to send, None for who is no member, or is to be missed in vain.
 
         `leave_group` lets a static member leave for good, or another stay until its session ends (KIP-1092).

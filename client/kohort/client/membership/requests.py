@@ -65,7 +65,7 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class SendHeartbeat:
     """Send a heartbeat of KIP-848 or KIP-932 and report what comes of it; of one that `leaves` nothing."""
 
     request: "ConsumerGroupHeartbeatRequest | ShareGroupHeartbeatRequest"
@@ -106,7 +106,7 @@ class Wait:
 
 Request = FindCoordinator | Send | HandOut | Wait
 """What the classic protocol asks for."""
-ConsumerRequest = FindCoordinator | Tell | NameTopics | Wait
+ConsumerRequest = FindCoordinator | SendHeartbeat | NameTopics | Wait
 """What the protocol of KIP-848 asks for."""
 AnyRequest = Request | ConsumerRequest
 ClassicAnswer = JoinGroupResponse | SyncGroupResponse | HeartbeatResponse

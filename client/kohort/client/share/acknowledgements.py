@@ -1,7 +1,7 @@
-"""The records that the user has, and what was said of them: pure.
+"""The records that the user has, and how they were acknowledged: pure.
 
 The user's thread says what became of records while no call of its own is under way; the loop takes those
-words over within calls, while that thread waits. So neither needs a lock.
+acknowledgements over within calls, while that thread waits. So neither needs a lock.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,8 +28,8 @@ class Held(NamedTuple):
     until_ms: int
 
 
-class Word(NamedTuple):
-    """What is to be said of one record."""
+class Acknowledgement(NamedTuple):
+    """How one record is acknowledged."""
 
     partition: TopicPartition
     offset: int
@@ -46,15 +46,15 @@ class Batch(NamedTuple):
 
 
 class Acknowledgements:
-    """What one consumer has in hand, and what it has said."""
+    """The records that one consumer has in hand, and their acknowledgements."""
 
     def __init__(self) -> None:
         self._in_hand: dict[tuple[str, int], dict[int, Held]] = {}
-        self._said: list[Word] = []
+        self._pending: list[Acknowledgement] = []
         self._look_ms = 0
 
     def __len__(self) -> int:
-        """How many records the user has and has said nothing of."""
+        """How many records the user has and has not acknowledged."""
         return sum(map(len, self._in_hand.values()))
 
     def hand_out(self, records: Iterable[tuple[AnyShareRecord, Held]], now_ms: int) -> None:
@@ -85,32 +85,32 @@ class Acknowledgements:
         if type_ is not AcknowledgeType.RENEW:
             del holding[record.offset]
         partition = TopicPartition(record.topic, record.partition)
-        self._said.append(Word(partition, record.offset, held, type_))
+        self._pending.append(Acknowledgement(partition, record.offset, held, type_))
 
     def acknowledge_all(self, type_: AcknowledgeType) -> None:
         """Say the same of all that the user has."""
         for (topic, index), holding in self._in_hand.items():
             where = TopicPartition(topic, index)
-            self._said += [Word(where, offset, held, type_) for offset, held in holding.items()]
+            self._pending += [Acknowledgement(where, offset, held, type_) for offset, held in holding.items()]
         self._in_hand.clear()
 
-    def take_said(self) -> list[Word]:
-        """Return what was said since the last time."""
-        said, self._said = self._said, []
-        return said
+    def take_pending(self) -> list[Acknowledgement]:
+        """Return the acknowledgements since the last call."""
+        pending, self._pending = self._pending, []
+        return pending
 
-    def renewed(self, words: Iterable[Word], until_ms: int) -> None:
+    def renewed(self, acknowledgements: Iterable[Acknowledgement], until_ms: int) -> None:
         """The locks of these have begun anew."""
-        for each in words:
+        for each in acknowledgements:
             holding = self._in_hand.get(each.partition, {})
             held = holding.get(each.offset)
             if held is not None:
                 holding[each.offset] = held._replace(until_ms=until_ms)
 
 
-def batches(words: Iterable[Word]) -> tuple[Batch, ...]:
-    """Return what is said of one partition's records as a request has it; the last word on each counts."""
-    types = {each.offset: each.type for each in words}
+def batches(acknowledgements: Iterable[Acknowledgement]) -> tuple[Batch, ...]:
+    """Return one partition's acknowledgements as a request has them; the last one of each record counts."""
+    types = {each.offset: each.type for each in acknowledgements}
     found: list[Batch] = []
     run: list[int] = []
     for offset in sorted(types):

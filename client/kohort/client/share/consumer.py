@@ -25,7 +25,8 @@ class ShareConsumer(AsyncPollingClient[ShareSession], Generic[K_co, V_co]):
 
     Inside `async with`, or between `start` and `stop`, and by one task at a time. In implicit mode a record
     is accepted when the next one is asked for, or the next poll begins; in explicit mode `acknowledge` says
-    what became of each. Leaving the block sends what was said, gives back the rest, and leaves the group.
+    what became of each. Leaving the block sends the acknowledgements, releases all other records, and leaves
+    the group.
     """
 
     def __init__(
@@ -49,10 +50,11 @@ class ShareConsumer(AsyncPollingClient[ShareSession], Generic[K_co, V_co]):
             self._session.subscribe(self._first_topics)
 
     async def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
-        """Send what was said, give back the rest and leave the group, within the time, even if cancelled.
+        """Send the acknowledgements, release all other records and leave the group, within the time.
 
-        In implicit mode what was handed out is accepted. The end of the `async with` block does the same;
-        where it raises, without what it had in hand. The callback hears of all that was said.
+        It does so even if it is cancelled. In implicit mode the records that were handed out are accepted.
+        The end of the `async with` block does the same; where it raises, the records in hand are not
+        accepted. The callback hears of all acknowledgements.
         """
         await self._close(timeout_ms)
 
@@ -61,7 +63,7 @@ class ShareConsumer(AsyncPollingClient[ShareSession], Generic[K_co, V_co]):
         self._session.subscribe(topics)
 
     async def unsubscribe(self) -> None:
-        """Send what was said, give back what is in hand, and leave the group.
+        """Send the acknowledgements, release what is in hand, and leave the group.
 
         One that is cancelled goes on to its end, for some seconds at most.
         """
@@ -86,7 +88,7 @@ class ShareConsumer(AsyncPollingClient[ShareSession], Generic[K_co, V_co]):
     ) -> list[ShareRecord[K_co, V_co]]:
         """Return records as soon as there are any; none when the time is over.
 
-        What was said before goes with it; in implicit mode all that was handed out is accepted by it.
+        Acknowledgements are sent with it; in implicit mode it accepts all records that were handed out.
         Raises: KohortError; WakeupError after `wakeup`.
         """
         if unnamed:
@@ -108,7 +110,7 @@ class ShareConsumer(AsyncPollingClient[ShareSession], Generic[K_co, V_co]):
         return self
 
     async def __anext__(self) -> ShareRecord[K_co, V_co]:
-        self._session.go_on()
+        self._session.accept_last()
         await checkpoint()
         while (record := self._session.next_ready()) is None:
             self._check_open()
@@ -131,7 +133,7 @@ class ShareConsumer(AsyncPollingClient[ShareSession], Generic[K_co, V_co]):
         self._session.acknowledge(record, type)
 
     async def commit(self) -> None:
-        """Send what was said, and return when it is kept; in implicit mode accept all that was handed out.
+        """Send the acknowledgements, and return when they are kept. In implicit mode it accepts all records.
 
         Raises: ItemsError with the error of each partition; those records come again.
         """
@@ -142,7 +144,7 @@ class ShareConsumer(AsyncPollingClient[ShareSession], Generic[K_co, V_co]):
             await self._call_back()
 
     def commit_async(self) -> None:
-        """Send what was said in the background; a later poll, commit or close calls `on_acknowledged`."""
+        """Send the acknowledgements in the background; a later call runs `on_acknowledged`."""
         self._check_open()
         self._session.commit_soon()
 

@@ -22,11 +22,11 @@ from kohort.client.errors import (
     check,
 )
 from kohort.client.retry import backoff_ms, monotonic_ms
-from kohort.client.share.acknowledgements import GAP, Acknowledgements, Held, Word, batches
+from kohort.client.share.acknowledgements import GAP, Acknowledgement, Acknowledgements, Held, batches
 from kohort.client.share.config import ShareConsumerConfig
 from kohort.client.share.fetched import read_acquired
 from kohort.client.share.membership import ShareMembership
-from kohort.client.share.node_session import CLOSING, NodeSession, Place, acknowledge_topics
+from kohort.client.share.node_session import CLOSING, NodeSession, TopicIdPartition, acknowledge_topics
 from kohort.client.share.values import AcknowledgeType, AnyShareRecord, Outcome
 from kohort.client.values import TopicPartition
 from kohort.protocol.errors import ErrorCode, WireError
@@ -51,7 +51,7 @@ _LOOK_AGAIN = frozenset(
         ErrorCode.INCONSISTENT_TOPIC_ID,
     }
 )
-_SAY_AGAIN = frozenset(
+_SEND_AGAIN = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -63,7 +63,7 @@ _SAY_AGAIN = frozenset(
 _RELEASE = AcknowledgeType.RELEASE
 _SESSION_OVER = frozenset({ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH})
 
-Words = dict[Place, list[Word]]
+ByPartition = dict[TopicIdPartition, list[Acknowledgement]]
 Answer = TypeVar("Answer", ShareFetchResponse, ShareAcknowledgeResponse)
 
 
@@ -73,7 +73,7 @@ class _Node:
     def __init__(self) -> None:
         self.session = NodeSession()
         self.turn = anyio.Lock()
-        self.said: list[Word] = []
+        self.pending: list[Acknowledgement] = []
         self.is_fetching = False
         self.not_before_ms = 0
         self.failures = 0
@@ -107,39 +107,39 @@ class ShareFetcher:
 
     # For the session
 
-    def take_over(self, words: Iterable[Word]) -> None:
-        """Keep what the user said until it can be sent."""
-        for each in words:
-            self._node(each.held.node_id).said.append(each)
+    def take_over(self, acknowledgements: Iterable[Acknowledgement]) -> None:
+        """Keep acknowledgements until they can be sent."""
+        for each in acknowledgements:
+            self._node(each.held.node_id).pending.append(each)
 
     @property
-    def has_words(self) -> bool:
+    def has_pending(self) -> bool:
         """Whether something is still to be sent."""
-        return any(node.said for node in self._nodes.values())
+        return any(node.pending for node in self._nodes.values())
 
     def fetch_soon(self) -> None:
         """Ask every broker that leads something for records, unless it is being asked."""
         wanted = self._wanted()
         for node_id in wanted.keys() | {
-            each for each, node in self._nodes.items() if node.session.has_places
+            each for each, node in self._nodes.items() if node.session.has_partitions
         }:
             node = self._node(node_id)
             if not node.is_fetching and monotonic_ms() >= node.not_before_ms:
                 node.is_fetching = True
                 self._cluster.tasks.start_soon(self._fetch, node_id, node, wanted.get(node_id, {}))
 
-    def say_soon(self) -> None:
-        """Send what was said, in the background."""
+    def acknowledge_soon(self) -> None:
+        """Send the acknowledgements, in the background."""
         for node_id, node in self._nodes.items():
-            if node.said:
-                self._cluster.tasks.start_soon(self._say_alone, node_id, node)
+            if node.pending:
+                self._cluster.tasks.start_soon(self._acknowledge_alone, node_id, node)
 
-    async def say(self) -> None:
-        """Send what was said, and return when all of it was answered; what came of it is in `outcomes`."""
+    async def acknowledge(self) -> None:
+        """Send the acknowledgements, and return when all are answered; the results are in `outcomes`."""
         async with anyio.create_task_group() as tasks:
             for node_id, node in self._nodes.items():
-                if node.said:
-                    tasks.start_soon(self._say_alone, node_id, node)
+                if node.pending:
+                    tasks.start_soon(self._acknowledge_alone, node_id, node)
 
     def give_back_unwanted(self) -> None:
         """Release at once what was acquired of topics that are not subscribed to any more."""
@@ -150,16 +150,16 @@ class ShareFetcher:
             self.ready.clear()
             self.ready.extend(each for each in ready if each[0].topic in wanted)
             self.take_over(
-                Word(TopicPartition(record.topic, record.partition), record.offset, held, _RELEASE)
+                Acknowledgement(TopicPartition(record.topic, record.partition), record.offset, held, _RELEASE)
                 for record, held in unwanted
             )
-            self.say_soon()
+            self.acknowledge_soon()
 
     async def close(self) -> None:
-        """Send what was said, and end the sessions: the brokers take back what is left."""
+        """Send the acknowledgements, and end the sessions: the brokers release the other records."""
         async with anyio.create_task_group() as tasks:
             for node_id, node in self._nodes.items():
-                if node.session.is_open or node.said:
+                if node.session.is_open or node.pending:
                     tasks.start_soon(self._end, node_id, node)
         self.ready.clear()  # Also what came of a fetch that was in flight.
 
@@ -176,10 +176,10 @@ class ShareFetcher:
     def _node(self, node_id: int) -> _Node:
         return self._nodes.setdefault(node_id, _Node())
 
-    def _wanted(self) -> dict[int, dict[Place, TopicPartition]]:
+    def _wanted(self) -> dict[int, dict[TopicIdPartition, TopicPartition]]:
         """Return the partitions that are assigned, by the broker that leads them."""
         membership = self._membership()
-        ids, found = membership.topic_ids, dict[int, dict[Place, TopicPartition]]()
+        ids, found = membership.topic_ids, dict[int, dict[TopicIdPartition, TopicPartition]]()
         without_leader = False
         for topic, partitions in membership.assignment.items():
             if topic not in membership.watched_topics:
@@ -210,7 +210,9 @@ class ShareFetcher:
             logger.debug("metadata: %s", error)
         self._news()
 
-    async def _fetch(self, node_id: int, node: _Node, wanted: Mapping[Place, TopicPartition]) -> None:
+    async def _fetch(
+        self, node_id: int, node: _Node, wanted: Mapping[TopicIdPartition, TopicPartition]
+    ) -> None:
         try:
             async with node.turn:
                 await self._fetch_in_turn(node_id, node, wanted)
@@ -218,15 +220,17 @@ class ShareFetcher:
             node.is_fetching = False
             self._news()
 
-    async def _fetch_in_turn(self, node_id: int, node: _Node, wanted: Mapping[Place, TopicPartition]) -> None:
-        places = {(each.held.topic_id, each.partition.partition) for each in node.said}
-        renews = any(each.type == AcknowledgeType.RENEW for each in node.said)
-        if node.said and (renews or not node.session.is_open or not places <= wanted.keys()):
-            await self._say_in_turn(node_id, node)
-        words = _by_place(node.said)
-        node.said = []
+    async def _fetch_in_turn(
+        self, node_id: int, node: _Node, wanted: Mapping[TopicIdPartition, TopicPartition]
+    ) -> None:
+        keys = {(each.held.topic_id, each.partition.partition) for each in node.pending}
+        renews = any(each.type == AcknowledgeType.RENEW for each in node.pending)
+        if node.pending and (renews or not node.session.is_open or not keys <= wanted.keys()):
+            await self._acknowledge_in_turn(node_id, node)
+        acknowledgements = _by_partition(node.pending)
+        node.pending = []
         topics, forgotten = node.session.fetch(
-            wanted, {place: batches(each) for place, each in words.items()}
+            wanted, {key: batches(each) for key, each in acknowledgements.items()}
         )
         config = self._config
         request = ShareFetchRequest(
@@ -242,19 +246,22 @@ class ShareFetcher:
             topics=topics,
             forgotten_topics_data=forgotten,
         )
-        answer = await self._ask(node_id, node, request, ShareFetchResponse, words)
+        answer = await self._ask(node_id, node, request, ShareFetchResponse, acknowledgements)
         if answer is None:
             return
         for topic in answer.responses:
             for each in topic.partitions:
-                place = topic.topic_id, each.partition_index
-                self._said(
-                    node, words.pop(place, []), each.acknowledge_error_code, each.acknowledge_error_message
+                key = topic.topic_id, each.partition_index
+                self._answered(
+                    node,
+                    acknowledgements.pop(key, []),
+                    each.acknowledge_error_code,
+                    each.acknowledge_error_message,
                 )
-                if place in wanted:
-                    self._fetched(node_id, node, place, wanted[place], each)
-        for left in words.values():  # Whatever the broker has not answered for was heard, or comes again.
-            self._said(node, left, ErrorCode.NONE, None)
+                if key in wanted:
+                    self._fetched(node_id, node, key, wanted[key], each)
+        for left in acknowledgements.values():  # No answer: the broker has it, or delivers the records again.
+            self._answered(node, left, ErrorCode.NONE, None)
 
     async def _ask(
         self,
@@ -262,7 +269,7 @@ class ShareFetcher:
         node: _Node,
         request: ShareFetchRequest | ShareAcknowledgeRequest,
         kind: type[Answer],
-        words: Words,
+        acknowledgements: ByPartition,
     ) -> Answer | None:
         """Return the answer to a request of the session, None where that failed as a whole."""
         timeout_ms = self._config.request_timeout_ms + self._config.fetch_max_wait_ms
@@ -270,19 +277,19 @@ class ShareFetcher:
             answer = await self._cluster.request(node_id, request, kind, channel=FETCH, timeout_ms=timeout_ms)
             check(answer.error_code, answer.error_message)
         except KohortError as error:
-            self._failed(node, words, error)
+            self._failed(node, acknowledgements, error)
             return None
         except BaseException:  # Cancelled: whether the broker has heard it nobody will know.
             node.session.reset()
-            for each in words.values():
-                self._tell(each, RequestTimeoutError("the answer was not waited for"))
+            for each in acknowledgements.values():
+                self._report(each, RequestTimeoutError("the answer was not waited for"))
             raise
         self.lock_timeout_ms = answer.acquisition_lock_timeout_ms or self.lock_timeout_ms
         node.failures = 0
         node.session.advance()
         return answer
 
-    def _failed(self, node: _Node, words: Words, error: KohortError) -> None:
+    def _failed(self, node: _Node, acknowledgements: ByPartition, error: KohortError) -> None:
         """A request failed as a whole, and its session with it: what was handed out is given back."""
         node.session.reset()
         node.failures += 1
@@ -291,8 +298,8 @@ class ShareFetcher:
                 node.failures, self._config.retry_backoff_ms, self._config.retry_backoff_max_ms
             )
             node.not_before_ms = monotonic_ms() + int(wait_ms)
-        for each in words.values():
-            self._tell(each, error)
+        for each in acknowledgements.values():
+            self._report(each, error)
         if not error.retriable:
             self.error = error
         elif isinstance(error, NetworkError):
@@ -303,7 +310,7 @@ class ShareFetcher:
         self,
         node_id: int,
         node: _Node,
-        place: Place,
+        key: TopicIdPartition,
         partition: TopicPartition,
         each: ShareFetchPartitionResponse,
     ) -> None:
@@ -319,7 +326,7 @@ class ShareFetcher:
             return
         records = each.records or b""
         assert isinstance(records, bytes | bytearray | memoryview)
-        held = Held(node_id, place[0], monotonic_ms() + (self.lock_timeout_ms or 0))
+        held = Held(node_id, key[0], monotonic_ms() + (self.lock_timeout_ms or 0))
         try:
             found = read_acquired(
                 partition, records, each.acquired_records, check_crcs=self._config.check_crcs
@@ -328,56 +335,58 @@ class ShareFetcher:
             self.error = BrokerError(ErrorCode.CORRUPT_MESSAGE, f"{partition}: {error}")
             spans = each.acquired_records
             offsets = [at for span in spans for at in range(span.first_offset, span.last_offset + 1)]
-            node.said += [Word(partition, at, held, _RELEASE) for at in offsets]
+            node.pending += [Acknowledgement(partition, at, held, _RELEASE) for at in offsets]
             return
-        node.said += [Word(partition, offset, held, GAP) for offset in found.gaps]
+        node.pending += [Acknowledgement(partition, offset, held, GAP) for offset in found.gaps]
         if partition.topic in self._membership().watched_topics:
             self.ready.extend((record, held) for record in found.records)
         else:  # The subscription has changed while they were on their way.
-            node.said += [Word(partition, record.offset, held, _RELEASE) for record in found.records]
+            node.pending += [
+                Acknowledgement(partition, record.offset, held, _RELEASE) for record in found.records
+            ]
 
     # Acknowledging
 
-    async def _say_alone(self, node_id: int, node: _Node) -> None:
+    async def _acknowledge_alone(self, node_id: int, node: _Node) -> None:
         async with node.turn:
-            if node.said:
-                await self._say_in_turn(node_id, node)
+            if node.pending:
+                await self._acknowledge_in_turn(node_id, node)
         self._news()
 
     async def _end(self, node_id: int, node: _Node) -> None:
         async with node.turn:
-            await self._say_in_turn(node_id, node, closes=True)
+            await self._acknowledge_in_turn(node_id, node, closes=True)
 
-    async def _say_in_turn(self, node_id: int, node: _Node, *, closes: bool = False) -> None:
-        said, node.said = node.said, []
-        words = _by_place(said)
+    async def _acknowledge_in_turn(self, node_id: int, node: _Node, *, closes: bool = False) -> None:
+        pending, node.pending = node.pending, []
+        acknowledgements = _by_partition(pending)
         if not node.session.is_open:  # What was handed out in another session is not the consumer's any more.
-            self._tell(said, BrokerError(ErrorCode.SHARE_SESSION_NOT_FOUND))
+            self._report(pending, BrokerError(ErrorCode.SHARE_SESSION_NOT_FOUND))
             return
-        renews = any(each.type == AcknowledgeType.RENEW for each in said)
-        if renews and not await self._can_renew(node_id, node, said):
+        renews = any(each.type == AcknowledgeType.RENEW for each in pending)
+        if renews and not await self._can_renew(node_id, node, pending):
             return
         request = ShareAcknowledgeRequest(
             group_id=self._config.group_id,
             member_id=self._membership().member_id,
             share_session_epoch=CLOSING if closes else node.session.epoch,
             is_renew_ack=renews,
-            topics=acknowledge_topics({place: batches(each) for place, each in words.items()}),
+            topics=acknowledge_topics({key: batches(each) for key, each in acknowledgements.items()}),
         )
-        answer = await self._ask(node_id, node, request, ShareAcknowledgeResponse, words)
+        answer = await self._ask(node_id, node, request, ShareAcknowledgeResponse, acknowledgements)
         if answer is None:
             return
         if closes:
             node.session.reset()
         for topic in answer.responses:
             for each in topic.partitions:
-                place = topic.topic_id, each.partition_index
-                self._said(node, words.pop(place, []), each.error_code, each.error_message)
-        for left in words.values():
-            self._said(node, left, ErrorCode.NONE, None)
+                key = topic.topic_id, each.partition_index
+                self._answered(node, acknowledgements.pop(key, []), each.error_code, each.error_message)
+        for left in acknowledgements.values():
+            self._answered(node, left, ErrorCode.NONE, None)
 
-    async def _can_renew(self, node_id: int, node: _Node, said: list[Word]) -> bool:
-        """Return whether the broker can; else the others are said later, and renewals have failed."""
+    async def _can_renew(self, node_id: int, node: _Node, pending: list[Acknowledgement]) -> bool:
+        """Return whether the broker can renew; if not, the others are sent later, and renewals fail."""
         try:
             connection = await self._cluster.connection(node_id, FETCH)
             if connection.version_of(ShareAcknowledgeRequest) >= VERSION_OF_RENEWAL:
@@ -385,31 +394,33 @@ class ShareFetcher:
             error: KohortError = UnsupportedVersionError("the broker knows no renewal (KIP-1222)")
         except KohortError as failure:
             error = failure
-        node.said += [each for each in said if each.type != AcknowledgeType.RENEW]
-        self._tell([each for each in said if each.type == AcknowledgeType.RENEW], error)
+        node.pending += [each for each in pending if each.type != AcknowledgeType.RENEW]
+        self._report([each for each in pending if each.type == AcknowledgeType.RENEW], error)
         return False
 
-    def _said(self, node: _Node, words: list[Word], code: int, text: str | None) -> None:
-        """Take in what came of what was said of one partition's records."""
-        if not words:
+    def _answered(
+        self, node: _Node, acknowledgements: list[Acknowledgement], code: int, text: str | None
+    ) -> None:
+        """Take in the result of one partition's acknowledgements."""
+        if not acknowledgements:
             return
         now_ms = monotonic_ms()
-        if code in _SAY_AGAIN and min(each.held.until_ms for each in words) > now_ms:
-            node.said += words
+        if code in _SEND_AGAIN and min(each.held.until_ms for each in acknowledgements) > now_ms:
+            node.pending += acknowledgements
             node.not_before_ms = now_ms + self._config.retry_backoff_ms
             return
         if code:
-            self._tell(words, BrokerError(code, text))
+            self._report(acknowledgements, BrokerError(code, text))
             if code in _LOOK_AGAIN:
                 self._look_again_soon()
             return
-        renewed = [each for each in words if each.type == AcknowledgeType.RENEW]
+        renewed = [each for each in acknowledgements if each.type == AcknowledgeType.RENEW]
         self._acknowledgements.renewed(renewed, now_ms + (self.lock_timeout_ms or 0))
-        self._tell(words, None)
+        self._report(acknowledgements, None)
 
-    def _tell(self, words: list[Word], error: KohortError | None) -> None:
+    def _report(self, acknowledgements: list[Acknowledgement], error: KohortError | None) -> None:
         offsets: dict[TopicPartition, list[int]] = {}
-        for each in words:
+        for each in acknowledgements:
             if each.type != GAP:
                 offsets.setdefault(each.partition, []).append(each.offset)
         if offsets:
@@ -417,8 +428,10 @@ class ShareFetcher:
             self._news()
 
 
-def _by_place(words: Iterable[Word]) -> dict[Place, list[Word]]:
-    found: dict[Place, list[Word]] = {}
-    for each in words:
+def _by_partition(
+    acknowledgements: Iterable[Acknowledgement],
+) -> dict[TopicIdPartition, list[Acknowledgement]]:
+    found: dict[TopicIdPartition, list[Acknowledgement]] = {}
+    for each in acknowledgements:
         found.setdefault((each.held.topic_id, each.partition.partition), []).append(each)
     return found

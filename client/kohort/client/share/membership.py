@@ -9,8 +9,8 @@ from uuid import UUID
 
 from kohort.client.assignors import Owned
 from kohort.client.errors import UnsupportedVersionError
-from kohort.client.membership.consumer import LEAVING, ConsumerMembership, Told
-from kohort.client.membership.requests import Tell
+from kohort.client.membership.consumer import LEAVING, ConsumerMembership, SentHeartbeat
+from kohort.client.membership.requests import SendHeartbeat
 from kohort.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
@@ -54,25 +54,25 @@ class ShareMembership(ConsumerMembership):
 
     @property
     def _has_news(self) -> bool:
-        return self._told is None or self._told.topics != self._topics
+        return self._sent is None or self._sent.topics != self._topics
 
-    def _tell(self, epoch: int) -> Tell:
-        told = self._told
+    def _send(self, epoch: int) -> SendHeartbeat:
+        sent = self._sent
         request = ShareGroupHeartbeatRequest(
             group_id=self.settings.group_id,
             member_id=self.member_id,
             member_epoch=epoch,
-            rack_id=self.settings.rack_id if told is None else None,
-            subscribed_topic_names=self._topics if told is None or self._topics != told.topics else None,
+            rack_id=self.settings.rack_id if sent is None else None,
+            subscribed_topic_names=self._topics if sent is None or self._topics != sent.topics else None,
         )
-        self._told = Told(self._topics, "", {})
-        return Tell(request, ShareGroupHeartbeatResponse, self.settings.request_timeout_ms)
+        self._sent = SentHeartbeat(self._topics, "", {})
+        return SendHeartbeat(request, ShareGroupHeartbeatResponse, self.settings.request_timeout_ms)
 
-    def _farewell(self, epoch: int) -> Tell:
+    def _leave_heartbeat(self, epoch: int) -> SendHeartbeat:
         request = ShareGroupHeartbeatRequest(
             group_id=self.settings.group_id, member_id=self.member_id, member_epoch=LEAVING
         )
-        return Tell(request, ShareGroupHeartbeatResponse, self.settings.request_timeout_ms)
+        return SendHeartbeat(request, ShareGroupHeartbeatResponse, self.settings.request_timeout_ms)
 
     def _not_spoken(self, why: str) -> UnsupportedVersionError:
         return UnsupportedVersionError(

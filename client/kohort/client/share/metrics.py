@@ -26,10 +26,10 @@ class ShareMetrics(PollingMetrics):
             ),
         }
         super().__init__(registry, SHARE_CONSUMER, cluster, timed)
-        self._consumed = self._said = 0
+        self._consumed = self._acknowledged = 0
         self._rebalance = registry.meter(COORDINATOR, "rebalance")
         registry.counted(FETCH, "records-consumed", lambda: self._consumed)
-        registry.counted(FETCH, "acknowledgements-send", lambda: self._said)
+        registry.counted(FETCH, "acknowledgements-send", lambda: self._acknowledged)
 
     def joining(self) -> None:
         """The member asks to join."""
@@ -43,6 +43,6 @@ class ShareMetrics(PollingMetrics):
         """The user got so many records."""
         self._consumed += count
 
-    def said(self, count: int) -> None:
+    def acknowledged(self, count: int) -> None:
         """The user, or its mode, has acknowledged so many records."""
-        self._said += count
+        self._acknowledged += count

@@ -25,9 +25,9 @@ from kohort.protocol.messages.share_fetch import (
 OPENING, CLOSING = 0, -1
 EPOCH_MAX = 2**31 - 1
 
-Place = tuple[UUID, int]
+TopicIdPartition = tuple[UUID, int]
 """A partition by its topic's id."""
-Said = Mapping[Place, tuple[Batch, ...]]
+PendingBatches = Mapping[TopicIdPartition, tuple[Batch, ...]]
 
 
 class NodeSession:
@@ -35,7 +35,7 @@ class NodeSession:
 
     def __init__(self) -> None:
         self.epoch = OPENING
-        self._places: frozenset[Place] = frozenset()
+        self._partitions: frozenset[TopicIdPartition] = frozenset()
 
     @property
     def is_open(self) -> bool:
@@ -43,41 +43,41 @@ class NodeSession:
         return self.epoch != OPENING
 
     @property
-    def has_places(self) -> bool:
+    def has_partitions(self) -> bool:
         """Whether it fetches anything."""
-        return bool(self._places)
+        return bool(self._partitions)
 
     def fetch(
-        self, wanted: Collection[Place], said: Said
+        self, wanted: Collection[TopicIdPartition], pending: PendingBatches
     ) -> tuple[tuple[ShareFetchTopic, ...], tuple[ShareFetchForgottenTopic, ...]]:
         """Return what a ShareFetch names: what is new or acknowledged, and what is wanted no more.
 
         Whatever is acknowledged with it is wanted, too: naming a partition asks for its records.
         """
-        named = sorted({*wanted} - self._places | said.keys())
-        gone = sorted(self._places - {*wanted})
-        self._places = frozenset(wanted)
+        named = sorted({*wanted} - self._partitions | pending.keys())
+        gone = sorted(self._partitions - {*wanted})
+        self._partitions = frozenset(wanted)
         topics = tuple(
             ShareFetchTopic(
                 topic_id=topic_id,
                 partitions=tuple(
                     ShareFetchPartition(
-                        partition_index=place[1],
+                        partition_index=key[1],
                         acknowledgement_batches=tuple(
                             ShareFetchAcknowledgementBatch(
                                 first_offset=first, last_offset=last, acknowledge_types=types
                             )
-                            for first, last, types in said.get(place, ())
+                            for first, last, types in pending.get(key, ())
                         ),
                     )
-                    for place in places
+                    for key in keys
                 ),
             )
-            for topic_id, places in _by_topic(named)
+            for topic_id, keys in _by_topic(named)
         )
         forgotten = tuple(
-            ShareFetchForgottenTopic(topic_id=topic_id, partitions=tuple(place[1] for place in places))
-            for topic_id, places in _by_topic(gone)
+            ShareFetchForgottenTopic(topic_id=topic_id, partitions=tuple(key[1] for key in keys))
+            for topic_id, keys in _by_topic(gone)
         )
         return topics, forgotten
 
@@ -88,29 +88,29 @@ class NodeSession:
     def reset(self) -> None:
         """The session has ended."""
         self.epoch = OPENING
-        self._places = frozenset()
+        self._partitions = frozenset()
 
 
-def acknowledge_topics(said: Said) -> tuple[ShareAcknowledgeTopic, ...]:
+def acknowledge_topics(pending: PendingBatches) -> tuple[ShareAcknowledgeTopic, ...]:
     """Return what a ShareAcknowledge names."""
     return tuple(
         ShareAcknowledgeTopic(
             topic_id=topic_id,
             partitions=tuple(
                 ShareAcknowledgePartition(
-                    partition_index=place[1],
+                    partition_index=key[1],
                     acknowledgement_batches=tuple(
                         ShareAcknowledgeBatch(first_offset=first, last_offset=last, acknowledge_types=types)
-                        for first, last, types in said[place]
+                        for first, last, types in pending[key]
                     ),
                 )
-                for place in places
+                for key in keys
             ),
         )
-        for topic_id, places in _by_topic(sorted(said))
+        for topic_id, keys in _by_topic(sorted(pending))
     )
 
 
-def _by_topic(places: Iterable[Place]) -> Iterable[tuple[UUID, list[Place]]]:
-    for topic_id, each in groupby(places, key=lambda place: place[0]):
+def _by_topic(keys: Iterable[TopicIdPartition]) -> Iterable[tuple[UUID, list[TopicIdPartition]]]:
+    for topic_id, each in groupby(keys, key=lambda key: key[0]):
         yield topic_id, list(each)

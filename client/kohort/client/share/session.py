@@ -1,4 +1,4 @@
-"""What the two share consumers have in common: membership, fetching, and what was said, on one event loop.
+"""What the two share consumers have in common: membership, fetching, acknowledging, on one event loop.
 
 A poll is `begin_poll`, and then `advance` until `take_ready` has records or the time is over; between them
 outcomes of acknowledgements are told to the user's callback, where the user's code runs.
@@ -78,7 +78,7 @@ class ShareSession(PollingSession):
         return self
 
     def describe(self) -> str:
-        """Return what it reads, in a few words."""
+        """Return what it reads, in a few acknowledgements."""
         topics = ", ".join(self.topics) or "nothing"
         return f"of {topics} in share group {self.config.group_id!r} at {describe_servers(self.config)}"
 
@@ -106,7 +106,7 @@ class ShareSession(PollingSession):
         self.fetcher.give_back_unwanted()
 
     async def unsubscribe(self) -> None:
-        """Send what was said, give back what is in hand, and leave the group."""
+        """Send the acknowledgements, release what is in hand, and leave the group."""
         await self._leave(UNSUBSCRIBE_REASON, Deadline(self.config.default_api_timeout_ms))
         self.membership = self._new_membership()
         self._group.serve(self.membership)
@@ -115,7 +115,7 @@ class ShareSession(PollingSession):
     # Polling
 
     def begin_poll(self) -> None:
-        """Take over what the user has said since the last poll; on the event loop.
+        """Take over the acknowledgements since the last poll; on the event loop.
 
         In implicit mode it has accepted whatever it has in hand. Raises: KohortError.
         """
@@ -131,9 +131,9 @@ class ShareSession(PollingSession):
     def _take_over(self, *, accept: bool) -> None:
         if accept:
             self._acknowledgements.acknowledge_all(AcknowledgeType.ACCEPT)
-        words = self._acknowledgements.take_said()
-        self._sensors.said(len(words))
-        self.fetcher.take_over(words)
+        acknowledgements = self._acknowledgements.take_pending()
+        self._sensors.acknowledged(len(acknowledgements))
+        self.fetcher.take_over(acknowledgements)
 
     async def advance(self, deadline: Deadline | None) -> Outcome | None:
         """Return an outcome to tell the user of; None when there may be records, or the time is over.
@@ -146,7 +146,7 @@ class ShareSession(PollingSession):
                 if self.fetcher.outcomes:
                     return self._next_outcome()
                 if self.fetcher.ready:
-                    self.fetcher.say_soon()
+                    self.fetcher.acknowledge_soon()
                     return None
                 self.fetcher.fetch_soon()  # Also for who has no time: the next poll has what comes.
                 if deadline is not None and deadline.passed:
@@ -185,7 +185,7 @@ class ShareSession(PollingSession):
             self._sensors.consumed(len(given))
         return [record for record, _ in given]
 
-    def go_on(self) -> None:
+    def accept_last(self) -> None:
         """The user's loop wants the next record: in implicit mode it has accepted the one before."""
         if self.config.is_implicit:
             self._acknowledgements.acknowledge_all(AcknowledgeType.ACCEPT)
@@ -213,31 +213,31 @@ class ShareSession(PollingSession):
         self._acknowledgements.acknowledge(record, type_)
 
     async def commit(self) -> None:
-        """Send what was said, and return when all of it is kept; what came of it is still to be told.
+        """Send the acknowledgements, and return when all are kept. The callbacks are still to be called.
 
         Raises: ItemsError with the error of each partition; RequestTimeoutError.
         """
         deadline = Deadline(self.config.default_api_timeout_ms)
         self._take_over(accept=self.config.is_implicit)
         before = len(self.fetcher.outcomes)
-        while self.fetcher.has_words and not deadline.passed:
+        while self.fetcher.has_pending and not deadline.passed:
             with anyio.move_on_after(deadline.remaining_ms / 1000):
-                await self.fetcher.say()
-            if self.fetcher.has_words:
+                await self.fetcher.acknowledge()
+            if self.fetcher.has_pending:
                 await anyio.sleep(self.config.retry_backoff_ms / 1000)
         fresh = list(self.fetcher.outcomes)[before:]
         errors: dict[TopicPartition, KohortError] = {
             where: each.error for each in fresh if each.error is not None for where in each.offsets
         }
-        if self.fetcher.has_words:
+        if self.fetcher.has_pending:
             raise RequestTimeoutError(f"not all is acknowledged within {deadline.timeout_ms:.0f} ms")
         if errors:
             raise ItemsError(errors, {})
 
     def commit_soon(self) -> None:
-        """Send what was said in the background; a later poll, commit or close tells what came of it."""
+        """Send the acknowledgements in the background; a later call runs the callbacks."""
         self._take_over(accept=self.config.is_implicit)
-        self.fetcher.say_soon()
+        self.fetcher.acknowledge_soon()
 
     async def leave(
         self, timeout_ms: float, *, has_failed: bool = False, leave_group: bool | None = None
@@ -286,7 +286,7 @@ class ShareSession(PollingSession):
 
     def _wait_ms(self, deadline: Deadline | None) -> float | None:
         waits: list[float] = [] if deadline is None else [deadline.remaining_ms]
-        if self.fetcher.next_at_ms is not None or self.fetcher.has_words:
+        if self.fetcher.next_at_ms is not None or self.fetcher.has_pending:
             waits.append(LOOK_MS)
         return min(waits, default=None)
 

@@ -1,11 +1,19 @@
-"""What is in hand, what is said of it, and how a request has it."""
+"""Records in hand, their acknowledgements, and how a request has them."""
 
 from uuid import UUID
 
 import pytest
 
 from kohort.client.errors import NotAcquiredError
-from kohort.client.share.acknowledgements import GAP, TYPES_MAX, Acknowledgements, Batch, Held, Word, batches
+from kohort.client.share.acknowledgements import (
+    GAP,
+    TYPES_MAX,
+    Acknowledgement,
+    Acknowledgements,
+    Batch,
+    Held,
+    batches,
+)
 from kohort.client.share.values import AcknowledgeType, AnyShareRecord, ShareRecord
 from kohort.client.values import TopicPartition
 
@@ -18,8 +26,8 @@ def record(offset: int, partition: int = 0) -> AnyShareRecord:
     return ShareRecord("t", partition, offset, 0, None, None)
 
 
-def words(**types: int) -> list[Word]:
-    return [Word(WHERE, int(offset[1:]), HELD, type_) for offset, type_ in types.items()]
+def acknowledgements(**types: int) -> list[Acknowledgement]:
+    return [Acknowledgement(WHERE, int(offset[1:]), HELD, type_) for offset, type_ in types.items()]
 
 
 def holding(*offsets: int) -> Acknowledgements:
@@ -31,8 +39,8 @@ def holding(*offsets: int) -> Acknowledgements:
 def test_a_record_is_acknowledged_once() -> None:
     hand = holding(5)
     hand.acknowledge(record(5), REJECT)
-    assert hand.take_said() == [Word(WHERE, 5, HELD, REJECT)]
-    assert (hand.take_said(), len(hand)) == ([], 0)
+    assert hand.take_pending() == [Acknowledgement(WHERE, 5, HELD, REJECT)]
+    assert (hand.take_pending(), len(hand)) == ([], 0)
     with pytest.raises(NotAcquiredError):
         hand.acknowledge(record(5), ACCEPT)
     with pytest.raises(NotAcquiredError):
@@ -42,29 +50,33 @@ def test_a_record_is_acknowledged_once() -> None:
 def test_what_is_renewed_stays_and_its_lock_begins_anew() -> None:
     hand = holding(5, 6)
     hand.acknowledge(record(5), RENEW)
-    hand.renewed(hand.take_said(), 9_000)
+    hand.renewed(hand.take_pending(), 9_000)
     hand.hand_out([], 2_000)
     assert len(hand) == 1, "the lock of the other one ran out"
     hand.acknowledge(record(5), ACCEPT)
-    assert hand.take_said()[0].held.until_ms == 9_000
+    assert hand.take_pending()[0].held.until_ms == 9_000
 
 
 def test_all_that_is_in_hand_is_said_at_once() -> None:
     hand = holding(5, 6)
     hand.acknowledge(record(5), RELEASE)
     hand.acknowledge_all(ACCEPT)
-    assert [(each.offset, each.type) for each in hand.take_said()] == [(5, RELEASE), (6, ACCEPT)]
+    assert [(each.offset, each.type) for each in hand.take_pending()] == [(5, RELEASE), (6, ACCEPT)]
 
 
 def test_offsets_beside_each_other_are_one_batch() -> None:
-    said = words(_3=ACCEPT, _1=ACCEPT, _2=ACCEPT, _7=REJECT, _8=GAP)
-    assert batches(said) == (Batch(1, 3, (1,)), Batch(7, 8, (3, 0)))
+    pending = acknowledgements(_3=ACCEPT, _1=ACCEPT, _2=ACCEPT, _7=REJECT, _8=GAP)
+    assert batches(pending) == (Batch(1, 3, (1,)), Batch(7, 8, (3, 0)))
 
 
 def test_the_last_word_on_a_record_counts() -> None:
-    assert batches([*words(_1=RENEW), *words(_1=ACCEPT)]) == (Batch(1, 1, (1,)),)
+    assert batches([*acknowledgements(_1=RENEW), *acknowledgements(_1=ACCEPT)]) == (Batch(1, 1, (1,)),)
 
 
 def test_a_batch_has_no_end_of_types() -> None:
-    said = [Word(WHERE, offset, HELD, ACCEPT) for offset in range(2 * TYPES_MAX + 1)]
-    assert [each.last_offset - each.first_offset + 1 for each in batches(said)] == [TYPES_MAX, TYPES_MAX, 1]
+    pending = [Acknowledgement(WHERE, offset, HELD, ACCEPT) for offset in range(2 * TYPES_MAX + 1)]
+    assert [each.last_offset - each.first_offset + 1 for each in batches(pending)] == [
+        TYPES_MAX,
+        TYPES_MAX,
+        1,
+    ]

@@ -3,7 +3,7 @@
 from uuid import UUID
 
 from kohort.client.errors import UnsupportedVersionError
-from kohort.client.membership import FindCoordinator, MemberSettings, NameTopics, State, Tell, Wait
+from kohort.client.membership import FindCoordinator, MemberSettings, NameTopics, SendHeartbeat, State, Wait
 from kohort.client.share.membership import ShareMembership
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.share_group_heartbeat import (
@@ -22,7 +22,7 @@ def told(member: ShareMembership, now_ms: int = 0) -> ShareGroupHeartbeatRequest
     if request == FindCoordinator():
         member.coordinator_found()
         request = member.next_request(now_ms)
-    assert isinstance(request, Tell), request
+    assert isinstance(request, SendHeartbeat), request
     assert isinstance(request.request, ShareGroupHeartbeatRequest)
     return request.request
 

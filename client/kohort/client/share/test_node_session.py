@@ -3,14 +3,22 @@
 from uuid import UUID
 
 from kohort.client.share.acknowledgements import Batch
-from kohort.client.share.node_session import EPOCH_MAX, OPENING, NodeSession, Place, acknowledge_topics
+from kohort.client.share.node_session import (
+    EPOCH_MAX,
+    OPENING,
+    NodeSession,
+    TopicIdPartition,
+    acknowledge_topics,
+)
 
 T, U = UUID(int=1), UUID(int=2)
-SAID = (Batch(1, 3, (1,)),)
+PENDING = (Batch(1, 3, (1,)),)
 
 
-def named(session: NodeSession, *wanted: Place, said: Place | None = None) -> tuple[set[Place], set[Place]]:
-    topics, forgotten = session.fetch(wanted, {} if said is None else {said: SAID})
+def named(
+    session: NodeSession, *wanted: TopicIdPartition, pending: TopicIdPartition | None = None
+) -> tuple[set[TopicIdPartition], set[TopicIdPartition]]:
+    topics, forgotten = session.fetch(wanted, {} if pending is None else {pending: PENDING})
     return (
         {(topic.topic_id, each.partition_index) for topic in topics for each in topic.partitions},
         {(topic.topic_id, each) for topic in forgotten for each in topic.partitions},
@@ -22,10 +30,10 @@ def test_what_is_known_is_not_named_again_and_what_is_not_wanted_is_forgotten() 
     assert session.epoch == OPENING
     assert named(session, (T, 0), (U, 1)) == ({(T, 0), (U, 1)}, set())
     session.advance()
-    assert (session.epoch, session.is_open, session.has_places) == (1, True, True)
+    assert (session.epoch, session.is_open, session.has_partitions) == (1, True, True)
     assert named(session, (T, 0), (U, 1)) == (set(), set())
     assert named(session, (T, 0)) == (set(), {(U, 1)})
-    assert named(session, (T, 0), said=(T, 0)) == ({(T, 0)}, set())
+    assert named(session, (T, 0), pending=(T, 0)) == ({(T, 0)}, set())
     session.reset()
     assert named(session, (T, 0)) == ({(T, 0)}, set()), "another session knows nothing"
 
@@ -38,7 +46,7 @@ def test_numbers_begin_again_behind_the_last() -> None:
 
 
 def test_acknowledgements_are_named_by_topic_and_partition() -> None:
-    (first, second) = acknowledge_topics({(U, 1): SAID, (T, 0): SAID})
+    (first, second) = acknowledge_topics({(U, 1): PENDING, (T, 0): PENDING})
     assert (first.topic_id, second.topic_id) == (T, U)
     (batch,) = second.partitions[0].acknowledgement_batches
     assert (batch.first_offset, batch.last_offset, batch.acknowledge_types) == (1, 3, (1,))
