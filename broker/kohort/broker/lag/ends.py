@@ -108,28 +108,28 @@ class LocalEnds:
 class EndsElsewhere(Protocol):
     """The partitions that other brokers lead, as these told them last."""
 
-    def leader(self, topic: str, index: int) -> int | None:
+    def leader(self, topic: str, index: int, /) -> int | None:
         """Return which other broker leads; None where this one leads, or nobody."""
         ...
 
-    def is_silent(self, leader: int) -> bool:
+    def is_silent(self, leader: int, /) -> bool:
         """Return whether this broker did not answer just now."""
         ...
 
-    def ends(self, topic: str, index: int) -> Ends | None:
+    def ends(self, topic: str, index: int, /) -> Ends | None:
         """Return what was told last, unless that was too long ago."""
         ...
 
-    def age_ms(self, topic: str, index: int) -> int | None:
+    def age_ms(self, topic: str, index: int, /) -> int | None:
         """Return how long ago the leader has told the ends, None where it has not."""
         ...
 
-    def keep_only(self, places: Iterable[Place]) -> None:
+    def keep_only(self, places: Iterable[Place], /) -> None:
         """Forget what was told of all other partitions."""
         ...
 
     async def ask_all(
-        self, asked: Mapping[int, Sequence[Position]]
+        self, asked: Mapping[int, Sequence[Position]], /
     ) -> Mapping[int, Sequence[FirstRecord | None]]:
         """Return what each leader tells of these positions; those who do not answer in time are left out."""
         ...
