@@ -10,8 +10,7 @@ import click
 import msgspec
 import pytest
 
-from kohort.broker.group.share.delivery_events import Outcome, Reason
-from kohort.broker.group.share.explaining import (
+from kohort.broker.explain.share_groups import (
     GroupExplained,
     Happened,
     Held,
@@ -20,7 +19,8 @@ from kohort.broker.group.share.explaining import (
     PartitionExplained,
     ShareGroupExplained,
 )
-from kohort.broker.group.story import clock_time
+from kohort.broker.explain.story import clock_time
+from kohort.broker.group.share.delivery_events import Outcome, Reason
 from kohort.cli.explain_share import HELD_TOLD, ShareTelling, lines, merged
 from kohort.cli.http_source import share_group_jsons
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import click
 import msgspec
 
-from kohort.broker.group.share.delivery_events import Outcome, Reason
-from kohort.broker.group.share.explaining import (
+from kohort.broker.explain.share_groups import (
     GroupExplained,
     Happened,
     Held,
@@ -16,8 +15,9 @@ from kohort.broker.group.share.explaining import (
     PartitionExplained,
     ShareGroupExplained,
 )
-from kohort.broker.group.story import clock_time
-from kohort.broker.group.words import duration, member_name
+from kohort.broker.explain.story import clock_time
+from kohort.broker.explain.words import duration, member_name
+from kohort.broker.group.share.delivery_events import Outcome, Reason
 from kohort.cli.output import print_encoded, print_line
 
 HELD_TOLD = 10

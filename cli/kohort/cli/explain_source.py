@@ -7,9 +7,9 @@ from operator import attrgetter
 import click
 import msgspec
 
+from kohort.broker.explain.timeline import OngoingRebalance, Timeline, read_event
 from kohort.broker.group import Event, GroupView
 from kohort.broker.group.events import GROUP_EVENTS_TOPIC
-from kohort.broker.group.timeline import OngoingRebalance, Timeline, read_event
 from kohort.cli.http_source import group_json
 from kohort.client import BrokerError, Consumer, ConsumerRecord, RequestTimeoutError, TopicPartition
 from kohort.protocol.errors import ErrorCode

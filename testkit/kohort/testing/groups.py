@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kohort.broker.broker import Broker
+from kohort.broker.explain.words import duration, member_name
 from kohort.broker.group.classic.group import ClassicGroup
 from kohort.broker.group.events import Cause, RebalanceReport
 from kohort.broker.group.group import AnyGroup as CoreGroup
 from kohort.broker.group.kinds import view_of
 from kohort.broker.group.views import MemberView
-from kohort.broker.group.words import duration, member_name
 from kohort.protocol.records import BatchHeader, iterate_records, read_header
 
 

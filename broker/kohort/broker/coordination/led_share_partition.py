@@ -13,8 +13,8 @@ import structlog
 
 from kohort.broker.config.group_settings import GroupSettings, duration_ms
 from kohort.broker.coordination.share_state_shards import RETRIABLE, ShareStateShards
+from kohort.broker.explain.share_groups import PartitionExplained, explain_partition
 from kohort.broker.group.share.delivery_events import DeliveryEvents, Reason
-from kohort.broker.group.share.explaining import PartitionExplained, explain_partition
 from kohort.broker.group.share.partition import Limits, SharePartition, Words, Write
 from kohort.broker.group.share.record import Acknowledgement, Batch, DeadRecords, RecordState
 from kohort.broker.partitions import Partition

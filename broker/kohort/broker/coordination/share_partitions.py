@@ -14,8 +14,8 @@ from kohort.broker.coordination.dead_letters import DeadLetterRequest, DeadLette
 from kohort.broker.coordination.led_share_partition import LedSharePartition
 from kohort.broker.coordination.services import CoordinatorServices
 from kohort.broker.coordination.share_state_shards import ShareStateShards
+from kohort.broker.explain.share_groups import PartitionExplained, happened
 from kohort.broker.group.share.delivery_events import DeliveryEvents, Reason
-from kohort.broker.group.share.explaining import PartitionExplained, happened
 from kohort.broker.group.share.record import DeadRecords
 from kohort.broker.partitions import Partition
 from kohort.broker.share_state.state import NO_EPOCH, ShareKey

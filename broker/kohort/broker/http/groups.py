@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 import trio
 
-from kohort.broker.group.advice import advice_of
+from kohort.broker.explain.advice import advice_of
 from kohort.broker.group.events import Cause
 from kohort.broker.group.group import AnyGroup
 from kohort.broker.group.kinds import view_of

@@ -23,7 +23,7 @@ from kohort.storage import StorageError
 
 if TYPE_CHECKING:
     from kohort.broker.coordination.share_partitions import SharePartitions
-    from kohort.broker.group.share.explaining import ShareGroupExplained
+    from kohort.broker.explain.share_groups import ShareGroupExplained
     from kohort.broker.http.asking import Ask
     from kohort.broker.http.brokers import Brokers
     from kohort.broker.http.catching_up import CatchingUp
@@ -423,7 +423,7 @@ class BrokerView:
     def share_group(self, group_id: str) -> "ShareGroupExplained | None":
         """Return what this broker knows of a share group, None where that is nothing."""
         # Imported where somebody asks.
-        from kohort.broker.group.share.explaining import ShareGroupExplained, explain_group  # noqa: PLC0415
+        from kohort.broker.explain.share_groups import ShareGroupExplained, explain_group  # noqa: PLC0415
         from kohort.broker.group.share.group import ShareGroup  # noqa: PLC0415
 
         group, led = self._group_shards.find(group_id, ShareGroup), self._share_partitions()

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import msgspec
 import trio
 
-from kohort.broker.group.advice import Advice, advice_of
+from kohort.broker.explain.advice import Advice, advice_of
+from kohort.broker.explain.story import story
 from kohort.broker.group.events import RebalanceReport
 from kohort.broker.group.group import AnyGroup
 from kohort.broker.group.kinds import view_of
-from kohort.broker.group.story import story
 from kohort.broker.group.views import GroupView
 from kohort.broker.http.share_lag import lag_of, share_lags
 from kohort.broker.http.view import View

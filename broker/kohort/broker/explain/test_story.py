@@ -4,10 +4,10 @@ import re
 
 import msgspec
 
-from kohort.broker.group.advice import Advice, AdviceKind
+from kohort.broker.explain.advice import Advice, AdviceKind
+from kohort.broker.explain.story import began, still_missing, story
+from kohort.broker.explain.timeline import OngoingRebalance
 from kohort.broker.group.events import Cause, CauseKind, Move, Outcome, RebalanceReport, Waited
-from kohort.broker.group.story import began, still_missing, story
-from kohort.broker.group.timeline import OngoingRebalance
 
 A = "worker-a-11111111-0000-0000-0000-000000000000"
 B = "worker-b-22222222-0000-0000-0000-000000000000"

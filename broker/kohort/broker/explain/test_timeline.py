@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
+from kohort.broker.explain.timeline import Timeline, read_event
 from kohort.broker.group import Event
 from kohort.broker.group.events import AnyEvent, GroupLoaded
 from kohort.broker.group.test_world import Client, World, stable_group, sync_all
-from kohort.broker.group.timeline import Timeline, read_event
 
 
 def told(world: World, kept: int = 100) -> Timeline:

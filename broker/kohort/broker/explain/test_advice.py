@@ -2,11 +2,11 @@
 
 import pytest
 
-from kohort.broker.group.advice import Advice, AdviceKind, advice_of, advise, same_instance
+from kohort.broker.explain.advice import Advice, AdviceKind, advice_of, advise, same_instance
+from kohort.broker.explain.words import duration, member_name
 from kohort.broker.group.config import GroupConfig
 from kohort.broker.group.events import MemberFenced
 from kohort.broker.group.test_world import Client, World, stable_group, sync_all
-from kohort.broker.group.words import duration, member_name
 
 UNKNOWN_TO_THE_COORDINATOR = "encountered UNKNOWN_MEMBER_ID from HEARTBEAT response"
 

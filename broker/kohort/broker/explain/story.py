@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from kohort.broker.group.advice import EAGER, Advice, eager_stop_ms
+from kohort.broker.explain.advice import EAGER, Advice, eager_stop_ms
+from kohort.broker.explain.timeline import OngoingRebalance
+from kohort.broker.explain.words import duration, member_name
 from kohort.broker.group.events import (
     Cause,
     CauseKind,
@@ -13,8 +15,6 @@ from kohort.broker.group.events import (
     RebalanceReport,
     Waited,
 )
-from kohort.broker.group.timeline import OngoingRebalance
-from kohort.broker.group.words import duration, member_name
 
 WAITS_TOLD = 3
 WAIT_MS_MIN = 100

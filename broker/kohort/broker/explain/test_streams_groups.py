@@ -1,6 +1,7 @@
 """Rebalances of streams groups explained: why, whom the others waited for, which tasks moved."""
 
-from kohort.broker.group.advice import advise
+from kohort.broker.explain.advice import advise
+from kohort.broker.explain.story import story
 from kohort.broker.group.events import (
     CauseKind,
     Outcome,
@@ -8,7 +9,6 @@ from kohort.broker.group.events import (
     RebalanceReport,
     RebalanceStarted,
 )
-from kohort.broker.group.story import story
 from kohort.broker.group.streams.test_world import WORD_COUNT, StreamsWorld, Thread, settled
 
 

@@ -1,6 +1,7 @@
 """Rebalances of consumer groups explained: why, whom the others waited for, what moved."""
 
-from kohort.broker.group.advice import advise
+from kohort.broker.explain.advice import advise
+from kohort.broker.explain.story import story
 from kohort.broker.group.consumer.test_migrating import Classic, come_to_rest
 from kohort.broker.group.consumer.test_world import Consumer, ConsumerWorld, settle
 from kohort.broker.group.events import (
@@ -10,7 +11,6 @@ from kohort.broker.group.events import (
     RebalanceReport,
     RebalanceStarted,
 )
-from kohort.broker.group.story import story
 
 
 def last_report(world: ConsumerWorld) -> RebalanceReport:

@@ -2,9 +2,7 @@
 
 from uuid import UUID
 
-from kohort.broker.group.epochs.sessions import Session
-from kohort.broker.group.share.delivery_events import KEPT, DeliveryEvents, Outcome, Reason
-from kohort.broker.group.share.explaining import (
+from kohort.broker.explain.share_groups import (
     Happened,
     Held,
     HoldUp,
@@ -13,6 +11,8 @@ from kohort.broker.group.share.explaining import (
     explain_partition,
     hold_ups,
 )
+from kohort.broker.group.epochs.sessions import Session
+from kohort.broker.group.share.delivery_events import KEPT, DeliveryEvents, Outcome, Reason
 from kohort.broker.group.share.group import ShareGroup, ShareTopic
 from kohort.broker.group.share.member import ShareMember
 from kohort.broker.group.share.partition import Limits, SharePartition
