@@ -243,7 +243,7 @@ class Server:
         self.journal = Journal(disk.file_system, ROOT, JOURNAL_BYTES)
         self.files = LogFiles(self.data, self.journal)
         self.flusher = VirtualFlusher(self, self.journal)
-        self.flusher.on_unsynced = SyncTimers(self.timers, schedule, self.flusher).written
+        self.flusher.on_unsynced = SyncTimers(self.timers, schedule, self.flusher.request).written
         self.partitions = PartitionTable(
             store,
             current,

@@ -14,7 +14,8 @@ import structlog
 import trio
 
 from kohort.broker import ephemeral
-from kohort.broker.broker import is_secure, running
+from kohort.broker.broker import running
+from kohort.broker.composition.listeners import is_secure
 from kohort.broker.config import BrokerConfig, ConfigError, ConfigSource
 from kohort.broker.config.serve import FLAGS, SEVERAL, changed_settings, load_serve_config
 from kohort.broker.host.order import Order, is_of_workers

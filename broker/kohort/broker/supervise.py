@@ -10,7 +10,7 @@ import structlog
 import trio
 
 from kohort.broker import ephemeral
-from kohort.broker.broker import new_cluster_id
+from kohort.broker.composition.folder import new_cluster_id
 from kohort.broker.config import BrokerConfig, ConfigError, ConfigSource
 from kohort.broker.host.holdings import check_workers
 from kohort.broker.host.key_log import KeyLog

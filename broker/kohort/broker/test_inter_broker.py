@@ -2,8 +2,8 @@
 
 import pytest
 
-from kohort.broker.broker import inter_broker_listener
 from kohort.broker.cluster.secure_dialing import SecureDial
+from kohort.broker.composition.listeners import inter_broker_listener
 from kohort.broker.config import BrokerConfig, ConfigError
 from kohort.broker.transport.places import Address
 

@@ -123,7 +123,7 @@ class Host:
             may_follow=lambda state: True,
             check=lambda: True,
         )
-        timers = SyncTimers(self.timers, clock, self.flusher)
+        timers = SyncTimers(self.timers, clock, self.flusher.request)
         self.flusher.on_unsynced = timers.written
         self.unsynced = Unsynced(self._note_unsynced, self._note_failed)
         self.flusher.may_leave_unsynced = self.unsynced.may_leave

@@ -2,6 +2,7 @@
 
 import structlog
 
+from kohort.broker.config.current import CurrentConfig
 from kohort.broker.partitions.index import PartitionIndex
 from kohort.broker.partitions.log_files import LogFiles
 from kohort.broker.partitions.partition import Partition
@@ -9,6 +10,7 @@ from kohort.broker.runtime.supervisor import UNWATCHED, Watched
 from kohort.broker.runtime.workers import Workers
 from kohort.storage import StorageError
 
+CHECKPOINT_MS_MAX = 60_000  # One that takes longer hangs in the disk.
 FOLDER_CHECK_SECONDS = 1
 FOLDER_CHECK_MS_MAX = 30_000  # A look that takes longer hangs in the disk.
 
@@ -23,6 +25,10 @@ class DataFolder:
         self._files = files
         self._workers = workers
 
+    def forget_journal(self) -> None:
+        """Drop what a start found in the journal, but for logs that are offline and may need it."""
+        self._files.forget_journal([each for each in self._partitions if each.offline is not None])
+
     def was_cut(self, partition: Partition) -> None:
         """Note that a follower's log was cut on purpose. Blocks. Raises: StorageError."""
         self._files.was_cut(partition)
@@ -34,6 +40,21 @@ class DataFolder:
     async def note_resting_logs(self) -> None:
         """Keep on the disk which logs a start after a crash need not open. Raises: StorageError."""
         await self._workers.in_thread(self._files.note_resting_logs)
+
+    async def checkpoint_regularly(self, current: CurrentConfig, part: Watched = UNWATCHED) -> None:
+        """Keep on the disk from where each log is to be recovered after a crash, again and again."""
+        while True:
+            await self._workers.sleep(current.config.log_flush_offset_checkpoint_interval_ms / 1000)
+            with part.working(CHECKPOINT_MS_MAX):
+                await self.checkpoint()
+
+    async def checkpoint(self) -> None:
+        """Keep on the disk from where each log is to be recovered after a crash; failures are logged."""
+        try:
+            await self.save_log_starts()
+            await self.note_resting_logs()
+        except StorageError as error:
+            log.error("the checkpoint of the logs failed", error=str(error))
 
     async def watch_regularly(self, part: Watched = UNWATCHED) -> None:
         """Take every partition offline where the data folder has gone: what is written now, nobody finds."""

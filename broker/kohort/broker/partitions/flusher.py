@@ -121,7 +121,20 @@ class Job:
 class Flusher:
     """Flushes for everybody. Its methods belong to the loop's thread, except where a worker writes."""
 
-    def __init__(self, loop: Loop, counters: PartitionCounters, journal: Journal) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        counters: PartitionCounters,
+        journal: Journal,
+        *,
+        on_unsynced: Callable[[Partition], None] = lambda partition: None,
+        may_leave_unsynced: Callable[[Partition], bool] = lambda partition: True,
+    ) -> None:
+        """`on_unsynced` is called with each partition that was written without a sync.
+
+        `may_leave_unsynced` returns whether a write may be answered before it is synced; it is asked before
+        the write.
+        """
         self._loop = loop
         self._journal = journal
         self._journaled: dict[LogId, Partition] = {}  # Logs of which only the journal has all synced.
@@ -137,9 +150,8 @@ class Flusher:
         self._handed_over: dict[Job, float] = {}  # To the writers, and when.
         self._writers: list[Thread] = []
         self._mean_sync_seconds = 0.0
-        self.on_unsynced: Callable[[Partition], None] = lambda partition: None
-        self.may_leave_unsynced: Callable[[Partition], bool] = lambda partition: True
-        """Returns whether a write may be answered before it is synced; asked before it is written."""
+        self.on_unsynced = on_unsynced
+        self.may_leave_unsynced = may_leave_unsynced
 
     def request(self, partition: Partition, done: Done) -> None:
         """Flush what is staged in `partition.log` in this round; then call `done`."""

@@ -96,6 +96,10 @@ class LogFiles:
         """Hear that a log that failed is used again: it has what the journal kept for it meanwhile."""
         self._journal.drop(opened.log_id)
 
+    def forget_journal(self, offline: Iterable[Partition]) -> None:
+        """Drop what a start found in the journal, but for these partitions."""
+        self._journal.forget(but={log_id_of(each.topic_id, each.index) for each in offline})
+
     def announce_creation(self, partitions: Iterable[Partition]) -> None:
         """Keep from being opened, while `create` makes them, the folders of these new partitions."""
         self._pending_creation.update((each.topic, each.index) for each in partitions)

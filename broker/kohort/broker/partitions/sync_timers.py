@@ -1,7 +1,9 @@
 """`flush.ms`: where answers do not wait for the disk, records wait no longer than this for their sync."""
 
-from kohort.broker.partitions.flusher import Flusher
+from collections.abc import Callable
+
 from kohort.broker.partitions.partition import Partition
+from kohort.broker.partitions.roles import Committed
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.timers import Timers
 from kohort.storage import StorageError
@@ -12,10 +14,11 @@ NEVER_MS = 2**63 - 1
 class SyncTimers:
     """One timer per partition that has records not yet synced. It belongs to the loop's thread."""
 
-    def __init__(self, timers: Timers, clock: Clock, flusher: Flusher) -> None:
+    def __init__(self, timers: Timers, clock: Clock, request: Callable[[Partition, Committed], None]) -> None:
+        """`request` has a partition flushed."""
         self._timers = timers
         self._clock = clock
-        self._flusher = flusher
+        self._request = request
         self._set: set[Partition] = set()
 
     def written(self, partition: Partition) -> None:
@@ -38,7 +41,7 @@ class SyncTimers:
         if partition.deleted or partition.offline is not None:
             return
         partition.sync_due = True
-        self._flusher.request(partition, _told_elsewhere)
+        self._request(partition, _told_elsewhere)
 
 
 def _told_elsewhere(_error: StorageError | None) -> None:

@@ -568,7 +568,7 @@ async def test_where_share_groups_are_switched_off_everything_is_answered_so(tmp
             )
         ).groups
         assert group.error_code == ErrorCode.UNSUPPORTED_VERSION
-        assert broker._shares is None
+        assert broker._on_demand.share_partitions() is None
         assert SHARE_STATE_TOPIC not in broker.metadata.snapshot().topics
 
 
