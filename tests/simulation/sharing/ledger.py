@@ -74,7 +74,7 @@ class Hold:
             and self.life is life
             and self.leader_epoch == led.leader_epoch
             and self.led.partition is led.partition
-            and self.led.error_code in GONE
+            and self.led.end_code in GONE
         )
 
 

@@ -94,7 +94,7 @@ class LedSharePartition:
         self.key = key
         self.partition = partition
         self.core: SharePartition | None = None
-        self.error_code: ErrorCode | None = None
+        self.end_code: ErrorCode | None = None
         """Why it is not served any more; the next request makes a new one."""
         self.waits: dict[ShareWait, None] = {}
         self.members: set[str] = set()
@@ -125,18 +125,18 @@ class LedSharePartition:
     @property
     def is_loading(self) -> bool:
         """Whether its state is still being read; `wake` is called when that has ended, either way."""
-        return self.core is None and self.error_code is None
+        return self.core is None and self.end_code is None
 
     def load(self) -> None:
         """Read its state; where that fails, try again."""
-        if self.error_code is None:
+        if self.end_code is None:
             self._states.ask(
                 self.key, lambda request_id: ReadState(request_id, self.key, self.leader_epoch), self._read
             )
 
     def _read(self, answer: Message) -> None:
         assert isinstance(answer, ReadShareGroupStatePartitionResult)
-        if self.error_code is not None:
+        if self.end_code is not None:
             return
         if answer.error_code in RETRIABLE:
             self._again(self.load, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -170,7 +170,7 @@ class LedSharePartition:
     def _write_before_begin(self, start_offset: int, then: Callable[[], None]) -> None:
         def written(answer: Message) -> None:
             assert isinstance(answer, WriteShareGroupStatePartitionResult)
-            if self.error_code is not None:
+            if self.end_code is not None:
                 return
             if answer.error_code == ErrorCode.NONE:
                 self.doubtful_epoch = NO_EPOCH
@@ -273,7 +273,7 @@ class LedSharePartition:
 
     def dead_letters_written(self, dead: DeadRecords, *, is_written: bool) -> None:
         """Go on with records that have their dead letters now, or never will."""
-        if self.error_code is None and self.core is not None:
+        if self.end_code is None and self.core is not None:
             write = self.core.buried(
                 dead.first_offset, dead.last_offset, self._clock.now_ms(), is_written=is_written
             )
@@ -390,7 +390,7 @@ class LedSharePartition:
     def _written(self, answer: Message) -> None:
         """Settle what was written, call whoever waits for it, and write what came meanwhile."""
         assert isinstance(answer, WriteShareGroupStatePartitionResult)
-        if self.error_code is not None:
+        if self.end_code is not None:
             return
         if answer.error_code in RETRIABLE:
             self._waiting.extendleft(reversed(self._writing))
@@ -430,16 +430,16 @@ class LedSharePartition:
 
     def _forget_if_unused(self) -> None:
         """End it where no session includes it and nothing is under way: its state is durable."""
-        if self.members or self.waits or self._is_busy or self.error_code is not None:
+        if self.members or self.waits or self._is_busy or self.end_code is not None:
             return
         if self.core is not None and self.core.is_idle:
             self.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def end(self, code: ErrorCode) -> None:
         """End it: requests that wait are answered `code`, and the next request makes a new one."""
-        if self.error_code is not None:
+        if self.end_code is not None:
             return
-        self.error_code = code
+        self.end_code = code
         self._timers.cancel(self)
         self._timers.cancel((self, "again"))
         self._forget(self)

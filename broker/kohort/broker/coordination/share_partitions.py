@@ -141,7 +141,7 @@ class SharePartitions:
         request = DeadLetterRequest(
             led.partition,
             dead,
-            lambda: led.error_code is None,
+            lambda: led.end_code is None,
             partial(self._dead_letters_written, led, dead),
         )
         self.dead_letters.write(led.key, (request,))

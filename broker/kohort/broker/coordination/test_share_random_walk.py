@@ -187,7 +187,7 @@ class World:
             self.fire()
             self.states.load() if self.states.is_down else self.states.flush()
             self.states.land(self.random)
-            if self.led.error_code is not None:
+            if self.led.end_code is not None:
                 self.begin_again()
             self.write_letters()
             self.acquire()
@@ -232,7 +232,7 @@ class World:
                 self.states.load()
         else:
             self.die()
-        if self.led.error_code is not None:
+        if self.led.end_code is not None:
             self.begin_again()
 
     def begin_again(self) -> None:

@@ -19,9 +19,9 @@ from kohort.broker.transport.dispatch import Handle
 from kohort.broker.transport.request import Origin, Request
 from kohort.protocol.schema import ZERO_UUID
 
-Place = tuple[str | UUID, int]
+NamedPartition = tuple[str | UUID, int]
 """A topic, by its name or by its id, and a partition's index."""
-Names = Callable[[Any], Iterator[Place]]
+Names = Callable[[Any], Iterator[NamedPartition]]
 """Says which partitions a request names."""
 
 log = structlog.get_logger("kohort.partition")
@@ -68,9 +68,9 @@ class Opening:
             return asked.handle(asked.message, asked.request)
         return None
 
-    def _unopened(self, places: Iterable[Place]) -> list[Partition]:
+    def _unopened(self, named: Iterable[NamedPartition]) -> list[Partition]:
         found: dict[Partition, None] = {}
-        for topic, index in places:
+        for topic, index in named:
             partition = self._table.peek(topic, index)
             if partition is not None and not partition.opened:
                 found[partition] = None
@@ -106,39 +106,39 @@ def _open_all(partitions: Iterable[Partition]) -> None:
         partition.open()
 
 
-def _produced(message: Any) -> Iterator[Place]:
+def _produced(message: Any) -> Iterator[NamedPartition]:
     for topic in message.topic_data:
         key = topic.name if topic.topic_id == ZERO_UUID else topic.topic_id
         for each in topic.partition_data:
             yield key, each.index
 
 
-def _fetched(message: Any) -> Iterator[Place]:
+def _fetched(message: Any) -> Iterator[NamedPartition]:
     for topic in message.topics:
         key = topic.topic if topic.topic_id == ZERO_UUID else topic.topic_id
         for each in topic.partitions:
             yield key, each.partition
 
 
-def _listed(message: Any) -> Iterator[Place]:
+def _listed(message: Any) -> Iterator[NamedPartition]:
     for topic in message.topics:
         for each in topic.partitions:
             yield topic.name, each.partition_index
 
 
-def _described(message: Any) -> Iterator[Place]:
+def _described(message: Any) -> Iterator[NamedPartition]:
     for topic in message.topics:
         for index in topic.partition_indexes:
             yield topic.name, index
 
 
-def _of_epochs(message: Any) -> Iterator[Place]:
+def _of_epochs(message: Any) -> Iterator[NamedPartition]:
     for topic in message.topics:
         for each in topic.partitions:
             yield topic.topic, each.partition
 
 
-def _shared(message: Any) -> Iterator[Place]:
+def _shared(message: Any) -> Iterator[NamedPartition]:
     for topic in message.topics:
         for each in topic.partitions:
             yield topic.topic_id, each.partition_index

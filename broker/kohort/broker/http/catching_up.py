@@ -10,7 +10,7 @@ from typing import cast
 from kohort.broker.metadata import NO_LEADER, Snapshot
 
 SHOWN = 5
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 
 
 class CatchingUp:
@@ -33,16 +33,16 @@ class CatchingUp:
         more = f" and {len(behind) - SHOWN} more" if len(behind) > SHOWN else ""
         return [f"{len(behind)} replicas are not in sync yet: {some}{more}"]
 
-    def _behind(self) -> list[Place]:
+    def _behind(self) -> list[TopicPartition]:
         snapshot = self._snapshot()
         key = CatchingUp, self._node_id
         found = snapshot.memo.get(key)
         if found is None:
             found = snapshot.memo[key] = list(behind(snapshot, self._node_id))
-        return cast("list[Place]", found)
+        return cast("list[TopicPartition]", found)
 
 
-def behind(snapshot: Snapshot, node_id: int) -> Iterator[Place]:
+def behind(snapshot: Snapshot, node_id: int) -> Iterator[TopicPartition]:
     """Yield the partitions of which this broker's replica is to be in sync, and is not.
 
     Where nobody leads it cannot come in sync; one that is being added or removed need not be.

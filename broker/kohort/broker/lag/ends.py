@@ -11,7 +11,7 @@ from kohort.storage import StorageError
 
 PRODUCERS_LOOKED_AT = 16
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 """A topic's name and a partition."""
 
 
@@ -48,9 +48,9 @@ class LocalEnds:
         self._partitions = partitions
         self._workers = workers
 
-    async def open(self, places: Iterable[Place]) -> None:
+    async def open(self, partitions: Iterable[TopicPartition]) -> None:
         """Open the logs that nobody has used since the start: their ends are not known before."""
-        for topic, index in places:
+        for topic, index in partitions:
             partition = self._partitions.peek(topic, index)
             if partition is not None and not partition.opened:
                 try:
@@ -124,7 +124,7 @@ class EndsElsewhere(Protocol):
         """Return how long ago the leader has told the ends, None where it has not."""
         ...
 
-    def keep_only(self, places: Iterable[Place], /) -> None:
+    def keep_only(self, partitions: Iterable[TopicPartition], /) -> None:
         """Forget what was told of all other partitions."""
         ...
 
@@ -151,7 +151,7 @@ class NoneElsewhere:
     def age_ms(self, _topic: str, _index: int) -> None:
         """Return None: nobody told anything."""
 
-    def keep_only(self, _places: Iterable[Place]) -> None:
+    def keep_only(self, _partitions: Iterable[TopicPartition]) -> None:
         """Forget nothing."""
 
     async def ask_all(self, _asked: Mapping[int, Sequence[Position]]) -> Mapping[int, Sequence[FirstRecord]]:

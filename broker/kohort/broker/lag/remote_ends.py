@@ -6,7 +6,7 @@ from operator import attrgetter
 
 import structlog
 
-from kohort.broker.lag.ends import Ends, Found, Place, Position
+from kohort.broker.lag.ends import Ends, Found, Position, TopicPartition
 from kohort.broker.lag.first_record import FirstRecord
 from kohort.broker.metadata import NO_LEADER, MetadataStore
 from kohort.broker.runtime.clock import Clock
@@ -42,7 +42,7 @@ class RemoteEnds:
         self._others = others
         self._clock = clock
         self._workers = workers
-        self._told: dict[Place, tuple[Ends, int]] = {}  # With when it was told.
+        self._told: dict[TopicPartition, tuple[Ends, int]] = {}  # With when it was told.
         self._silent: dict[int, int] = {}  # Until when brokers that did not answer are left alone.
 
     def leader(self, topic: str, index: int) -> int | None:
@@ -67,9 +67,9 @@ class RemoteEnds:
         told = self._told.get((topic, index))
         return None if told is None else self._clock.now_ms() - told[1]
 
-    def keep_only(self, places: Iterable[Place]) -> None:
+    def keep_only(self, partitions: Iterable[TopicPartition]) -> None:
         """Forget what was told of all other partitions."""
-        self._told = {place: self._told[place] for place in places if place in self._told}
+        self._told = {each: self._told[each] for each in partitions if each in self._told}
 
     async def ask_all(
         self, asked: Mapping[int, Sequence[Position]]

@@ -32,7 +32,7 @@ class NewTopic(msgspec.Struct, frozen=True):
     configs: Mapping[str, str | None] = msgspec.field(default_factory=dict)
 
 
-Place = Callable[[Snapshot, int, int, int], list[Replicas]]
+Placement = Callable[[Snapshot, int, int, int], list[Replicas]]
 """Returns the brokers of so many partitions, with so many replicas each, the first of them of this index.
 
 Raises: ApiError INVALID_REPLICATION_FACTOR where there are fewer brokers than replicas.
@@ -65,7 +65,11 @@ def random_topic_id() -> UUID:
 
 
 def plan_topic(
-    snapshot: Snapshot, new: NewTopic, config: BrokerConfig, taken: MetricNames, place: Place = place_in_turn
+    snapshot: Snapshot,
+    new: NewTopic,
+    config: BrokerConfig,
+    taken: MetricNames,
+    place: Placement = place_in_turn,
 ) -> TopicState:
     """Return the state that the new topic would have; `taken` are the names of all others.
 
@@ -165,7 +169,7 @@ def _bad_assignment(message: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
-def _placed(snapshot: Snapshot, new: NewTopic, config: BrokerConfig, place: Place) -> list[Replicas]:
+def _placed(snapshot: Snapshot, new: NewTopic, config: BrokerConfig, place: Placement) -> list[Replicas]:
     """Return the replicas that we choose for each partition. Raises: ApiError."""
     factor, count = new.replication_factor, new.partition_count
     if factor < UNSET or factor == 0:
@@ -191,7 +195,7 @@ def plan_partitions(
     snapshot: Snapshot,
     count: int,
     assignments: Sequence[Replicas] | None,
-    place: Place = place_in_turn,
+    place: Placement = place_in_turn,
 ) -> TopicState:
     """Return the topic with `count` partitions in all. Raises: ApiError with the reason why not."""
     present = len(topic.partitions)

@@ -20,7 +20,7 @@ from kohort.broker.metadata.store import ChangeUnknown, Failed, MetadataStore, s
 from kohort.broker.metadata.topic_names import MetricNames
 from kohort.broker.metadata.topic_plans import (
     NewTopic,
-    Place,
+    Placement,
     Replicas,
     check_partition_count,
     place_in_turn,
@@ -62,7 +62,7 @@ class Topics:
     """The topics of the cluster, as a client or the broker itself may change them."""
 
     def __init__(
-        self, store: MetadataStore, current: CurrentConfig, ready: Ready, place: Place = place_in_turn
+        self, store: MetadataStore, current: CurrentConfig, ready: Ready, place: Placement = place_in_turn
     ) -> None:
         """`place` says which brokers get the replicas of new partitions."""
         self._store = store
@@ -165,7 +165,7 @@ def _good(outcomes: dict[str, Outcome]) -> tuple[TopicState, ...]:
 
 
 def _plan_topics(
-    snapshot: Snapshot, topics: Sequence[NewTopic], config: BrokerConfig, place: Place
+    snapshot: Snapshot, topics: Sequence[NewTopic], config: BrokerConfig, place: Placement
 ) -> dict[str, Outcome]:
     outcomes: dict[str, Outcome] = {}
     count = 0
@@ -207,7 +207,7 @@ def internal_error(topic: TopicState) -> ApiError:
     return ApiError(ErrorCode.INVALID_REQUEST, f"{topic.name} holds {KEPT_TOPICS[topic.name]} and must stay")
 
 
-def _grown(snapshot: Snapshot, wanted: MorePartitions, place: Place) -> Outcome:
+def _grown(snapshot: Snapshot, wanted: MorePartitions, place: Placement) -> Outcome:
     topic = snapshot.topics.get(wanted.name)
     if topic is None:
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {wanted.name}")

@@ -176,8 +176,8 @@ class ShareFetching:
             return None
         key = self._session.key_of(place)
         led = self._shares.partitions.led(key, partition)
-        if led.error_code is not None:
-            self._outcomes[place] = led.error_code
+        if led.end_code is not None:
+            self._outcomes[place] = led.end_code
             return None
         led.members.add(self._session.member_id)
         self._partitions.add(partition)
