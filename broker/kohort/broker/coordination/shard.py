@@ -133,7 +133,7 @@ class Shard(Generic[CoreT]):
 
         Raises: ApiError. Source: CoordinatorOperationExceptionHelper.
         """
-        leadership = None if self._partition is None else self._partition.leadership
+        leadership = None if self._partition is None else self._partition.role.leadership
         if leadership is not None and not leadership.has_enough_replicas:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
@@ -244,7 +244,7 @@ class Shard(Generic[CoreT]):
         except StorageError as error:
             self._flushed(self.core, error)
             return
-        if partition.leadership is not None and not self._unreplicated:
+        if partition.role.leadership is not None and not self._unreplicated:
             self._note_unreplicated()
         self._flusher.request_commit(partition, partial(self._flushed, self.core))
 

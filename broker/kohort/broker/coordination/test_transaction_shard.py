@@ -168,8 +168,12 @@ async def produce(client: Client, producer_id: int, epoch: int) -> int:
     )
     data = TopicProduceData(name="air", partition_data=(PartitionProduceData(index=0, records=batch),))
     request = ProduceRequest(transactional_id=NAME, acks=-1, timeout_ms=1_000, topic_data=(data,))
-    answer = await client.ask(request, ProduceResponse, 12)
-    return answer.responses[0].partition_responses[0].error_code
+    with trio.fail_after(5):
+        while True:
+            answer = await client.ask(request, ProduceResponse, 12)
+            code = answer.responses[0].partition_responses[0].error_code
+            if code != ErrorCode.CONCURRENT_TRANSACTIONS:  # Else the last transaction is ending yet.
+                return code
 
 
 @pytest.mark.parametrize(("version", "code"), [(2, ErrorCode.INVALID_PRODUCER_EPOCH), (0, ErrorCode.NONE)])

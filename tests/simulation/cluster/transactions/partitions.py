@@ -95,6 +95,11 @@ class LedPartition:
         self._commits: list[tuple[int, Committed]] = []
 
     @property
+    def role(self) -> "LedPartition":
+        """What knows the leadership: here the partition itself."""
+        return self
+
+    @property
     def serving_log(self) -> LedLog | None:
         """The log, while this broker leads."""
         return None if self.resigned else self.log
