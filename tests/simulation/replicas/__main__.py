@@ -11,7 +11,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from tests.simulation.books import Violation
-from tests.simulation.replicas.world import Outcome, World
+from tests.simulation.replicas.world import CALM_STEPS, Outcome, World
 
 TRACE_LINES_TOLD = 40
 STEPS = 1_500
@@ -25,7 +25,9 @@ def main() -> int:
     checked: Counter[str] = Counter()
     began = time.perf_counter()
     with get_context("fork").Pool(options.jobs, maxtasksperchild=20) as pool:
-        for result in pool.imap(partial(run_seed, steps=options.steps, trace=options.trace), seeds):
+        for result in pool.imap(
+            partial(run_seed, steps=options.steps, calm_steps=options.calm_steps, trace=options.trace), seeds
+        ):
             if isinstance(result, str):
                 sys.stderr.write(result)
                 return 1
@@ -39,9 +41,9 @@ def main() -> int:
     return 0
 
 
-def run_seed(seed: int, *, steps: int, trace: str | None) -> Outcome | str:
+def run_seed(seed: int, *, steps: int, calm_steps: int, trace: str | None) -> Outcome | str:
     """Return what came of one seed; where something did not hold the end of its trace, and why."""
-    world = World(seed, steps)
+    world = World(seed, steps, calm_steps)
     try:
         return world.run()
     except (Exception, Violation, BaseExceptionGroup):  # noqa: BLE001 - Whatever it was: the seed shows it again.
@@ -60,6 +62,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at once")
     parser.add_argument("--steps", type=int, default=STEPS, help="in which things go wrong")
+    parser.add_argument("--calm-steps", type=int, default=CALM_STEPS, help="and then, further apart")
     parser.add_argument("--trace", help="write what happened, line by line, to this file")
     return parser.parse_args()
 

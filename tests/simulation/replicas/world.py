@@ -6,7 +6,9 @@ crash, or the folder is another one; a log is offline only where something faile
 """
 
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from random import Random
 from typing import Any, cast
@@ -18,55 +20,32 @@ from trio.testing import wait_all_tasks_blocked
 from kohort.broker.metadata import Mutation, PartitionState, TopicState
 from kohort.broker.partitions import Partition
 from kohort.broker.partitions.test_support import FakeMetadata
-from kohort.broker.replication import Diverging
-from kohort.broker.replication.replica_fetch import answer_to
 from kohort.broker.runtime.clock import ManualClock
-from kohort.protocol.errors import ErrorCode
-from kohort.protocol.records import build_batch, iterate_records, read_header
-from kohort.storage import PartitionLog, StorageError
+from kohort.protocol.records import build_batch
+from kohort.storage import StorageError
 from tests.simulation.books import Violation
-from tests.simulation.cluster.disk import MemoryLog, Record
+from tests.simulation.cluster.disk import Record
 from tests.simulation.disk import VirtualDisk
 from tests.simulation.log_lines import log_lines
+from tests.simulation.replicas.acts import CALM, STORM
+from tests.simulation.replicas.fetching import fetch_once
 from tests.simulation.replicas.host import NODE_ID, Host
+from tests.simulation.replicas.ordeal import LAX, undergo
+from tests.simulation.replicas.topic import Topic, records_of, values_in, values_of
 
 LEADER = 2
 FOLLOWED = ("a", "b", "c")
 LED = ("led", "beside")
 PAD_BYTES = (0, 0, 20, 150)
-LAX = {"flush.messages": "1000"}
 SETTINGS: tuple[dict[str, str], ...] = ({}, {}, {"flush.messages": "4"}, LAX, LAX | {"flush.ms": "200"})
-FETCHED_MAX = 3
 SETTLE_STEPS = 4_000
-CRASHES, DELICATE_CRASHES = 0.006, 0.05
-"""How often the broker dies; oftener for so many steps behind a cut, and behind a change of settings."""
 DELICATE_STEPS = 12
-WAITING_STEPS = 120
 UNNOTED_STEPS = 40
 """So soon after a disk failed a kill may come before the folder says that a sync has failed."""
 RECORDS_MAX = 60
-
-
-@dataclass(slots=True)
-class Topic:
-    """A topic of one partition: what its leaders have, and what this broker told them it has on its disk."""
-
-    name: str
-    topic_id: UUID
-    leader: MemoryLog = field(default_factory=MemoryLog)
-    leader_epoch: int = 0
-    settings: dict[str, str] = field(default_factory=dict)
-    is_here: bool = True
-    told: list[Record] = field(default_factory=list)
-    told_as_strict: int = 0
-    committed: int = 0
-    is_fetching: bool = False
-    may_be_offline: bool = False
-    waits_since: int = 0
-
-    def cut_told(self, offset: int) -> None:
-        del self.told[offset:]
-        self.told_as_strict = min(self.told_as_strict, offset)
+BURST_ROUNDS = 3
+CALM_STEPS = 600
+"""Of the second act, in which what fails is further apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +60,12 @@ class Outcome:
 class World:
     """Everything that one seed decides."""
 
-    def __init__(self, seed: int, steps: int) -> None:
+    def __init__(self, seed: int, steps: int, calm_steps: int = CALM_STEPS) -> None:
+        self.seed = seed
         self.random = Random(seed)
         self.steps = steps
+        self.calm_steps = calm_steps
+        self.act = STORM
         self.trace: list[str] = []
         self.injected: Counter[str] = Counter()
         self.checked: Counter[str] = Counter()
@@ -99,14 +81,15 @@ class World:
         self._registered: UUID | None = None
         self._directory_id: UUID | None = None
         self._boot = 0
-        self._is_failing = False
-        self._before = 0
+        self.is_failing = False
+        self.step = 0
         self._failing_at = -UNNOTED_STEPS
-        self._changed_at = -DELICATE_STEPS
+        self.changed_at = -DELICATE_STEPS
+        self.is_to_crash = False
 
     def note(self, text: str) -> None:
         """Write a line into the trace."""
-        self.trace.append(f"{self._before} {text}")
+        self.trace.append(f"{self.step} {text}")
 
     def expect(self, rule: str, holds: bool, detail: object) -> None:
         """Count the rule. Raises: Violation."""
@@ -135,10 +118,19 @@ class World:
         for name in FOLLOWED:
             self.topics[name] = Topic(name, self._new_id())
             self._put(self.topics[name])
-        left = self.steps
+        await self._play(self.steps)
+        self.act = CALM
+        self.random.seed(f"{self.seed}: the second act")  # So that the first one is what it was without it.
+        self.note("the second act")
+        for _ in FOLLOWED:
+            self._make_again()
+        await self._play(self.calm_steps)
+
+    async def _play(self, left: int) -> None:
+        """Have so many steps, in one life after the other; then nothing goes wrong until all is settled."""
         while left > 0:
             left = await self._live(left)
-        self._heal()
+        self.heal()
         for topic in self.topics.values():
             topic.is_here = True
             self._put(topic)
@@ -162,9 +154,9 @@ class World:
     # -- lives ----------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        was_failing = self._is_failing
+        was_failing = self.is_failing
         self.disk.heal()
-        self._is_failing = False
+        self.is_failing = False
         self.host = Host(self.disk.file_system, self.metadata, self.clock, self.random)
         self.host.begin(self._registered, f"boot {self._boot}")
         self._registered = self.host.life.incarnation_id
@@ -181,16 +173,18 @@ class World:
         for name, values in self.acknowledged.items():
             partition = self.host.table.get(name, 0)
             assert partition is not None
-            found = [value for value, _ in _values_of(partition.log)]
+            found = [value for value, _ in values_of(partition.log)]
             rule = "what was acknowledged survives"
             self.expect(rule, _is_within(values, found), f"{name}: {values[-5:]} {found[-5:]}")
 
     def _check_told(self, topic: Topic) -> None:
         partition = self.host.table.get(topic.name, 0)
         assert partition is not None
-        found = _records_of(partition.log)[: len(topic.told)]
+        found = records_of(partition.log)[: len(topic.told)]
         rule = "what a leader was told to be on the disk is there, or the folder is another one"
         self.expect(rule, found == topic.told, f"{topic.name}: {found[-5:]} of {topic.told[-5:]}")
+        back = topic.gone & values_in(partition.log)
+        self.expect("what was cut or removed stays away", not back, f"{topic.name}: {back}")
 
     def _end(self, lose: Any) -> None:
         self.host.die()
@@ -202,7 +196,7 @@ class World:
         self.injected[kind] += 1
         self.note(kind)
         if kind == "stop":
-            self._heal()
+            self.heal()
             while self.host.flusher.jobs or self.host.posted:
                 self.host.work()
                 self.host.run_posted()
@@ -215,52 +209,76 @@ class World:
             return False
         if kind == "power":
             self._boot += 1
-        elif self._before - self._failing_at < UNNOTED_STEPS:
+        elif self.step - self._failing_at < UNNOTED_STEPS:
             self._forget_what_was_lax()
         self._end(self.disk.lose_power if kind == "power" else self.disk.lose_process)
         return False
 
-    def _heal(self) -> None:
-        if self._is_failing:
+    def heal(self) -> None:
+        """Let the disk and all logs work again."""
+        if self.is_failing:
             self.note("the disk is well")
         self.disk.heal()
         self.host.unreadable = set()
-        self._is_failing = False
+        self.is_failing = False
 
     # -- steps ----------------------------------------------------------------------------------------------
 
     async def _step(self) -> bool:
         """Do one thing; return whether this life goes on."""
-        self._before += 1
-        self.clock.advance(self.random.randrange(20))
-        is_delicate = self._before - self._changed_at < DELICATE_STEPS
-        if self.random.random() < (DELICATE_CRASHES if is_delicate else CRASHES):
+        self.step += 1
+        act = self.act
+        self.clock.advance(self.random.randrange(act.step_ms))
+        is_delicate = self.step - self.changed_at < DELICATE_STEPS
+        if self.is_to_crash or self.random.random() < (act.delicate_crashes if is_delicate else act.crashes):
+            self.is_to_crash = False
             return await self._crash()
-        actions = (
+        actions: tuple[tuple[float, Callable[[], Awaitable[None] | None]], ...] = (
             (30, self._fetch),
             (18, self.host.round),
             (16, self.host.work),
-            (14, self._produce_here),
+            (14, self.produce_here),
             (8, self._produce_there),
-            (2, self._elect),
-            (2, self._configure),
-            (1, self._move),
-            (0.3, self._make_again),
-            (1, self._fail_reads),
-            (0.7, self._fail_reads_of_all),
-            (1, self._fail_disk),
-            (2, self._heal),
+            (act.elections, self._elect),
+            (act.settings, self._configure),
+            (act.moves, self._move),
+            (act.topics_made_again, self._make_again),
+            (act.failed_reads, self._fail_reads),
+            (act.failed_reads_of_all, self._fail_reads_of_all),
+            (act.failed_disks, self._fail_disk),
+            (act.repairs, self.heal),
+            (act.returns, self._bring_back),
+            (act.bursts, self._burst),
+            (act.ordeals, partial(undergo, self)),
         )
         [action] = self.random.choices([each for _, each in actions], [each for each, _ in actions])
-        action()
+        takes_longer = action()
+        if takes_longer is not None:
+            await takes_longer
         await wait_all_tasks_blocked()
-        self._check_offline()
-        self._look_at_life()
+        self.check_offline()
+        self.look_at_life()
         return True
 
-    def _look_at_life(self) -> None:
-        if self._is_failing:
-            self._failing_at = self._before
+    async def _burst(self) -> None:
+        """Let fetchers, the loop and the threads go on for a while."""
+        for _ in range(BURST_ROUNDS):
+            for action in (self._fetch, self._fetch, self.host.round, self.host.work):
+                action()
+                await wait_all_tasks_blocked()
+
+    async def go_on(self, times: int, topic: Topic, step_ms: int = 0) -> None:
+        """Let one follower, the loop and the threads go on, while so much time passes each time."""
+        for _ in range(times):
+            self.clock.advance(step_ms)
+            for action in (partial(self.fetch_of, topic), self.host.round, self.host.work):
+                action()
+                await wait_all_tasks_blocked()
+
+    def look_at_life(self) -> None:
+        """Take over what has become of the folder."""
+        if self.is_failing:
+            self._failing_at = self.step
         if self.host.has_begun_anew:
             self.host.has_begun_anew = False
             self._forget_what_was_lax()
@@ -272,12 +290,13 @@ class World:
             topic.cut_told(topic.told_as_strict)
             topic.committed = min(topic.committed, len(topic.told))
 
-    def _check_offline(self) -> None:
+    def check_offline(self) -> None:
+        """See that logs are offline only where something failed."""
         for topic in self.topics.values():
-            partition = self._partition(topic)
+            partition = self.partition(topic)
             if partition is None:
                 continue
-            if self._is_failing or topic.name in self.host.unreadable:
+            if self.is_failing or topic.name in self.host.unreadable:
                 topic.may_be_offline = True
             elif partition.offline is None and not self.host.flusher.busy:
                 topic.may_be_offline = False
@@ -291,7 +310,8 @@ class World:
     def _topic(self) -> Topic:
         return self.topics[self.random.choice(FOLLOWED)]
 
-    def _partition(self, topic: Topic) -> Partition | None:
+    def partition(self, topic: Topic) -> Partition | None:
+        """Return what this broker has of the topic now."""
         partition = self.host.table.peek(topic.name, 0)
         return partition if partition is not None and partition.topic_id == topic.topic_id else None
 
@@ -305,13 +325,24 @@ class World:
 
     def _produce_there(self) -> None:
         """Let a leader have more."""
-        topic = self._topic()
+        self.produce_to(self._topic())
+
+    def check_fetching(self, topic: Topic) -> None:
+        """See that the topic's follower does not wait, if it can be asked."""
+        partition = self.partition(topic)
+        if partition is None or partition.following is None or partition.serving_log is None:
+            return
+        holds = partition.following.next_fetch() is not None
+        self.expect("a follower does not wait for a sync for ever", holds, topic.name)
+
+    def produce_to(self, topic: Topic) -> None:
+        """Let the topic's leader have more."""
         for _ in range(1 + self.random.randrange(3)):
             if topic.leader.log_end_offset < RECORDS_MAX:
                 self._values += 1
                 topic.leader.append(Record(topic.leader_epoch, self._values))
 
-    def _produce_here(self) -> None:
+    def produce_here(self) -> None:
         """Write beside what is followed, so that the journal begins again and again."""
         name = self.random.choice(LED)
         partition = self.host.table.get(name, 0)
@@ -332,8 +363,15 @@ class World:
 
     def _elect(self) -> None:
         """Let somebody else lead, who has what is committed, and perhaps more."""
-        topic = self._topic()
-        kept = self.random.randint(topic.committed, topic.leader.log_end_offset)
+        self.elect(self._topic())
+
+    def elect(self, topic: Topic, lacks: int | None = None) -> None:
+        """Let somebody else lead who has what is committed, and lacks so much of the rest; else any of it."""
+        end_offset = topic.leader.log_end_offset
+        if lacks is None:
+            kept = self.random.randint(topic.committed, end_offset)
+        else:
+            kept = max(topic.committed, end_offset - lacks)
         topic.leader.truncate(kept)
         topic.cut_told(kept)
         topic.leader_epoch += 1
@@ -344,15 +382,30 @@ class World:
 
     def _configure(self) -> None:
         topic = self._topic()
-        topic.settings = dict(self.random.choice(SETTINGS))
+        self.configure(topic, self.random.choice(SETTINGS))
+
+    def configure(self, topic: Topic, settings: dict[str, str]) -> None:
+        """Change a topic's settings."""
+        topic.settings = dict(settings)
         self.injected["settings changed"] += 1
-        self._changed_at = self._before
+        self.changed_at = self.step
         self.note(f"{topic.name}: {topic.settings}")
         self._put(topic)
 
     def _move(self) -> None:
         """Take the replica from this broker, or give it back."""
-        topic = self._topic()
+        self.move(self._topic())
+
+    def _bring_back(self) -> None:
+        for topic in self.topics.values():
+            if not topic.is_here:
+                self.move(topic)
+
+    def move(self, topic: Topic) -> None:
+        """Take a topic's replica from this broker, or give it back."""
+        partition = self.partition(topic)
+        if topic.is_here and partition is not None and partition.serving_log is not None:
+            topic.left = values_in(partition.log)
         topic.is_here = not topic.is_here
         topic.cut_told(0)
         self.injected["replica moved"] += 1
@@ -369,10 +422,11 @@ class World:
 
     def _fail_reads(self) -> None:
         """Let a read of a log fail: it is opened again."""
-        self._fail_reads_of(self._topic())
+        self.fail_reads_of(self._topic())
 
-    def _fail_reads_of(self, topic: Topic) -> None:
-        partition = self._partition(topic)
+    def fail_reads_of(self, topic: Topic) -> None:
+        """Let a read of a log fail: it is opened again."""
+        partition = self.partition(topic)
         if partition is not None and partition.serving_log is not None:
             self.injected["read failed"] += 1
             self.note(f"{topic.name}: a read fails")
@@ -382,12 +436,12 @@ class World:
     def _fail_reads_of_all(self) -> None:
         """Let reads of all logs fail at once; one of them stays as it is, and another is to be cut."""
         for topic in self.topics.values():
-            self._fail_reads_of(topic)
+            self.fail_reads_of(topic)
         self.host.unreadable = {self._topic().name}
         self._elect()
 
     def _fail_disk(self) -> None:
-        self._is_failing = True
+        self.is_failing = True
         if self.random.random() < 0.5:
             self.injected["disk full"] += 1
             self.disk.fill(self.random.randrange(400))
@@ -399,65 +453,13 @@ class World:
     # -- following ------------------------------------------------------------------------------------------
 
     def _fetch(self) -> None:
-        topic = self._topic()
+        self.fetch_of(self._topic())
+
+    def fetch_of(self, topic: Topic) -> None:
+        """Have a topic's follower ask its leader, unless it does."""
         if not topic.is_fetching:
             topic.is_fetching = True
-            self._nursery.start_soon(self._fetch_once, topic)
-
-    async def _fetch_once(self, topic: Topic) -> None:
-        """Do what a fetcher does, and what its leader does."""
-        try:
-            await self._ask(topic)
-        except StorageError as error:
-            self.note(f"{topic.name}: {error}")
-        finally:
-            topic.is_fetching = False
-
-    async def _ask(self, topic: Topic) -> None:
-        partition = self._partition(topic)
-        if partition is None or partition.following is None or partition.serving_log is None:
-            return
-        following, host = partition.following, self.host
-        at = following.next_fetch()
-        if at is None:
-            host.appending.sync_what_is_waited_for(partition)
-            topic.waits_since = topic.waits_since or self._before
-            waited = self._before - topic.waits_since
-            self.expect("a follower does not wait for a sync for ever", waited < WAITING_STEPS, topic.name)
-            return
-        topic.waits_since = 0
-        if at.leader_epoch != topic.leader_epoch:
-            return
-        refused = answer_to(at, cast(Any, topic.leader))
-        if isinstance(refused, Diverging):
-            await host.appending.cut(partition, following, following.diverged(refused))
-            self._changed_at = self._before
-            return
-        if refused is ErrorCode.OFFSET_OUT_OF_RANGE:
-            cut = following.out_of_range(0, topic.leader.log_end_offset)
-            if cut is not None:
-                await host.appending.cut(partition, following, cut)
-            return
-        assert refused is None, refused
-        self._tell(topic, partition, at.offset)
-        following.answered(topic.committed, 0)
-        records = _batches(topic.leader, at.offset)
-        if records and await host.appending.append(partition, following, records):
-            await host.appending.flush([partition])
-
-    def _tell(self, topic: Topic, partition: Partition, offset: int) -> None:
-        """See a leader find no difference before this offset."""
-        found, known = _records_of(partition.log)[:offset], topic.leader.records[:offset]
-        self.expect(
-            "where a leader finds no difference the logs are the same",
-            found == known,
-            f"{topic.name}: {found[-5:]} {known[-5:]}",
-        )
-        if offset >= len(topic.told):
-            topic.told = list(known)
-            topic.committed = max(topic.committed, self.random.randint(0, offset))
-        if partition.durable:
-            topic.told_as_strict = max(topic.told_as_strict, offset)
+            self._nursery.start_soon(fetch_once, self, topic)
 
     # -- the end --------------------------------------------------------------------------------------------
 
@@ -468,7 +470,7 @@ class World:
             for action in (self._fetch, self.host.round, self.host.work):
                 action()
                 await wait_all_tasks_blocked()
-            self._look_at_life()
+            self.look_at_life()
             if number % 50 == 0 and not self._behind():
                 break
         self.expect("in the end the follower has caught up", not self._behind(), self._behind())
@@ -476,40 +478,15 @@ class World:
     def _behind(self) -> list[str]:
         found = []
         for topic in self.topics.values():
-            partition = self._partition(topic)
+            partition = self.partition(topic)
             has_all = (
                 partition is not None
                 and partition.serving_log is not None
-                and _records_of(partition.log) == topic.leader.records
+                and records_of(partition.log) == topic.leader.records
             )
             if not has_all:
                 found.append(f"{topic.name}: {partition and (partition.offline, partition.following)}")
         return found
-
-
-def _values_of(log: PartitionLog) -> list[tuple[bytes, int]]:
-    """Return all values with their leader epochs."""
-    return [
-        (record.value or b"", read_header(batch).partition_leader_epoch)
-        for batch in log.read_batches()
-        for record in iterate_records(batch)
-    ]
-
-
-def _records_of(log: PartitionLog) -> list[Record]:
-    return [Record(epoch, int(value.rstrip(b"."))) for value, epoch in _values_of(log)]
-
-
-def _batches(leader: MemoryLog, offset: int) -> bytes:
-    """Return what a leader gives from there on, a batch for each record."""
-    found = bytearray()
-    for place, record in enumerate(leader.records[offset : offset + FETCHED_MAX], offset):
-        assert isinstance(record.value, int)
-        batch = bytearray(build_batch([(0, None, b"%d" % record.value, ())]))
-        batch[:8] = place.to_bytes(8, "big")
-        batch[12:16] = record.epoch.to_bytes(4, "big")
-        found += batch
-    return bytes(found)
 
 
 def _is_within(values: list[bytes], found: list[bytes]) -> bool:
