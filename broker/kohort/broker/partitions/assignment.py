@@ -208,4 +208,8 @@ class PartitionAssignment:
         self._flusher.when_unnamed(log_id, lambda _: self._delete_files(partition))
 
     def _delete_files(self, partition: Partition) -> None:
+        """Delete the files, and open the log of the partition that has the name by now."""
         self._file_work.submit(self._files.delete, partition)
+        successor = self._partitions.peek(partition.topic, partition.index)
+        if successor is not None and not successor.opened:
+            self._file_work.submit(successor.open)
