@@ -14,7 +14,7 @@ class FailingLogs:
         self._failing: dict[Partition, tuple[int, int]] = {}  # When each failed first, and last, in a row.
 
     def failed(self, partition: Partition) -> None:
-        """Hear that a log has failed, or could not be opened again."""
+        """Note that a log has failed, or could not be opened again."""
         now_ms = self._clock.now_ms()
         self._failing[partition] = self._failing.get(partition, (now_ms, now_ms))[0], now_ms
 

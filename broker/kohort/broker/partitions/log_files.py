@@ -93,7 +93,7 @@ class LogFiles:
         return OpenedLog(opened, is_short or (again and bool(opened.gaps) and partition.replicated))
 
     def serves_again(self, opened: PartitionLog) -> None:
-        """Hear that a log that failed is used again: it has what the journal kept for it meanwhile."""
+        """Note that a log that failed is used again: it has what the journal kept for it meanwhile."""
         self._journal.drop(opened.log_id)
 
     def forget_journal(self, offline: Iterable[Partition]) -> None:
@@ -180,7 +180,7 @@ class LogFiles:
             log.error("files can't be removed", topic=topic, partition=index, error=str(error))
 
     def was_cut(self, partition: Partition) -> None:
-        """Hear that a follower's log was cut: it is shorter than it was, and has lost nothing.
+        """Note that a follower's log was cut: it is shorter than it was, and has lost nothing.
 
         Raises: StorageError.
         """

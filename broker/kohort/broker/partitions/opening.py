@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from kohort.broker.partitions.replicas import Replicas
 
 OPENERS = 4
-OPENED_AT_ONCE = 16  # By one call of a thread: the way there and back costs as much as a small log,
-OPENING_MS = 50  # and who stops the broker waits for no more than the log under way then.
+OPENED_AT_ONCE = 16  # By one call of a thread: a call of a thread costs as much as opening a small log.
+OPENING_MS = 50  # A call opens no further log after that, so that a stop waits for one log at most.
 
 log = structlog.get_logger("kohort.partition")
 

@@ -1,6 +1,6 @@
-"""What this broker is to each partition that several brokers have: its leader, a follower, or nothing yet.
+"""Which role this broker has in each partition that several brokers have: leader, follower, or none yet.
 
-Decisions are those of the pure room `replication`; here they meet logs, the metadata and those who wait.
+The pure code in `replication` decides; this module applies it to logs, the metadata and waiting requests.
 """
 
 from collections.abc import Callable, Collection
@@ -80,7 +80,7 @@ class Replicas:
     # -- what the metadata says ---------------------------------------------------------------------------
 
     def know_brokers(self, now: Snapshot) -> None:
-        """Hear who lives by now."""
+        """Take over which brokers are alive."""
         self.brokers = live_brokers(now)
         for partition in self._to_lead:
             if partition.leadership is not None:
@@ -88,7 +88,7 @@ class Replicas:
                 partition.start_waits.wake(partition)
 
     def settle(self, partition: Partition, state: PartitionState, *, leads: bool) -> None:
-        """Make of the partition what the state makes of it; `leads` says that this broker may lead it."""
+        """Give the partition the role that the state says; `leads` says that this broker may lead it."""
         self._states[partition] = state
         if leads:
             self._to_lead[partition] = None
@@ -97,7 +97,7 @@ class Replicas:
         self._take_role(partition)
 
     def forget(self, partition: Partition) -> None:
-        """Have nothing to do with a partition any more: it is deleted, or not on this broker."""
+        """Forget a partition that is deleted, or not on this broker any more."""
         self._states.pop(partition, None)
         self._to_lead.pop(partition, None)
         self._led.pop(partition, None)
@@ -108,7 +108,7 @@ class Replicas:
         return partition in self._to_lead
 
     def opened(self, partition: Partition) -> None:
-        """Hear that the partition's log is open. Any thread."""
+        """Note that the partition's log is open. Any thread."""
         self._loop.post(partial(self._opened, partition))
 
     def _opened(self, partition: Partition) -> None:
@@ -206,7 +206,7 @@ class Replicas:
         return self._followed.get(leader, NOBODY)
 
     def heard(self, leader: int) -> None:
-        """Hear that a leader has answered a fetch."""
+        """Note that a leader has answered a fetch."""
         self._heard[leader] = self._clock.now_ms()
 
     def heard_ms(self, leader: int) -> int | None:
@@ -221,7 +221,7 @@ class Replicas:
     # -- what happens to them -----------------------------------------------------------------------------
 
     def synced(self, partition: Partition) -> None:
-        """Hear that more of the partition's log is as durable as its topic asks."""
+        """Note that more of the partition's log is as durable as its topic asks."""
         if partition.leadership is not None:
             self._check()
         leadership, following = partition.leadership, partition.following
@@ -244,7 +244,7 @@ class Replicas:
         )
 
     def sent(self, partition: Partition, size_bytes: int) -> None:
-        """Hear how much a follower gets of a partition."""
+        """Note how much a follower gets of a partition."""
         if self._is_throttled(partition):
             self._sending.moved(size_bytes, self._send_rate(), self._clock.now_ms())
 

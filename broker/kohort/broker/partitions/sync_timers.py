@@ -22,7 +22,7 @@ class SyncTimers:
         self._set: set[Partition] = set()
 
     def written(self, partition: Partition) -> None:
-        """Hear that records were written without a sync: the oldest of them says when one is due."""
+        """Note that records were written without a sync: the oldest of them says when one is due."""
         flush_ms = partition.config.flush_ms
         if flush_ms == NEVER_MS or partition in self._set:
             return
@@ -31,7 +31,7 @@ class SyncTimers:
         self._timers.set(("sync", partition), deadline_ms, lambda: self._due(partition))
 
     def changed(self, partition: Partition) -> None:
-        """Hear that a partition's settings have changed: what waits for its sync waits by those of now."""
+        """Note that a partition's settings have changed: what waits for its sync waits by those of now."""
         self._set.discard(partition)
         self._timers.cancel(("sync", partition))
         self.written(partition)

@@ -56,7 +56,7 @@ class Unsynced:
         return False
 
     def synced(self, partition: Partition) -> None:
-        """Hear that all of a log is on the disk, and that its topic asks for that from now on."""
+        """Note that all of a log is on the disk, and that its topic asks for that from now on."""
         if partition in self._partitions:
             self._partitions.discard(partition)
             if self._is_noted and not any(each.replicated for each in self._partitions):
@@ -71,7 +71,7 @@ class Unsynced:
             self.synced(partition)
 
     def failed(self, partition: Partition) -> None:
-        """Hear that a log has failed: what it had not synced may be gone, though the process lives."""
+        """Note that a log has failed: what it had not synced may be gone, though the process lives."""
         if partition in self._partitions and partition.replicated:
             try:
                 self._note_failed()

@@ -38,11 +38,11 @@ class Authority:
         self.renewed(asked_ms)
 
     def renewed(self, asked_ms: int) -> None:
-        """Hear that the renewal asked for at that time was granted."""
+        """Note that the renewal asked for at that time was granted."""
         self._acts_until_ms = max(self._acts_until_ms, asked_ms + self._acts_for_ms)
 
     def lost(self) -> None:
-        """Hear that the lease is no more, or that somebody else has registered under this node id."""
+        """Note that the lease is no more, or that somebody else has registered under this node id."""
         self._acts_until_ms = -1
 
     def may_act(self, now_ms: int) -> bool:

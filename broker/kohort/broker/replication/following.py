@@ -97,7 +97,7 @@ class Following:
         return Truncate(min(offset, self.log.log_end_offset))
 
     def truncated(self) -> None:
-        """Hear that the log is shorter. Only after an unclean election was that committed."""
+        """Note that the log is shorter. Only after an unclean election was that committed."""
         self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
         self._leader_high_watermark = min(self._leader_high_watermark, self.high_watermark)
 

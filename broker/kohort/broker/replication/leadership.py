@@ -119,7 +119,7 @@ class Leadership:
         return Served(self.log.log_end_offset, self.high_watermark, self.log.log_start_offset)
 
     def brokers_changed(self, brokers: LiveBrokers) -> None:
-        """Hear who lives, under which broker epoch, and who drains."""
+        """Take over which brokers are alive, their broker epochs, and which are draining."""
         self._brokers = brokers
 
     def follow(self, state: PartitionState, now_ms: int) -> bool:
@@ -192,7 +192,7 @@ class Leadership:
         return UNKNOWN_OFFSET < follower.synced_end_offset < self.high_watermark
 
     def refused(self) -> None:
-        """Hear that the metadata took the proposal for certain not, and never will."""
+        """Note that the metadata took the proposal for certain not, and never will."""
         self.proposal = None
 
     def _may_join(self, node_id: int, follower: FollowerState) -> bool:

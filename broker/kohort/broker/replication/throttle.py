@@ -22,7 +22,7 @@ class Throttle:
         self._paid_ms = 0
 
     def moved(self, size_bytes: int, rate: int, now_ms: int) -> None:
-        """Hear that so much was copied."""
+        """Note that so much was copied."""
         self._pay(rate, now_ms)
         if rate < UNLIMITED:
             self._owed_bytes += size_bytes
