@@ -28,6 +28,7 @@ LOGS = ROOT / "build" / "nightly"
 PYTEST = f"{shlex.quote(sys.executable)} -m pytest"
 REPEATED = (  # Where `tests.repetitions` is asked.
     "protocol/kohort/protocol/test_codec.py",
+    "cli/kohort/cli/test_wire_frames.py",
     "client/kohort/client/test_columns.py",
     "client/kohort/client/test_decoding.py",
     "client/kohort/client/test_relocation.py",
