@@ -3,10 +3,8 @@
 Small batches are synced through the journal, one sync for all logs; large ones in their logs.
 
 Whoever stages into a partition's log asks for a flush; the flusher writes each asked-for log once per
-round, and tells all that waited. A small round is written in the loop itself, since a thread hop costs
-more than a quick disk needs; a large one, or one on a disk that has shown itself slow, goes to a worker
-thread, and the partitions in it wait for no others. Kafka's counterpart is a purgatory of produce
-requests, and a flush that it leaves to the page cache by default.
+round, and tells all that waited. A small round is written in the loop itself: a thread costs more than a
+quick disk. A large round, or one on a slow disk, goes to a worker thread.
 """
 
 import time
@@ -130,11 +128,7 @@ class Flusher:
         on_unsynced: Callable[[Partition], None] = lambda partition: None,
         may_leave_unsynced: Callable[[Partition], bool] = lambda partition: True,
     ) -> None:
-        """`on_unsynced` is called with each partition that was written without a sync.
-
-        `may_leave_unsynced` returns whether a write may be answered before it is synced; it is asked before
-        the write.
-        """
+        """`on_unsynced` is told of writes without a sync; `may_leave_unsynced` allows them, before each."""
         self._loop = loop
         self._journal = journal
         self._journaled: dict[LogId, Partition] = {}  # Logs of which only the journal has all synced.
@@ -290,10 +284,7 @@ class Flusher:
     def _job_for(self, partitions: list[Partition]) -> Job:
         """Return what is to be done now for partitions that nobody writes."""
         by_journal = self._fits_journal(partitions)
-        flushes = []
-        for partition in partitions:
-            flushes.append(_flush_of(partition, by_journal, self.may_leave_unsynced))
-        return Job(flushes)
+        return Job([_flush_of(each, by_journal, self.may_leave_unsynced) for each in partitions])
 
     def _fits_journal(self, partitions: list[Partition]) -> bool:
         """Return whether the journal takes a round; a large one is as quickly synced log by log."""
