@@ -30,4 +30,4 @@ def test_a_client_that_outlives_its_broker_writes_lines_unless_it_is_told_not_to
     command = [sys.executable, "-c", CLIENT, repr(more)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert (done.stderr == "") is is_quiet
-    assert ("Connection refused" in done.stderr) is not is_quiet
+    assert ("|FAIL|" in done.stderr) is not is_quiet  # It is refused, or was disconnected.
