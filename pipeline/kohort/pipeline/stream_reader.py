@@ -90,7 +90,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = self._ends(position.topic_ids)
             self._latest = {each: found.end for each, found in ends.items()}
         else:
-            self._latest = self._stop_at = self._stops(self._stop_at, position.topic_ids)
+            if any(position.offsets.get(each, -1) < end for each, end in self._stop_at.items()):
+                self._stop_at = self._stops(self._stop_at, position.topic_ids)
+            self._latest = self._stop_at  # Once all is read, the run ends, and no broker is asked.
             ends = self._ends_of(each for each in self._latest if each not in position.offsets)
         begun = self._still_there(position, ends)
         begins = begun | {each: ends[each].start for each in self._latest if each not in begun}
