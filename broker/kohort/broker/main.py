@@ -18,9 +18,10 @@ from kohort.broker.broker import running
 from kohort.broker.composition.listeners import is_secure
 from kohort.broker.config import BrokerConfig, ConfigError, ConfigSource
 from kohort.broker.config.serve import FLAGS, SEVERAL, changed_settings, load_serve_config
-from kohort.broker.host.order import Order, is_of_workers
+from kohort.broker.host.worker_folders import is_of_workers
 from kohort.broker.http import LISTEN_BACKLOG, serve_http
 from kohort.broker.logs import configure_logs
+from kohort.broker.runtime.memory import return_free_memory
 from kohort.broker.serving import (
     closed_http,
     hand_over,
@@ -38,7 +39,7 @@ from kohort.storage.data_directory import META_PROPERTIES
 from kohort.storage.layout import MetaProperties
 
 if TYPE_CHECKING:
-    pass
+    from kohort.broker.host.order import Order
 
 DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_HTTP = "127.0.0.1:9644"
@@ -267,8 +268,10 @@ def with_file(options: ServeOptions, flags: Mapping[str, str]) -> ServeOptions:
     return msgspec.structs.replace(options, places=places, http=http)
 
 
-def order_of(options: ServeOptions) -> Order:
+def order_of(options: ServeOptions) -> "Order":
     """Return what all workers have in common. Raises: ConfigError."""
+    from kohort.broker.host.order import Order  # noqa: PLC0415  # Where one process is not enough.
+
     if options.forget_stored_settings:
         raise ConfigError("--forget-stored-settings is for a broker of one process")
     return Order(
@@ -347,6 +350,7 @@ async def serve(options: ServeOptions, config: BrokerConfig, filesystem: FileSys
                 nursery.start_soon(serve_http, broker.view(), http, hosts, security)
                 http_address = Address(options.http.host, http.getsockname()[1])
                 say_listening(broker.listening, http_address, options.places.data)
+                return_free_memory()
                 async for number in signals:
                     stopped_by(number)
                     break

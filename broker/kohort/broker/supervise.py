@@ -15,8 +15,9 @@ from kohort.broker.config import BrokerConfig, ConfigError, ConfigSource
 from kohort.broker.host.holdings import check_workers
 from kohort.broker.host.key_log import KeyLog
 from kohort.broker.host.keys_server import KeysServer
-from kohort.broker.host.order import FOLDER, KEYS_FILE, WORKERS_MAX, Order, Ports, orders, part
+from kohort.broker.host.order import WORKERS_MAX, Order, Ports, orders
 from kohort.broker.host.relay import Relay
+from kohort.broker.host.worker_folders import FOLDER, KEYS_FILE, part
 from kohort.broker.host.worker_process import WorkerProcess
 from kohort.broker.metadata.embedded import has_kraft_metadata
 from kohort.broker.metadata.file import MetadataFile

@@ -21,6 +21,7 @@ from kohort.broker.host.order import Order, read_order
 from kohort.broker.http import LISTEN_BACKLOG, serve_http
 from kohort.broker.http.server import load_pages, load_questions
 from kohort.broker.logs import configure_logs
+from kohort.broker.runtime.memory import return_free_memory
 from kohort.broker.serving import (
     closed_http,
     http_hosts,
@@ -84,6 +85,7 @@ async def serve(order: Order, sock: socket.socket) -> None:
                     await serve_pages(order, config, broker, keys, nursery)
                     keys.say({"ready": True})
                     log.info("ready", kafka=",".join(map(str, broker.listening)), data=order.data)
+                    return_free_memory()
                     nursery.start_soon(end_with_supervisor, keys, nursery.cancel_scope)
                     async for number in signals:
                         stopped_by(number)

@@ -23,7 +23,12 @@ def test_serve_imports_the_broker_alone() -> None:
     modules = done.stdout.partition("MODULES")[2].split()
     assert "kohort.broker.main" in modules
     assert {"click", "anyio", "kohort.client"}.isdisjoint(modules)
-    of_clusters = ("kohort.broker.cluster", "kohort.broker.controller", "kohort.broker.replication")
+    of_clusters = (
+        "kohort.broker.cluster",
+        "kohort.broker.controller",
+        "kohort.broker.etcd",
+        "kohort.broker.replication",
+    )
     assert [each for each in modules if each.startswith(of_clusters)] == []
 
 

@@ -13,10 +13,9 @@ import msgspec
 
 from kohort.broker.config import ConfigError
 from kohort.broker.host.channel import LENGTH_BYTES
+from kohort.broker.host.worker_folders import part
 from kohort.broker.transport.places import Address, Listener, bind
 
-FOLDER = "workers"
-KEYS_FILE = "metadata.jsonl"
 WORKERS_MAX = 64
 
 ENCRYPTED = ("SSL", "SASL_SSL")
@@ -39,16 +38,6 @@ class Order(msgspec.Struct, frozen=True):
     addresses: dict[int, tuple[Place | None, ...]] = {}
     """By node id where other workers reach it, listener by listener; None: where it is advertised."""
     cluster_id: str = ""
-
-
-def is_of_workers(data: Path) -> bool:
-    """Whether workers have served what is in this folder: a broker of one process lacks their metadata."""
-    return (data / FOLDER / KEYS_FILE).exists()
-
-
-def part(data: Path, number: int) -> Path:
-    """Return the folder of a worker; the first one has number 1."""
-    return data if number == 1 else data / FOLDER / str(number)
 
 
 class Ports:
