@@ -7,7 +7,7 @@ import click
 from kohort.cli.completion import complete_brokers, complete_topics
 from kohort.cli.options import bootstrap_option, json_option, open_admin
 from kohort.cli.output import print_json, print_line
-from kohort.cli.spread import Assignment, Place, Replicas, TooFewBrokers, spread
+from kohort.cli.spread import Assignment, Replicas, TargetBroker, TooFewBrokers, spread
 from kohort.client import Admin, TopicPartition
 
 LOOK_SECONDS = 0.2
@@ -74,9 +74,11 @@ def reassign(
             _print(found, as_json, f"{len(found)} partition(s) move.")
             return
         present = _present(admin, topics)
-        places = _places(admin, brokers, without, {each for held in present.values() for each in held})
+        targets = _target_brokers(
+            admin, brokers, without, {each for held in present.values() for each in held}
+        )
         try:
-            plan = spread(present, places, replication_factor)
+            plan = spread(present, targets, replication_factor)
         except TooFewBrokers as error:
             raise click.ClickException(str(error)) from None
         if plan and not dry_run:
@@ -87,12 +89,12 @@ def reassign(
     _print(plan, as_json, f"{len(plan)} partition(s) {done}.")
 
 
-def _places(admin: Admin, brokers: str | None, without: str, holders: set[int]) -> list[Place]:
+def _target_brokers(admin: Admin, brokers: str | None, without: str, holders: set[int]) -> list[TargetBroker]:
     """Return the brokers that may hold replicas; `holders` are those that hold some now.
 
     Raises: click.UsageError for one of --brokers that does not run, and one of --without that nobody knows.
     """
-    live = {each.node_id: Place(each.node_id, each.rack) for each in admin.describe_cluster().nodes}
+    live = {each.node_id: TargetBroker(each.node_id, each.rack) for each in admin.describe_cluster().nodes}
     wanted = list(live) if brokers is None else _numbers(brokers, "--brokers")
     for each in wanted:
         if each not in live:

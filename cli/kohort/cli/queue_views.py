@@ -7,7 +7,7 @@ import click
 from kohort.cli.options import json_option
 from kohort.cli.output import print_json, print_line
 from kohort.cli.queue_options import client_options, queue_of, queue_options, run_async
-from kohort.queues.kmq import PartitionStats, Place, QueueStats, State, locate, queue_stats
+from kohort.queues.kmq import LocatedRecord, PartitionStats, QueueStats, State, locate, queue_stats
 
 _HEAD = ("PARTITION", "UNREAD", "OPEN", "OVERDUE", "REDELIVERED", "DEAD")
 
@@ -74,7 +74,7 @@ def where(*, servers: str, partition: int, offset: int, as_json: bool, **names: 
     queue = queue_of(**names)  # type: ignore[arg-type]  # They are queue_options'.
     options = client_options(servers)
 
-    async def main() -> list[Place]:
+    async def main() -> list[LocatedRecord]:
         return await locate(queue, partition, offset, **options)
 
     way = run_async(main)
@@ -99,7 +99,7 @@ def where(*, servers: str, partition: int, offset: int, as_json: bool, **names: 
         )
 
 
-def _words(place: Place, dead_letters_topic: str) -> str:
+def _words(place: LocatedRecord, dead_letters_topic: str) -> str:
     times = f" (redelivery {place.redeliveries})" if place.redeliveries else ""
     if place.state is State.DEAD and place.dead_letter is not None:
         partition, offset = place.dead_letter

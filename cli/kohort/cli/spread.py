@@ -14,7 +14,7 @@ class TooFewBrokers(Exception):
     """There are fewer brokers than a partition is to have replicas."""
 
 
-class Place(NamedTuple):
+class TargetBroker(NamedTuple):
     """A broker that may hold replicas, and its rack."""
 
     node_id: int
@@ -22,14 +22,14 @@ class Place(NamedTuple):
 
 
 def spread(
-    present: Assignment, places: Iterable[Place], factor: int | None = None
+    present: Assignment, brokers: Iterable[TargetBroker], factor: int | None = None
 ) -> dict[TopicPartition, Replicas]:
     """Return where the partitions should be, of those alone that are to change.
 
-    Each keeps the replicas that are on one of the places; `factor` is how many each shall have, None as many
+    Each keeps the replicas that are on one of the brokers; `factor` is how many each shall have, None as many
     as it has. Raises: TooFewBrokers.
     """
-    plan = _Plan(present, tuple(places))
+    plan = _Plan(present, tuple(brokers))
     for partition, replicas in present.items():
         plan.fill(partition, len(replicas) if factor is None else factor)
     plan.level_replicas()
@@ -38,8 +38,8 @@ def spread(
 
 
 class _Plan:
-    def __init__(self, present: Assignment, places: Sequence[Place]) -> None:
-        self.racks = {each.node_id: each.rack for each in places}
+    def __init__(self, present: Assignment, brokers: Sequence[TargetBroker]) -> None:
+        self.racks = {each.node_id: each.rack for each in brokers}
         self.nodes = {
             partition: [each for each in replicas if each in self.racks]
             for partition, replicas in present.items()

@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
-from kohort.cli.spread import Assignment, Place, Replicas, TooFewBrokers, spread
+from kohort.cli.spread import Assignment, Replicas, TargetBroker, TooFewBrokers, spread
 from kohort.client import TopicPartition
 
-THREE = [Place(1), Place(2), Place(3)]
+THREE = [TargetBroker(1), TargetBroker(2), TargetBroker(3)]
 
 
 def topic(*replicas: Replicas) -> dict[TopicPartition, Replicas]:
@@ -15,7 +15,7 @@ def topic(*replicas: Replicas) -> dict[TopicPartition, Replicas]:
 
 
 def after(
-    present: Assignment, places: list[Place], factor: int | None = None
+    present: Assignment, places: list[TargetBroker], factor: int | None = None
 ) -> dict[TopicPartition, Replicas]:
     return {**present, **spread(present, places, factor)}
 
@@ -26,7 +26,7 @@ def test_what_lies_evenly_stays() -> None:
 
 def test_a_new_broker_gets_its_share_and_no_more_is_moved() -> None:
     present = topic(*[(1, 2), (2, 3), (3, 1)] * 4)
-    found = after(present, [*THREE, Place(4)])
+    found = after(present, [*THREE, TargetBroker(4)])
     held = Counter(node for nodes in found.values() for node in nodes)
     led = Counter(nodes[0] for nodes in found.values())
     assert set(held.values()) == {6}
@@ -36,7 +36,7 @@ def test_a_new_broker_gets_its_share_and_no_more_is_moved() -> None:
 
 
 def test_a_broker_that_is_left_out_holds_nothing() -> None:
-    found = after(topic((1, 2), (2, 3), (3, 1)), [Place(1), Place(3), Place(4)])
+    found = after(topic((1, 2), (2, 3), (3, 1)), [TargetBroker(1), TargetBroker(3), TargetBroker(4)])
     assert Counter(node for nodes in found.values() for node in nodes) == {1: 2, 3: 2, 4: 2}
     assert all(len(set(nodes)) == 2 for nodes in found.values())
 
@@ -50,7 +50,7 @@ def test_the_number_of_replicas_is_raised_and_lowered() -> None:
 
 
 def test_replicas_go_to_racks_that_have_none() -> None:
-    places = [Place(1, "a"), Place(2, "a"), Place(3, "b"), Place(4, "b")]
+    places = [TargetBroker(1, "a"), TargetBroker(2, "a"), TargetBroker(3, "b"), TargetBroker(4, "b")]
     found = after(topic(*[(1,)] * 8), places, factor=2)
     racks = {each.node_id: each.rack for each in places}
     assert all({racks[each] for each in nodes} == {"a", "b"} for nodes in found.values())

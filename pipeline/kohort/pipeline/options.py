@@ -41,7 +41,7 @@ _SAID_OTHERWISE = ("bootstrap_servers", "sasl_oauth_token_provider")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OffsetSpec:
     """Where in its partitions a range begins or ends: one of four ways to say it."""
 
     end: int | None = None
@@ -71,8 +71,8 @@ class ReadOptions:
 
     servers: Servers
     topics: TopicChoice
-    starting: Place
-    ending: Place
+    starting: OffsetSpec
+    ending: OffsetSpec
     max_rows_per_trigger: int | None = None
     rows_per_partition: int | None = None
     fail_on_data_loss: bool = True
@@ -90,8 +90,8 @@ class SegmentOptions:
 
     path: str
     topics: TopicChoice
-    starting: Place
-    ending: Place
+    starting: OffsetSpec
+    ending: OffsetSpec
     include_headers: bool = False
     include_timestamp_type: bool = False
     read_committed: bool = True
@@ -207,8 +207,10 @@ def read_options(given: Mapping[str, str], *, is_stream: bool = False) -> ReadOp
     found = ReadOptions(
         servers=options.servers(),
         topics=options.topics(),
-        starting=parse_place("starting", options.text("starting") or ("latest" if is_stream else "earliest")),
-        ending=parse_place("ending", options.text("ending") or "latest"),
+        starting=parse_offset_spec(
+            "starting", options.text("starting") or ("latest" if is_stream else "earliest")
+        ),
+        ending=parse_offset_spec("ending", options.text("ending") or "latest"),
         max_rows_per_trigger=options.number("max_rows_per_trigger"),
         rows_per_partition=options.number("rows_per_partition"),
         fail_on_data_loss=options.flag("fail_on_data_loss", otherwise=True),
@@ -231,8 +233,8 @@ def segment_options(given: Mapping[str, str]) -> SegmentOptions:
     found = SegmentOptions(
         path=options.required("path", "the broker's data folder"),
         topics=options.topics(),
-        starting=parse_place("starting", options.text("starting") or "earliest"),
-        ending=parse_place("ending", options.text("ending") or "latest"),
+        starting=parse_offset_spec("starting", options.text("starting") or "earliest"),
+        ending=parse_offset_spec("ending", options.text("ending") or "latest"),
         include_headers=options.flag("include_headers", otherwise=False),
         include_timestamp_type=options.flag("include_timestamp_type", otherwise=False),
         read_committed=_is_committed(options),
@@ -263,21 +265,21 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     return found
 
 
-def parse_place(name: str, given: str) -> Place:
-    """Return the place that an option says. Raises: OptionError."""
+def parse_offset_spec(name: str, given: str) -> OffsetSpec:
+    """Return the offset that an option names. Raises: OptionError."""
     text = given.strip()
     if text.lower() in {"earliest", "latest"}:
-        return Place(end=EARLIEST if text.lower() == "earliest" else LATEST)
+        return OffsetSpec(end=EARLIEST if text.lower() == "earliest" else LATEST)
     kind, _, rest = text.partition(":")
     if text.startswith("{"):
         offsets = decode_offsets(text)
         if any(offset < EARLIEST for offset in offsets.values()):
             raise OptionError(f"{name} has an offset below -2, which is earliest")
-        return Place(offsets=offsets)
+        return OffsetSpec(offsets=offsets)
     if kind == "group" and rest:
-        return Place(group=rest)
+        return OffsetSpec(group=rest)
     if kind == "timestamp" and rest:
-        return Place(timestamp_ms=parse_time_ms(name, rest))
+        return OffsetSpec(timestamp_ms=parse_time_ms(name, rest))
     raise OptionError(
         f"{name} is {given!r}: give earliest, latest, group:NAME, timestamp:MILLISECONDS or an ISO 8601 time"
         ' behind timestamp:, or {"topic": {"0": 42}}'

@@ -9,7 +9,7 @@ from kohort.client import TopicPartition
 from kohort.pipeline.brokers import Brokers
 from kohort.pipeline.errors import DataLossError, OptionError
 from kohort.pipeline.offsets import Offsets
-from kohort.pipeline.options import EARLIEST, LATEST, Place, ReadOptions, TopicChoice
+from kohort.pipeline.options import EARLIEST, LATEST, OffsetSpec, ReadOptions, TopicChoice
 
 
 @dataclass
@@ -67,7 +67,7 @@ def log_ends(
 
 
 def offsets_at(
-    brokers: Brokers, options: ReadOptions, place: Place, ends: Mapping[TopicPartition, LogEnds]
+    brokers: Brokers, options: ReadOptions, place: OffsetSpec, ends: Mapping[TopicPartition, LogEnds]
 ) -> Offsets:
     """Return what a place means for each partition of `ends`. Raises: OptionError, KohortError."""
     if place.end is not None:

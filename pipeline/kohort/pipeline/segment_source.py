@@ -20,7 +20,7 @@ from kohort.client.batch_table import BatchTable, read_batches
 from kohort.client.columns import decode_batches
 from kohort.pipeline.errors import DamagedSegmentError, DataLossError, OptionError
 from kohort.pipeline.extents import extent
-from kohort.pipeline.options import EARLIEST, LATEST, Place, SegmentOptions, segment_options
+from kohort.pipeline.options import EARLIEST, LATEST, OffsetSpec, SegmentOptions, segment_options
 from kohort.pipeline.rows import CHUNK_BYTES, RowBuilder, check_schema, table_schema
 from kohort.pipeline.segment_files import PartitionFiles, find_partitions, is_torn
 from kohort.pipeline.worker import spare_collections
@@ -177,7 +177,7 @@ def plan(options: SegmentOptions, files: PartitionFiles) -> Iterator[SegmentRang
             )
 
 
-def _offset(files: PartitionFiles, place: Place, end: int) -> int:
+def _offset(files: PartitionFiles, place: OffsetSpec, end: int) -> int:
     if place.timestamp_ms is not None:
         return files.offset_of_time(place.timestamp_ms, end)
     given = place.end

@@ -105,10 +105,10 @@ def test_an_entry_that_does_not_fit_does_not(rule: Binding) -> None:
     assert not may(authorizer_of(rule))
 
 
-@pytest.mark.parametrize(("entrys", "askers"), [("0:0:0:0:0:0:0:1", "::1"), ("::ffff:10.0.0.1", HERE)])
-def test_an_entry_may_spell_its_address_as_java_does(entrys: str, askers: str) -> None:
+@pytest.mark.parametrize(("entrys", "requesters"), [("0:0:0:0:0:0:0:1", "::1"), ("::ffff:10.0.0.1", HERE)])
+def test_an_entry_may_spell_its_address_as_java_does(entrys: str, requesters: str) -> None:
     denying = authorizer_of(binding(), binding(host=entrys, permission=W.DENY))
-    assert not may(denying, host=askers)
+    assert not may(denying, host=requesters)
     assert may(denying, host="10.0.0.2")
 
 

@@ -17,9 +17,9 @@ from kohort.broker.metadata.partition_state import NO_LEADER, PartitionState
 from kohort.broker.metadata.snapshot import Mutation, PartitionKey, Snapshot, TopicState
 from kohort.protocol.errors import ApiError, ErrorCode
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 """A topic's name and a partition's index, as clients name them."""
-Outcomes = dict[Place, ApiError | None]
+Outcomes = dict[TopicPartition, ApiError | None]
 """Of each partition that was asked about why it can't be, or None."""
 RulesOf = Callable[[TopicState], TopicRules]
 
@@ -33,7 +33,7 @@ class ElectionKind(IntEnum):
     UNCLEAN = 1
 
 
-def found_partition(snapshot: Snapshot, place: Place) -> tuple[UUID, PartitionState]:
+def found_partition(snapshot: Snapshot, place: TopicPartition) -> tuple[UUID, PartitionState]:
     """Return the topic's id and the partition. Raises: ApiError UNKNOWN_TOPIC_OR_PARTITION."""
     name, index = place
     topic = snapshot.topics.get(name)
@@ -48,7 +48,7 @@ def found_partition(snapshot: Snapshot, place: Place) -> tuple[UUID, PartitionSt
 
 
 def plan_elections(
-    snapshot: Snapshot, kind: ElectionKind, wanted: Iterable[Place] | None, rules_of: RulesOf
+    snapshot: Snapshot, kind: ElectionKind, wanted: Iterable[TopicPartition] | None, rules_of: RulesOf
 ) -> tuple[Mutation, Outcomes]:
     """Return what elects these partitions' leaders, and what becomes of each.
 
@@ -70,7 +70,7 @@ def plan_elections(
     return Mutation(partitions=changes), outcomes
 
 
-def _every_place(snapshot: Snapshot) -> list[Place]:
+def _every_place(snapshot: Snapshot) -> list[TopicPartition]:
     return [(topic.name, each.index) for topic in snapshot.topics.values() for each in topic.partitions]
 
 
@@ -99,7 +99,7 @@ def _elected(
 
 def plan_reassignments(
     snapshot: Snapshot,
-    wanted: Iterable[tuple[Place, Sequence[int] | None]],
+    wanted: Iterable[tuple[TopicPartition, Sequence[int] | None]],
     *,
     may_change_factor: bool = True,
 ) -> tuple[Mutation, Outcomes]:
@@ -156,7 +156,7 @@ def _bad_assignment(what: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{_ASSIGNMENT} {what}")
 
 
-def moving(snapshot: Snapshot, places: Iterable[Place] | None) -> dict[str, list[PartitionState]]:
+def moving(snapshot: Snapshot, places: Iterable[TopicPartition] | None) -> dict[str, list[PartitionState]]:
     """Return by topic which of these partitions, or of all, are on their way; unknown ones are left out."""
     found: dict[str, list[PartitionState]] = {}
     for name, index in _every_place(snapshot) if places is None else places:

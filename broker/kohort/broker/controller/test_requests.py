@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from kohort.broker.controller import ElectionKind, TopicRules, plan_elections, plan_reassignments
-from kohort.broker.controller.requests import Place, moving
+from kohort.broker.controller.requests import TopicPartition, moving
 from kohort.broker.metadata.partition_state import NO_LEADER, PartitionState
 from kohort.broker.metadata.snapshot import BrokerState, Snapshot, TopicState, topics_by_id
 from kohort.protocol.errors import ErrorCode
@@ -32,7 +32,7 @@ def rules(_topic: TopicState) -> TopicRules:
 def elected(
     kind: ElectionKind, *indexes: int, drained: tuple[int, ...] = ()
 ) -> tuple[dict[int, PartitionState], dict[int, int]]:
-    places: list[Place] | None = [("t", each) for each in indexes] or None
+    places: list[TopicPartition] | None = [("t", each) for each in indexes] or None
     mutation, outcomes = plan_elections(world(*drained), kind, places, rules)
     return (
         {index: state for (_, index), state in mutation.partitions.items()},

@@ -19,7 +19,7 @@ from kohort.broker.transport.places import Address, Listener, bind
 WORKERS_MAX = 64
 
 ENCRYPTED = ("SSL", "SASL_SSL")
-Place = tuple[str, int]
+HostPort = tuple[str, int]
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ class Order(msgspec.Struct, frozen=True):
     node_id: int = 0
     settings: dict[str, str | None] = {}
     shared: tuple[Address, ...] = ()
-    addresses: dict[int, tuple[Place | None, ...]] = {}
+    addresses: dict[int, tuple[HostPort | None, ...]] = {}
     """By node id where other workers reach it, listener by listener; None: where it is advertised."""
     cluster_id: str = ""
 
@@ -98,7 +98,7 @@ def check_distances(listeners: Sequence[Listener], http: Address, workers: int) 
             taken[port + number] = whose
 
 
-def local(address: Address) -> Place | None:
+def local(address: Address) -> HostPort | None:
     """Return where a process of this host reaches what listens there.
 
     None where certificates are shown: those bear the name that is advertised.

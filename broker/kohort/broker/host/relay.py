@@ -39,7 +39,7 @@ class Relay:
             self._tell(message["told"], message["answer"])
 
     def _tell(self, number: int, answer: Json | None) -> None:
-        _, asker, as_which = self._asked.pop(number)
-        channel = self._channels.get(asker)
+        _, requester, as_which = self._asked.pop(number)
+        channel = self._channels.get(requester)
         if channel is not None:
             channel.send({"to": as_which, "answer": answer})

@@ -20,8 +20,8 @@ final class SegmentOptions implements Serializable {
     private static final String COMMITTED = "read_committed";
 
     final String path;
-    final Place starting;
-    final Place ending;
+    final OffsetSpec starting;
+    final OffsetSpec ending;
     final boolean hasHeaders;
     final boolean hasTimestampType;
     final boolean isCommitted;
@@ -56,8 +56,8 @@ final class SegmentOptions implements Serializable {
                 throw new OptionException("topics is empty");
             }
         }
-        starting = Place.of("starting", text(given, "starting", "earliest"));
-        ending = Place.of("ending", text(given, "ending", "latest"));
+        starting = OffsetSpec.of("starting", text(given, "starting", "earliest"));
+        ending = OffsetSpec.of("ending", text(given, "ending", "latest"));
         hasHeaders = choice(given, "include_headers", "false", FLAG).equals("true");
         hasTimestampType = choice(given, "include_timestamp_type", "false", FLAG).equals("true");
         isCommitted = choice(

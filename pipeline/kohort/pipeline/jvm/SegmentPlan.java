@@ -69,15 +69,15 @@ final class SegmentPlan {
         }
     }
 
-    private static long offset(PartitionFiles files, Place place, long end) throws IOException {
+    private static long offset(PartitionFiles files, OffsetSpec place, long end) throws IOException {
         if (place.timestampMs >= 0) {
             return files.offsetOfTime(place.timestampMs, end);
         }
         long given = place.offset(files.topic, files.partition);
-        if (given == Place.EARLIEST) {
+        if (given == OffsetSpec.EARLIEST) {
             return files.startOffset;
         }
-        return given == Place.LATEST ? end : given;
+        return given == OffsetSpec.LATEST ? end : given;
     }
 
     private static long[] within(List<long[]> aborted, long begin, long until) {

@@ -1,6 +1,6 @@
 from kohort.queues.kmq.client import QueueClient as QueueClient
 from kohort.queues.kmq.counters import TrackerCounters as TrackerCounters
-from kohort.queues.kmq.locating import Place as Place
+from kohort.queues.kmq.locating import LocatedRecord as LocatedRecord
 from kohort.queues.kmq.locating import State as State
 from kohort.queues.kmq.locating import locate as locate
 from kohort.queues.kmq.queue import Queue as Queue

@@ -30,7 +30,7 @@ class State(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LocatedRecord:
     """A record of the queue's topic, and its state; one that was written again is followed by its copy."""
 
     partition: int
@@ -51,7 +51,7 @@ class _Marks:
 
 async def locate(
     queue: Queue, partition: int, offset: int, **options: Unpack[ConsumerOptions]
-) -> list[Place]:
+) -> list[LocatedRecord]:
     """Return the record's way: itself, and each copy of it; the last one is where it is now.
 
     It reads the partition from that record on, the partition's markers, and the dead letters.
@@ -64,15 +64,17 @@ async def locate(
         kept = (await admin.list_group_offsets(queue.group_id)).get(TopicPartition(queue.topic, partition))
     committed = 0 if kept is None else kept.offset
     now_ms = wall_ms()
-    places = []
-    for place, record in enumerate(chain):
+    found = []
+    for index, record in enumerate(chain):
         mark = marks.get(record.offset)
         letter = dead.get(record.offset)
-        has_copy = place + 1 < len(chain)
+        has_copy = index + 1 < len(chain)
         state = _state(record.offset, committed, mark, now_ms, is_dead=letter is not None, has_copy=has_copy)
         due_ms = None if mark is None else mark.due_ms
-        places.append(Place(partition, record.offset, state, redelivery_count(record, queue), due_ms, letter))
-    return places
+        found.append(
+            LocatedRecord(partition, record.offset, state, redelivery_count(record, queue), due_ms, letter)
+        )
+    return found
 
 
 def _state(

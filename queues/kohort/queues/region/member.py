@@ -23,10 +23,10 @@ from kohort.queues.region.membership import (
     Drain,
     Membership,
     MemberState,
-    Place,
     Poll,
     Propose,
     Restore,
+    Seek,
     Stop,
 )
 from kohort.queues.region.opening import open_states
@@ -159,7 +159,7 @@ class RegionMember:
                 raise RefusedError(reason)
             case Restore(attempt=attempt, saved=saved):
                 await self._restore(attempt, saved)
-            case Place(offsets=offsets):
+            case Seek(offsets=offsets):
                 self._place(dict(offsets))
             case Propose(partitions=partitions):
                 core.proposed(await self._first_offsets(partitions))

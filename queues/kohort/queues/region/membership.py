@@ -61,7 +61,7 @@ class Restore:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Seek:
     """Seek these partitions, and say `placed`."""
 
     offsets: Mapping[str, int]
@@ -81,7 +81,7 @@ class Drain:
     sequence_id: int
 
 
-Action = Wait | Poll | Stop | Restore | Place | Propose | Drain
+Action = Wait | Poll | Stop | Restore | Seek | Propose | Drain
 
 
 class Membership:
@@ -142,7 +142,7 @@ class Membership:
         starts = {each: region.start_of(each) for each in self._unplaced}
         known = {each: start for each, start in starts.items() if start is not None}
         if known:
-            return Place(known)
+            return Seek(known)
         missing = starts.keys() - self._initial.keys()
         return Propose(tuple(sorted(missing))) if missing else None
 

@@ -24,7 +24,7 @@ from kohort.queues.region.entries import (
     encode,
     key_of,
 )
-from kohort.queues.region.membership import Drain, Membership, Place, Poll, Propose, Restore, Stop
+from kohort.queues.region.membership import Drain, Membership, Poll, Propose, Restore, Seek, Stop
 from kohort.queues.region.view import RegionView
 from tests.repetitions import repetitions
 
@@ -101,7 +101,7 @@ class Process(Participant):
                 return
             case Restore(attempt=attempt, sequence_id=sequence_id, saved=saved):
                 self.restore(attempt, sequence_id, saved)
-            case Place(offsets=offsets):
+            case Seek(offsets=offsets):
                 self.positions.update(offsets)
                 self.noted.update(offsets)
                 self.core.placed(offsets)

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from kohort.broker.handlers.authorization.asker import DENIALS, Asker
 from kohort.broker.handlers.authorization.refusals import Parts, made, words
+from kohort.broker.handlers.authorization.requester import DENIALS, Requester
 from kohort.broker.handlers.authorization.rules import Need, Verdict, sieved
 from kohort.broker.handlers.authorization.topics import cluster_operations
 from kohort.broker.metadata import ResourceType
@@ -51,16 +51,16 @@ class Settings:
             ),
         )
 
-    def judge(self, asker: Asker, message: Any) -> Verdict:
+    def judge(self, requester: Requester, message: Any) -> Verdict:
         """Return the request about what one may see or change."""
-        return sieved(asker, message, self._parts, self._denial)
+        return sieved(requester, message, self._parts, self._denial)
 
-    def _denial(self, asker: Asker, resource: Any) -> ErrorCode | None:
+    def _denial(self, requester: Requester, resource: Any) -> ErrorCode | None:
         kind = SETTINGS_OF.get(resource.resource_type)
         if kind is None:
             return None  # It is told that there is no such thing.
         name = CLUSTER_NAME if kind is AclResourceType.CLUSTER else resource.resource_name
-        return None if asker.may(self._operation, kind, name) else DENIALS[kind]
+        return None if requester.may(self._operation, kind, name) else DENIALS[kind]
 
 
 class AlterClientQuotas:
@@ -75,9 +75,9 @@ class AlterClientQuotas:
         ),
     )
 
-    def judge(self, asker: Asker, message: Any) -> Verdict:
+    def judge(self, requester: Requester, message: Any) -> Verdict:
         """Return the request, or its refusal, for each entity."""
-        if asker.may_cluster(AclOperation.ALTER_CONFIGS):
+        if requester.may_cluster(AclOperation.ALTER_CONFIGS):
             return Verdict(message)
         entries = tuple(
             AlterClientQuotasResult(
@@ -105,9 +105,9 @@ class AlterUserScramCredentials:
         ),
     )
 
-    def judge(self, asker: Asker, message: Any) -> Verdict:
+    def judge(self, requester: Requester, message: Any) -> Verdict:
         """Return the request, or its refusal, for each user."""
-        if asker.may_cluster(AclOperation.ALTER):
+        if requester.may_cluster(AclOperation.ALTER):
             return Verdict(message)
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         names = dict.fromkeys(each.name for each in (*message.deletions, *message.upsertions))
@@ -118,8 +118,8 @@ class AlterUserScramCredentials:
         return Verdict(answer=made(AlterUserScramCredentialsResponse, {"results": results}))
 
 
-def with_cluster_operations(asker: Asker, message: Any, answer: Any) -> Any:
+def with_cluster_operations(requester: Requester, message: Any, answer: Any) -> Any:
     """Return the cluster with what one may do to it, where that was asked."""
     if not message.include_cluster_authorized_operations or answer.error_code != ErrorCode.NONE:
         return answer
-    return msgspec.structs.replace(answer, cluster_authorized_operations=cluster_operations(asker))
+    return msgspec.structs.replace(answer, cluster_authorized_operations=cluster_operations(requester))

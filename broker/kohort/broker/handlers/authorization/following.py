@@ -5,8 +5,8 @@ import structlog
 from kohort.broker.audit.trail import Trail
 from kohort.broker.authorization.authorizer import Authorizer, super_users
 from kohort.broker.config.current import CurrentConfig
-from kohort.broker.handlers.authorization.asker import Asker, Grounds
 from kohort.broker.handlers.authorization.guard import Guard
+from kohort.broker.handlers.authorization.requester import Grounds, Requester
 from kohort.broker.handlers.data.fetch_sessions import FetchSessions
 from kohort.broker.metadata import MetadataStore
 from kohort.broker.metadata.acls import follow_acls
@@ -41,14 +41,16 @@ def guarded(
         authorizer = Authorizer(allows_unmentioned=True)
     throttled = ThrottledLog(log, clock)
 
-    def denied(asker: Asker, operation: AclOperation, resource_type: AclResourceType, name: str) -> None:
+    def denied(
+        requester: Requester, operation: AclOperation, resource_type: AclResourceType, name: str
+    ) -> None:
         throttled.warning(
             "not authorized",
-            principal=asker.principal,
-            host=asker.host,
+            principal=requester.principal,
+            host=requester.host,
             operation=operation.name,
             resource=f"{resource_type.name}:{name}",
-            api=asker.api.name,
+            api=requester.api.name,
         )
 
     return Guard(dispatch, Grounds(authorizer, metadata, sessions, current, denied, trail))

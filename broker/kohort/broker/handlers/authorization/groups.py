@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from kohort.broker.handlers.authorization.asker import Asker
 from kohort.broker.handlers.authorization.records import seen
 from kohort.broker.handlers.authorization.refusals import Parts, made, refused, refused_parts
+from kohort.broker.handlers.authorization.requester import Requester
 from kohort.broker.handlers.authorization.rules import (
     Need,
     Rule,
@@ -52,33 +52,33 @@ class OffsetFetch:
         ),
     )
 
-    def judge(self, asker: Asker, message: Any) -> Verdict:
+    def judge(self, requester: Requester, message: Any) -> Verdict:
         """Return the question about what one may know of."""
         return (
-            self._of_groups(asker, message)
-            if asker.version >= FIRST_WITH_GROUPS
-            else self._of_one(asker, message)
+            self._of_groups(requester, message)
+            if requester.version >= FIRST_WITH_GROUPS
+            else self._of_one(requester, message)
         )
 
-    def _of_one(self, asker: Asker, message: Any) -> Verdict:
-        if not asker.may(AclOperation.DESCRIBE, GROUP, message.group_id):
-            parts = None if asker.version >= FIRST_WITH_ERROR else SOME_FETCHED
-            return Verdict(answer=refused(asker, message, ErrorCode.GROUP_AUTHORIZATION_FAILED, parts))
+    def _of_one(self, requester: Requester, message: Any) -> Verdict:
+        if not requester.may(AclOperation.DESCRIBE, GROUP, message.group_id):
+            parts = None if requester.version >= FIRST_WITH_ERROR else SOME_FETCHED
+            return Verdict(answer=refused(requester, message, ErrorCode.GROUP_AUTHORIZATION_FAILED, parts))
         if message.topics is None:
-            return Verdict(message, None, partial(_only_seen, asker, "topics"))
-        return sieved(asker, message, SOME_FETCHED, _topic_denial)
+            return Verdict(message, None, partial(_only_seen, requester, "topics"))
+        return sieved(requester, message, SOME_FETCHED, _topic_denial)
 
-    def _of_groups(self, asker: Asker, message: Any) -> Verdict:
+    def _of_groups(self, requester: Requester, message: Any) -> Verdict:
         kept: list[Any] = []
         denied: list[Message] = []
         more: dict[str, tuple[Message, ...]] = {}
         for group in message.groups:
-            if not asker.may(AclOperation.DESCRIBE, GROUP, group.group_id):
+            if not requester.may(AclOperation.DESCRIBE, GROUP, group.group_id):
                 told = {"group_id": group.group_id, "error_code": ErrorCode.GROUP_AUTHORIZATION_FAILED}
                 denied.append(made(OffsetFetchResponseGroup, told))
                 continue
             topics = group.topics
-            denials = [(each, _topic_denial(asker, each)) for each in topics or ()]
+            denials = [(each, _topic_denial(requester, each)) for each in topics or ()]
             unseen = [each for each, code in denials if code is not None]
             if unseen:
                 topics = tuple(each for each, code in denials if code is None)
@@ -95,21 +95,21 @@ class OffsetFetch:
                     continue
             kept.append(msgspec.structs.replace(group, topics=topics))
         if message.groups and not kept:
-            return Verdict(answer=made(asker.api.response, {"groups": tuple(denied)}))
+            return Verdict(answer=made(requester.api.response, {"groups": tuple(denied)}))
         left = msgspec.structs.replace(message, groups=tuple(kept))
         everything = frozenset(each.group_id for each in kept if each.topics is None)
-        return Verdict(left, None, partial(self._finish, asker, tuple(denied), more, everything))
+        return Verdict(left, None, partial(self._finish, requester, tuple(denied), more, everything))
 
     def _finish(
         self,
-        asker: Asker,
+        requester: Requester,
         denied: tuple[Message, ...],
         more: dict[str, tuple[Message, ...]],
         everything: frozenset[str],
         answer: Any,
     ) -> Any:
         groups = [
-            _only_seen(asker, "topics", each)
+            _only_seen(requester, "topics", each)
             if each.group_id in everything
             else with_more("topics", more.get(each.group_id, ()), each)
             for each in answer.groups
@@ -117,13 +117,13 @@ class OffsetFetch:
         return msgspec.structs.replace(answer, groups=(*groups, *denied))
 
 
-def _topic_denial(asker: Asker, topic: Any) -> ErrorCode | None:
-    name = name_of(asker, topic)
-    return None if name is None or asker.may(AclOperation.DESCRIBE, TOPIC, name) else DENIED
+def _topic_denial(requester: Requester, topic: Any) -> ErrorCode | None:
+    name = name_of(requester, topic)
+    return None if name is None or requester.may(AclOperation.DESCRIBE, TOPIC, name) else DENIED
 
 
-def _only_seen(asker: Asker, field: str, answer: Any) -> Any:
-    return msgspec.structs.replace(answer, **{field: seen(asker, getattr(answer, field))})
+def _only_seen(requester: Requester, field: str, answer: Any) -> Any:
+    return msgspec.structs.replace(answer, **{field: seen(requester, getattr(answer, field))})
 
 
 COORDINATED = {
@@ -153,17 +153,17 @@ class FindCoordinator:
         ),
     )
 
-    def judge(self, asker: Asker, message: Any) -> Verdict:
+    def judge(self, requester: Requester, message: Any) -> Verdict:
         """Return the question about what one may know of."""
         kind = message.key_type
-        keys = message.coordinator_keys if asker.version >= FIRST_BATCHED else (message.key,)
-        may_know = {key: self._may(asker, kind, key) for key in dict.fromkeys(keys)}
+        keys = message.coordinator_keys if requester.version >= FIRST_BATCHED else (message.key,)
+        may_know = {key: self._may(requester, kind, key) for key in dict.fromkeys(keys)}
         denied = [key for key in keys if not may_know[key]]
         if not denied:
             return Verdict(message)
         code = COORDINATED[kind][2] if kind in COORDINATED else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         nowhere = {"node_id": -1, "host": "", "port": -1, "error_code": code}
-        if asker.version < FIRST_BATCHED:
+        if requester.version < FIRST_BATCHED:
             return Verdict(answer=made(FindCoordinatorResponse, nowhere))
         told = tuple(made(Coordinator, {**nowhere, "key": key, "error_message": None}) for key in denied)
         kept = tuple(key for key in keys if may_know[key])
@@ -172,13 +172,13 @@ class FindCoordinator:
         left = msgspec.structs.replace(message, coordinator_keys=kept)
         return Verdict(left, None, partial(with_more, "coordinators", told))
 
-    def _may(self, asker: Asker, kind: int, key: str) -> bool:
+    def _may(self, requester: Requester, kind: int, key: str) -> bool:
         if kind == SHARE:
-            return asker.may_cluster(AclOperation.CLUSTER_ACTION)
+            return requester.may_cluster(AclOperation.CLUSTER_ACTION)
         if kind not in COORDINATED:
             return True  # It is told that there is no such thing.
         operation, resource_type, _ = COORDINATED[kind]
-        return asker.may(operation, resource_type, key)
+        return requester.may(operation, resource_type, key)
 
 
 class Listed:
@@ -195,17 +195,17 @@ class Listed:
             needs.insert(0, Need((AclOperation.DESCRIBE,), CLUSTER, "the cluster, or", ""))
         self.needs = tuple(needs)
 
-    def judge(self, asker: Asker, message: Any) -> Verdict:
+    def judge(self, requester: Requester, message: Any) -> Verdict:
         """Return the request; its answer is sieved."""
-        if self._or_cluster and asker.may_cluster(AclOperation.DESCRIBE, quietly=True):
+        if self._or_cluster and requester.may_cluster(AclOperation.DESCRIBE, quietly=True):
             return Verdict(message)
-        return Verdict(message, None, partial(self._finish, asker))
+        return Verdict(message, None, partial(self._finish, requester))
 
-    def _finish(self, asker: Asker, answer: Any) -> Any:
+    def _finish(self, requester: Requester, answer: Any) -> Any:
         kept = tuple(
             each
             for each in getattr(answer, self._field)
-            if asker.may(AclOperation.DESCRIBE, self._type, getattr(each, self._key), quietly=True)
+            if requester.may(AclOperation.DESCRIBE, self._type, getattr(each, self._key), quietly=True)
         )
         return msgspec.structs.replace(answer, **{self._field: kept})
 
@@ -213,30 +213,30 @@ class Listed:
 class Changed:
     """A rule whose answers are changed besides, by what one may know of."""
 
-    def __init__(self, rule: Rule, change: Callable[[Asker, Any, Any], Any], *needs: Need) -> None:
-        """Let `change(asker, request, answer)` make the answer of what `rule` lets be asked."""
+    def __init__(self, rule: Rule, change: Callable[[Requester, Any, Any], Any], *needs: Need) -> None:
+        """Let `change(requester, request, answer)` make the answer of what `rule` lets be asked."""
         self._rule = rule
         self._change = change
         self.needs = (*rule.needs, *needs)
 
-    def judge(self, asker: Asker, message: Any) -> Verdict:
+    def judge(self, requester: Requester, message: Any) -> Verdict:
         """Return what the rule says."""
-        verdict = self._rule.judge(asker, message)
+        verdict = self._rule.judge(requester, message)
         if verdict.answer is not None:
             return verdict
-        return verdict._replace(finish=partial(self._finish, asker, message, verdict))
+        return verdict._replace(finish=partial(self._finish, requester, message, verdict))
 
-    def _finish(self, asker: Asker, message: Any, verdict: Verdict, answer: Any) -> Any:
-        changed = self._change(asker, message, answer)
+    def _finish(self, requester: Requester, message: Any, verdict: Verdict, answer: Any) -> Any:
+        changed = self._change(requester, message, answer)
         return changed if verdict.finish is None else verdict.finish(changed)
 
 
-def with_group_operations(asker: Asker, message: Any, answer: Any) -> Any:
+def with_group_operations(requester: Requester, message: Any, answer: Any) -> Any:
     """Return the groups with what one may do to them, where that was asked."""
     if not message.include_authorized_operations:
         return answer
     groups = tuple(
-        msgspec.structs.replace(each, authorized_operations=asker.operations(GROUP, each.group_id))
+        msgspec.structs.replace(each, authorized_operations=requester.operations(GROUP, each.group_id))
         if each.error_code == ErrorCode.NONE
         else each
         for each in answer.groups
@@ -244,13 +244,13 @@ def with_group_operations(asker: Asker, message: Any, answer: Any) -> Any:
     return msgspec.structs.replace(answer, groups=groups)
 
 
-def with_seen_members(asker: Asker, message: Any, answer: Any) -> Any:
+def with_seen_members(requester: Requester, message: Any, answer: Any) -> Any:
     """Return the groups; of one with a topic that may not be known of, that this is so."""
-    groups = tuple(each if _sees_group(asker, each) else _hidden(each) for each in answer.groups)
-    return with_group_operations(asker, message, msgspec.structs.replace(answer, groups=groups))
+    groups = tuple(each if _sees_group(requester, each) else _hidden(each) for each in answer.groups)
+    return with_group_operations(requester, message, msgspec.structs.replace(answer, groups=groups))
 
 
-def _sees_group(asker: Asker, group: Any) -> bool:
+def _sees_group(requester: Requester, group: Any) -> bool:
     names = {
         topic.topic_name
         for member in group.members
@@ -258,7 +258,7 @@ def _sees_group(asker: Asker, group: Any) -> bool:
         for topic in assignment.topic_partitions
     }
     names.update(name for member in group.members for name in member.subscribed_topic_names)
-    return all(map(asker.may_describe, names))
+    return all(map(requester.may_describe, names))
 
 
 def _hidden(group: Any) -> Any:
@@ -272,10 +272,10 @@ def _hidden(group: Any) -> Any:
     )
 
 
-def with_seen_topics(asker: Asker, _message: Any, answer: Any) -> Any:
+def with_seen_topics(requester: Requester, _message: Any, answer: Any) -> Any:
     """Return the transactions, each with the topics that one may know of."""
     states = tuple(
-        msgspec.structs.replace(each, topics=seen(asker, each.topics, "topic"))
+        msgspec.structs.replace(each, topics=seen(requester, each.topics, "topic"))
         for each in answer.transaction_states
     )
     return msgspec.structs.replace(answer, transaction_states=states)
@@ -290,13 +290,13 @@ class Streamed:
         Need((AclOperation.CREATE,), TOPIC, "each that is made for it", "they are not made"),
     )
 
-    def judge(self, asker: Asker, message: Any) -> Verdict:
+    def judge(self, requester: Requester, message: Any) -> Verdict:
         """Return the heartbeat, or its refusal."""
         topology = message.topology
         names = [] if topology is None else topics_named(topology)
         for name in names:
-            if not asker.may(AclOperation.DESCRIBE, TOPIC, name):
-                return Verdict(answer=refused(asker, message, DENIED))
+            if not requester.may(AclOperation.DESCRIBE, TOPIC, name):
+                return Verdict(answer=refused(requester, message, DENIED))
         return Verdict(message)
 
 
@@ -316,11 +316,11 @@ def topics_named(topology: Any) -> list[str]:
     )
 
 
-def with_seen_topologies(asker: Asker, message: Any, answer: Any) -> Any:
+def with_seen_topologies(requester: Requester, message: Any, answer: Any) -> Any:
     """Return the groups; of one with a topic that may not be known of, that this is so."""
     groups = tuple(
         each
-        if each.topology is None or all(map(asker.may_describe, topics_named(each.topology)))
+        if each.topology is None or all(map(requester.may_describe, topics_named(each.topology)))
         else made(
             type(each),
             {
@@ -331,7 +331,7 @@ def with_seen_topologies(asker: Asker, message: Any, answer: Any) -> Any:
         )
         for each in answer.groups
     )
-    return with_group_operations(asker, message, msgspec.structs.replace(answer, groups=groups))
+    return with_group_operations(requester, message, msgspec.structs.replace(answer, groups=groups))
 
 
 class Subscribed:
@@ -339,9 +339,9 @@ class Subscribed:
 
     needs = (Need((AclOperation.DESCRIBE,), TOPIC, "each that it subscribes to", DENIED.name),)
 
-    def judge(self, asker: Asker, message: Any) -> Verdict:
+    def judge(self, requester: Requester, message: Any) -> Verdict:
         """Return the heartbeat, or its refusal."""
         for name in message.subscribed_topic_names or ():
-            if not asker.may(AclOperation.DESCRIBE, TOPIC, name):
-                return Verdict(answer=refused(asker, message, DENIED))
+            if not requester.may(AclOperation.DESCRIBE, TOPIC, name):
+                return Verdict(answer=refused(requester, message, DENIED))
         return Verdict(message)

@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from kohort.broker.handlers.authorization.asker import Asker, Grounds
+from kohort.broker.handlers.authorization.requester import Grounds, Requester
 from kohort.broker.handlers.authorization.rules import Finish, Rule, Verdict
 from kohort.broker.handlers.authorization.table import FREE, RULES
 from kohort.broker.handlers.wrapping import WrappedRequest, ask
@@ -24,9 +24,9 @@ class Judged(WrappedRequest):
 
     __slots__ = ("_asker", "_finish")
 
-    def __init__(self, asker: Asker, finish: Finish | None) -> None:
-        super().__init__(asker.request)
-        self._asker = asker
+    def __init__(self, requester: Requester, finish: Finish | None) -> None:
+        super().__init__(requester.request)
+        self._asker = requester
         self._finish = finish
 
     @property
@@ -63,19 +63,19 @@ class Guard:
 
     def lets_act_as_broker(self, request: Request) -> bool:
         """Return whether who asks may do what brokers do."""
-        return Asker(self._grounds, request).may_cluster(AclOperation.CLUSTER_ACTION, quietly=True)
+        return Requester(self._grounds, request).may_cluster(AclOperation.CLUSTER_ACTION, quietly=True)
 
     def _behind(self, rule: Rule, handle: Handle) -> Handle:
         grounds = self._grounds
 
         def unless_refused(message: Any, request: Request) -> Any:
-            asker = Asker(grounds, request)
-            verdict = rule.judge(asker, message)
+            requester = Requester(grounds, request)
+            verdict = rule.judge(requester, message)
             if verdict.hangs_up:
-                return _closed_behind(asker, verdict, handle)
+                return _closed_behind(requester, verdict, handle)
             if verdict.answer is not None:
                 return verdict.answer
-            judged = Judged(asker, verdict.finish)
+            judged = Judged(requester, verdict.finish)
             if verdict.finish is None:
                 return handle(verdict.message, judged)
             return ask(handle, verdict.message, judged)
@@ -83,11 +83,11 @@ class Guard:
         return unless_refused
 
 
-def _closed_behind(asker: Asker, verdict: Verdict, handle: Handle) -> None:
+def _closed_behind(requester: Requester, verdict: Verdict, handle: Handle) -> None:
     """Do what may be done, and let the end of the connection tell of the rest."""
     if verdict.message is not None:
-        handle(verdict.message, Judged(asker, None))
-    asker.request.hang_up()
+        handle(verdict.message, Judged(requester, None))
+    requester.request.hang_up()
 
 
 def _refused_unseen(_message: object, request: Request) -> None:

@@ -7,8 +7,8 @@ from uuid import UUID
 
 import msgspec
 
-from kohort.broker.handlers.authorization.asker import Asker
 from kohort.broker.handlers.authorization.refusals import Parts, made, refused, refused_parts
+from kohort.broker.handlers.authorization.requester import Requester
 from kohort.broker.handlers.authorization.rules import Each, Every, Need, Verdict, Whole, name_of, with_more
 from kohort.protocol.acls import AclOperation, AclResourceType
 from kohort.protocol.errors import ErrorCode
@@ -54,9 +54,9 @@ class Produce:
         )
         self.needs = self._rule.needs
 
-    def judge(self, asker: Asker, message: Any) -> Verdict:
+    def judge(self, requester: Requester, message: Any) -> Verdict:
         """Return the request with the topics that one may write to."""
-        verdict = self._rule.judge(asker, message)
+        verdict = self._rule.judge(requester, message)
         if message.acks == 0 and verdict.message is not message:
             return verdict._replace(answer=None, finish=None, hangs_up=True)
         return verdict
@@ -77,41 +77,41 @@ class Fetch:
         ),
     )
 
-    def judge(self, asker: Asker, message: Any) -> Verdict:
+    def judge(self, requester: Requester, message: Any) -> Verdict:
         """Return the request with the topics that one may read."""
-        if self._is_followers(asker, message):
-            if asker.may_cluster(AclOperation.CLUSTER_ACTION):
+        if self._is_followers(requester, message):
+            if requester.may_cluster(AclOperation.CLUSTER_ACTION):
                 return Verdict(message)
             return Verdict(answer=self._all_denied(message))
         allowed: dict[str | bytes, bool] = {}  # As a session's targets: by the bytes of an id.
-        if any(not self._may(asker, key, allowed) for key in self._remembered(asker, message)):
-            asker.grounds.sessions.forget(message.session_id, asker.owner)
-            return Verdict(answer=refused(asker, message, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+        if any(not self._may(requester, key, allowed) for key in self._remembered(requester, message)):
+            requester.grounds.sessions.forget(message.session_id, requester.owner)
+            return Verdict(answer=refused(requester, message, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
         kept: list[Any] = []
         denied: list[Any] = []
         for topic in message.topics:
             key = topic.topic if topic.topic_id == ZERO_UUID else topic.topic_id.bytes
-            (kept if self._may(asker, key, allowed) else denied).append(topic)
+            (kept if self._may(requester, key, allowed) else denied).append(topic)
         if not denied:
             return Verdict(message)
         if message.session_epoch > 0:
-            asker.grounds.sessions.forget(message.session_id, asker.owner)
-            return Verdict(answer=refused(asker, message, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
-        more = refused_parts(FETCHED, asker.api.response, denied, DENIED)
+            requester.grounds.sessions.forget(message.session_id, requester.owner)
+            return Verdict(answer=refused(requester, message, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+        more = refused_parts(FETCHED, requester.api.response, denied, DENIED)
         if not kept:
-            return Verdict(answer=made(asker.api.response, {"responses": more}))
+            return Verdict(answer=made(requester.api.response, {"responses": more}))
         left = msgspec.structs.replace(message, topics=tuple(kept), session_epoch=FINAL_EPOCH)
         return Verdict(left, None, partial(with_more, "responses", more))
 
-    def _is_followers(self, asker: Asker, message: Any) -> bool:
-        if asker.version >= FOLLOWERS_SAY_IN_TAGS:
+    def _is_followers(self, requester: Requester, message: Any) -> bool:
+        if requester.version >= FOLLOWERS_SAY_IN_TAGS:
             return bool(message.replica_state.replica_id >= 0)
         return bool(message.replica_id >= 0)
 
-    def _remembered(self, asker: Asker, message: Any) -> Iterator[str | bytes]:
+    def _remembered(self, requester: Requester, message: Any) -> Iterator[str | bytes]:
         """Yield the topics of the session that goes on."""
         if message.session_epoch > 0:
-            session = asker.grounds.sessions.get(message.session_id, asker.owner)
+            session = requester.grounds.sessions.get(message.session_id, requester.owner)
             if session is not None:
                 previous: object = None
                 for key, _ in session.targets:
@@ -119,11 +119,11 @@ class Fetch:
                         yield key
                     previous = key
 
-    def _may(self, asker: Asker, key: str | bytes, allowed: dict[str | bytes, bool]) -> bool:
+    def _may(self, requester: Requester, key: str | bytes, allowed: dict[str | bytes, bool]) -> bool:
         found = allowed.get(key)
         if found is None:
-            name = key if isinstance(key, str) else asker.topic_name(UUID(bytes=key))
-            found = allowed[key] = name is None or asker.may(AclOperation.READ, TOPIC, name)
+            name = key if isinstance(key, str) else requester.topic_name(UUID(bytes=key))
+            found = allowed[key] = name is None or requester.may(AclOperation.READ, TOPIC, name)
         return found
 
     def _all_denied(self, message: Any) -> Any:
@@ -146,12 +146,12 @@ class ListOffsets:
             *self._rule.needs,
         )
 
-    def judge(self, asker: Asker, message: Any) -> Verdict:
+    def judge(self, requester: Requester, message: Any) -> Verdict:
         """Return the question about what one may know of."""
         is_followers = message.replica_id >= 0
-        if is_followers and asker.may_cluster(AclOperation.CLUSTER_ACTION, quietly=True):
+        if is_followers and requester.may_cluster(AclOperation.CLUSTER_ACTION, quietly=True):
             return Verdict(message)
-        return self._rule.judge(asker, message)
+        return self._rule.judge(requester, message)
 
 
 class InitProducerId:
@@ -169,13 +169,15 @@ class InitProducerId:
     )
     _transactional = Whole(AclOperation.WRITE, on=AclResourceType.TRANSACTIONAL_ID, field="transactional_id")
 
-    def judge(self, asker: Asker, message: Any) -> Verdict:
+    def judge(self, requester: Requester, message: Any) -> Verdict:
         """Return the request, or its refusal."""
         if message.transactional_id is not None:
-            return self._transactional.judge(asker, message)
-        if asker.may_some(AclOperation.WRITE, TOPIC) or asker.may_cluster(AclOperation.IDEMPOTENT_WRITE):
+            return self._transactional.judge(requester, message)
+        if requester.may_some(AclOperation.WRITE, TOPIC) or requester.may_cluster(
+            AclOperation.IDEMPOTENT_WRITE
+        ):
             return Verdict(message)
-        return Verdict(answer=refused(asker, message, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        return Verdict(answer=refused(requester, message, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
 
 
 ADDED = Parts(
@@ -213,13 +215,13 @@ class AddPartitionsToTxn:
         parts=ADDED,
     )
 
-    def judge(self, asker: Asker, message: Any) -> Verdict:
+    def judge(self, requester: Requester, message: Any) -> Verdict:
         """Return the request, or its refusal."""
-        if asker.version >= FIRST_OF_BROKERS:
-            return self._brokers.judge(asker, message)
-        verdict = self._producers.judge(asker, message)
+        if requester.version >= FIRST_OF_BROKERS:
+            return self._brokers.judge(requester, message)
+        verdict = self._producers.judge(requester, message)
         topics = message.v3_and_below_topics
-        allowed = {each.name: asker.may(AclOperation.WRITE, TOPIC, each.name) for each in topics}
+        allowed = {each.name: requester.may(AclOperation.WRITE, TOPIC, each.name) for each in topics}
         if verdict.answer is not None or all(allowed.values()):
             return verdict
         results = [
@@ -227,15 +229,15 @@ class AddPartitionsToTxn:
             for each in topics
             for part in refused_parts(
                 ADDED,
-                asker.api.response,
+                requester.api.response,
                 (each,),
                 ErrorCode.OPERATION_NOT_ATTEMPTED if allowed[each.name] else DENIED,
             )
         ]
-        return Verdict(answer=made(asker.api.response, {ADDED.answered: tuple(results)}))
+        return Verdict(answer=made(requester.api.response, {ADDED.answered: tuple(results)}))
 
 
-def seen(asker: Asker, items: Iterable[Any], key: str = "name") -> tuple[Any, ...]:
+def seen(requester: Requester, items: Iterable[Any], key: str = "name") -> tuple[Any, ...]:
     """Return the topics that one may know of."""
-    found = ((each, name_of(asker, each, key)) for each in items)
-    return tuple(each for each, name in found if name is None or asker.may_describe(name))
+    found = ((each, name_of(requester, each, key)) for each in items)
+    return tuple(each for each, name in found if name is None or requester.may_describe(name))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from kohort.broker.handlers.authorization.asker import Asker
+from kohort.broker.handlers.authorization.requester import Requester
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.schema import Field, Message
 
@@ -24,14 +24,14 @@ class Parts(NamedTuple):
     code: str = "error_code"
 
 
-def refused(asker: Asker, message: Any, code: ErrorCode, parts: Parts | None = None) -> Message:
+def refused(requester: Requester, message: Any, code: ErrorCode, parts: Parts | None = None) -> Message:
     """Return the answer that refuses the request as a whole: in its own code, and in that of each part."""
-    response = asker.api.response
+    response = requester.api.response
     values: dict[str, object] = {}
     fields = fields_of(response)
     for name, value in (("error_code", code), ("error_message", words(code))):
         own = fields.get(name)
-        if own is not None and (asker.version in own.versions or own.ignorable):
+        if own is not None and (requester.version in own.versions or own.ignorable):
             values[name] = value
     if parts is not None:
         values[parts.answered] = refused_parts(parts, response, getattr(message, parts.asked) or (), code)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from kohort.broker.handlers.authorization.asker import DENIALS, Asker
 from kohort.broker.handlers.authorization.refusals import Parts, made, refused, refused_parts
+from kohort.broker.handlers.authorization.requester import DENIALS, Requester
 from kohort.protocol.acls import CLUSTER_NAME, AclOperation, AclResourceType
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.schema import ZERO_UUID, Message
@@ -50,7 +50,7 @@ class Rule(Protocol):
         """What is checked, for people."""
         ...
 
-    def judge(self, asker: Asker, message: Any) -> Verdict:
+    def judge(self, requester: Requester, message: Any) -> Verdict:
         """Return what becomes of the request."""
         ...
 
@@ -60,7 +60,7 @@ class Free:
 
     needs: tuple[Need, ...] = ()
 
-    def judge(self, asker: Asker, message: Any) -> Verdict:
+    def judge(self, requester: Requester, message: Any) -> Verdict:
         """Return that the request is handed on."""
         return Verdict(message)
 
@@ -72,11 +72,11 @@ class Every:
         self._rules = rules
         self.needs = tuple(need for rule in rules for need in rule.needs)
 
-    def judge(self, asker: Asker, message: Any) -> Verdict:
+    def judge(self, requester: Requester, message: Any) -> Verdict:
         """Return what all rules together say."""
         finishes: list[Finish] = []
         for rule in self._rules:
-            verdict = rule.judge(asker, message)
+            verdict = rule.judge(requester, message)
             if verdict.answer is not None:
                 return Verdict(answer=_finished(tuple(finishes), verdict.answer))
             message = verdict.message
@@ -113,19 +113,19 @@ class Whole:
         code = DENIALS[on]
         self.needs = (Need(operations, on, of or ("the cluster" if not field else "its own"), code.name),)
 
-    def judge(self, asker: Asker, message: Any) -> Verdict:
+    def judge(self, requester: Requester, message: Any) -> Verdict:
         """Return the request, or its refusal."""
         name = getattr(message, self._field) if self._field else CLUSTER_NAME
-        if name is None or _may_one(asker, self._operations, self._type, name):
+        if name is None or _may_one(requester, self._operations, self._type, name):
             return Verdict(message)
-        return Verdict(answer=refused(asker, message, DENIALS[self._type], self._parts))
+        return Verdict(answer=refused(requester, message, DENIALS[self._type], self._parts))
 
 
 def _may_one(
-    asker: Asker, operations: Sequence[AclOperation], resource_type: AclResourceType, name: str
+    requester: Requester, operations: Sequence[AclOperation], resource_type: AclResourceType, name: str
 ) -> bool:
     *others, last = operations
-    return any(asker.may(each, resource_type, name, quietly=True) for each in others) or asker.may(
+    return any(requester.may(each, resource_type, name, quietly=True) for each in others) or requester.may(
         last, resource_type, name
     )
 
@@ -157,36 +157,38 @@ class Each:
             needs.insert(0, Need((or_cluster,), AclResourceType.CLUSTER, "the cluster, or", ""))
         self.needs = tuple(needs)
 
-    def judge(self, asker: Asker, message: Any) -> Verdict:
+    def judge(self, requester: Requester, message: Any) -> Verdict:
         """Return what of the request may be asked."""
         items = getattr(message, self._parts.asked)
-        if not items or (self._or_cluster is not None and asker.may_cluster(self._or_cluster, quietly=True)):
+        if not items or (
+            self._or_cluster is not None and requester.may_cluster(self._or_cluster, quietly=True)
+        ):
             return Verdict(message)
-        return sieved(asker, message, self._parts, self._denial)
+        return sieved(requester, message, self._parts, self._denial)
 
-    def _denial(self, asker: Asker, item: Any) -> ErrorCode | None:
-        name = item if not self._key else name_of(asker, item, self._key)
-        if name is None or asker.may(self._operation, self._type, name):
+    def _denial(self, requester: Requester, item: Any) -> ErrorCode | None:
+        name = item if not self._key else name_of(requester, item, self._key)
+        if name is None or requester.may(self._operation, self._type, name):
             return None
         return DENIALS[self._type]
 
 
-def name_of(asker: Asker, item: Any, key: str = "name") -> str | None:
+def name_of(requester: Requester, item: Any, key: str = "name") -> str | None:
     """Return the name of what a part is about; None for an id that no topic has."""
     topic_id = getattr(item, "topic_id", ZERO_UUID)
     name: str = getattr(item, key)
-    return name if topic_id == ZERO_UUID else asker.topic_name(topic_id)
+    return name if topic_id == ZERO_UUID else requester.topic_name(topic_id)
 
 
 def sieved(
-    asker: Asker, message: Any, parts: Parts, denial: Callable[[Asker, Any], ErrorCode | None]
+    requester: Requester, message: Any, parts: Parts, denial: Callable[[Requester, Any], ErrorCode | None]
 ) -> Verdict:
     """Return the request with the parts that nothing denies; the answer refuses the others, behind them."""
     kept: list[Any] = []
     denied: list[Message] = []
-    response = asker.api.response
+    response = requester.api.response
     for item in getattr(message, parts.asked):
-        code = denial(asker, item)
+        code = denial(requester, item)
         if code is None:
             kept.append(item)
         else:

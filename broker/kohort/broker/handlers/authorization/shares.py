@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from kohort.broker.handlers.authorization.asker import Asker
 from kohort.broker.handlers.authorization.refusals import Parts, refused_parts
+from kohort.broker.handlers.authorization.requester import Requester
 from kohort.broker.handlers.authorization.rules import Need, Verdict, sieved
 from kohort.protocol.acls import AclOperation, AclResourceType
 from kohort.protocol.errors import ErrorCode
@@ -37,36 +37,36 @@ class SharedTopics:
         self._parts = parts
         self._answered = parts._replace(asked="responses")
 
-    def judge(self, asker: Asker, message: Any) -> Verdict:
+    def judge(self, requester: Requester, message: Any) -> Verdict:
         """Return the request about the topics that one may read."""
-        verdict = sieved(asker, message, self._parts, _denial)
+        verdict = sieved(requester, message, self._parts, _denial)
         if verdict.answer is not None:
             return verdict
-        return verdict._replace(finish=partial(self._finish, asker, verdict))
+        return verdict._replace(finish=partial(self._finish, requester, verdict))
 
-    def _finish(self, asker: Asker, verdict: Verdict, answer: Any) -> Any:
+    def _finish(self, requester: Requester, verdict: Verdict, answer: Any) -> Any:
         responses: list[Any] = []
         for topic in answer.responses:
-            code = _denial(asker, topic)
+            code = _denial(requester, topic)
             hidden = () if code is None else refused_parts(self._answered, type(answer), (topic,), code)
             responses += hidden or (topic,)
         seen = msgspec.structs.replace(answer, responses=tuple(responses))
         return seen if verdict.finish is None else verdict.finish(seen)
 
 
-def _denial(asker: Asker, topic: Any) -> ErrorCode | None:
-    name = asker.topic_name(topic.topic_id)
-    return None if name is None or asker.may(AclOperation.READ, TOPIC, name) else DENIED
+def _denial(requester: Requester, topic: Any) -> ErrorCode | None:
+    name = requester.topic_name(topic.topic_id)
+    return None if name is None or requester.may(AclOperation.READ, TOPIC, name) else DENIED
 
 
-def with_seen_offsets(asker: Asker, message: Any, answer: Any) -> Any:
+def with_seen_offsets(requester: Requester, message: Any, answer: Any) -> Any:
     """Return the groups with the topics that one may know of; others that were named are refused."""
     everything = {each.group_id for each in message.groups if each.topics is None}
     groups = []
     for group in answer.groups:
         topics: list[Any] = []
         for topic in group.topics:
-            if asker.may_describe(topic.topic_name):
+            if requester.may_describe(topic.topic_name):
                 topics.append(topic)
             elif group.group_id not in everything:
                 topics += refused_parts(DESCRIBED, type(group), (topic,), DENIED)

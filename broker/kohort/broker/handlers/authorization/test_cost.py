@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kohort.broker.handlers.authorization.table import RULES
-from kohort.broker.handlers.authorization.test_table import asker
+from kohort.broker.handlers.authorization.test_table import requester
 from kohort.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsRequestTopicRequest,
@@ -41,7 +41,7 @@ def question(api: str) -> Any:
 def test_many_names_that_are_denied_hold_nobody_up(
     api: str, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    who, allowed = asker(BY_NAME[api], version), {"g", *NAMES[-10_000:]}
+    who, allowed = requester(BY_NAME[api], version), {"g", *NAMES[-10_000:]}
     monkeypatch.setattr(who.grounds.authorizer, "allows", lambda *question: question[4] in allowed)
     began_s = time.process_time()
     verdict = RULES[BY_NAME[api].api_key].judge(who, question(api))

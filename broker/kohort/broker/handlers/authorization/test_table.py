@@ -11,7 +11,7 @@ from kohort.broker.authorization.authorizer import Authorizer
 from kohort.broker.config import BrokerConfig
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.handlers.apis import BETWEEN, MODULES
-from kohort.broker.handlers.authorization.asker import Asker, Grounds
+from kohort.broker.handlers.authorization.requester import Grounds, Requester
 from kohort.broker.handlers.authorization.rules import Rule
 from kohort.broker.handlers.authorization.table import FREE, RULES
 from kohort.broker.handlers.data.fetch_sessions import FetchSessions
@@ -29,7 +29,7 @@ ANSWERS_SOME = frozenset((3, 16, 60, 66))
 """Of these there is an answer for everybody, with less in it: metadata, and lists."""
 
 
-def asker(api: Api, version: int, principal: str = "User:nobody") -> Asker:
+def requester(api: Api, version: int, principal: str = "User:nobody") -> Requester:
     origin = SimpleNamespace(client_host="/10.0.0.1", principal=principal, listener=0)
     request = ReceivedRequest(cast(Origin, origin), api, version, 1, "test")
     topic = TopicState("t", TOPIC_ID, ())
@@ -42,7 +42,7 @@ def asker(api: Api, version: int, principal: str = "User:nobody") -> Asker:
         CurrentConfig(BrokerConfig()),
         lambda *_: None,
     )
-    return Asker(grounds, request)
+    return Requester(grounds, request)
 
 
 def questions(api: Api) -> Iterator[tuple[int, Any, Any, int]]:
@@ -74,7 +74,7 @@ def test_every_api_has_a_rule() -> None:
 @pytest.mark.parametrize("api, rule", ruled())
 def test_every_refusal_can_be_sent(api: Api, rule: Rule) -> None:
     for version, request, response, seed in questions(api):
-        verdict = rule.judge(asker(api, version), request)
+        verdict = rule.judge(requester(api, version), request)
         answer = verdict.answer
         if answer is None and not verdict.hangs_up:
             answer = response if verdict.finish is None else verdict.finish(response)
@@ -85,7 +85,7 @@ def test_every_refusal_can_be_sent(api: Api, rule: Rule) -> None:
 @pytest.mark.parametrize("api, rule", ruled())
 def test_a_super_user_gets_every_answer_as_it_is(api: Api, rule: Rule) -> None:
     for version, request, response, seed in questions(api):
-        verdict = rule.judge(asker(api, version, "User:root"), request)
+        verdict = rule.judge(requester(api, version, "User:root"), request)
         assert verdict.answer is None, (version, seed)
         assert not verdict.hangs_up, (version, seed)
         if verdict.finish is not None:
@@ -241,7 +241,7 @@ def test_who_may_do_nothing_is_refused_with_kafkas_code(
 ) -> None:
     api = BY_NAME[name]
     request = built(api.request, values)
-    verdict = RULES[api.api_key].judge(asker(api, version), request)
+    verdict = RULES[api.api_key].judge(requester(api, version), request)
     answer = verdict.answer
     if name == "Metadata":
         assert verdict.finish is not None
@@ -257,7 +257,7 @@ def test_every_rule_that_refuses_is_tried() -> None:
 
 def test_without_an_answer_the_connection_tells_of_a_refusal() -> None:
     api = BY_NAME["Produce"]
-    verdict = RULES[0].judge(asker(api, 9), built(api.request, {**WRITTEN, "acks": 0}))
+    verdict = RULES[0].judge(requester(api, 9), built(api.request, {**WRITTEN, "acks": 0}))
     assert verdict.hangs_up
     assert verdict.message is None
 

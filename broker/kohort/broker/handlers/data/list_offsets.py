@@ -128,7 +128,7 @@ class _Finder:
             )
 
     def _end_offset(self, partition: Partition) -> int:
-        """Return the first offset that the asker can't fetch; a tool that debugs sees all there is."""
+        """Return the first offset that the requester can't fetch; a tool that debugs sees all there is."""
         if not self._is_consumer:
             return partition.log.log_end_offset
         return partition.last_stable_offset if self._wants_committed else partition.high_watermark

@@ -211,10 +211,10 @@ class Metering:
     def note_turn(self, connection: Origin, seconds: float) -> None:
         """Note how long a connection's turn was: what handlers have not noted of it counts as well."""
         noted_s, self._noted_s = self._noted_s, 0.0
-        asker = self._askers.get(connection)
-        if asker is None or not self.book.has_requests or seconds <= noted_s:
+        requester = self._askers.get(connection)
+        if requester is None or not self.book.has_requests or seconds <= noted_s:
             return
-        throttle_ms = self.meter.record_time(*asker, seconds - noted_s, self._clock.now_ms())
+        throttle_ms = self.meter.record_time(*requester, seconds - noted_s, self._clock.now_ms())
         if throttle_ms and not connection.closed:
             self.muting.mute(connection, throttle_ms + YIELD_MS)
 

@@ -17,7 +17,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 
 /** Where a range begins or ends: at an end of the log, at a time, or at an offset for each partition. */
-final class Place implements Serializable {
+final class OffsetSpec implements Serializable {
     static final long EARLIEST = -2;
     static final long LATEST = -1;
     private static final long serialVersionUID = 1L;
@@ -36,29 +36,29 @@ final class Place implements Serializable {
     /** By {@code topic} and partition; null for another way to say it. */
     final Map<String, Map<Integer, Long>> offsets;
 
-    private Place(long end, long timestampMs, Map<String, Map<Integer, Long>> offsets) {
+    private OffsetSpec(long end, long timestampMs, Map<String, Map<Integer, Long>> offsets) {
         this.end = end;
         this.timestampMs = timestampMs;
         this.offsets = offsets;
     }
 
     /** Return the place that the option {@code name} says. */
-    static Place of(String name, String given) {
+    static OffsetSpec of(String name, String given) {
         String text = given.strip();
         if (text.equalsIgnoreCase("earliest")) {
-            return new Place(EARLIEST, -1, null);
+            return new OffsetSpec(EARLIEST, -1, null);
         }
         if (text.equalsIgnoreCase("latest")) {
-            return new Place(LATEST, -1, null);
+            return new OffsetSpec(LATEST, -1, null);
         }
         if (text.startsWith("{")) {
-            return new Place(0, -1, offsetsOf(name, text));
+            return new OffsetSpec(0, -1, offsetsOf(name, text));
         }
         if (text.startsWith("group:") && text.length() > "group:".length()) {
             throw new OptionException("segments know no groups: give offsets or a timestamp");
         }
         if (text.startsWith("timestamp:") && text.length() > "timestamp:".length()) {
-            return new Place(0, timeMs(name, text.substring("timestamp:".length())), null);
+            return new OffsetSpec(0, timeMs(name, text.substring("timestamp:".length())), null);
         }
         throw new OptionException(name + " is '" + given + "': give earliest, latest, timestamp:MILLISECONDS or an"
             + " ISO 8601 time behind timestamp:, or {\"topic\": {\"0\": 42}}");

@@ -48,7 +48,7 @@ DENIALS = {
     AclResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
 
-Denied = Callable[["Asker", AclOperation, AclResourceType, str], None]
+Denied = Callable[["Requester", AclOperation, AclResourceType, str], None]
 
 
 class Grounds(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ class Grounds(msgspec.Struct, frozen=True):
     """Told of who has used what, where that is kept."""
 
 
-class Asker:
+class Requester:
     """One request, as far as it is to be judged."""
 
     __slots__ = ("api", "grounds", "host", "principal", "request", "version")
