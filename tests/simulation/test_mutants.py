@@ -1,13 +1,15 @@
 """Every mutant still applies, and two are caught; `make mutants` judges them all."""
 
 import ast
+import os
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.simulation.cluster.mutations import MUTANTS as OF_CLUSTERS
-from tests.simulation.mutant import Edit, Mutant, StaleMutant, changed
+from tests.simulation.judging import Undecided, Verdict, judge_each, mutated, run
+from tests.simulation.mutant import Edit, Mutant, StaleMutant, changed, file_of
 from tests.simulation.mutants import judge
 from tests.simulation.mutations import MUTANTS
 from tests.simulation.operations import drop_call
@@ -66,3 +68,40 @@ def test_a_mutant_that_does_not_match_once_says_what_there_is() -> None:
         changed(edit, "def end():\n    first.close()")
     with pytest.raises(StaleMutant, match="has no place number 2"):
         changed(Edit("kohort.x", "end", drop_call("sync", index=2)), twice)
+
+
+def test_python_compiles_only_what_a_mutant_changes() -> None:
+    mutant = BY_NAME["an old generation may heartbeat"]
+    with mutated(mutant) as environment:
+        root = Path(environment["PYTHONPATH"].split(os.pathsep)[0]).parent
+        changed_file = file_of(mutant.edits[0], root)
+        left_alone = [each for each in changed_file.parent.glob("*.py") if each != changed_file]
+        assert left_alone
+        assert all(list(each.parent.glob(f"__pycache__/{each.stem}.*.pyc")) for each in left_alone)
+        assert not list(changed_file.parent.glob(f"__pycache__/{changed_file.stem}.*.pyc"))
+
+
+def test_a_run_that_takes_too_long_is_undecided() -> None:
+    with pytest.raises(Undecided, match=r"timeit .* took longer than 1 s"):
+        run(["timeit", "-n", "1", "while True: pass"], dict(os.environ), 1)
+
+
+@pytest.mark.parametrize(("undecided", "code"), [(2, 1), (1, 0)])
+def test_an_undecided_mutant_fails_the_run_unless_it_is_caught_when_it_is_repeated(
+    undecided: int, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mutants = [Mutant("slow"), Mutant("plain")]
+    judged: list[str] = []
+
+    def judge_late(mutant: Mutant | None) -> Verdict:
+        if mutant is None:
+            return Verdict(None, None, None)
+        judged.append(mutant.name)
+        if mutant.name == "slow" and judged.count("slow") <= undecided:
+            raise Undecided("it took too long")
+        return Verdict(None, "7", "a rule")
+
+    monkeypatch.setattr("sys.argv", ["mutants"])
+    assert judge_each(mutants, judge_late, "mutants", None) == code
+    assert judged == ["slow", "plain", "slow"]
+    assert f"{1 + (code == 0)} of 2 mutants caught, 0 escaped, {code} undecided" in capsys.readouterr().out

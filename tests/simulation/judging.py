@@ -1,0 +1,160 @@
+"""Runs simulations and tests against a mutant, and says of many mutants which of them were caught."""
+
+import argparse
+import compileall
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tests.simulation.mutant import REPOSITORY, ROOMS, Mutant
+
+ERROR = re.compile(r"[\w.]+(Violation|Error)\b")
+RULE = re.compile(r"Violation: ([^:]+)")
+FAILED_SEED = re.compile(r"SEED=(\d+)")
+COLUMN = 60
+
+
+class Undecided(Exception):
+    """A run was not done in time: the machine is busy, or the mutant never comes to an end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Who saw the mutant, a scenario, a seed of the simulation, or both, and by which rule."""
+
+    scenario: str | None
+    seed: str | None
+    rule: str | None
+
+    @property
+    def caught(self) -> bool:
+        """Whether anybody saw it."""
+        return self.scenario is not None or self.rule is not None
+
+    def __str__(self) -> str:
+        seen = [] if self.scenario is None else [f"scenario {self.scenario}"]
+        if self.rule is not None:
+            seen.append(f"seed {self.seed}: {self.rule}")
+        return "; ".join(seen) or "ESCAPED"
+
+
+Judge = Callable[[Mutant | None], Verdict]
+"""Judges one mutant; with None the source as it is. Raises: Undecided."""
+
+
+@contextmanager
+def mutated(mutant: Mutant | None) -> Iterator[dict[str, str]]:
+    """Yield the environment of a process that runs the mutant; with None an unchanged copy.
+
+    The copy has the compiled modules, too: Python compiles only what the mutant changes.
+    """
+    _compile_source()
+    with tempfile.TemporaryDirectory() as name:
+        for room in ROOMS:
+            shutil.copytree(REPOSITORY / room, Path(name) / room)
+        if mutant is not None:
+            for path, source in mutant.apply(Path(name)).items():
+                path.write_text(source, encoding="utf-8")
+                for compiled in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
+                    compiled.unlink()
+        folders = os.pathsep.join(str(Path(name) / room) for room in ROOMS)
+        yield os.environ | {"PYTHONPATH": folders}
+
+
+@cache
+def _compile_source() -> None:
+    """Have every module compiled; those that are up to date are left alone."""
+    for room in ROOMS:
+        compileall.compile_dir(REPOSITORY / room, quiet=2)
+
+
+def run(
+    module: Sequence[str], environment: dict[str, str], patience_seconds: float
+) -> subprocess.CompletedProcess[str]:
+    """Return what came of running a module. Raises: Undecided."""
+    command = [sys.executable, "-m", *module]
+    with subprocess.Popen(
+        command,
+        cwd=REPOSITORY,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            output, errors = process.communicate(timeout=patience_seconds)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)  # With the processes that run its seeds.
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise Undecided(f"{' '.join(module)} took longer than {patience_seconds:.0f} s") from error
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+
+def verdict_of(simulated: subprocess.CompletedProcess[str], scenario: str | None = None) -> Verdict:
+    """Return what a run of a simulation, and a scenario before it, say."""
+    if not simulated.returncode:
+        return Verdict(scenario, None, None)
+    seed = FAILED_SEED.search(simulated.stderr)
+    errors = [each for each in simulated.stderr.splitlines() if ERROR.match(each)]
+    told = errors[-1] if errors else "an error"
+    rule = RULE.search(told)
+    return Verdict(scenario, seed[1] if seed else None, rule[1] if rule else told)
+
+
+def judge_each(mutants: Sequence[Mutant], judge: Judge, module: str, description: str | None) -> int:
+    """Return 0 where every mutant is caught, and the source as it is not.
+
+    What was undecided is judged once more when the others are done.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
+    parser.add_argument("names", nargs="*", help="only these")
+    names = parser.parse_args().names
+    if unknown := set(names) - {mutant.name for mutant in mutants}:
+        parser.error(f"no such mutant: {', '.join(sorted(unknown))}")
+    try:
+        healthy = judge(None)
+    except Undecided as error:
+        say(f"the source as it is was not judged: {error}")
+        return 1
+    if healthy.caught:
+        say(f"the source as it is fails: {healthy}")
+        return 1
+    chosen = [mutant for mutant in mutants if not names or mutant.name in names]
+    caught, undecided = _judge_all(chosen, judge)
+    caught_late, undecided = _judge_all(undecided, judge)
+    caught += caught_late
+    escaped = len(chosen) - caught - len(undecided)
+    say(f"\n{caught} of {len(chosen)} mutants caught, {escaped} escaped, {len(undecided)} undecided")
+    return 0 if caught == len(chosen) else 1
+
+
+def _judge_all(mutants: Sequence[Mutant], judge: Judge) -> tuple[int, list[Mutant]]:
+    """Say what becomes of each mutant; return how many were caught, and those of which nobody knows."""
+    caught, undecided = 0, []
+    for mutant in mutants:
+        try:
+            verdict = judge(mutant)
+        except Undecided as error:
+            undecided.append(mutant)
+            say(f"{mutant.name:<{COLUMN}}UNDECIDED: {error}")
+        else:
+            caught += verdict.caught
+            say(f"{mutant.name:<{COLUMN}}{verdict}")
+    return caught, undecided
+
+
+def say(text: str) -> None:
+    """Write a line to standard output."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
