@@ -119,6 +119,8 @@ class RestingLogs:
         self._unseen: set[TopicPartition] = set()  # Noted before a crash: one file of each was looked at.
         self._stamps: dict[TopicPartition, Stamp] = {}  # Of open logs, as of the last look.
         self._in_file: dict[TopicPartition, RestingLog] = {}
+        self._doubted: set[TopicPartition] = set()
+        """Logs for which a sync has failed: the next one would succeed, and bring nothing back."""
         self._lock = Lock()
         """Held from the look at a log until the file says so, and by whoever wants it to say so no more."""
 
@@ -198,7 +200,8 @@ class RestingLogs:
         for key, log in logs.items():
             with self._lock:
                 looked += self._look_at_open(key, log, may_sync=looked < LOOKED_AT_ONCE)
-        for key in [key for key in sound if key not in self._notes][: LOOKED_AT_ONCE - looked]:
+        known = self._notes.keys() | self._doubted
+        for key in [key for key in sound if key not in known][: LOOKED_AT_ONCE - looked]:
             with self._lock:
                 looked += 1
                 self._note(key, sound[key], None)
@@ -224,7 +227,7 @@ class RestingLogs:
         if note is not None and _is_of(note, stamp):
             return 0
         self._notes.pop(key, None)
-        if stamp != last or not may_sync:
+        if stamp != last or not may_sync or key in self._doubted:
             return 0
         self._note(key, stamp.end_offset, stamp.segment)
         note = self._notes.get(key)
@@ -236,6 +239,7 @@ class RestingLogs:
         try:
             found = look_at(self._file_system, self._folder(key), end_offset, sync=True, newest=newest)
         except OSError:
+            self._doubted.add(key)
             return  # Who uses the log hears of it.
         if found is not None:
             self._notes[key] = found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from uuid import UUID
@@ -88,6 +89,28 @@ def test_what_is_not_written_yet_keeps_a_log_from_rest(tmp_path: Path) -> None:
     batch = build_batch([(1, None, b"staged", ())])
     log.stage(batch, (read_header(batch),), 0)
     assert [directory.note_resting_logs() for _ in range(3)] == [0, 0, 0]
+
+
+def test_a_log_is_noted_no_more_once_a_sync_for_it_has_failed() -> None:
+    """The next sync of that file succeeds, and has nothing of what the failed one has lost."""
+    noted = 0
+    for failing in range(12):
+        files = MemoryFileSystem()
+        directory = DataDirectory.open(ROOT, files)
+        directory.create_partitions([("orders", TOPIC_ID, 0)])
+        log = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
+        append(log, 3, sync=False)
+        files.syncs_until_failure = failing
+        for _ in range(4):
+            with suppress(StorageError):
+                directory.note_resting_logs()
+        crashed = DataDirectory.open(ROOT, files.after_crash(None, lambda _: 0))
+        if sound_end(crashed) is not None:
+            noted += 1
+            assert [each.topic_id for each in crashed.partitions()] == [TOPIC_ID], failing
+            log = crashed.open_log("orders", TOPIC_ID, 0, CONFIG)
+            assert (log.log_end_offset, log.latest_epoch) == (3, 0), failing
+    assert noted
 
 
 def grow(directory: DataDirectory, log: PartitionLog) -> None:
