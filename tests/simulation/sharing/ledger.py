@@ -96,6 +96,8 @@ class SharingLedger:
         self._sessions: dict[tuple[str, str], Link] = {}
         self._epochs: dict[tuple[str, str], int] = {}
         self._givers_up: dict[ShareKey, set[int]] = defaultdict(set)
+        self._released: dict[ShareKey, Counter[int]] = defaultdict(Counter)
+        """Of records that were told to be released: how many deliveries they had by then."""
 
     def _expect(self, rule: str, holds: bool, detail: Callable[[], str]) -> None:
         self._books.expect(rule, holds, detail)
@@ -202,6 +204,8 @@ class SharingLedger:
                 (self.rejected if kind is Acknowledgement.REJECT else self.accepted)[key].add(offset)
             elif hold.count >= rules.delivery_count_limit:
                 self._givers_up[key].add(offset)
+            else:
+                self._released[key][offset] = max(self._released[key][offset], hold.count)
 
     def _take_records(self, sent: Sent, message: ShareFetchResponse) -> None:
         request = sent.message
@@ -238,6 +242,8 @@ class SharingLedger:
                 if before is not None and before.led is led:
                     counts = batch.delivery_count == before.count + 1
                     self._expect("each delivery counts", counts, detail)
+                rule = "what is told to be released keeps its deliveries, whoever leads"
+                self._expect(rule, batch.delivery_count > self._released[key][offset], detail)
                 self._expect("what is acquired is there to be read", offset in covered, detail)
                 holds[offset] = Hold(
                     member_id, now_ms + rules.lock_ms, batch.delivery_count, led=led, life=life
