@@ -68,6 +68,7 @@ UPDATES_PER_SNAPSHOT = 5
 ROUND_DELAYS_MS = (0, 0, 0, 1, 2)
 NEVER_MS = 1 << 62
 ROUND_INSIDE_A_WRITE = 0.2
+STALL_MS = 1_000
 
 writable_log.RECOVERY_STEP_BYTES = 4 * 1024  # So that starts after a crash begin in the middle of segments.
 
@@ -102,10 +103,15 @@ class VirtualFlusher(Flusher):
         self._server = server
         self._virtual_journal = journal
         self.handed_over: list[Job] = []
+        self.stalled: Partition | None = None
+        """Whose next write takes long."""
+
+    def _is_stalled(self, job: Job) -> bool:
+        return any(flush.partition is self.stalled for flush in job.flushes)
 
     def _fits_inline(self, job: Job) -> bool:
         server = self._server
-        if server.dies_inside_flush is not None:
+        if server.dies_inside_flush is not None or self._is_stalled(job):
             return False
         return server.disk.latency_ms <= 1 and server.random.random() < 0.5
 
@@ -116,7 +122,10 @@ class VirtualFlusher(Flusher):
 
     def _hand_over(self, job: Job) -> None:
         self.handed_over.append(job)
-        self._server.when_alive(self._server.work_ms(), partial(self._write, job))
+        delay_ms = self._server.work_ms()
+        if self._is_stalled(job):
+            delay_ms, self.stalled = STALL_MS, None
+        self._server.when_alive(delay_ms, partial(self._write, job))
 
     def _write(self, job: Job) -> None:
         """Do what a worker does; the loop has rounds of its own meanwhile, between any two operations."""

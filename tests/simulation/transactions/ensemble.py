@@ -13,6 +13,7 @@ from kohort.broker.metadata import (
     Mutation,
     TopicState,
 )
+from kohort.broker.partitions.flusher import JOURNALED_BYTES_MAX
 from kohort.broker.transactions.transaction import (
     BUMPING_VERSION,
     EPOCH_MAX,
@@ -24,14 +25,15 @@ from kohort.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from kohort.protocol.records import build_batch
 from kohort.protocol.registry import BY_NAME
 from tests.simulation.books import Books
 from tests.simulation.fault_steps import FaultSteps
 from tests.simulation.metadata import FIRST_PRODUCER_ID, Metadata, places
 from tests.simulation.network import Host, Link
 from tests.simulation.schedule import Action, Schedule
-from tests.simulation.server import Server
-from tests.simulation.transactions.ledger import Ledger, Place
+from tests.simulation.server import STALL_MS, Server
+from tests.simulation.transactions.ledger import PLAIN, Ledger, Place
 from tests.simulation.transactions.process import Process
 from tests.simulation.transactions.producer import PASSING, TIMEOUTS_MS, Plain, Producer, group_id_of
 from tests.simulation.transactions.reader import Reader
@@ -51,6 +53,8 @@ MARKERS_VERSION = 2
 ENDED = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 OFFSETS_SHARDS = 4
 GOES_ON_MS_MAX = 120_000
+WAITS_FOR_AN_END_MS = 5_000
+LARGE_BYTES = JOURNALED_BYTES_MAX + 1_000
 ENDS_MS_MAX = max(TIMEOUTS_MS) + 30_000
 READS_MS_MAX = 120_000
 LOOK_MS = 500
@@ -374,6 +378,7 @@ class Ensemble:
 
     def stop(self) -> None:
         """Let all producers die where they are, and the broker, and see every transaction end by its time."""
+        self._let_a_marker_wait()
         self._stopped = True
         for each in (*self._others, *(each for processes in self._processes.values() for each in processes)):
             each.kill()
@@ -385,6 +390,35 @@ class Ensemble:
             rule = "the last stable offset catches up in the end"
             in_time = self._world.schedule.time_ms < deadline_ms
             self._world.books.expect(rule, in_time, lambda: f"{self._open_places()}: {self._transactions()}")
+
+    def _let_a_marker_wait(self) -> None:
+        """Let the write of a log take long once a transaction in it is being ended; go on for a part of it.
+
+        What is written is too large for the journal, so that other logs are on the disk long before.
+        """
+        server = self._world.server
+        producer = self._next_to_end()
+        if producer is None or server is None or not server.serving:
+            return
+        partition = server.partitions.get(*producer.anchor)
+        if partition is None or partition.error_code is not None:
+            return
+        value = f"{PLAIN}:large".encode() + bytes(LARGE_BYTES)
+        partition.append_own(build_batch([(self._world.schedule.time_ms, None, value, ())]))
+        server.flusher.stalled = partition
+        server.flusher.request(partition, lambda _: None)
+        self._run(self._random.randrange(STALL_MS))
+
+    def _next_to_end(self) -> Producer | None:
+        """Return a producer once it has asked to end a transaction, None where none does for long."""
+        producers = [each for name in self._ids for each in self._processes[name] if not each.stopped]
+        for _ in range(WAITS_FOR_AN_END_MS):
+            before = {each for each in producers if each.is_ending}
+            self._run(1)
+            for each in producers:
+                if each.is_ending and each not in before:
+                    return each
+        return None
 
     def _run(self, duration_ms: int) -> None:
         self._world.schedule.run_until(self._world.schedule.time_ms + duration_ms)

@@ -93,7 +93,6 @@ MUTANTS = (
                 "self._flusher.request_commit(partition, lambda error: None)\ncommitted(None)",
             ),
         ),
-        first_seed=160,
         is_of_transactions=True,
     ),
     Mutant(

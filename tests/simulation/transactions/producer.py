@@ -121,7 +121,7 @@ class Producer(Process):
         self._is_calm = False
         self._ledger = ledger
         self._places = places
-        self._anchor = anchor
+        self.anchor = anchor
         self._version = random.choice((1, BUMPING_VERSION))
         self._timeout_ms = random.choice(TIMEOUTS_MS)
         self._counter: str | None = None  # Where others count on, too.
@@ -129,6 +129,11 @@ class Producer(Process):
         self._identity = NO_IDENTITY
         self._sequences: dict[Place, int] = defaultdict(int)
         self.is_careful = self._version < BUMPING_VERSION  # Its epochs can't tell a request that comes late.
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it has asked last to end its transaction."""
+        return self._asked == "EndTxn"
 
     def calm(self) -> None:
         """Go on, on a network that is whole, and let no transaction's time be up."""
@@ -213,7 +218,7 @@ class Producer(Process):
 
     async def _next_number(self) -> int:
         """Return what the group has committed, once that is stable."""
-        topic, index = self._anchor
+        topic, index = self.anchor
         wanted = (OffsetFetchRequestTopics(name=topic, partition_indexes=(index,)),)
         group = OffsetFetchRequestGroup(group_id=self.group_id, topics=wanted)
         while True:
@@ -231,8 +236,8 @@ class Producer(Process):
         """Write a number in a transaction; return 1 if it is committed, else 0. Raises: Ended."""
         dice = self._random
         attempt = self._ledger.begin(self.transactional_id, number, self._counter)
-        others = [each for each in self._places if each != self._anchor]
-        places = [self._anchor, *dice.sample(others, dice.randrange(len(others)))]
+        others = [each for each in self._places if each != self.anchor]
+        places = [self.anchor, *dice.sample(others, dice.randrange(len(others)))]
         try:
             if self._version < BUMPING_VERSION:
                 await self._add_partitions(places)
@@ -328,7 +333,7 @@ class Producer(Process):
 
     async def _commit_offset(self, attempt: Attempt) -> None:
         """Have the group's offset go on with the transaction."""
-        topic, index = self._anchor
+        topic, index = self.anchor
         if self._version < BUMPING_VERSION:
             added = AddOffsetsToTxnRequest(
                 transactional_id=self.transactional_id,

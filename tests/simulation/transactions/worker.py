@@ -89,7 +89,7 @@ class Worker(Producer):
             await Sleep(int(self._random.random() * PAUSE_MS_MAX))
             if not assigned:
                 continue
-            self._anchor = place = self._random.choice(assigned)
+            self.anchor = place = self._random.choice(assigned)
             self._counter = counter_of(place)
             if place not in numbers:
                 numbers[place] = await self._next_number()
