@@ -274,8 +274,8 @@ MUTANTS = (
     ),
     Mutant(
         "batches that a crash orphaned are let go in a folder without an owner",
+        Edit(f"{STORAGE}.partition_log", "PartitionLog.open", drop_if("clean")),
         Edit(f"{STORAGE}.writable_log", "WritableLog.write_again", drop_if("batches")),
-        first_seed=200,
     ),
     Mutant(
         "a recovery point is noted of what is not synced",
@@ -313,6 +313,7 @@ MUTANTS = (
     ),
     Mutant(
         "a log is noted as at rest whose sync has failed before",
+        Edit(f"{STORAGE}.resting", "RestingLogs._note", drop_call("_doubted.add")),
         Edit(f"{STORAGE}.segment", "Segment.sync_beside", drop_if("_lost")),
     ),
     Mutant(

@@ -162,6 +162,16 @@ class Records:
         topic.look_at(partition.log)
         return partition
 
+    def begin_anew(self) -> None:
+        """Make every topic again."""
+        for topic in list(self._topics):
+            self._make_again(topic)
+
+    def produce_to_all(self) -> None:
+        """Write a record to each topic that serves."""
+        for topic in self._topics:
+            self._produce(topic)
+
     # -- producing --------------------------------------------------------------------------------------
 
     def _produce(self, topic: Topic) -> None:

@@ -29,6 +29,7 @@ from tests.simulation.member import SPARE_TOPIC, Member, Plan
 from tests.simulation.metadata import NODE_ID, Metadata, places
 from tests.simulation.network import Host, Link, Network
 from tests.simulation.onlooker import Onlooker
+from tests.simulation.ordeal import Ordeal
 from tests.simulation.records import Records
 from tests.simulation.removals import RETENTION_MINUTES
 from tests.simulation.schedule import START_MS, Action, Schedule
@@ -96,6 +97,7 @@ class World:
     """Everything that one seed decides."""
 
     def __init__(self, seed: int, shape: Shape) -> None:
+        self.seed = seed
         self.random = Random(seed)
         self.shape = shape
         self.schedule = Schedule()
@@ -184,6 +186,8 @@ class World:
             self._check_quiet_restart()
             self._check_answers()
             self._check_last_power_failure()
+            if self.transactions is None:
+                Ordeal(self, Random(self.seed + 4)).run()
         return Outcome(
             simulated_ms=self.schedule.time_ms - START_MS,
             entries=self.schedule.entries_run,
