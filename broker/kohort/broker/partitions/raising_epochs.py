@@ -60,7 +60,8 @@ class RaisingEpochs:
                     )
                 except Failed as error:  # If it was made, they go on under a newer one yet.
                     log.error("leader epochs cannot be raised", partitions=len(taken), error=str(error))
-                    self._waiting = {**taken, **self._waiting}
+                    for each, epoch in taken.items():
+                        self._waiting[each] = max(epoch, self._waiting.get(each, epoch))
                     await self._workers.sleep(RETRY_SECONDS)
         finally:
             self._is_raising = False

@@ -47,6 +47,7 @@ class LostPartition:
     """What of a partition matters here."""
 
     def __init__(self, index: int, *, deleted: bool = False) -> None:
+        self.topic = "t"
         self.topic_id = TOPIC_ID
         self.index = index
         self.deleted = deleted
@@ -90,3 +91,16 @@ async def test_deleted_ones_need_no_epoch(autojump_clock: trio.testing.MockClock
     metadata = SlowMetadata(failing)
     await raised(metadata, [LostPartition(0, deleted=True)])
     assert metadata.changes == 0
+
+
+@pytest.mark.parametrize("later", [3, 5_000, 9_000])
+async def test_the_highest_epoch_that_was_asked_for_is_exceeded_though_a_change_fails(
+    autojump_clock: trio.testing.MockClock, later: int
+) -> None:
+    metadata, partition = SlowMetadata(failing=1), cast(Partition, LostPartition(0))
+    async with trio.open_nursery() as nursery:
+        raising = RaisingEpochs(cast(Any, metadata), TrioWorkers(nursery))
+        raising.is_behind(partition, 5_000)
+        await trio.sleep(0.005)  # The change that will fail is under way.
+        raising.is_behind(partition, later)
+    assert metadata.epochs()[0] > max(5_000, later)
