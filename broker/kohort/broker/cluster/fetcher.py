@@ -248,7 +248,7 @@ class Fetcher:
                     await self._appending.follow_start(partition, each.following, log_start_offset)
                 except StorageError as error:
                     self._pause(partition, str(error))
-                else:
+                finally:  # An error may come after the start has moved.
                     if partition.log.log_start_offset > before:
                         self._starts.moved(partition, before, partial(self._is_due, partition))
 

@@ -52,18 +52,25 @@ class LogStarts:
             await self._more.wait()
             self._more = trio.Event()
             with part.working(SAVE_MS_MAX):
-                await self._save_moved()
+                try:
+                    await self._save_moved()
+                except StorageError as error:
+                    log.error(
+                        "the starts of followed logs could not be saved",
+                        logs=len(self._moved),
+                        error=str(error),
+                    )
+                    await trio.sleep(RETRY_SECONDS)
 
     async def _save_moved(self) -> None:
+        """Save all that has moved; what is not saved is still to be saved. Raises: StorageError."""
         taken, self._moved = self._moved, {}
         try:
             await self._save()
-        except StorageError as error:
-            log.error("the starts of followed logs could not be saved", logs=len(taken), error=str(error))
+        except BaseException:  # A bug and a cancellation as well: `keep` is started again.
             self._moved = {**taken, **self._moved}
-            await trio.sleep(RETRY_SECONDS)
             self._more.set()
-            return
+            raise
         for partition, saved in taken.items():
             if partition not in self._moved:
                 del self._told[partition]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
@@ -27,6 +27,7 @@ class Disk:
     def __init__(self) -> None:
         self.saves = 0
         self.failures = 0
+        self.errors: list[Exception] = []
         self.goes_on = trio.Event()
         self.starts = LogStarts(self.save)
 
@@ -36,6 +37,8 @@ class Disk:
         if self.failures:
             self.failures -= 1
             raise StorageError("the disk is full")
+        if self.errors:
+            raise self.errors.pop()
 
 
 @asynccontextmanager
@@ -50,7 +53,7 @@ class Followed:
     """What of a followed partition matters here."""
 
     def __init__(self) -> None:
-        self.topic_id, self.index = TOPIC_ID, 0
+        self.topic, self.topic_id, self.index = "t", TOPIC_ID, 0
         self.log = self.serving_log = SimpleNamespace(log_start_offset=0, log_end_offset=100, gaps=())
         self.config = SimpleNamespace(follower_replication_throttled_replicas="")
         self.following = self
@@ -100,6 +103,35 @@ async def test_what_could_not_be_saved_is_not_told_and_is_saved_later(
         assert (disk.starts.told(partition), disk.saves) == (None, 3)
 
 
+@pytest.mark.parametrize("error", [OSError("unplugged"), AssertionError("a bug"), trio.TooSlowError()])
+async def test_starts_are_saved_after_a_restart_whatever_ended_the_save(
+    autojump_clock: trio.testing.MockClock, error: Exception
+) -> None:
+    disk, partition, saved = Disk(), cast(Partition, "p"), list[str]()
+    disk.errors = [error]
+    disk.starts.moved(partition, 3, lambda: saved.append("p"))
+    disk.goes_on.set()
+    with pytest.raises(type(error)):
+        await disk.starts.keep()
+    assert disk.starts.told(partition) == 3
+    async with kept(disk):  # As the supervisor starts it again.
+        await disk.starts.until_saved([partition], 60)
+        assert (disk.starts.told(partition), disk.saves, saved) == (None, 2, ["p"])
+
+
+async def test_starts_are_saved_after_a_restart_though_a_save_was_cancelled(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    disk, partition = Disk(), cast(Partition, "p")
+    async with kept(disk):
+        disk.starts.moved(partition, 3, lambda: None)
+        await trio.testing.wait_all_tasks_blocked()
+    disk.goes_on.set()
+    async with kept(disk):
+        await disk.starts.until_saved([partition], 60)
+        assert (disk.starts.told(partition), disk.saves) == (None, 2)
+
+
 class Appending:
     """Takes records and starts at once."""
 
@@ -113,34 +145,67 @@ class Appending:
         partition.log.log_start_offset = offset
 
 
-@pytest.mark.parametrize("records", [b"some", None])
-async def test_an_answer_with_records_does_not_wait_for_the_save(
-    autojump_clock: trio.testing.MockClock, records: bytes | None
-) -> None:
-    disk, partition = Disk(), cast(Any, Followed())
+class FailingAppending(Appending):
+    """Moves the start, and fails then, as a segment does that can't be removed."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def follow_start(self, partition: Any, following: object, offset: int) -> None:
+        partition.log.log_start_offset = offset
+        raise self._error
+
+
+def fetcher_of(partition: Any, appending: Appending, disk: Disk) -> Fetcher:
+    """Return the fetcher that asks for this partition next."""
     replicas = SimpleNamespace(heard=lambda leader: None, followed=lambda leader: {partition: None})
     config = SimpleNamespace(
-        replica_fetch_wait_max_ms=500, replica_fetch_response_max_bytes=1, replica_fetch_max_bytes=1
+        replica_fetch_wait_max_ms=500,
+        replica_fetch_response_max_bytes=1,
+        replica_fetch_max_bytes=1,
     )
     fetcher = Fetcher(
         2,
         cast(Any, replicas),
-        cast(Any, Appending()),
+        cast(Any, appending),
         cast(Any, SimpleNamespace(config=config)),
         lambda: (1, 1),
         starts=disk.starts,
     )
     fetcher._due.add(partition)
     fetcher._look_at_due()
+    return fetcher
+
+
+def answer_of(records: bytes | None) -> FetchResponse:
+    """Return what a leader says whose log begins at 40."""
     data = PartitionData(
         partition_index=0, error_code=0, high_watermark=100, log_start_offset=40, records=records
     )
-    answer = FetchResponse(
+    return FetchResponse(
         throttle_time_ms=0,
         error_code=0,
         session_id=1,
         responses=(FetchableTopicResponse(topic_id=TOPIC_ID, partitions=(data,)),),
     )
+
+
+@pytest.mark.parametrize("error", [StorageError("a file stays"), AssertionError("a bug")])
+async def test_a_start_that_moved_before_an_error_is_not_told_before_it_is_saved(error: Exception) -> None:
+    disk, partition = Disk(), cast(Any, Followed())
+    fetcher = fetcher_of(partition, FailingAppending(error), disk)
+    with suppress(AssertionError):
+        await fetcher._take(cast(Any, None), answer_of(None))
+    assert partition.log.log_start_offset == 40
+    assert disk.starts.told(partition) == 0
+
+
+@pytest.mark.parametrize("records", [b"some", None])
+async def test_an_answer_with_records_does_not_wait_for_the_save(
+    autojump_clock: trio.testing.MockClock, records: bytes | None
+) -> None:
+    disk, partition = Disk(), cast(Any, Followed())
+    fetcher, answer = fetcher_of(partition, Appending(), disk), answer_of(records)
     async with kept(disk):
         before = trio.current_time()
         await fetcher._take(cast(Any, None), answer)
