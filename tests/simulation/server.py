@@ -265,7 +265,7 @@ class Server:
             workers=self.workers,
             on_lost_tail=self._raise_leader_epoch,
         )
-        self.partitions.opening.report_lost_tails()
+        self.partitions.opening.reports_lost_tails = True
         self.coordinator_services = CoordinatorServices(
             store, current, self.partitions, self.flusher, self.timers, schedule, self.workers
         )

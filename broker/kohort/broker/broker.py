@@ -350,7 +350,7 @@ class Broker:
         if secure is not None:
             await listeners.keep_salts(secure, self.metadata)
         await self._parts.open_logs(self.partitions)
-        self.partitions.opening.report_lost_tails()
+        self.partitions.opening.reports_lost_tails = True
         if not self.data.is_clean:
             await self.partitions.folder.checkpoint()  # What was scanned now need not be scanned again.
         self.partitions.folder.forget_journal()

@@ -159,7 +159,7 @@ class Host:
             if partition.replicated or not self.files.is_sound(partition):
                 partition.open()
         self.life.begin(is_short=self.table.opening.is_short)
-        self.table.opening.report_lost_tails()
+        self.table.opening.reports_lost_tails = True
         offline = {log_id_of(each.topic_id, each.index) for each in self.table if each.offline is not None}
         self.journal.forget(but=offline)
         self.run_posted()

@@ -22,6 +22,9 @@ class NameTaken(StorageError):
 class PartitionHost(Protocol[PartitionT_contra]):
     """Opens the logs of partitions, and is told what happens to them."""
 
+    reports_lost_tails: bool
+    """Whether `lost_tail` brings a newer leader epoch."""
+
     def open_log(self, partition: PartitionT_contra, /) -> OpenedLog:
         """Return the partition's log at its first use. Any thread. Raises: StorageError, NameTaken."""
         ...
@@ -34,8 +37,8 @@ class PartitionHost(Protocol[PartitionT_contra]):
         """Have the log opened again. Any thread."""
         ...
 
-    def lost_tail(self, partition: PartitionT_contra, /) -> bool:
-        """Return whether a newer leader epoch will come: the log lacks what it had confirmed. Any thread."""
+    def lost_tail(self, partition: PartitionT_contra, /) -> None:
+        """Ask for a newer leader epoch: the log, which is open, lacks what it had confirmed. Any thread."""
         ...
 
     def epoch_behind(self, partition: PartitionT_contra, epoch: int, /) -> None:

@@ -56,14 +56,11 @@ class LogOpening:
         self._file_work = file_work
         self.on_lost_tail = on_lost_tail
         self.on_epoch_behind = on_epoch_behind
-        self._reports_lost_tails = False
+        self.reports_lost_tails = False
+        """Whether `on_lost_tail` is called: once the start has looked at all logs that are open by then."""
         self._making: dict[str, Future[None]] = {}
         self.unopened: set[Partition] = set()
         """Partitions that nobody has opened yet. Only to be read: any thread removes what it opens."""
-
-    def report_lost_tails(self) -> None:
-        """Call `on_lost_tail` from now on: the start has looked at all logs that are open by now."""
-        self._reports_lost_tails = True
 
     def add(self, partition: Partition) -> None:
         """Note a partition that is new here."""
@@ -97,12 +94,9 @@ class LogOpening:
         self.unopened.discard(partition)
         return opened
 
-    def lost_tail(self, partition: Partition, /) -> bool:
-        """Return whether somebody raises the leader epoch: until then nothing is served. Any thread."""
-        if not self._reports_lost_tails:
-            return False
+    def lost_tail(self, partition: Partition, /) -> None:
+        """Have the leader epoch raised: until then nothing is served. Any thread."""
         self._loop.post(partial(self.on_lost_tail, partition))
-        return True
 
     def log_failed(self, partition: Partition, /) -> None:
         """Have a failed partition's log opened again. Any thread."""

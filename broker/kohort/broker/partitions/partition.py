@@ -1,6 +1,5 @@
 """One partition as this broker has it: its log, its role, its high watermark, and the readers that wait."""
 
-from collections.abc import Sequence
 from threading import Lock
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -25,11 +24,7 @@ from kohort.broker.partitions.roles import (
 from kohort.broker.partitions.topic_settings import log_config_of
 from kohort.broker.partitions.waits import Waits
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.records import (
-    NO_PRODUCER_ID,
-    BatchHeader,
-    read_header,
-)
+from kohort.protocol.records import NO_PRODUCER_ID, BatchHeader, read_header
 from kohort.protocol.records.effort import Effort
 from kohort.storage import PartitionLog, StorageError
 
@@ -244,7 +239,7 @@ class Partition:
             if self.opened or self.deleted:
                 return
             try:
-                self._use(self._host.open_log(self))
+                opened = self._host.open_log(self)
             except NameTaken:
                 with _changing:
                     self._name_is_taken = True
@@ -254,40 +249,47 @@ class Partition:
                 self._note_failure(error)
                 with _changing:
                     self.offline = error
+                    self.opened = True
                     self._derive_error_code()
                 self._host.log_failed(self)
-            self.opened = True
+            else:
+                self._use(opened)
         self._host.log_opened(self)
 
     def reopened(self, opened: OpenedLog) -> None:
         """Serve again, from a log that was opened again after a failure."""
-        self.offline = None
         self._use(opened)
         self._host.log_opened(self)
 
     def _use(self, opened: OpenedLog) -> None:
-        """Serve from the log: all that it holds is on the disk, and with one replica that is committed."""
-        log_, replicated = opened.log, self.role.replicated
+        """Serve from the log: all that it holds is on the disk, and with one replica that is committed.
+
+        What is wrong with it is reported once it is open: the answer changes a partition that is open.
+        """
+        log_ = opened.log
         end_offset = log_.log_end_offset
-        if not replicated:
-            log_.assign_epoch(self.leader_epoch)
-        lost_tail = opened.lost_tail or end_offset < max(self.high_watermark, self._told_offset)
-        self.log = log_
-        self._lax_end_offset = 0
-        self.had_log = True
-        self.high_watermark = min(self.high_watermark, end_offset) if replicated else end_offset
-        epoch_before = self.leader_epoch
-        # A newer epoch that was asked for before and has not come yet is still waited for.
-        awaits_epoch = (lost_tail and self._host.lost_tail(self)) or self._awaits_epoch
-        latest_epoch = log_.latest_epoch
-        is_behind = latest_epoch > self.leader_epoch
-        with _changing:
+        with _changing:  # The loop may change role, settings and epoch until here, and then of this log.
+            replicated = self.role.replicated
+            if not replicated:
+                log_.assign_epoch(self.leader_epoch)
+            log_.config = log_config_of(self.config)
+            lost_tail = opened.lost_tail or end_offset < max(self.high_watermark, self._told_offset)
+            lost_tail = lost_tail and self._host.reports_lost_tails
+            latest_epoch = log_.latest_epoch
+            is_behind = latest_epoch > self.leader_epoch
+            self.log = log_
+            self.had_log = True
+            self._lax_end_offset = 0
+            self.high_watermark = min(self.high_watermark, end_offset) if replicated else end_offset
             self._name_is_taken = False
-            # The loop may have set a newer epoch meanwhile.
-            self._awaits_epoch = awaits_epoch and self.leader_epoch == epoch_before
-            if is_behind:
-                self.is_behind = self.leader_epoch <= latest_epoch
+            # A newer epoch that was asked for before and has not come yet is still waited for.
+            self._awaits_epoch |= lost_tail
+            self.is_behind |= is_behind
+            self.offline = None
+            self.opened = True
             self._derive_error_code()
+        if lost_tail:
+            self._host.lost_tail(self)
         if is_behind:
             self._host.epoch_behind(self, latest_epoch)
 
@@ -354,7 +356,7 @@ class Partition:
         if first is not None:
             timestamp_ms = NO_TIMESTAMP if append_time_ms is None else first.timestamp
             return Appended(first.base_offset, timestamp_ms, self.log.log_start_offset, duplicate=True)
-        base_offset = self._stage(records, (header,), append_time_ms)
+        base_offset = self.log.stage(records, (header,), self.leader_epoch, append_time_ms=append_time_ms)
         timestamp_ms = NO_TIMESTAMP if append_time_ms is None else append_time_ms
         return Appended(base_offset, timestamp_ms, self.log.log_start_offset)
 
@@ -367,12 +369,7 @@ class Partition:
             raise self.offline or StorageError(
                 f"{self.topic}-{self.index} does not serve: {self.error_code.name}"
             )
-        return self._stage(batch, (read_header(batch),), None)
-
-    def _stage(
-        self, records: bytes | memoryview, headers: Sequence[BatchHeader], append_time_ms: int | None
-    ) -> int:
-        return self.log.stage(records, headers, self.leader_epoch, append_time_ms=append_time_ms)
+        return self.log.stage(batch, (read_header(batch),), self.leader_epoch)
 
     def wants_sync(self) -> bool:
         """Whether what is staged is to be synced with all before it, as flush.messages and flush.ms ask."""
@@ -435,31 +432,31 @@ class Partition:
 
     def follow(self, config: TopicConfig, leader_epoch: int) -> None:
         """Work under the topic's settings and the leader epoch that the metadata has from now on."""
-        serving_log = self.serving_log
-        if config != self.config:
-            self.config = config
-            was_durable, self.durable = self.durable, config.flush_messages == DURABLE_FLUSH_MESSAGES
-            if self.durable and not was_durable and self.had_log:
-                self._lax_end_offset = self.log.written_offset
+        with _changing:
+            if config != self.config:
+                self._take_settings(config)
+            known_epoch, serving_log = self.leader_epoch, self.serving_log
             if serving_log is not None:
-                serving_log.config = log_config_of(config)
-        known_epoch = self.known_epoch
-        if leader_epoch < known_epoch or (self.is_behind and leader_epoch == known_epoch):
-            self._host.epoch_behind(self, known_epoch)
-            self.fall_behind(known_epoch)
-        elif leader_epoch > self.leader_epoch:
-            self.leader_epoch = leader_epoch
-            if serving_log is not None and not self.role.replicated:
-                serving_log.assign_epoch(leader_epoch)
-            with _changing:
+                known_epoch = max(known_epoch, serving_log.latest_epoch)
+            is_behind = leader_epoch < known_epoch or (self.is_behind and leader_epoch == known_epoch)
+            if not is_behind and leader_epoch > self.leader_epoch:
+                self.leader_epoch = leader_epoch
+                if serving_log is not None and not self.role.replicated:
+                    serving_log.assign_epoch(leader_epoch)
                 self._awaits_epoch = self.is_behind = False
                 self._derive_error_code()
+        if is_behind:
+            self._host.epoch_behind(self, known_epoch)
+            self.fall_behind(known_epoch)
 
-    @property
-    def known_epoch(self) -> int:
-        """The highest leader epoch that the metadata have had here, or that the log has."""
-        serving_log = self.serving_log
-        return self.leader_epoch if serving_log is None else max(self.leader_epoch, serving_log.latest_epoch)
+    def _take_settings(self, config: TopicConfig) -> None:
+        """Work under these settings. `_changing` is held."""
+        self.config = config
+        was_durable, self.durable = self.durable, config.flush_messages == DURABLE_FLUSH_MESSAGES
+        if self.durable and not was_durable and self.had_log:
+            self._lax_end_offset = self.log.written_offset
+        if self.serving_log is not None:
+            self.serving_log.config = log_config_of(config)
 
     def fall_behind(self, epoch: int) -> None:
         """Serve nobody until the metadata, which have stepped back, have a leader epoch above this one.

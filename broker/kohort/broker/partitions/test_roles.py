@@ -172,6 +172,8 @@ def test_a_name_that_is_taken_is_tried_again_and_refuses_meanwhile() -> None:
 class LostTail(BareHost):
     """The disk has lost what it had confirmed, and the loop raises the leader epoch at once, or later."""
 
+    reports_lost_tails = True
+
     def __init__(self, *, at_once: bool) -> None:
         super().__init__(open_log)
         self._at_once = at_once
@@ -179,10 +181,9 @@ class LostTail(BareHost):
     def open_log(self, partition: Partition, /) -> OpenedLog:
         return super().open_log(partition)._replace(lost_tail=True)
 
-    def lost_tail(self, partition: Partition, /) -> bool:
+    def lost_tail(self, partition: Partition, /) -> None:
         if self._at_once:
             partition.follow(partition.config, 1)
-        return True
 
 
 @pytest.mark.parametrize("at_once", [True, False])
@@ -190,5 +191,79 @@ def test_a_log_that_lost_its_tail_serves_under_a_newer_leader_epoch(at_once: boo
     partition = partition_of(LostTail(at_once=at_once))
     partition.open()
     assert partition.error_code is (None if at_once else REFUSED)
+    assert partition.log.latest_epoch == int(at_once), "an epoch that comes at once is the log's as well"
     partition.follow(partition.config, 2)
     assert (partition.error_code, partition.leader_epoch) == (None, 2)
+
+
+class LogOfNewerEpoch(BareHost):
+    """The log knows a newer epoch than the metadata; the loop takes note at once."""
+
+    def __init__(self) -> None:
+        super().__init__(open_log)
+        self.behind: list[tuple[int, bool]] = []
+
+    def open_log(self, partition: Partition, /) -> OpenedLog:
+        opened = super().open_log(partition)
+        opened.log.assign_epoch(7)
+        return opened
+
+    def epoch_behind(self, partition: Partition, epoch: int, /) -> None:
+        self.behind.append((epoch, partition.serving_log is not None))
+
+
+def test_an_older_epoch_in_the_metadata_is_reported_of_a_log_that_is_open() -> None:
+    host = LogOfNewerEpoch()
+    partition = partition_of(host)
+    partition.open()
+    assert host.behind == [(7, True)]
+    assert partition.error_code is REFUSED
+    partition.follow(partition.config, 8)
+    assert partition.log.latest_epoch == 8
+    assert partition.error_code is ANSWERS["Alone"]
+
+
+class UnopenedLog(BareHost):
+    """No log can be opened."""
+
+    def __init__(self) -> None:
+        super().__init__(open_log)
+        self.failed: list[tuple[bool, ErrorCode | None]] = []
+
+    def open_log(self, partition: Partition, /) -> OpenedLog:
+        raise FAILED
+
+    def log_failed(self, partition: Partition, /) -> None:
+        self.failed.append((partition.opened, partition.error_code))
+
+
+def test_a_log_that_cannot_be_opened_is_offline_before_it_is_reported() -> None:
+    host = UnopenedLog()
+    partition_of(host).open()
+    assert host.failed == [(True, ErrorCode.KAFKA_STORAGE_ERROR)]
+
+
+class SettingsChange(BareHost):
+    """The topic's settings change, and so does the epoch, while a worker opens the log."""
+
+    def open_log(self, partition: Partition, /) -> OpenedLog:
+        opened = super().open_log(partition)
+        partition.follow(topic_config(BrokerConfig(), {"segment.bytes": "1048576"}), 3)
+        return opened
+
+
+def test_settings_that_change_while_a_log_is_opened_are_the_logs() -> None:
+    partition = partition_of(SettingsChange(open_log))
+    partition.open()
+    assert partition.log.config.segment_bytes == 1_048_576
+    assert partition.log.latest_epoch == 3
+
+
+def test_an_epoch_that_a_followers_log_has_already_becomes_the_partitions() -> None:
+    partition = partition_of(BareHost(open_log))
+    partition.stand_by()
+    partition.open()
+    partition.follow_leader(CORE)
+    partition.log.assign_epoch(5)  # By records of the leader that came before its metadata.
+    partition.follow(partition.config, 5)
+    assert (partition.leader_epoch, partition.is_behind) == (5, False)

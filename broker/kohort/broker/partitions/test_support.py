@@ -75,6 +75,8 @@ class FakeMetadata:
 class BareHost:
     """Opens logs, and does nothing else for its partitions."""
 
+    reports_lost_tails = False
+
     def __init__(self, open_log: Callable[[Partition], PartitionLog]) -> None:
         self.open = open_log
 
@@ -87,8 +89,8 @@ class BareHost:
     def log_failed(self, partition: Partition, /) -> None:
         """Nothing: the test opens it again."""
 
-    def lost_tail(self, partition: Partition, /) -> bool:
-        return False
+    def lost_tail(self, partition: Partition, /) -> None:
+        """Nothing: no metadata are to be raised."""
 
     def epoch_behind(self, partition: Partition, epoch: int, /) -> None:
         """Nothing: no metadata are to be raised."""

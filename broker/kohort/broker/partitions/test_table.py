@@ -475,7 +475,7 @@ def test_a_log_that_lost_its_end_serves_under_a_new_leader_epoch(tmp_path: Path)
     again = World(tmp_path, metadata=world.metadata)
     asked: list[Partition] = []
     again.table.opening.on_lost_tail = asked.append
-    again.table.opening.report_lost_tails()
+    again.table.opening.reports_lost_tails = True
     partition = again.partition("t")
     assert partition.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     again.run_posted()
@@ -492,7 +492,7 @@ def test_a_log_that_lost_what_readers_were_shown_serves_under_a_new_leader_epoch
     world.fill("t", batches=3)
     asked: list[Partition] = []
     world.table.opening.on_lost_tail = asked.append
-    world.table.opening.report_lost_tails()
+    world.table.opening.reports_lost_tails = True
     partition = world.partition("t")
     partition.log._has_sync_failed = True  # What was not synced is cut off.
     partition.failed(partition.log._fail("the disk is gone"))
@@ -509,7 +509,7 @@ def test_a_log_that_fails_while_it_awaits_its_leader_epoch_goes_on_awaiting_it(w
     world.fill("t", batches=3)
     asked: list[Partition] = []
     world.table.opening.on_lost_tail = asked.append
-    world.table.opening.report_lost_tails()
+    world.table.opening.reports_lost_tails = True
     partition = world.partition("t")
     partition.log._has_sync_failed = True  # What was not synced is cut off.
     for _ in range(2):  # The second time nothing more is lost, and the epoch has not come yet.

@@ -6,6 +6,7 @@ is appended; the log itself is the model's, one record for each batch.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kohort.broker.metadata import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -38,7 +39,8 @@ class LedLog:
     log_start_offset = 0
     size_bytes = 0  # It is loaded at once.
 
-    def __init__(self, log: MemoryLog) -> None:
+    def __init__(self, log: MemoryLog, sync: Callable[[], None]) -> None:
+        self._sync = sync
         self.producers = ProducerStateTable()
         self.aborted_transactions = AbortedTransactions()
         self._ended: deque[EndedTransaction] = deque()
@@ -46,11 +48,12 @@ class LedLog:
         for offset, record in enumerate(log.records):
             self._note(offset, record.value)
 
-    def append(self, leader_epoch: int, batch: bytes) -> int:
-        """Return the offset that a batch gets."""
+    def stage(self, batch: bytes, _headers: Sequence[BatchHeader], leader_epoch: int) -> int:
+        """Return the offset that a batch gets; it is synced at once."""
         offset = self._log.log_end_offset
         self._log.append(Record(leader_epoch, batch))
         self._note(offset, batch)
+        self._sync()
         return offset
 
     def _note(self, offset: int, value: object) -> None:
@@ -90,8 +93,7 @@ class LedPartition:
         self.leadership: Leadership | None = core
         self.error_code: ErrorCode | None = None
         self.resigned = False
-        self.log = LedLog(broker.disk.logs[world_index])
-        self._broker = broker
+        self.log = LedLog(broker.disk.logs[world_index], partial(broker.sync, world_index))
         self._commits: list[tuple[int, Committed]] = []
 
     @property
@@ -110,11 +112,6 @@ class LedPartition:
         assert self.leadership is not None
         high_watermark = self.leadership.high_watermark
         return self.log.last_stable_offset(high_watermark) if self.log.has_transactions else high_watermark  # type: ignore[misc]  # as of a log
-
-    def _stage(self, batch: bytes, _headers: Sequence[BatchHeader], _append_time_ms: int | None) -> int:
-        offset = self.log.append(self.leader_epoch, batch)
-        self._broker.sync(self.world_index)
-        return offset
 
     def when_committed(self, done: Committed) -> None:
         """Call `done` once all that is there now is on every replica that counts."""
