@@ -340,6 +340,34 @@ async def test_a_change_that_nobody_knows_of_is_not_taken_for_the_next_one(share
         assert after.topics["a"].partitions[0].isr == ()
 
 
+@pytest.mark.parametrize("change", [shrunk, set_up, created])
+async def test_who_is_taken_out_after_its_answer_was_lost_does_not_take_it_for_refused(
+    shared_etcd: EtcdProcess, change: Callable[[Snapshot], Mutation]
+) -> None:
+    async with opened(shared_etcd.url) as cluster:
+        await update(cluster.store, lambda _: Mutation(put=(topic("a"),)))
+        now = await cluster.store.register(broker(1))
+        await cluster.told(lambda seen: seen.version >= now.version)
+        own, mutation = now.broker(1), change(now)
+        assert own is not None
+
+        async def take_out() -> None:
+            await cluster.other.expel(own)
+            await cluster.other.forget_life(1)  # With what would tell that the change was made.
+
+        after = _After(cluster.network, take_out)
+        cluster.network.loses = 1
+        with pytest.raises(ChangeUnknown):
+            await cluster.store.change(now, mutation)
+        assert after.has_run
+        made = now.after(mutation)
+        await cluster.told(lambda seen: (in_sync(seen), seen.configs) == (in_sync(made), made.configs))
+
+
+def in_sync(now: Snapshot) -> dict[str, list[tuple[int, ...]]]:
+    return {name: [tuple(each.isr) for each in topic.partitions] for name, topic in now.topics.items()}
+
+
 class _After:
     """Lets something happen between a lost answer and what is asked next."""
 

@@ -170,7 +170,10 @@ class Transactions:
         left = looked.pop(mark.key)
         if left is not None and left.value == mark.value:
             return left.mod_revision
-        self.check_guards(guards, done)
+        try:
+            self.check_guards(guards, done)
+        except BrokerFenced as error:  # The mark of a change that was made goes with the registration.
+            raise ChangeUnknown(f"the answer to a change was lost: {error}") from error
         del looked[settled]
         return Refusal(looked, done.revision)
 
