@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 
 import msgspec
 import pytest
+import structlog
 import trio
 
 from kohort.broker.authorization.acls import Binding, Entry, Filter, Pattern
@@ -425,6 +426,26 @@ async def test_watchers_hear_of_every_change_before_the_one_who_made_it(opened: 
         unwatch()
         await put(store, topic("c"))
         assert len(told) == 1
+
+
+async def test_an_error_of_one_watcher_is_logged_with_its_name_and_kept_from_the_others(
+    opened: Opened,
+) -> None:
+    def faulty(_before: Snapshot, _after: Snapshot) -> None:
+        raise RuntimeError("a bug")
+
+    async with opened() as store:
+        seen: list[str] = []
+        store.watch(faulty)
+        store.watch(partial(faulty))
+        store.watch(lambda _, after: seen.extend(after.topics))
+        with structlog.testing.capture_logs() as logs:
+            await put(store, topic("a"))
+        assert seen == ["a"]
+        failed = [each["watcher"] for each in logs if each["event"] == "a watcher of the metadata failed"]
+        assert len(failed) == 2
+        assert all(each.startswith(__name__) and each.endswith("faulty") for each in failed)
+        assert "b" in (await put(store, topic("b"))).topics, "and the next change comes about"
 
 
 async def test_what_has_not_changed_is_the_same_object(opened: Opened) -> None:

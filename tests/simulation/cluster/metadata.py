@@ -37,6 +37,7 @@ from kohort.broker.metadata.etcd_layout import (
 )
 from kohort.broker.metadata.etcd_store import EtcdMetadataStore
 from kohort.broker.metadata.etcd_transactions import Transactions
+from kohort.broker.metadata.watchers import Watchers
 from kohort.broker.replication import Leadership, Proposal
 from tests.simulation.cluster.etcd import Compacted, Entry, Event, KeyAt, Loaded, Outcome, Transaction
 
@@ -227,6 +228,15 @@ def _found(entries: Mapping[tuple[Any, ...], Entry], revision: int, name: bytes)
 # -- the store --------------------------------------------------------------------------------------------
 
 
+class StrictWatchers(Watchers):
+    """Lets an error of a watcher end the run."""
+
+    def changed(self, before: Snapshot, after: Snapshot) -> None:
+        """Call all of them."""
+        for watcher in tuple(self._watchers):
+            watcher(before, after)
+
+
 class ModelStore(EtcdMetadataStore):
     """The broker's store; the session tells it what the watch tells, and whose registration it has."""
 
@@ -234,6 +244,8 @@ class ModelStore(EtcdMetadataStore):
         calls = ModelCalls(session)
         self._topic = TopicState("t", TOPIC_ID, (None,) * partitions)  # type: ignore[arg-type]  # only counted
         super().__init__(calls, KEYS, EtcdImage(KEYS, self._constant(), 1))
+        self._watchers = StrictWatchers()
+        self._watchers.add(lambda _before, after: self.membership.seen(after))
         self._transactions = Transactions(calls, KEYS, self.membership, new_id)
         self._waiting: list[Answer] = []
 

@@ -12,6 +12,7 @@ from kohort.broker.metadata.file import MetadataFile
 from kohort.broker.metadata.format import Stored
 from kohort.broker.metadata.snapshot import BrokerState, Mutation, ResourceType, Snapshot, topics_by_id
 from kohort.broker.metadata.store import PRODUCER_ID_BLOCK, ChangeUnknown, Watcher
+from kohort.broker.metadata.watchers import Watchers
 from kohort.storage import FileSystem, StorageError
 from kohort.storage.layout import METADATA_FOLDER, SEGMENT_FILE
 
@@ -29,7 +30,7 @@ class EmbeddedMetadataStore:
         self._file = file
         self._stored = stored
         self._writing = trio.Lock()
-        self._watchers: list[Watcher] = []
+        self._watchers = Watchers()
         topics = {topic.name: topic for topic in stored.topics}
         self._snapshot = Snapshot(
             version=stored.version,
@@ -91,8 +92,7 @@ class EmbeddedMetadataStore:
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
         """Call `watcher` at each change from now on; return the function that ends it."""
-        self._watchers.append(watcher)
-        return lambda: self._watchers.remove(watcher)
+        return self._watchers.add(watcher)
 
     async def allocate_producer_ids(self, count: int = PRODUCER_ID_BLOCK) -> range:
         """Return ids that were never given before; that they are gone is in the file by then.
@@ -121,8 +121,7 @@ class EmbeddedMetadataStore:
 
     def _become(self, after: Snapshot) -> Snapshot:
         before, self._snapshot = self._snapshot, after
-        for watcher in tuple(self._watchers):
-            watcher(before, after)
+        self._watchers.changed(before, after)
         return after
 
 

@@ -39,6 +39,7 @@ from kohort.broker.metadata.store import (
     MetadataUnavailable,
     Watcher,
 )
+from kohort.broker.metadata.watchers import Watchers
 from kohort.storage import StorageError
 
 TOLD_SECONDS_MAX = 10.0
@@ -68,11 +69,12 @@ class EtcdMetadataStore:
         self._keys = keys
         self._image = image
         self._snapshot = image.snapshot
-        self._watchers: list[Watcher] = []
+        self._watchers = Watchers()
         self._more = trio.Event()
         self.membership = Membership(
             client, keys, ttl_ms=session_timeout_ms, heartbeat_ms=heartbeat_ms, tenure=tenure or Unheeded()
         )
+        self._watchers.add(lambda _before, after: self.membership.seen(after))
         self._transactions = Transactions(client, keys, self.membership)
 
     @classmethod
@@ -121,8 +123,7 @@ class EtcdMetadataStore:
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
         """Call `watcher` at each change from now on; return the function that ends it."""
-        self._watchers.append(watcher)
-        return lambda: self._watchers.remove(watcher)
+        return self._watchers.add(watcher)
 
     async def follow(self) -> None:
         """Keep the snapshot as etcd has it, until cancelled; what can't be read is tried again and again."""
@@ -170,9 +171,7 @@ class EtcdMetadataStore:
 
     def _become(self, after: Snapshot) -> None:
         before, self._snapshot = self._snapshot, after
-        self.membership.seen(after)
-        for watcher in tuple(self._watchers):
-            watcher(before, after)
+        self._watchers.changed(before, after)
         self._more.set()
         self._more = trio.Event()
 
