@@ -102,5 +102,5 @@ def test_a_command_refers_to_them(folder: Path) -> None:
 def test_what_is_not_there_is_told_by_its_name(folder: Path) -> None:
     with pytest.raises(AssertionError, match=r"sasl\.jaas\.config: \$\{file:.*No such file"):
         started(folder, f"sasl.jaas.config={users(f'${{file:{folder}/none}}')}")
-    with pytest.raises(ConfigurationError, match="there is no environment variable NOBODYS"):
+    with pytest.raises(ConfigurationError, match="the environment variable NOBODYS is not set"):
         Admin(bootstrap_servers="127.0.0.1:1", sasl_plain_password="${env:NOBODYS}")

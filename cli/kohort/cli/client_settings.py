@@ -16,7 +16,7 @@ import click
 
 from kohort.client.config import SECRETS, ClientConfig, connection_config, parse_setting
 from kohort.client.errors import ConfigurationError
-from kohort.protocol.config_providers import KNOWN, PROVIDERS, providers, resolved
+from kohort.protocol.config_providers import DEFAULT_PROVIDERS, PROVIDERS, providers, resolve
 from kohort.protocol.java_properties import read_properties
 
 Options = TypeVar("Options", bound=Mapping[str, object])
@@ -102,8 +102,10 @@ def read_settings(path: Path, *, of_reader: bool = False) -> Mapping[str, object
         if name.startswith(PROVIDERS):
             continue
         plain = name.replace(".", "_")
-        is_left = plain in SECRETS and known.keys() == KNOWN.keys()  # The client does so, and once is enough.
-        value = text if is_left else resolved(text, known)
+        is_left = (
+            plain in SECRETS and known.keys() == DEFAULT_PROVIDERS.keys()
+        )  # The client does so, and once is enough.
+        value = text if is_left else resolve(text, known)
         if plain in _SET_BY_THE_COMMAND and not (of_reader and plain == "client_id"):
             continue
         try:

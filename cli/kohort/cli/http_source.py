@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from kohort.client.errors import NetworkError
-from kohort.protocol.config_providers import resolved
+from kohort.protocol.config_providers import resolve
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -49,7 +49,7 @@ def page_request(http: str, path: str) -> urllib.request.Request:
     place = http if "://" in http else f"http://{http}"
     if not place.startswith(("http://", "https://")):
         raise ValueError(f"{http} is no HTTP address")
-    token = resolved(os.environ.get(TOKEN_VARIABLE, ""))
+    token = resolve(os.environ.get(TOKEN_VARIABLE, ""))
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     return urllib.request.Request(f"{place.rstrip('/')}{path}", headers=headers)
 

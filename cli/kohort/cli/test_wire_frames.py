@@ -22,12 +22,12 @@ from kohort.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kohort.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kohort.protocol.records import Compression, build_batch, build_transaction_marker
 from kohort.protocol.records.control import ControlType
-from kohort.protocol.registry import BETWEEN_BROKERS, NAMES, Api, declared
+from kohort.protocol.registry import API_NAMES, BETWEEN_BROKERS, Api, declared
 from kohort.protocol.schema import Message
 from tests.messages import random_message, versions_of
 from tests.repetitions import repetitions
 
-EVERY_API = [*declared(NAMES).values(), *BETWEEN_BROKERS.values()]
+EVERY_API = [*declared(API_NAMES).values(), *BETWEEN_BROKERS.values()]
 BATCH = build_batch([(1_000, b"k", b"v", (("h", b"x"), ("n", None))), (1_001, None, b"w", ())], base_offset=7)
 FEW = settings(
     max_examples=repetitions(2, by_night=20),
@@ -156,7 +156,7 @@ def test_a_marker_of_a_transaction_is_named() -> None:
 
 def test_a_record_that_is_damaged_is_where_it_ends() -> None:
     reading = produced(BATCH[:61] + b"\x7f" + BATCH[62:])
-    assert reading.problem == "a record of 15 bytes that says -64"
+    assert reading.problem == "a record has 15 bytes, but its length is -64"
 
 
 def test_what_a_consumer_subscribes_to_is_opened_and_other_bytes_are_not() -> None:

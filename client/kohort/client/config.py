@@ -457,10 +457,10 @@ def _with_secrets(options: Mapping[str, object]) -> dict[str, object]:
     for name in SECRETS:
         text = options.get(name)
         if isinstance(text, str) and "${" in text:
-            from kohort.protocol.config_providers import resolved  # noqa: PLC0415  # Few have any.
+            from kohort.protocol.config_providers import resolve  # noqa: PLC0415  # Few have any.
 
             try:
-                found[name] = resolved(text)
+                found[name] = resolve(text)
             except ValueError as error:
                 raise ConfigurationError(f"{name}: {error}") from None
     return found

@@ -63,7 +63,7 @@ def test_what_is_cut_short_is_left_out_and_no_damage() -> None:
     ("place", "byte", "words"),
     [
         (16, 1, "magic 1"),
-        (8, 255, "no room for its header"),
+        (8, 255, "shorter than its header"),
         (57, 255, "has -16777214 records"),
         (23, 255, "records up to"),
     ],

@@ -1,1 +1,1 @@
-"""kohort.protocol"""
+"""Kafka's wire protocol: messages, record batches, and the records of internal topics."""

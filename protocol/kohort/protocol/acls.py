@@ -1,4 +1,4 @@
-"""What access control lists are made of, with Kafka's numbers and names.
+"""The enumerations of access control entries (ACLs), with Kafka's numbers and names.
 
 Source: AclOperation and AclPermissionType in org.apache.kafka.common.acl; ResourceType and PatternType in
 org.apache.kafka.common.resource.
@@ -8,14 +8,14 @@ from enum import IntEnum
 from typing import Final
 
 ANY_NAME: Final = "*"
-"""A literal resource of this name stands for all of its type; a host, for every address."""
-ANYBODY: Final = "User:*"
+"""As the name of a literal resource: every resource of its type. As a host: every address."""
+EVERY_USER: Final = "User:*"
 CLUSTER_NAME: Final = "kafka-cluster"
-"""What the one resource of type CLUSTER is called."""
+"""The name of the only resource of type CLUSTER."""
 
 
 class AclResourceType(IntEnum):
-    """What something may be done to. `ANY` stands in filters alone, for all of them."""
+    """The type of a resource. Only filters may use `ANY`: it matches every type."""
 
     UNKNOWN = 0
     ANY = 1
@@ -28,9 +28,10 @@ class AclResourceType(IntEnum):
 
 
 class AclPatternType(IntEnum):
-    """Which resources a name means. `ANY` and `MATCH` stand in filters alone.
+    """How a name selects resources. Only filters may use `ANY` and `MATCH`.
 
-    `MATCH` is whatever holds for a resource of that name: literal, `*`, and each prefix of it.
+    `MATCH` matches every entry that applies to the resource: its literal name, `*`, and each prefix of its
+    name.
     """
 
     UNKNOWN = 0
@@ -41,7 +42,7 @@ class AclPatternType(IntEnum):
 
 
 class AclOperation(IntEnum):
-    """What may be done. `ANY` stands in filters alone; `ALL` in an entry is every operation."""
+    """An operation on a resource. Only filters may use `ANY`. `ALL` in an entry means every operation."""
 
     UNKNOWN = 0
     ANY = 1
@@ -62,7 +63,7 @@ class AclOperation(IntEnum):
 
 
 class AclPermission(IntEnum):
-    """Whether an entry allows or denies; a denial wins. `ANY` stands in filters alone."""
+    """Whether an entry allows or denies. A denial wins. Only filters may use `ANY`."""
 
     UNKNOWN = 0
     ANY = 1

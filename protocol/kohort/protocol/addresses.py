@@ -1,20 +1,20 @@
-"""The addresses of clients in one spelling, whoever has written them.
+"""Client addresses in one canonical form, for comparison.
 
-Java, and so Kafka's entries, spell IPv6 out (0:0:0:0:0:0:0:1), sockets shorten it (::1), and one that takes
-both kinds of clients maps IPv4 into it (::ffff:10.0.0.1). What compares addresses compares these.
+Java, and so Kafka's ACLs, write IPv6 in full (0:0:0:0:0:0:0:1). Sockets shorten it (::1). A dual-stack socket
+maps IPv4 into IPv6 (::ffff:10.0.0.1).
 """
 
 from functools import lru_cache
 
-KEPT = 1_024
+CACHE_SIZE = 1_024
 
 
-@lru_cache(KEPT)
+@lru_cache(CACHE_SIZE)
 def canonical_address(text: str) -> str:
-    """Return the address as sockets write it, IPv4 as such; what is no address stays as it is."""
+    """Return the address as sockets write it, mapped IPv4 as IPv4. Other text is returned unchanged."""
     if ":" not in text:
         return text
-    from ipaddress import IPv6Address  # noqa: PLC0415  # Few brokers meet any.
+    from ipaddress import IPv6Address  # noqa: PLC0415  # Most brokers see no IPv6 address.
 
     try:
         found = IPv6Address(text)
@@ -23,11 +23,11 @@ def canonical_address(text: str) -> str:
     return str(found.ipv4_mapped or found)
 
 
-@lru_cache(KEPT)
+@lru_cache(CACHE_SIZE)
 def network_of(address: str) -> str:
-    """Return the network that one customer of a provider has: the /64 of IPv6, the address itself of IPv4.
+    """Return the network of one customer of a provider: the /64 of an IPv6 address, an IPv4 address itself.
 
-    Who has an IPv6 address has 2^64 of them as a rule. What is no address stays as it is.
+    A provider usually gives a customer 2^64 IPv6 addresses. Text that is no address is returned unchanged.
     """
     text = canonical_address(address)
     if ":" not in text:
@@ -36,6 +36,6 @@ def network_of(address: str) -> str:
 
     try:
         number = int(IPv6Address(text))
-    except ValueError:  # One with a zone that Python does not know.
+    except ValueError:  # An address with a zone that Python does not know.
         return text
     return f"{IPv6Address(number >> 64 << 64)}/64"

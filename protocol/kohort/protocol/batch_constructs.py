@@ -1,6 +1,6 @@
-"""The readable form of record batches v2, byte by byte, down to the headers of records.
+"""A trace of record batches v2, byte by byte, down to the headers of records.
 
-The header is that of `kohort.protocol.records.header`, field by field. Source: KIP-98; DefaultRecord.java.
+The batch header has the fields of `kohort.protocol.records.header`. Source: KIP-98; DefaultRecord.java.
 """
 
 # construct is untyped: what checkers infer from its source is not its interface.
@@ -13,7 +13,7 @@ from typing import Any
 
 import construct
 
-from kohort.protocol.constructs import Note, Noted, Span, note, trace
+from kohort.protocol.constructs import OnSpan, ReportedValue, Span, report, trace
 from kohort.protocol.errors import WireError
 from kohort.protocol.records.compression import decompress
 from kohort.protocol.records.header import (
@@ -39,11 +39,11 @@ _FIXED = {
 
 def _fixed(letter: str) -> construct.Construct:
     kind, form = _FIXED[letter]
-    return Noted(form, kind)
+    return ReportedValue(form, kind)
 
 
 class Varint(construct.Construct):  # type: ignore[misc]  # construct is untyped
-    """A signed number in zigzag, in groups of seven bits."""
+    """A signed integer: zigzag, then seven bits a byte."""
 
     def __init__(self, part: str = "value") -> None:
         super().__init__()
@@ -58,12 +58,12 @@ class Varint(construct.Construct):  # type: ignore[misc]  # construct is untyped
         except IndexError:
             raise construct.StreamError("the end inside a variable length integer", path=path) from None
         stream.seek(start + size)
-        note(stream, context, path, start, (self.part, "varint", number))
+        report(stream, context, path, start, (self.part, "varint", number))
         return number
 
 
 class VarintSized(construct.Construct):  # type: ignore[misc]  # construct is untyped
-    """Bytes or text behind a varint; -1 is null."""
+    """Bytes or text after a varint length; -1 is null."""
 
     def __init__(self, *, is_text: bool = False) -> None:
         super().__init__()
@@ -76,12 +76,12 @@ class VarintSized(construct.Construct):  # type: ignore[misc]  # construct is un
         start = stream.tell()
         data = bytes(construct.stream_read(stream, length, path))
         value = data.decode() if self.is_text else data
-        note(stream, context, path, start, ("value", "string" if self.is_text else "bytes", value))
+        report(stream, context, path, start, ("value", "string" if self.is_text else "bytes", value))
         return value
 
 
 class VarintCounted(construct.Construct):  # type: ignore[misc]  # construct is untyped
-    """Elements behind a varint."""
+    """Elements after a varint count."""
 
     def __init__(self, element: construct.Construct) -> None:
         super().__init__()
@@ -113,10 +113,10 @@ RECORD = construct.Struct(
 CONTROL_KEY = construct.Struct("version" / _fixed("h"), "type" / _fixed("h"))
 
 
-def trace_batches(data: bytes, told: Note, *, base: int, path: str) -> None:
-    """Tell of every byte of the batches in `data`; what is cut short at its end, as in fetches, is said.
+def trace_batches(data: bytes, on_span: OnSpan, *, base: int, path: str) -> None:
+    """Report every byte of the batches in `data`. The last batch may be cut short, as in fetches.
 
-    Raises: WireError for what is damaged, once what stands before it was told.
+    Raises: WireError for a damaged batch, after all bytes before it are reported.
     """
     position, number = 0, 0
     while position < len(data):
@@ -126,52 +126,54 @@ def trace_batches(data: bytes, told: Note, *, base: int, path: str) -> None:
             int.from_bytes(overhead[8:], "big", signed=True) if len(overhead) == LOG_OVERHEAD_BYTES else 0
         )
         size = LOG_OVERHEAD_BYTES + max(length, 0)
-        if position + size > len(data) and number:  # A fetch ends where it is full.
+        if position + size > len(data) and number:  # A fetch response ends at its size limit.
             rest = data[position:]
-            told(Span(base + position, rest, name, "value", "cut short", rest))
+            on_span(Span(base + position, rest, name, "value", "cut short", rest))
             return
-        _trace_batch(data[position : position + size], told, base + position, name)
+        _trace_batch(data[position : position + size], on_span, base + position, name)
         position += size
         number += 1
 
 
-def _trace_batch(data: bytes, told: Note, base: int, path: str) -> None:
-    trace(BATCH_HEADER, data[:HEADER_BYTES], _below(told, path), base=base)
+def _trace_batch(data: bytes, on_span: OnSpan, base: int, path: str) -> None:
+    trace(BATCH_HEADER, data[:HEADER_BYTES], _below(on_span, path), base=base)
     header = read_header(data)
     if header.size_bytes > len(data):
-        raise WireError(f"a batch of {header.size_bytes} bytes of which there are {len(data)}")
+        raise WireError(f"a batch of {header.size_bytes} bytes is cut short at {len(data)}")
     crc = batch_crc(data)
     if crc != header.crc:
         where = base + CRC_COVERS_FROM
-        told(Span(where, b"", f"{path}.crc", "remark", "", f"damaged: the CRC of these bytes is {crc:#x}"))
+        on_span(Span(where, b"", f"{path}.crc", "remark", "", f"damaged: the CRC of these bytes is {crc:#x}"))
     payload = data[HEADER_BYTES:]
     if header.compression is Compression.NONE:
-        _trace_records(payload, header, told, base + HEADER_BYTES, path)
+        _trace_records(payload, header, on_span, base + HEADER_BYTES, path)
         return
     kind = f"{header.compression.name.lower()} records"
-    told(Span(base + HEADER_BYTES, payload, f"{path}.records", "value", kind, payload))
+    on_span(Span(base + HEADER_BYTES, payload, f"{path}.records", "value", kind, payload))
     plain = decompress(header.compression, payload)
 
     def inside(span: Span) -> None:
-        told(span._replace(is_decompressed=True))
+        on_span(span._replace(is_decompressed=True))
 
     _trace_records(plain, header, inside, 0, path)
 
 
-def _trace_records(data: bytes, header: BatchHeader, told: Note, base: int, path: str) -> None:
+def _trace_records(data: bytes, header: BatchHeader, on_span: OnSpan, base: int, path: str) -> None:
     stream = BytesIO(data)
     for number in range(header.record_count):
         name = f"{path}.records[{number}]"
         start = stream.tell()
-        record, _ = trace(RECORD, stream, _below(told, name), base=base)
+        record, _ = trace(RECORD, stream, _below(on_span, name), base=base)
         position = stream.tell()
         length = record["length"]
         if position - start - _width(length) != length:
-            raise WireError(f"a record of {position - start - _width(length)} bytes that says {length}")
+            raise WireError(
+                f"a record has {position - start - _width(length)} bytes, but its length is {length}"
+            )
         if header.is_control and record["key"] is not None:
-            trace(CONTROL_KEY, record["key"], _remarks(told, name), base=base + start)
+            trace(CONTROL_KEY, record["key"], _remarks(on_span, name), base=base + start)
     if stream.tell() != len(data):
-        raise WireError(f"{len(data) - stream.tell()} bytes behind the last record of a batch")
+        raise WireError(f"{len(data) - stream.tell()} bytes follow the last record of a batch")
 
 
 def _width(length: int) -> int:
@@ -182,15 +184,15 @@ def _width(length: int) -> int:
     return width
 
 
-def _below(told: Note, path: str) -> Callable[[Span], None]:
-    """Return what tells of spans of a part of something, under their names in the whole."""
-    return lambda span: told(span._replace(path=f"{path}.{span.path}"))
+def _below(on_span: OnSpan, path: str) -> Callable[[Span], None]:
+    """Return a callback that reports the spans of a part under `path`."""
+    return lambda span: on_span(span._replace(path=f"{path}.{span.path}"))
 
 
-def _remarks(told: Note, path: str) -> Callable[[Span], None]:
-    """Return what tells of a control record's key, whose bytes were told already."""
+def _remarks(on_span: OnSpan, path: str) -> Callable[[Span], None]:
+    """Return a callback for the fields of a control record's key. Their bytes were reported before."""
 
     def remark(span: Span) -> None:
-        told(span._replace(path=f"{path}.key.{span.path}", data=b""))
+        on_span(span._replace(path=f"{path}.key.{span.path}", data=b""))
 
     return remark

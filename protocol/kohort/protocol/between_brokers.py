@@ -1,7 +1,7 @@
-"""What kohort's brokers ask each other and Apache Kafka has no API for. No client is offered it.
+"""APIs between kohort's brokers that Apache Kafka does not have. ApiVersions does not list them.
 
-The keys lie far above Kafka's. A broker of another version that does not know one closes the connection,
-and whoever asked takes that for no answer.
+Their keys are far above Kafka's. A broker of another version closes the connection on an unknown key; the
+requester then has no answer.
 """
 
 from kohort.protocol.declaring import message, struct
@@ -13,7 +13,7 @@ POSITIONS_MAX = 2_000
 
 @struct
 class ReadableOffsetsPosition(Message):
-    """`positions` in `ReadableOffsetsTopic`: where a group would read on."""
+    """`positions` in `ReadableOffsetsTopic`: the offset from which a group would read."""
 
     partition_index: Int32
     offset: Int64
@@ -29,17 +29,17 @@ class ReadableOffsetsTopic(Message):
 
 @message(api_key=READABLE_OFFSETS_KEY, versions="0", flexible="0+", max_items=2 * POSITIONS_MAX)
 class ReadableOffsetsRequest(Message):
-    """Asks the leader of partitions what is to be read there from each of these offsets on."""
+    """Asks the leader of partitions for the first readable record from each of these offsets on."""
 
     topics: Array[ReadableOffsetsTopic]
 
 
 @struct
 class ReadableOffsetsFound(Message):
-    """`positions` in `ReadableOffsetsTopicFound`, in the order in which they were asked for.
+    """`positions` in `ReadableOffsetsTopicFound`, in the order of the request.
 
-    `first_offset` is the offset of the first record that a consumer gets, with `timestamp_ms`, where
-    `is_found`; else everything before it is known to hold no such record.
+    Where `is_found`, `first_offset` and `timestamp_ms` are those of the first record that a consumer gets.
+    Otherwise no such record is before `first_offset`.
     """
 
     error_code: Int16
@@ -61,7 +61,7 @@ class ReadableOffsetsTopicFound(Message):
 
 @message(api_key=READABLE_OFFSETS_KEY, versions="0", flexible="0+")
 class ReadableOffsetsResponse(Message):
-    """The ends of each partition, and the first record from each offset on."""
+    """The log start and end offsets of each partition, and the first record from each offset on."""
 
     error_code: Int16
     topics: Array[ReadableOffsetsTopicFound] = field(default=())
@@ -77,7 +77,7 @@ class PageHeader(Message):
 
 @message(api_key=BROKER_PAGE_KEY, versions="0", flexible="0+")
 class BrokerPageRequest(Message):
-    """Asks a broker for what it alone would answer to an HTTP client; the path is decoded."""
+    """Asks a broker for its own answer to an HTTP request. The path is decoded."""
 
     path: String
     query: Bytes = field(default=b"")
@@ -88,7 +88,7 @@ class BrokerPageRequest(Message):
 
 @message(api_key=BROKER_PAGE_KEY, versions="0", flexible="0+")
 class BrokerPageResponse(Message):
-    """The whole answer. `status` is HTTP's, 0 where there is an error of Kafka's instead."""
+    """The whole HTTP answer. `status` is 0 where `error_code` is set."""
 
     error_code: Int16
     status: Int32 = field(default=0)

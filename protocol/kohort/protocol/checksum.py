@@ -1,8 +1,7 @@
-"""CRC-32C, by which batches, journals and snapshots are checked, at the speed of the processor's own.
+"""CRC-32C of batches, journals and snapshots, computed with the processor's own instruction.
 
-The package crc32c looks up its own version and makes ready for a command line when it is imported, with
-parsers of mail, archives and arguments: a fifth of the time in which a client is imported. What computes is
-its extension alone, and only that is loaded, where it is found.
+The package crc32c also imports parsers of mail, archives and arguments: a fifth of a client's import time. So
+only its extension is loaded, where it can be found.
 """
 
 import sys
@@ -20,12 +19,12 @@ def _extension() -> ModuleType:
     places = None if package is None else package.submodule_search_locations
     found = None if places is None else PathFinder.find_spec(EXTENSION, places)
     if found is None or found.loader is None:
-        return import_module(PACKAGE)  # It is imported already, or built in another way.
+        return import_module(PACKAGE)  # It is imported already, or it has no such extension.
     module = module_from_spec(found)
     found.loader.exec_module(module)
-    sys.modules[EXTENSION] = module  # Whoever imports the package gets the same.
+    sys.modules[EXTENSION] = module  # A later import of the package gets this module.
     return module
 
 
 crc32c: Callable[..., int] = _extension().crc32c
-"""`crc32c(data, value=0)`: the CRC of some bytes, going on from that of the bytes before them."""
+"""`crc32c(data, value=0)`: the CRC of `data`, continued from the CRC `value` of the bytes before."""

@@ -1,7 +1,7 @@
-"""What mypyc is told about classes that may be compiled. Where nothing is compiled it changes nothing.
+"""The decorator that gives mypyc options for a class. It does nothing in interpreted code.
 
     @mypyc_attr(allow_interpreted_subclasses=True)
-    class Request: ...        # has subclasses in modules that are not compiled
+    class Request: ...        # Modules that are not compiled have subclasses of it.
 
 Source: mypyc's documentation, "Native classes". Decisions 0029 and 0034.
 """
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 else:
 
     def mypyc_attr(*_attributes: str, **_options: object):
-        """Return what returns the class as it is: mypyc reads this, and nobody else."""
+        """Return a decorator that returns the class unchanged. Only mypyc reads the options."""
         return lambda cls: cls
 
 

@@ -1,10 +1,10 @@
-"""Values of settings that stand elsewhere.
+"""References in the values of settings, replaced by what config providers return.
 
     ${env:NAME}    ${file:PATH}    ${file:PATH:KEY}    ${directory:PATH:NAME}
 
-As Kafka's config providers have them (KIP-297, KIP-421, KIP-632, KIP-887): the environment, a file of Java's
-properties, a folder with a file for each. `${file:PATH}` without a key, which Kafka has not, is all that the
-file has, without the end of its last line: that is how Docker and Kubernetes give secrets.
+These are Kafka's config providers (KIP-297, KIP-421, KIP-632, KIP-887): the environment, a Java properties
+file, and a folder with one file per value. Kafka has no `${file:PATH}` without a key: here it is the whole
+file without its last line end, because Docker and Kubernetes provide secrets as files.
 Source: org.apache.kafka.common.config.ConfigTransformer and its providers.
 """
 
@@ -20,19 +20,19 @@ FILE_BYTES_MAX = 1 << 20
 PROVIDERS = "config.providers"
 CLASSES = "org.apache.kafka.common.config.provider."
 ALLOWED_VARIABLE = "KOHORT_CONFIG_PROVIDERS"
-"""The environment variable that says which providers there are, or `none`: whoever lets strangers choose a
-password has no other to offer them. Kafka: the property org.apache.kafka.automatic.config.providers."""
+"""The environment variable that lists the allowed providers, or `none`. A service whose users choose
+passwords sets `none`. Kafka: the property org.apache.kafka.automatic.config.providers."""
 
-Provide = Callable[[str | None, str], str]
+Provider = Callable[[str | None, str], str]
 """Returns the value of a path and a key. Raises: ValueError, OSError."""
 
 
 def _env(path: str | None, key: str) -> str:
     if path:
-        raise ValueError("an environment variable has no path: ${env:NAME}")
+        raise ValueError("a reference to an environment variable has no path: write ${env:NAME}")
     found = os.environ.get(key)
     if found is None:
-        raise ValueError(f"there is no environment variable {key}")
+        raise ValueError(f"the environment variable {key} is not set")
     return found
 
 
@@ -41,7 +41,7 @@ def _file(path: str | None, key: str) -> str:
         return _content(key)
     found = {each.name: each.value for each in read_properties(Path(path))}
     if key not in found:
-        raise ValueError(f"{path} has no {key}")
+        raise ValueError(f"{path} has no property {key}")
     return found[key]
 
 
@@ -59,63 +59,63 @@ def _content(path: str) -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
 
-KNOWN: Mapping[str, Provide] = {"env": _env, "file": _file, "directory": _directory}
-"""What there is under its own name, without a word about it."""
+DEFAULT_PROVIDERS: Mapping[str, Provider] = {"env": _env, "file": _file, "directory": _directory}
+"""Providers that need no `config.providers`."""
 
-_BY_CLASS: Mapping[str, Provide] = {
+_BY_CLASS: Mapping[str, Provider] = {
     f"{CLASSES}EnvVarConfigProvider": _env,
     f"{CLASSES}FileConfigProvider": _file,
     f"{CLASSES}DirectoryConfigProvider": _directory,
 }
 
 
-def _allowed() -> frozenset[Provide]:
-    """Return the providers that the environment leaves. Raises: ValueError for one that there is not."""
+def _allowed() -> frozenset[Provider]:
+    """Return the providers that the environment allows. Raises: ValueError for an unknown name."""
     text = os.environ.get(ALLOWED_VARIABLE)
     if text is None:
-        return frozenset(KNOWN.values())
+        return frozenset(DEFAULT_PROVIDERS.values())
     names = {each.strip() for each in text.split(",")} - {"", "none"}
-    if unknown := sorted(names - KNOWN.keys()):
-        there_are = ", ".join(KNOWN)
-        raise ValueError(f"{ALLOWED_VARIABLE} has {', '.join(unknown)}: give none, or some of {there_are}")
-    return frozenset(KNOWN[each] for each in names)
+    if unknown := sorted(names - DEFAULT_PROVIDERS.keys()):
+        names_known = ", ".join(DEFAULT_PROVIDERS)
+        raise ValueError(f"{ALLOWED_VARIABLE} has {', '.join(unknown)}: give none, or some of {names_known}")
+    return frozenset(DEFAULT_PROVIDERS[each] for each in names)
 
 
-def providers(settings: Mapping[str, str]) -> tuple[Mapping[str, Provide], dict[str, str]]:
-    """Return the providers that settings name, besides those that there are, and the other settings.
+def providers(settings: Mapping[str, str]) -> tuple[Mapping[str, Provider], dict[str, str]]:
+    """Return the default providers with those that the settings define, and the remaining settings.
 
-    Raises: ValueError for a provider that there is not, and for what Kafka's can be told and these cannot.
+    Raises: ValueError for an unknown or forbidden provider, and for a provider's parameters.
     """
-    found = dict(KNOWN)
+    found = dict(DEFAULT_PROVIDERS)
     rest = {name: text for name, text in settings.items() if not name.startswith(PROVIDERS)}
     for alias in filter(None, map(str.strip, settings.get(PROVIDERS, "").split(","))):
         kind = settings.get(f"{PROVIDERS}.{alias}.class", "").strip()
         if kind not in _BY_CLASS:
-            raise ValueError(f"{PROVIDERS}.{alias}.class={kind}: there are {', '.join(sorted(_BY_CLASS))}")
+            raise ValueError(f"{PROVIDERS}.{alias}.class={kind}: give one of {', '.join(sorted(_BY_CLASS))}")
         if _BY_CLASS[kind] not in _allowed():
             raise ValueError(f"{PROVIDERS}.{alias}.class={kind}: {ALLOWED_VARIABLE} does not allow it")
         found[alias] = _BY_CLASS[kind]
-    if told := sorted(name for name in settings if name.startswith(f"{PROVIDERS}.") and ".param." in name):
-        raise ValueError(f"{told[0]}: providers take no parameters here")
+    if given := sorted(name for name in settings if name.startswith(f"{PROVIDERS}.") and ".param." in name):
+        raise ValueError(f"{given[0]}: kohort's config providers have no parameters: remove it")
     return found, rest
 
 
-def resolved(text: str, known: Mapping[str, Provide] = KNOWN) -> str:
-    """Return the text with what its references stand for.
+def resolve(text: str, known: Mapping[str, Provider] = DEFAULT_PROVIDERS) -> str:
+    """Return the text with its references replaced by their values.
 
-    Those of providers that are unknown, or that the environment does not allow, stay as they are.
-    Raises: ValueError, which names the reference and nothing of what is secret.
+    References to unknown or forbidden providers stay unchanged.
+    Raises: ValueError with the reference, never with a secret.
     """
     if "${" not in text:
         return text
     allowed = _allowed()
 
     def found(match: re.Match[str]) -> str:
-        provide = known.get(match[1])
-        if provide is None or provide not in allowed:
+        provider = known.get(match[1])
+        if provider is None or provider not in allowed:
             return match[0]
         try:
-            return provide(match[3], match[4])
+            return provider(match[3], match[4])
         except OSError as error:
             raise ValueError(f"{match[0]}: {error.strerror}") from None
         except UnicodeDecodeError:

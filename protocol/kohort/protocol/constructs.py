@@ -1,7 +1,7 @@
-"""The readable form: a construct `Struct` per message and version, from the same declaration.
+"""A construct `Struct` per message and version, generated from the same declaration.
 
-It is what `kohort wire` prints, byte by byte, and what the tests hold the compiled codec against. It is
-slow (58 us where the compiled codec takes 2), and construct is 5 MB: nothing that serves comes here.
+`kohort wire` prints messages with it byte by byte, and tests compare the compiled codec with it. It is slow
+(58 us where the compiled codec takes 2) and construct takes 5 MB of memory: no broker or client imports it.
 """
 
 # construct is untyped: what checkers infer from its source is not its interface.
@@ -21,36 +21,36 @@ from kohort.protocol.schema import Field, M, Message, Wire
 from kohort.protocol.varint import MAX_STRING_BYTES, encode_uvarint, read_uvarint
 
 TAGGED_FIELDS = "tagged_fields"
-BEGINNING = "(parsing)"  # How construct calls the outermost struct.
+BEGINNING = "(parsing)"  # construct's name of the outermost struct.
 
 
 class Span(NamedTuple):
-    """Bytes that were read: where they stand, of which field they are, and what they say."""
+    """Bytes that were read: their position, their field, and their value."""
 
     start: int
     data: bytes
     path: str
     """The field within the message, such as `topics[0].partitions[2].error_code`."""
     part: str
-    """Which part of the field it is: `value`, `length`, `count`, `flag`, `tag`, `size` or `tags`."""
+    """The part of the field: `value`, `length`, `count`, `flag`, `tag`, `size` or `tags`."""
     kind: str
-    """How it stands on the wire, such as `int32`, `compact string` or `uvarint`."""
+    """The encoding, such as `int32`, `compact string` or `uvarint`."""
     value: Any
     is_decompressed: bool = False
-    """Whether `start` counts within what a batch's records decompress to."""
+    """Whether `start` is a position in a batch's decompressed records."""
 
 
-Note = Callable[[Span], None]
+OnSpan = Callable[[Span], None]
 
 
-def note(stream: BytesIO, context: Any, path: str, start: int, found: tuple[str, str, Any]) -> None:
-    """Tell of the bytes since `start`, if anybody wants to hear: which part, how it stands, and the value."""
-    told: Note | None = context._params.get("told")
-    if told is not None:
+def report(stream: BytesIO, context: Any, path: str, start: int, found: tuple[str, str, Any]) -> None:
+    """Call `on_span`, if given, with the bytes since `start`; `found` is part, encoding and value."""
+    on_span: OnSpan | None = context._params.get("on_span")
+    if on_span is not None:
         with stream.getbuffer() as view:
             data = bytes(view[start : stream.tell()])
         name = path.removeprefix(BEGINNING).removeprefix(" -> ").replace(" -> ", ".")
-        told(Span(context._params.get("base", 0) + start, data, name, *found))
+        on_span(Span(context._params.get("base", 0) + start, data, name, *found))
 
 
 _FIXED = {
@@ -64,8 +64,8 @@ _FIXED = {
 }
 
 
-class Noted(construct.Subconstruct):  # type: ignore[misc]  # construct is untyped
-    """A value of a fixed width, of which is told."""
+class ReportedValue(construct.Subconstruct):  # type: ignore[misc]  # construct is untyped
+    """A value of fixed width whose bytes are reported."""
 
     def __init__(self, subcon: construct.Construct, kind: str) -> None:
         super().__init__(subcon)
@@ -74,12 +74,12 @@ class Noted(construct.Subconstruct):  # type: ignore[misc]  # construct is untyp
     def _parse(self, stream: BytesIO, context: Any, path: str) -> Any:
         start = stream.tell()
         value = self.subcon._parsereport(stream, context, path)
-        note(stream, context, path, start, ("value", self.kind, value))
+        report(stream, context, path, start, ("value", self.kind, value))
         return value
 
 
 class Uvarint(construct.Construct):  # type: ignore[misc]  # construct is untyped
-    """An unsigned number of 32 bits in groups of seven; construct's own VarInt has no limit."""
+    """An unsigned varint of 32 bits. construct's own VarInt has no limit."""
 
     def _parse(self, stream: BytesIO, context: Any, path: str) -> int:
         with stream.getbuffer() as view:
@@ -101,7 +101,7 @@ UVARINT = Uvarint()
 
 
 class Sized(construct.Construct):  # type: ignore[misc]  # construct is untyped
-    """Bytes or text behind a length; -1 is null, and compact lengths stand one higher."""
+    """Bytes or text after a length; -1 is null, and compact lengths are one higher."""
 
     def __init__(self, kind: str, compact: bool, nullable: bool) -> None:
         super().__init__()
@@ -117,7 +117,7 @@ class Sized(construct.Construct):  # type: ignore[misc]  # construct is untyped
         start = stream.tell()
         taken = construct.stream_read(stream, length, path)
         value = taken.decode() if self.text else bytes(taken)
-        note(stream, context, path, start, ("value", self.kind, value))
+        report(stream, context, path, start, ("value", self.kind, value))
         return value
 
     def _build(self, obj: Any, stream: BytesIO, context: Any, path: str) -> Any:
@@ -136,7 +136,7 @@ class Sized(construct.Construct):  # type: ignore[misc]  # construct is untyped
 
 
 class Counted(construct.Construct):  # type: ignore[misc]  # construct is untyped
-    """Elements behind their count; -1 is null, and compact counts stand one higher."""
+    """Elements after their count; -1 is null, and compact counts are one higher."""
 
     def __init__(self, element: construct.Construct, compact: bool, nullable: bool) -> None:
         super().__init__()
@@ -158,7 +158,7 @@ class Counted(construct.Construct):  # type: ignore[misc]  # construct is untype
 
 
 class Optional(construct.Construct):  # type: ignore[misc]  # construct is untyped
-    """A struct behind one signed byte: below zero is null. Where it is tagged, 0 in a varint is null."""
+    """A struct after one signed byte: below zero is null. For a tagged struct, 0 in a varint is null."""
 
     def __init__(self, inner: construct.Construct, is_tagged: bool) -> None:
         super().__init__()
@@ -168,7 +168,7 @@ class Optional(construct.Construct):  # type: ignore[misc]  # construct is untyp
     def _parse(self, stream: BytesIO, context: Any, path: str) -> Any:
         start = stream.tell()
         flag = self.flag._parsereport(stream, context, path)
-        note(stream, context, path, start, ("flag", "uvarint" if self.is_tagged else "int8", flag))
+        report(stream, context, path, start, ("flag", "uvarint" if self.is_tagged else "int8", flag))
         is_null = not 0 < flag <= 0x7FFFFFFF if self.is_tagged else flag < 0
         return None if is_null else self.inner._parsereport(stream, context, path)
 
@@ -182,7 +182,7 @@ class Optional(construct.Construct):  # type: ignore[misc]  # construct is untyp
 class Tagged(construct.Construct):  # type: ignore[misc]  # construct is untyped
     """Tagged fields (KIP-482): a count, then tag, size and value of each.
 
-    Unknown tags are passed over; those that only other versions know are refused.
+    Unknown tags are skipped. Tags of other versions are refused.
     """
 
     def __init__(self, fields: Mapping[int, tuple[str, construct.Construct]], others: list[int]) -> None:
@@ -201,7 +201,7 @@ class Tagged(construct.Construct):  # type: ignore[misc]  # construct is untyped
             if tag in self.others:
                 raise construct.FormatFieldError(f"tag {tag} belongs to other versions", path=path)
             if subcon is None:
-                note(stream, context, inner, start, ("value", "unknown tagged field", data))
+                report(stream, context, inner, start, ("value", "unknown tagged field", data))
             else:
                 found[name] = self._inside(subcon, data, start, context, inner)
         return found
@@ -210,12 +210,12 @@ class Tagged(construct.Construct):  # type: ignore[misc]  # construct is untyped
     def _number(stream: BytesIO, context: Any, path: str, part: str) -> int:
         start = stream.tell()
         number: int = UVARINT._parsereport(stream, context, path)
-        note(stream, context, path, start, (part, "uvarint", number))
+        report(stream, context, path, start, (part, "uvarint", number))
         return number
 
     @staticmethod
     def _inside(subcon: construct.Construct, data: bytes, start: int, context: Any, path: str) -> Any:
-        """Return what the bytes of one tagged field say, which begin at `start` of those around them."""
+        """Return the value of one tagged field, whose bytes begin at `start` of the message."""
         parameters = context._params
         base = parameters.get("base", 0)
         parameters["base"] = base + start
@@ -242,7 +242,7 @@ class UuidBytes(construct.Construct):  # type: ignore[misc]  # construct is unty
     def _parse(self, stream: BytesIO, context: Any, path: str) -> UUID:
         start = stream.tell()
         value = UUID(bytes=bytes(construct.stream_read(stream, 16, path)))
-        note(stream, context, path, start, ("value", "uuid", value))
+        report(stream, context, path, start, ("value", "uuid", value))
         return value
 
     def _build(self, obj: Any, stream: BytesIO, context: Any, path: str) -> Any:
@@ -251,20 +251,20 @@ class UuidBytes(construct.Construct):  # type: ignore[misc]  # construct is unty
 
 
 def read_length(form: Sized | Counted, stream: BytesIO, context: Any, path: str) -> int | None:
-    """Return a length that what is left can hold, or None. Raises: construct.ConstructError."""
+    """Return a length of at most the bytes left, or None. Raises: construct.ConstructError."""
     start = stream.tell()
     length = form.length._parsereport(stream, context, path) - (1 if form.compact else 0)
     part = "length" if isinstance(form, Sized) else "count"
-    note(stream, context, path, start, (part, form.kind, length))
+    report(stream, context, path, start, (part, form.kind, length))
     if length < -1 or (length == -1 and not form.nullable):
         raise construct.FormatFieldError(f"a length of {length}", path=path)
     if length > stream.getbuffer().nbytes - stream.tell():
-        raise construct.StreamError(f"a length of {length} where less is left", path=path)
+        raise construct.StreamError(f"a length of {length}, more than the bytes left", path=path)
     return None if length < 0 else length
 
 
 def write_length(form: Sized | Counted, length: int | None, stream: BytesIO, context: Any, path: str) -> None:
-    """Write a length, or null. Raises: construct.ConstructError for null where there is none."""
+    """Write a length, or null. Raises: construct.ConstructError for null in a field without null."""
     if length is None and not form.nullable:
         raise construct.FormatFieldError("null where the version has no null", path=path)
     form.length._build((-1 if length is None else length) + (1 if form.compact else 0), stream, context, path)
@@ -272,7 +272,7 @@ def write_length(form: Sized | Counted, length: int | None, stream: BytesIO, con
 
 @cache
 def construct_of(cls: type[Message], version: int) -> construct.Struct:
-    """Return the construct of the body of `cls` in `version`. Raises: ValueError for no such version."""
+    """Return the construct of the body of `cls` in `version`. Raises: ValueError for an unknown version."""
     return _struct(cls, version, check_version(cls, version))
 
 
@@ -301,7 +301,7 @@ def _form(field: Field, version: int, flexible: bool) -> construct.Construct:
 
 def _simple(wire: Wire, compact: bool, nullable: bool) -> construct.Construct:
     if wire.name in _FIXED:
-        return Noted(_FIXED[wire.name], wire.name)
+        return ReportedValue(_FIXED[wire.name], wire.name)
     if wire.name == "uuid":
         return UuidBytes()
     return Sized(wire.name, compact, nullable)
@@ -319,22 +319,24 @@ def _check_end(stream: BytesIO, data: bytes) -> None:
         raise construct.TerminatedError(f"{len(data) - stream.tell()} bytes too many")
 
 
-def trace(form: construct.Construct, data: bytes | BytesIO, told: Note, *, base: int = 0) -> tuple[Any, int]:
-    """Return what construct reads at the beginning of `data`, and where that ends; tell of all its bytes.
+def trace(
+    form: construct.Construct, data: bytes | BytesIO, on_span: OnSpan, *, base: int = 0
+) -> tuple[Any, int]:
+    """Return the value that construct reads from `data`, and its end. Report all its bytes.
 
-    Of a stream it reads on from where that stands. Offsets count from `base`. Raises: WireError, once what
-    stands before the damage was told.
+    A stream is read from its current position. Positions count from `base`. Raises: WireError, after the
+    bytes before the damage are reported.
     """
     stream = data if isinstance(data, BytesIO) else BytesIO(data)
     try:
-        return form.parse_stream(stream, told=told, base=base), base + stream.tell()
+        return form.parse_stream(stream, on_span=on_span, base=base), base + stream.tell()
     except (construct.ConstructError, UnicodeDecodeError) as error:
         words = getattr(error, "args", None) and str(error).splitlines()[-1]
         raise WireError(str(words or error)) from None
 
 
 def parse(cls: type[M], data: bytes, version: int) -> M:
-    """Return the message that construct reads. Raises: WireError for anything else than one message."""
+    """Return the message that construct reads. Raises: WireError unless `data` is exactly one message."""
     try:
         container = _parse_all(construct_of(cls, version), bytes(data))
     except (construct.ConstructError, UnicodeDecodeError) as error:
@@ -343,7 +345,7 @@ def parse(cls: type[M], data: bytes, version: int) -> M:
 
 
 def build(message: Message, version: int) -> bytes:
-    """Return the bytes that construct writes. Raises: EncodeError where the version can't carry a value."""
+    """Return the bytes that construct writes. Raises: EncodeError for a value that the version lacks."""
     form = construct_of(type(message), version)
     try:
         return cast(bytes, form.build(_container(message, version)))

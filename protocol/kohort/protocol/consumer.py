@@ -1,7 +1,7 @@
-"""The consumer protocol: what members and leaders of a group write into its opaque bytes.
+"""The consumer protocol: the bytes in JoinGroup's `metadata` and SyncGroup's `assignment`.
 
-The bytes begin with an int16 version. A version newer than the newest known one is read as that one:
-later versions only append fields. Source: ConsumerProtocol.java, ConsumerProtocolSubscription.json,
+They begin with an int16 version. A newer version is read as the newest known one, because later versions only
+append fields. Source: ConsumerProtocol.java, ConsumerProtocolSubscription.json,
 ConsumerProtocolAssignment.json.
 """
 
@@ -26,10 +26,7 @@ class TopicPartitions(Message):
 
 @message(versions="0-3", flexible="none", max_items=MAX_PARTITIONS)
 class ConsumerProtocolSubscription(Message):
-    """What a consumer wants to read, and what it owns already.
-
-    Kafka: ConsumerProtocolSubscription.json.
-    """
+    """A member's subscribed topics and owned partitions. Kafka: ConsumerProtocolSubscription.json."""
 
     topics: Array[String]
     user_data: NullableBytes = field(default=None)
@@ -43,17 +40,14 @@ class ConsumerProtocolSubscription(Message):
 
     @classmethod
     def decode_versioned(cls, data: bytes) -> "ConsumerProtocolSubscription":
-        """Return what a member asked for. Raises: WireError."""
+        """Return a member's subscription. Raises: WireError."""
         version = _version_of(data)
         return cls.decode(data[2:], min(version, NEWEST_VERSION), exact=version <= NEWEST_VERSION)
 
 
 @message(versions="0-3", flexible="none", max_items=MAX_PARTITIONS)
 class ConsumerProtocolAssignment(Message):
-    """What a consumer has been given to read.
-
-    Kafka: ConsumerProtocolAssignment.json.
-    """
+    """A member's assigned partitions. Kafka: ConsumerProtocolAssignment.json."""
 
     assigned_partitions: Array[TopicPartitions]
     user_data: NullableBytes = field(default=None)
@@ -64,7 +58,7 @@ class ConsumerProtocolAssignment(Message):
 
     @classmethod
     def decode_versioned(cls, data: bytes) -> "ConsumerProtocolAssignment":
-        """Return what a leader handed out. Raises: WireError."""
+        """Return a member's assignment. Raises: WireError."""
         version = _version_of(data)
         return cls.decode(data[2:], min(version, NEWEST_VERSION), exact=version <= NEWEST_VERSION)
 

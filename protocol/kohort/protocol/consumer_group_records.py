@@ -1,7 +1,7 @@
 """The records of consumer groups (KIP-848) in `__consumer_offsets`, keys 3 to 8 and 16.
 
-Apart from those of classic groups, because only a broker that has such a group needs them. Kafka's
-coordinator before 4.1 also wrote what a group knew of its topics (key 4); it is read, never written.
+A module of its own, because only a broker with such a group imports it. Kafka's coordinator before 4.1 also
+wrote the metadata of a group's topics (key 4): kohort reads these records, but never writes them.
 """
 
 from kohort.protocol.declaring import message, struct
@@ -29,7 +29,7 @@ class ConsumerGroupMetadataKey(Message):
 
 @message(versions="0", flexible="0+")
 class ConsumerGroupMetadataValue(Message):
-    """A group's epoch, and the hash of the topics that it was decided for (KIP-1101).
+    """A group's epoch, and the hash of its topics' metadata at that epoch (KIP-1101).
 
     Kafka: ConsumerGroupMetadataValue.json.
     """
@@ -40,7 +40,7 @@ class ConsumerGroupMetadataValue(Message):
 
 @message(api_key=4, versions="0", flexible="none")
 class ConsumerGroupPartitionMetadataKey(Message):
-    """The key of what a group knew of its topics. Kafka: ConsumerGroupPartitionMetadataKey.json."""
+    """The key of the metadata of a group's topics. Kafka: ConsumerGroupPartitionMetadataKey.json."""
 
     group_id: String
 
@@ -55,7 +55,7 @@ class SubscribedPartition(Message):
 
 @struct
 class SubscribedTopic(Message):
-    """A topic as a group knew it."""
+    """A subscribed topic, as of this record."""
 
     topic_id: Uuid
     topic_name: String
@@ -65,7 +65,7 @@ class SubscribedTopic(Message):
 
 @message(versions="0", flexible="0+")
 class ConsumerGroupPartitionMetadataValue(Message):
-    """The topics that a group read. Kafka: ConsumerGroupPartitionMetadataValue.json."""
+    """The metadata of a group's topics. Kafka: ConsumerGroupPartitionMetadataValue.json."""
 
     topics: Array[SubscribedTopic]
 
@@ -80,7 +80,7 @@ class ConsumerGroupMemberMetadataKey(Message):
 
 @struct
 class ClassicProtocol(Message):
-    """A protocol of a member that still speaks the classic ones."""
+    """A protocol of a member that uses the classic protocol."""
 
     name: String
     metadata: Bytes
@@ -88,7 +88,7 @@ class ClassicProtocol(Message):
 
 @struct
 class ClassicMemberMetadata(Message):
-    """What is kept of a member that speaks the classic protocol in a consumer group."""
+    """Additional state of a member that uses the classic protocol in a consumer group."""
 
     session_timeout_ms: Int32
     supported_protocols: Array[ClassicProtocol]
@@ -96,11 +96,9 @@ class ClassicMemberMetadata(Message):
 
 @message(versions="0", flexible="0+")
 class ConsumerGroupMemberMetadataValue(Message):
-    """Who a member is, and what it wants to read.
+    """A member's identity and subscription. Kafka: ConsumerGroupMemberMetadataValue.json.
 
-    Where nothing is said of the classic side, Kafka reads an empty one: None has to stand there.
-
-    Kafka: ConsumerGroupMemberMetadataValue.json.
+    `classic_member_metadata` has no default: Kafka's default is an empty struct, which is not None.
     """
 
     instance_id: NullableString
@@ -116,14 +114,14 @@ class ConsumerGroupMemberMetadataValue(Message):
 
 @message(api_key=6, versions="0", flexible="none")
 class ConsumerGroupTargetAssignmentMetadataKey(Message):
-    """The key of a target's epoch. Kafka: ConsumerGroupTargetAssignmentMetadataKey.json."""
+    """The key of the target assignment's epoch. Kafka: ConsumerGroupTargetAssignmentMetadataKey.json."""
 
     group_id: String
 
 
 @message(versions="0", flexible="0+")
 class ConsumerGroupTargetAssignmentMetadataValue(Message):
-    """The group epoch that the target was made for, and when.
+    """The group epoch of the target assignment, and when it was computed.
 
     Kafka: ConsumerGroupTargetAssignmentMetadataValue.json.
     """
@@ -134,7 +132,7 @@ class ConsumerGroupTargetAssignmentMetadataValue(Message):
 
 @message(api_key=7, versions="0", flexible="none")
 class ConsumerGroupTargetAssignmentMemberKey(Message):
-    """The key of a member's target. Kafka: ConsumerGroupTargetAssignmentMemberKey.json."""
+    """The key of a member's target assignment. Kafka: ConsumerGroupTargetAssignmentMemberKey.json."""
 
     group_id: String
     member_id: String
@@ -142,7 +140,7 @@ class ConsumerGroupTargetAssignmentMemberKey(Message):
 
 @struct
 class TargetPartitions(Message):
-    """Partitions of one topic that a member shall have."""
+    """Partitions of one topic in a target assignment."""
 
     topic_id: Uuid
     partitions: Array[Int32]
@@ -150,14 +148,14 @@ class TargetPartitions(Message):
 
 @message(versions="0", flexible="0+")
 class ConsumerGroupTargetAssignmentMemberValue(Message):
-    """What a member shall have. Kafka: ConsumerGroupTargetAssignmentMemberValue.json."""
+    """A member's target assignment. Kafka: ConsumerGroupTargetAssignmentMemberValue.json."""
 
     topic_partitions: Array[TargetPartitions]
 
 
 @message(api_key=8, versions="0", flexible="none")
 class ConsumerGroupCurrentMemberAssignmentKey(Message):
-    """The key of what a member has. Kafka: ConsumerGroupCurrentMemberAssignmentKey.json."""
+    """The key of a member's current assignment. Kafka: ConsumerGroupCurrentMemberAssignmentKey.json."""
 
     group_id: String
     member_id: String
@@ -165,7 +163,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(Message):
 
 @struct
 class CurrentPartitions(Message):
-    """Partitions of one topic that a member has, and from which epochs on each (KIP-1251)."""
+    """Partitions of one topic that a member owns, and the epoch of each one's assignment (KIP-1251)."""
 
     topic_id: Uuid
     partitions: Array[Int32]
@@ -174,7 +172,7 @@ class CurrentPartitions(Message):
 
 @message(versions="0", flexible="0+")
 class ConsumerGroupCurrentMemberAssignmentValue(Message):
-    """A member's epoch, and what it has. Kafka: ConsumerGroupCurrentMemberAssignmentValue.json."""
+    """A member's epoch and current assignment. Kafka: ConsumerGroupCurrentMemberAssignmentValue.json."""
 
     member_epoch: Int32
     previous_member_epoch: Int32
@@ -193,7 +191,7 @@ class ConsumerGroupRegularExpressionKey(Message):
 
 @message(versions="0", flexible="0+")
 class ConsumerGroupRegularExpressionValue(Message):
-    """The topics that an expression stands for. Kafka: ConsumerGroupRegularExpressionValue.json."""
+    """The topics that match an expression. Kafka: ConsumerGroupRegularExpressionValue.json."""
 
     topics: Array[String]
     version: Int64
@@ -209,4 +207,4 @@ RECORDS: dict[int, tuple[type[Message], type[Message]]] = {
     8: (ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
     16: (ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
 }
-"""Key and value by the type of the record."""
+"""The classes of key and value by record type."""

@@ -1,6 +1,6 @@
-"""The decorators that declare a class a message, or a struct inside messages.
+"""The decorators that declare a class as a message, or as a struct inside messages.
 
-They give the class what compiles its codecs, which is imported when the first message is read or written.
+The compiler of codecs is imported when the first message is read or written.
 """
 
 from collections.abc import Callable
@@ -13,21 +13,21 @@ from kohort.protocol.versions import ALL, NONE, Versions
 def message(
     *, versions: str, flexible: str, api_key: int = -1, max_items: int | None = None
 ) -> Callable[[type[M]], type[M]]:
-    """Return the decorator that makes a class body the declaration of a message.
+    """Return the decorator that declares a class as a message.
 
-    `max_items` is how many elements all arrays of such a message may have together; requests that do
-    not say have room for `MAX_ITEMS`, other messages have no limit.
+    `max_items` is the largest number of elements in all arrays of a message together. The default is
+    `MAX_ITEMS` for requests and no limit for other messages.
     """
 
     def decorate(cls: type[M]) -> type[M]:
-        most = MAX_ITEMS if max_items is None and cls.__name__.endswith("Request") else max_items
-        return _declare(cls, api_key, Versions.parse(versions), Versions.parse(flexible), most)
+        limit = MAX_ITEMS if max_items is None and cls.__name__.endswith("Request") else max_items
+        return _declare(cls, api_key, Versions.parse(versions), Versions.parse(flexible), limit)
 
     return decorate
 
 
 def struct(cls: type[M]) -> type[M]:
-    """Declare a struct that stands inside messages; its versions are those of the message."""
+    """Declare a struct inside messages. It has the versions of its message."""
     return _declare(cls, -1, ALL, NONE)
 
 
@@ -46,7 +46,7 @@ def _declare(
 
 
 def _compile_decoder(cls: type[Message], version: int) -> Decoder:
-    from kohort.protocol import compiler  # noqa: PLC0415  # Most processes read few messages.
+    from kohort.protocol import compiler  # noqa: PLC0415  # Most processes use few messages.
 
     return compiler.decoder(cls, version)
 

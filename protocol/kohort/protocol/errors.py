@@ -1,4 +1,4 @@
-"""Kafka's error codes, and the errors that every room of kohort may raise.
+"""Kafka's error codes, and the exceptions that all parts of kohort use.
 
 Source: org.apache.kafka.common.protocol.Errors, Apache Kafka 4.4.
 """
@@ -9,7 +9,7 @@ from kohort.protocol.text import short_text
 
 
 class ErrorCode(IntEnum):
-    """Every error code that Kafka's protocol knows, by its name in `Errors`."""
+    """Every error code of Kafka's protocol, by its name in `Errors`."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -152,7 +152,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether the same request may succeed later without the client changing anything."""
+        """Whether the same request may succeed later, unchanged."""
         return self in _RETRIABLE
 
 
@@ -195,11 +195,10 @@ _RETRIABLE = frozenset(
 
 
 class ApiError(Exception):
-    """The client's fault, or a condition that it must be told of: answered with `code`.
+    """An error that the broker answers to the client as `code`. It is raised before any state has changed.
 
-    Raised before anything has changed. `message` is for the `error_message` field of answers that
-    have one, and for the log; it is cut to a length that every answer can carry, and control characters
-    that came in with somebody's names are escaped.
+    `message` is for the response's `error_message` field, if it has one, and for the log. It is cut to a
+    length that every response can carry, and its control characters are escaped.
     """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
@@ -209,11 +208,11 @@ class ApiError(Exception):
 
 
 class WireError(ValueError):
-    """Bytes that are not what the protocol says: the connection that sent them is closed."""
+    """Bytes that violate the protocol. The receiver closes the connection."""
 
 
 class EncodeError(WireError):
-    """A value that the protocol has no bytes for, such as a string of more than 32,767 bytes.
+    """A value that the protocol cannot encode, such as a string of more than 32,767 bytes.
 
-    A request that it is raised for was asked wrongly; an answer costs the connection that it was for.
+    In a request it is the caller's error. In a response the broker closes the connection.
     """

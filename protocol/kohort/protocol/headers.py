@@ -1,8 +1,8 @@
-"""What stands before every request and response.
+"""The headers of requests and responses.
 
-A request in a flexible version has header 2, any other header 1; 0 belonged to one API that Kafka 4
-dropped. A response in a flexible version has header 1, any other 0; so has every ApiVersions response,
-because a client reads it before it knows what the broker speaks. Source: KIP-482, KIP-511.
+A request in a flexible version has header version 2, any other request 1. A response in a flexible version
+has header version 1, any other response 0. ApiVersions responses always have 0, because a client reads them
+before it knows the broker's versions. Source: KIP-482, KIP-511.
 """
 
 from kohort.protocol.declaring import message
@@ -17,9 +17,9 @@ CORRELATION_ID_BYTES = 4
 
 @message(versions="1-2", flexible="2+")
 class RequestHeader(Message):
-    """Which API in which version, and what the answer shall be known by.
+    """The API, its version, and the correlation id of the response.
 
-    Kafka: RequestHeader.json. The client id keeps its old two-byte length in the flexible version.
+    Kafka: RequestHeader.json. The client id has a length of two bytes also in the flexible version.
     """
 
     request_api_key: Int16
@@ -30,10 +30,7 @@ class RequestHeader(Message):
 
 @message(versions="0-1", flexible="1+")
 class ResponseHeader(Message):
-    """The correlation id of the request that is answered.
-
-    Kafka: ResponseHeader.json.
-    """
+    """The correlation id of the request. Kafka: ResponseHeader.json."""
 
     correlation_id: Int32
 
@@ -51,7 +48,7 @@ def response_header_version(api_key: int, *, is_flexible: bool) -> int:
 def frame_request(
     request: Message, version: int, correlation_id: int, client_id: str
 ) -> tuple[bytes, bytes, bytes]:
-    """Return what goes on the wire for a request, in three parts: its length, its header and its body."""
+    """Return a request's bytes in three parts: length, header and body."""
     declared = request.declaration()
     header = RequestHeader(
         request_api_key=declared.api_key,
@@ -64,7 +61,7 @@ def frame_request(
 
 
 def response_body(frame: Frame, header_version: int) -> Frame:
-    """Return what stands behind a response's header, and its tagged fields. Raises: WireError."""
+    """Return the body of a response: the bytes after its header. Raises: WireError."""
     position = CORRELATION_ID_BYTES
     if header_version == 0:
         return frame[position:]
@@ -75,5 +72,5 @@ def response_body(frame: Frame, header_version: int) -> Frame:
             size, position = read_uvarint(frame, position)
             position += size
     except IndexError:
-        raise WireError("a response header that ends in the middle") from None
+        raise WireError("a response header is cut short") from None
     return frame[position:]

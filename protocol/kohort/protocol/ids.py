@@ -1,9 +1,8 @@
-"""Ids that were made to have one hash are refused before anybody makes a key of them.
+"""Refuses requests with many ids of the same hash, before they become keys of a dictionary.
 
-The hash of a `UUID` is its number modulo 2^61 - 1, which whoever makes ids up can choose: a dictionary of
-12,000 such keys compares each with all others, 18 s long. Ids that are drawn by lot never have the same hash.
-Numbers of 64 bits need no such look: no more than eight of them have one hash. Nor do texts, whose hash has a
-secret in it.
+The hash of a `UUID` is its number modulo 2^61 - 1, so an attacker can choose ids with equal hashes: a
+dictionary of 12,000 such keys takes 18 s. Random ids never have equal hashes. Integers of 64 bits need no
+check: at most eight of them share a hash. Strings need none: their hash is salted with a secret.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,20 +11,20 @@ from uuid import UUID
 
 from kohort.protocol.errors import WireError
 
-IDS_FEW = 16
-"""So many ids in one request are not looked at: that would cost more than they could."""
+UNCHECKED_IDS_MAX = 16
+"""Requests with at most this many ids are not checked: the check would cost more than the collisions."""
 SAME_HASH_MAX = 8
 
 
 def check_ids(message: Any) -> None:
-    """Return if the ids in the message have hashes of their own. Raises: WireError."""
-    if have_one_hash(_ids_in(message)):
-        raise WireError("topic ids that were made to have the same hash")
+    """Check that few ids in the message share their hashes. Raises: WireError."""
+    if share_hashes(_ids_in(message)):
+        raise WireError("too many topic ids have the same hash")
 
 
-def have_one_hash(ids: Iterable[UUID]) -> bool:
-    """Return whether more than a few different ids share their hashes."""
-    kept = [each for each in ids if each.int]  # Where topics are named, all ids are zero.
+def share_hashes(ids: Iterable[UUID]) -> bool:
+    """Return whether more than `SAME_HASH_MAX` different ids share their hashes."""
+    kept = [each for each in ids if each.int]  # In requests with topic names all ids are zero.
     hashes = set(map(hash, kept))
     if len(hashes) == len(kept):
         return False

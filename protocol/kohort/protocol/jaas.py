@@ -1,8 +1,8 @@
-"""What a `sasl.jaas.config` says: a module, and options with their values.
+"""Parses a `sasl.jaas.config`: a login module, and options with their values.
 
     org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";
 
-No message of an error repeats what was given: there are passwords in it. Source: Kafka's JaasConfig.
+No error message quotes the text, because it contains passwords. Source: Kafka's JaasConfig.
 """
 
 import re
@@ -15,14 +15,14 @@ _FORM = 'MODULE required NAME="VALUE" ...;'
 
 
 class LoginModule(NamedTuple):
-    """The class that a configuration names, without its package, and the options behind it."""
+    """The login module's class without its package, and its options."""
 
     name: str
     options: dict[str, str]
 
 
 def parse_jaas(text: str) -> LoginModule:
-    """Return the one module of a configuration. Raises: ValueError, without anything of the text."""
+    """Return the configuration's only module. Raises: ValueError, which never quotes the text."""
     words = list(_words(text))
     if len(words) < 3 or words[1].lower() not in _FLAGS or words[-1] != ";":
         raise ValueError(f"it is not of the form {_FORM}")
@@ -30,8 +30,8 @@ def parse_jaas(text: str) -> LoginModule:
     rest = words[2:-1]
     if len(rest) % 3:
         raise ValueError(f"it is not of the form {_FORM}")
-    for place in range(0, len(rest), 3):
-        name, equals, value = rest[place : place + 3]
+    for start in range(0, len(rest), 3):
+        name, equals, value = rest[start : start + 3]
         if equals != "=" or name in ("=", ";"):
             raise ValueError(f"it is not of the form {_FORM}, with one module")
         options[name] = value
@@ -39,7 +39,7 @@ def parse_jaas(text: str) -> LoginModule:
 
 
 def users_of(text: str, module_name: str) -> dict[str, str]:
-    """Return each user's password, of a configuration of that module. Raises: ValueError."""
+    """Return the password of each user in a configuration of `module_name`. Raises: ValueError."""
     module = parse_jaas(text)
     if module.name != module_name:
         raise ValueError(f"the module has to be {module_name}")
@@ -47,20 +47,20 @@ def users_of(text: str, module_name: str) -> dict[str, str]:
         name.removeprefix(_USER): value for name, value in module.options.items() if name.startswith(_USER)
     }
     if not all(name and password for name, password in users.items()):
-        raise ValueError('a user without a name or a password: user_NAME="PASSWORD"')
+        raise ValueError('a user has no name or no password: write user_NAME="PASSWORD"')
     return users
 
 
 def _words(text: str) -> list[str]:
-    found, place = [], 0
+    found, position = [], 0
     stripped = text.strip()
-    while place < len(stripped):
-        match = _TOKEN.match(stripped, place)
+    while position < len(stripped):
+        match = _TOKEN.match(stripped, position)
         if match is None:
             raise ValueError("a quotation mark is missing")
         quoted = match[1] if match[1] is not None else match[2]
         found.append(match[0] if quoted is None else re.sub(r"\\(.)", r"\1", quoted))
-        place = match.end()
-        while place < len(stripped) and stripped[place].isspace():
-            place += 1
+        position = match.end()
+        while position < len(stripped) and stripped[position].isspace():
+            position += 1
     return found

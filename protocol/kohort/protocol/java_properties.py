@@ -1,6 +1,6 @@
-"""Files of Java's properties, in which Kafka's tools and brokers keep their settings.
+"""Java properties files, the format of Kafka's own configuration files.
 
-Source: java.util.Properties.load, read here by the library javaproperties.
+The library javaproperties parses them. Source: java.util.Properties.load.
 """
 
 import re
@@ -19,18 +19,18 @@ class Property(NamedTuple):
 
 
 def read_properties(path: Path) -> list[Property]:
-    """Return the settings of a file in their order; of a name that comes twice the last one counts.
+    """Return the settings of a file in order. If a name occurs twice, the last value counts.
 
     The text may be UTF-8, with or without a byte order mark, or ISO 8859-1 as Java writes it.
 
-    Raises: OSError, and ValueError with the line of an escape that Java refuses.
+    Raises: OSError; ValueError with the line number of an invalid escape.
     """
     return parse_properties(_decoded(path.read_bytes()))
 
 
 def parse_properties(text: str) -> list[Property]:
-    """Return the settings of a text. Raises: ValueError with the line of an escape that Java refuses."""
-    import javaproperties  # noqa: PLC0415  # A broker or command without such a file does not pay for it.
+    """Return the settings of a text. Raises: ValueError with the line number of an invalid escape."""
+    import javaproperties  # noqa: PLC0415  # Few brokers and commands read such a file.
 
     found = []
     line = 1

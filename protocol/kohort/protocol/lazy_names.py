@@ -1,6 +1,6 @@
-"""Names of a module that are imported when they are first used (PEP 562).
+"""Imports names of a module when they are first used (PEP 562).
 
-The module's stub says them once, for type checkers and for the import:
+The module's stub lists them, for type checkers and for this import:
 
     # __init__.pyi
     from kohort.client.admin import Admin as Admin
@@ -8,8 +8,8 @@ The module's stub says them once, for type checkers and for the import:
     # __init__.py
     __getattr__, __dir__ = lazy_names(__name__, __file__)
 
-The stub is read when the first name is asked for: importing the module alone costs nothing. It is what
-lazy_loader does (SPEC 1); names may also come from other packages, and from beside a module.
+The stub is read when the first name is used: the import of the module itself costs nothing. Like lazy_loader
+(SPEC 1), but names may also come from other packages.
 """
 
 import sys
@@ -19,11 +19,11 @@ from importlib import import_module
 
 
 def lazy_names(module: str, file: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of the module in that file, which has a stub beside it."""
+    """Return `__getattr__` and `__dir__` for the module in `file`. Its stub is in the same folder."""
 
     @cache
     def homes() -> dict[str, tuple[str, str]]:
-        import ast  # noqa: PLC0415  # Needed once a name is asked for.
+        import ast  # noqa: PLC0415  # Needed when a name is used.
 
         with open(file.removesuffix("c") + "i", encoding="utf-8") as stub_file:
             stub = ast.parse(stub_file.read())

@@ -1,8 +1,8 @@
-"""The records of `__cluster_metadata`, in which Apache Kafka's controllers keep the cluster's metadata.
+"""The records of `__cluster_metadata`, the topic of Apache Kafka's controllers.
 
-A record's value: frame version (1), api key and version, each an unsigned varint, then the message. Those
-that say what topics there are, how they are set and who may do what are read; of the others only the api
-key is.
+A record's value: frame version (1), api key and version, each an unsigned varint, then the message. Records
+of topics, settings, quotas, ACLs, producer ids and transactions are decoded. Of other records only the api
+key is read.
 Source: org.apache.kafka.metadata.MetadataRecordSerde and the JSON schemas of Kafka's metadata module.
 """
 
@@ -26,7 +26,7 @@ from kohort.protocol.varint import read_uvarint_rest
 
 FRAME_VERSION = 1
 NO_CHANGE = -2
-"""What a `PartitionChangeRecord` says of a leader that stays."""
+"""The `leader` of a `PartitionChangeRecord` that does not change it."""
 
 
 @message(api_key=2, versions="0", flexible="0+")
@@ -39,7 +39,7 @@ class TopicRecord(Message):
 
 @message(api_key=3, versions="0-2", flexible="0+")
 class PartitionRecord(Message):
-    """A partition as it stands. Kafka: PartitionRecord.json."""
+    """The whole state of a partition. Kafka: PartitionRecord.json."""
 
     partition_id: Int32
     topic_id: Uuid
@@ -55,7 +55,7 @@ class PartitionRecord(Message):
 
 @message(api_key=4, versions="0", flexible="0+")
 class ConfigRecord(Message):
-    """A setting has this value now, or with None its default. Kafka: ConfigRecord.json."""
+    """A new value of a setting; None resets it to its default. Kafka: ConfigRecord.json."""
 
     resource_type: Int8
     resource_name: String
@@ -65,7 +65,7 @@ class ConfigRecord(Message):
 
 @message(api_key=5, versions="0-2", flexible="0+")
 class PartitionChangeRecord(Message):
-    """What is otherwise with a partition; None and `NO_CHANGE` where it is as before.
+    """Changes of a partition. None and `NO_CHANGE` mean that a field is unchanged.
 
     Kafka: PartitionChangeRecord.json.
     """
@@ -86,7 +86,7 @@ class RemoveTopicRecord(Message):
 
 @struct
 class ClientQuotaRecordEntity(Message):
-    """One of `entity` in `ClientQuotaRecord`; the default has no name."""
+    """One of `entity` in `ClientQuotaRecord`. The default entity has no name."""
 
     entity_type: String
     entity_name: NullableString
@@ -94,7 +94,7 @@ class ClientQuotaRecordEntity(Message):
 
 @message(api_key=14, versions="0", flexible="0+")
 class ClientQuotaRecord(Message):
-    """A quota has this value now, or is gone. Kafka: ClientQuotaRecord.json."""
+    """A quota has been set or removed. Kafka: ClientQuotaRecord.json."""
 
     entity: Array[ClientQuotaRecordEntity]
     key: String
@@ -104,7 +104,7 @@ class ClientQuotaRecord(Message):
 
 @message(api_key=18, versions="0", flexible="0+")
 class AccessControlEntryRecord(Message):
-    """An access control entry has been made. Kafka: AccessControlEntryRecord.json."""
+    """An ACL has been created. Kafka: AccessControlEntryRecord.json."""
 
     id: Uuid
     resource_type: Int8
@@ -118,14 +118,14 @@ class AccessControlEntryRecord(Message):
 
 @message(api_key=19, versions="0", flexible="0+")
 class RemoveAccessControlEntryRecord(Message):
-    """An access control entry is gone. Kafka: RemoveAccessControlEntryRecord.json."""
+    """An ACL has been deleted. Kafka: RemoveAccessControlEntryRecord.json."""
 
     id: Uuid
 
 
 @message(api_key=15, versions="0", flexible="0+")
 class ProducerIdsRecord(Message):
-    """Producer ids below `next_producer_id` have been given out. Kafka: ProducerIdsRecord.json."""
+    """Producer ids below `next_producer_id` have been allocated. Kafka: ProducerIdsRecord.json."""
 
     broker_id: Int32
     broker_epoch: Int64
@@ -134,21 +134,21 @@ class ProducerIdsRecord(Message):
 
 @message(api_key=23, versions="0", flexible="0+")
 class BeginTransactionRecord(Message):
-    """What follows holds together, or not at all. Kafka: BeginTransactionRecord.json."""
+    """The following records apply together or not at all. Kafka: BeginTransactionRecord.json."""
 
 
 @message(api_key=24, versions="0", flexible="0+")
 class EndTransactionRecord(Message):
-    """What has come since the transaction began holds. Kafka: EndTransactionRecord.json."""
+    """The records since the transaction began apply. Kafka: EndTransactionRecord.json."""
 
 
 @message(api_key=25, versions="0", flexible="0+")
 class AbortTransactionRecord(Message):
-    """What has come since the transaction began does not hold. Kafka: AbortTransactionRecord.json."""
+    """The records since the transaction began do not apply. Kafka: AbortTransactionRecord.json."""
 
 
 class OtherRecord(Message):
-    """A record that is not read, by its api key."""
+    """A record of which only the api key is read."""
 
     record_type: Int32
 
@@ -171,9 +171,9 @@ _KINDS_BY_KEY = {kind.declaration().api_key: kind for kind in _KINDS}
 
 
 def decode_metadata_record(value: bytes) -> Message:
-    """Return the record that a value holds, an `OtherRecord` where it is of a kind that is not read.
+    """Return the record in a value, or an `OtherRecord` for other types.
 
-    Raises: WireError where it is damaged, or of a version that is not known.
+    Raises: WireError for a damaged record or an unknown version.
     """
     frame_version, position = _read_unsigned_varint(value, 0)
     if frame_version != FRAME_VERSION:
@@ -184,7 +184,7 @@ def decode_metadata_record(value: bytes) -> Message:
     if kind is None:
         return OtherRecord(record_type=api_key)
     if version not in kind.declaration().versions:
-        raise WireError(f"{kind.__name__} has no version {version} that is known here")
+        raise WireError(f"{kind.__name__} has an unknown version {version}")
     return kind.decode(value[position:], version)
 
 
@@ -203,4 +203,4 @@ def _read_unsigned_varint(data: bytes, position: int) -> tuple[int, int]:
             return first, position + 1
         return read_uvarint_rest(data, position + 1, first)
     except IndexError:
-        raise WireError("a metadata record that ends within its first bytes") from None
+        raise WireError("a metadata record is cut short in its first bytes") from None

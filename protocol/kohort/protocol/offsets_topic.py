@@ -1,8 +1,8 @@
 """The records of `__consumer_offsets`: keys and values of offsets and classic groups.
 
-A key begins with an int16 that says what the record is (0 and 1: an offset, 2: a classic group; what
-is higher belongs to newer kinds of groups), a value with an int16 version. Messages of the newer kinds are
-in modules of their own, imported with the first such record. Source: Kafka's group coordinator,
+A key begins with an int16, the record type: 0 and 1 are offsets, 2 is a classic group, higher ones are
+consumer, share and streams groups. A value begins with an int16 version. The messages of consumer, share and
+streams groups are in other modules, imported with the first such record. Source: Kafka's group coordinator,
 CoordinatorRecordSerde and its JSON schemas.
 """
 
@@ -34,7 +34,7 @@ V = TypeVar("V", bound=Message)
 
 NO_EXPIRE_TIMESTAMP = -1
 OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY = 1
-OFFSET_COMMIT_VALUE_VERSION = 3  # What Kafka 4 writes for an offset without a topic id.
+OFFSET_COMMIT_VALUE_VERSION = 3  # Kafka 4 writes it for an offset without a topic id.
 OFFSET_COMMIT_VALUE_VERSION_WITH_TOPIC_ID = 4
 GROUP_METADATA_VALUE_VERSION = 3
 
@@ -68,17 +68,14 @@ class OffsetCommitValue(Message):
 
 @message(api_key=2, versions="0", flexible="none")
 class GroupMetadataKey(Message):
-    """The key of a classic group's metadata.
-
-    Kafka: GroupMetadataKey.json.
-    """
+    """The key of a classic group's metadata. Kafka: GroupMetadataKey.json."""
 
     group: String
 
 
 @inner_struct
 class MemberMetadata(Message):
-    """A member as the log keeps it; timeouts in milliseconds."""
+    """A member in the log; timeouts in milliseconds."""
 
     member_id: String
     group_instance_id: NullableString = field(default=None, versions="3+", ignorable=True)
@@ -92,10 +89,7 @@ class MemberMetadata(Message):
 
 @message(versions="0-4", flexible="4+")
 class GroupMetadataValue(Message):
-    """A classic group in one generation, with its members.
-
-    Kafka: GroupMetadataValue.json.
-    """
+    """A classic group in one generation, with its members. Kafka: GroupMetadataValue.json."""
 
     protocol_type: String
     generation: Int32
@@ -106,52 +100,52 @@ class GroupMetadataValue(Message):
 
 
 class UnknownKey(Message):
-    """The key of a record that nobody here understands, by its type."""
+    """The key of a record of an unknown type."""
 
     record_type: Int32
 
 
 class OffsetCommitRecord(msgspec.Struct, frozen=True, gc=False):
-    """A committed offset, or with a value of None its removal."""
+    """A committed offset. A value of None removes it."""
 
     key: OffsetCommitKey
     value: OffsetCommitValue | None
 
 
 class GroupMetadataRecord(msgspec.Struct, frozen=True, gc=False):
-    """A classic group in one generation, or with a value of None its removal."""
+    """A classic group in one generation. A value of None removes it."""
 
     key: GroupMetadataKey
     value: GroupMetadataValue | None
 
 
-class NewerRecord(msgspec.Struct, frozen=True, gc=False):
-    """What is kept of a group of a newer kind, or with a value of None its removal."""
+class ModernGroupRecord(msgspec.Struct, frozen=True, gc=False):
+    """A record of a consumer, share or streams group. A value of None removes it."""
 
     key: Message
     value: Message | None
 
 
 class RecordToEncode(Protocol):
-    """A key with its value, of any kind."""
+    """A key with its value, of any record type."""
 
     @property
     def key(self) -> Message:
-        """What the record is about."""
+        """The record's key."""
         ...
 
     @property
     def value(self) -> Message | None:
-        """What it says of that; None removes it."""
+        """The record's value; None is a tombstone."""
         ...
 
 
-DecodedRecord = OffsetCommitRecord | GroupMetadataRecord | NewerRecord | UnknownKey
+DecodedRecord = OffsetCommitRecord | GroupMetadataRecord | ModernGroupRecord | UnknownKey
 
 TOPIC_IDS_SHARED_MAX = 10_000
 
 _topic_ids: dict[bytes, UUID] = {}
-"""Topic ids by their bytes: a million offsets would have a million of them, 90 bytes each."""
+"""Topic ids by their bytes. Offsets share them: otherwise each offset has its own, of 90 bytes."""
 
 _INT16 = struct.Struct(">h")
 _INT16_MAX = 32_767
@@ -166,26 +160,26 @@ _TYPES: dict[type[Message], bytes] = {OffsetCommitKey: b"\0\1", GroupMetadataKey
 CONSUMER_GROUP_TYPES: frozenset[int] = frozenset((3, 4, 5, 6, 7, 8, 16))
 SHARE_GROUP_TYPES: frozenset[int] = frozenset((10, 11, 12, 13, 14, 15))
 STREAMS_GROUP_TYPES: frozenset[int] = frozenset((17, 19, 20, 21, 22, 23))
-_HOMES: dict[int, str] = {
+_MODULES: dict[int, str] = {
     **dict.fromkeys(CONSUMER_GROUP_TYPES, "kohort.protocol.consumer_group_records"),
     **dict.fromkeys(SHARE_GROUP_TYPES, "kohort.protocol.share_group_records"),
     **dict.fromkeys(STREAMS_GROUP_TYPES, "kohort.protocol.streams_group_records"),
 }
-"""Which module has the messages of a record of a newer kind, by its type."""
+"""The module with the messages of a record, by record type."""
 
 
-def _newer(record_type: int) -> tuple[type[Message], type[Message]] | None:
-    """Return key and value of a newer kind of record; None for one that nobody here understands."""
-    home = _HOMES.get(record_type)
-    if home is None:
+def _modern_group_messages(record_type: int) -> tuple[type[Message], type[Message]] | None:
+    """Return the classes of key and value of a record type; None for an unknown type."""
+    module = _MODULES.get(record_type)
+    if module is None:
         return None
-    records: Mapping[int, tuple[type[Message], type[Message]]] = import_module(home).RECORDS
+    records: Mapping[int, tuple[type[Message], type[Message]]] = import_module(module).RECORDS
     return records[record_type]
 
 
 def encode_key(key: Message) -> bytes:
     """Return the record key: its type, then its fields. Raises: WireError."""
-    if isinstance(key, OffsetCommitKey):  # Each commit of each partition comes this way: fewer steps.
+    if isinstance(key, OffsetCommitKey):  # The hot path: every committed offset.
         group, topic = key.group.encode(), key.topic.encode()
         if max(len(group), len(topic)) <= _INT16_MAX:
             head, middle = _KEY_HEAD(1, len(group)), _INT16.pack(len(topic))
@@ -201,7 +195,7 @@ def encode_record(record: RecordToEncode) -> tuple[bytes, bytes | None]:
 
 
 def decode_key(data: bytes) -> Message:
-    """Return the key that `data` holds; one of another kind comes back as its type. Raises: WireError."""
+    """Return the key in `data`, or an `UnknownKey`. Raises: WireError."""
     if len(data) < 2:
         raise WireError("a record key without its type")
     (record_type,) = _INT16.unpack_from(data)
@@ -209,19 +203,19 @@ def decode_key(data: bytes) -> Message:
         return OffsetCommitKey.decode(data[2:], 0)
     if record_type == 2:
         return GroupMetadataKey.decode(data[2:], 0)
-    newer = _newer(record_type)
-    return UnknownKey(record_type=record_type) if newer is None else newer[0].decode(data[2:], 0)
+    messages = _modern_group_messages(record_type)
+    return UnknownKey(record_type=record_type) if messages is None else messages[0].decode(data[2:], 0)
 
 
 def encode_value(value: Message) -> bytes:
     """Return the record value: the version that Kafka 4 writes, then its fields.
 
-    An offset with a time to live of its own goes into the one version that has a place for it.
+    An offset with its own expiry needs version 1, the only one with `expire_timestamp`.
     """
     if isinstance(value, OffsetCommitValue):
         if value.expire_timestamp != NO_EXPIRE_TIMESTAMP:
             version = OFFSET_COMMIT_VALUE_VERSION_WITH_EXPIRY
-        elif value.topic_id.int:  # Zero stands for none; to compare ids takes two calls.
+        elif value.topic_id.int:  # Zero means none. Comparing UUIDs would be slower.
             return _encode_offset(value)
         else:
             version = OFFSET_COMMIT_VALUE_VERSION
@@ -231,10 +225,7 @@ def encode_value(value: Message) -> bytes:
 
 
 def _encode_offset(value: OffsetCommitValue) -> bytes:
-    """Return what `encode` of the version with a topic id does, for short metadata in fewer steps.
-
-    Each commit of each partition comes this way.
-    """
+    """Return the value in the version with a topic id: the hot path of every committed offset."""
     metadata = value.metadata.encode()
     length = len(metadata) + 1
     if length > _UVARINT_BYTE_MAX:
@@ -245,7 +236,7 @@ def _encode_offset(value: OffsetCommitValue) -> bytes:
 
 
 def decode_value(kind: type[V], data: bytes) -> V:
-    """Return the value of `kind` in whichever version it was written. Raises: WireError."""
+    """Return the value of `kind` in any of its versions. Raises: WireError."""
     if len(data) < 2:
         raise WireError("a record value without its version")
     (version,) = _INT16.unpack_from(data)
@@ -255,19 +246,19 @@ def decode_value(kind: type[V], data: bytes) -> V:
 
 
 def _decode_offset(data: bytes) -> OffsetCommitValue:
-    """Return a committed offset, which shares the object of its topic id with others. Raises: WireError."""
+    """Return a committed offset. Offsets of a topic share one topic id object. Raises: WireError."""
     value = decode_value(OffsetCommitValue, data)
     topic_id = value.topic_id
     if topic_id is not ZERO_UUID:
         if len(_topic_ids) >= TOPIC_IDS_SHARED_MAX:
             _topic_ids.clear()
         shared = _topic_ids.setdefault(topic_id.bytes, topic_id)
-        msgspec.structs.force_setattr(value, "topic_id", shared)  # type: ignore[arg-type]  # as messages are
+        msgspec.structs.force_setattr(value, "topic_id", shared)  # type: ignore[arg-type]  # A message is a msgspec struct.
     return value
 
 
 def decode_record(key: bytes, value: bytes | None) -> DecodedRecord:
-    """Return what a record says; one of another kind comes back as its type. Raises: WireError."""
+    """Return the decoded record, or an `UnknownKey`. Raises: WireError."""
     known = decode_key(key)
     if isinstance(known, OffsetCommitKey):
         return OffsetCommitRecord(known, None if value is None else _decode_offset(value))
@@ -275,6 +266,6 @@ def decode_record(key: bytes, value: bytes | None) -> DecodedRecord:
         return GroupMetadataRecord(known, None if value is None else decode_value(GroupMetadataValue, value))
     if isinstance(known, UnknownKey):
         return known
-    newer = _newer(type(known).declaration().api_key)
-    assert newer is not None, known
-    return NewerRecord(known, None if value is None else decode_value(newer[1], value))
+    messages = _modern_group_messages(type(known).declaration().api_key)
+    assert messages is not None, known
+    return ModernGroupRecord(known, None if value is None else decode_value(messages[1], value))

@@ -1,25 +1,25 @@
-"""Text from the wire, made fit for a terminal or a line of a log.
+"""Escapes text from clients for a terminal or a log line.
 
-Client ids, group ids and reasons are whatever a client says: a line break in one forges a line, an escape
-sequence colours, hides or rewrites what is on the screen, a mark of direction turns letters round.
+Clients choose client ids, group ids and reasons. A line break in them forges a log line, an escape sequence
+rewrites the screen, and a bidirectional mark reverses letters.
 """
 
 import re
 
 _BLANKS = frozenset(" \t")
-# What `str.isprintable` lets pass of ASCII; everything else is looked at letter by letter.
+# Printable ASCII and tabs, which need no escape.
 _PLAIN = re.compile(r"[\t\x20-\x7e]*")
 
 
 def printable(text: str) -> str:
-    """Return the text, in which all but letters, signs, blanks and tabs is escaped: `\\x1b`, `\\n`."""
+    """Return the text with every character escaped that is not printable, such as `\\x1b` and `\\n`."""
     if _PLAIN.fullmatch(text):
         return text
     return "".join(each if each in _BLANKS or each.isprintable() else _escaped(each) for each in text)
 
 
 def printable_json(text: str) -> str:
-    """Return JSON that says the same: in its strings what is no letter or sign is a `\\uXXXX` of JSON's."""
+    """Return equivalent JSON, with unprintable characters in its strings as `\\uXXXX`."""
     if text.isprintable():
         return text
     return "".join(each if each in " \t\n" or each.isprintable() else _json_escaped(each) for each in text)

@@ -1,4 +1,4 @@
-"""Every API that kohort speaks, by its key."""
+"""Every API of kohort, by its key."""
 
 from collections.abc import Iterable
 from importlib import import_module
@@ -9,7 +9,7 @@ from kohort.protocol.versions import Versions
 
 
 class Api:
-    """One API: its key, name, versions, and the two classes of its messages."""
+    """One API: its key, name, versions, and the classes of request and response."""
 
     __slots__ = (
         "api_key",
@@ -32,7 +32,7 @@ class Api:
         self.flexible_from = declared.flexible.lowest if declared.flexible.highest >= 0 else None
         self.request = request
         self.response = response
-        # For those who ask at every request: sets answer in a sixth of the time that a method takes.
+        # For lookups at every request: a set takes a sixth of the time of a method.
         self.known_versions = frozenset(range(self.versions.lowest, self.versions.highest + 1))
         self.flexible_versions = frozenset(filter(self.is_flexible, self.known_versions))
         self.tagged_answer_versions = frozenset(filter(self.response_header_version, self.known_versions))
@@ -53,8 +53,8 @@ class Api:
         return f"<Api {self.name} ({self.api_key}) {self.versions}>"
 
 
-class LateApi(Api):
-    """An API whose messages are imported when they are first asked for: few brokers are asked for them."""
+class LazyApi(Api):
+    """An API whose messages are imported when they are first used, because few brokers use them."""
 
     __slots__ = ("_module",)
 
@@ -69,7 +69,7 @@ class LateApi(Api):
         self.tagged_answer_versions = self.known_versions
 
     def __getattr__(self, attribute: str) -> type[Message]:
-        """Return the class of the request or of the answer, which no attribute has yet."""
+        """Import the classes of request and response, and return the one that `attribute` names."""
         if attribute not in ("request", "response"):
             raise AttributeError(attribute)
         self.request, self.response = _messages(self.name, self._module)
@@ -77,7 +77,7 @@ class LateApi(Api):
 
 
 def _messages(name: str, module: str = "") -> tuple[type[Message], type[Message]]:
-    """Return the classes of an API's request and response, by default from the module that has its name."""
+    """Return the classes of an API's request and response. The default module has the API's name."""
     if not module:
         words = "".join(f"_{each.lower()}" if each.isupper() else each for each in name)
         module = f"kohort.protocol.messages.{words[1:]}"
@@ -86,12 +86,12 @@ def _messages(name: str, module: str = "") -> tuple[type[Message], type[Message]
 
 
 def declared(names: Iterable[str]) -> dict[int, Api]:
-    """Return the APIs of these names by their keys, in the order of the keys."""
+    """Return the APIs of these names by key, sorted."""
     found = (Api(*_messages(each)) for each in names)
     return {each.api_key: each for each in sorted(found, key=lambda each: each.api_key)}
 
 
-EARLY = (
+IMPORTED_AT_START = (
     "Produce",
     "Fetch",
     "ListOffsets",
@@ -145,34 +145,34 @@ EARLY = (
     "ListConfigResources",
     "DescribeTopicPartitions",
 )
-"""The APIs whose messages every broker imports when it starts."""
+"""The APIs whose messages a broker imports at its start."""
 
-ASKED_ALONE = ("UpdateFeatures",)
-"""What is asked of Apache Kafka, and the broker here does not answer."""
+CLIENT_ONLY = ("UpdateFeatures",)
+"""APIs that kohort sends to Apache Kafka, but that its own broker does not serve."""
 
-LATE = (
-    LateApi(76, "ShareGroupHeartbeat", "1"),
-    LateApi(77, "ShareGroupDescribe", "1"),
-    LateApi(78, "ShareFetch", "1-2"),
-    LateApi(79, "ShareAcknowledge", "1-2"),
-    LateApi(83, "InitializeShareGroupState", "0"),
-    LateApi(84, "ReadShareGroupState", "0"),
-    LateApi(85, "WriteShareGroupState", "0-1"),
-    LateApi(86, "DeleteShareGroupState", "0"),
-    LateApi(87, "ReadShareGroupStateSummary", "0-1"),
-    LateApi(88, "StreamsGroupHeartbeat", "0-1"),
-    LateApi(89, "StreamsGroupDescribe", "0-1"),
-    LateApi(90, "DescribeShareGroupOffsets", "0-1"),
-    LateApi(91, "AlterShareGroupOffsets", "0"),
-    LateApi(92, "DeleteShareGroupOffsets", "0"),
+IMPORTED_WHEN_USED = (
+    LazyApi(76, "ShareGroupHeartbeat", "1"),
+    LazyApi(77, "ShareGroupDescribe", "1"),
+    LazyApi(78, "ShareFetch", "1-2"),
+    LazyApi(79, "ShareAcknowledge", "1-2"),
+    LazyApi(83, "InitializeShareGroupState", "0"),
+    LazyApi(84, "ReadShareGroupState", "0"),
+    LazyApi(85, "WriteShareGroupState", "0-1"),
+    LazyApi(86, "DeleteShareGroupState", "0"),
+    LazyApi(87, "ReadShareGroupStateSummary", "0-1"),
+    LazyApi(88, "StreamsGroupHeartbeat", "0-1"),
+    LazyApi(89, "StreamsGroupDescribe", "0-1"),
+    LazyApi(90, "DescribeShareGroupOffsets", "0-1"),
+    LazyApi(91, "AlterShareGroupOffsets", "0"),
+    LazyApi(92, "DeleteShareGroupOffsets", "0"),
 )
-"""Those of share groups and streams groups."""
+"""The APIs of share groups and streams groups."""
 
-NAMES = frozenset((*EARLY, *ASKED_ALONE, *(each.name for each in LATE)))
-"""Of every API that there are messages of."""
+API_NAMES = frozenset((*IMPORTED_AT_START, *CLIENT_ONLY, *(each.name for each in IMPORTED_WHEN_USED)))
+"""The names of all APIs with messages."""
 
-APIS: dict[int, Api] = {**declared(EARLY), **{each.api_key: each for each in LATE}}
-"""Every API of the broker by its key, in the order of the keys."""
+APIS: dict[int, Api] = {**declared(IMPORTED_AT_START), **{each.api_key: each for each in IMPORTED_WHEN_USED}}
+"""Every API of the broker by its key, sorted."""
 
 READABLE_OFFSETS_KEY = 30_001
 BROKER_PAGE_KEY = 30_002
@@ -180,16 +180,16 @@ _OWN = "kohort.protocol.between_brokers"
 BETWEEN_BROKERS: dict[int, Api] = {
     each.api_key: each
     for each in (
-        LateApi(READABLE_OFFSETS_KEY, "ReadableOffsets", "0", _OWN),
-        LateApi(BROKER_PAGE_KEY, "BrokerPage", "0", _OWN),
+        LazyApi(READABLE_OFFSETS_KEY, "ReadableOffsets", "0", _OWN),
+        LazyApi(BROKER_PAGE_KEY, "BrokerPage", "0", _OWN),
     )
 }
-"""What kohort's brokers ask each other beside Kafka's APIs, by its key: no client is offered it."""
+"""The APIs between kohort's brokers by key. ApiVersions does not list them."""
 
 BY_NAME: dict[str, Api] = {api.name: api for api in (*APIS.values(), *BETWEEN_BROKERS.values())}
-"""Each of them by its name, such as `OffsetCommit`."""
+"""Each of these APIs by its name, such as `OffsetCommit`."""
 
 
 def api_of(api_key: int) -> Api | None:
-    """Return the API that has this key, whoever asks it."""
+    """Return the API with this key, of clients or between brokers."""
     return APIS.get(api_key) or BETWEEN_BROKERS.get(api_key)

@@ -1,4 +1,4 @@
-"""The declaration form: a message is written once, as a typed class.
+"""Declarations: each message is declared once, as a typed class.
 
     @message(api_key=12, versions="0-4", flexible="4+")
     class HeartbeatRequest(Message):
@@ -7,9 +7,9 @@
         member_id: String
         group_instance_id: NullableString = field(versions="3+", default=None)
 
-From that come the class itself (a frozen `msgspec.Struct`), a compiled codec per version
+The declaration gives the class itself (a frozen `msgspec.Struct`), a compiled codec per version
 (`kohort.protocol.compiler`) and a construct `Struct` per version (`kohort.protocol.constructs`).
-A field that a version lacks takes its default when decoded. Fields stand in Kafka's order: it is the
+Decoding sets a field that the version lacks to its default. Fields are in Kafka's order, which is the
 order on the wire. Source: Kafka's message generator and its schemas, clients/common/message/*.json.
 """
 
@@ -36,7 +36,7 @@ M = TypeVar("M", bound="Message")
 
 
 class Wire(msgspec.Struct, frozen=True):
-    """How a value stands on the wire; `name` is Kafka's name of the type, `default` its implicit one."""
+    """A wire type: `name` is Kafka's name of it, `default` its implicit default."""
 
     name: str
     format: str = ""  # struct format character of a fixed width type
@@ -44,7 +44,7 @@ class Wire(msgspec.Struct, frozen=True):
 
 
 class RecordsSlice(Protocol):
-    """Record batches that stay where they are until they are sent, such as a range of a file."""
+    """Record batches that are not copied until they are sent, such as a range of a file."""
 
     def __len__(self) -> int: ...
 
@@ -72,7 +72,7 @@ ZERO_UUID = UUID(int=0)
 
 
 class _Unset:
-    """Stands for 'no default was declared'."""
+    """The type of UNSET: no default is declared."""
 
     def __repr__(self) -> str:
         return "UNSET"
@@ -82,7 +82,7 @@ UNSET = _Unset()
 
 
 class FieldSpec(msgspec.Struct, frozen=True):
-    """What `field()` was told; the rest of a field follows from its annotation."""
+    """The arguments of `field()`."""
 
     versions: str = "0+"
     default: object = UNSET
@@ -112,7 +112,7 @@ def field(
     tagged: str = ...,
     flexible: bool = ...,
     ignorable: bool = ...,
-) -> Any: ...  # The annotation says the type: a specifier without a default fits every one.
+) -> Any: ...  # A specifier without a default fits every annotation.
 def field(
     *,
     default: object = UNSET,
@@ -125,10 +125,10 @@ def field(
 ) -> object:
     """Return the specifier of a field that needs more than its annotation.
 
-    `versions` have it, `nullable` versions take None (where the annotation allows it), `tagged`
-    versions carry it as tagged field number `tag`. `flexible=False` keeps a string in its old form in
-    flexible versions. A value that is not the default can't be encoded for a version without the
-    field, unless it is `ignorable` (as Kafka's UnsupportedVersionException has it).
+    `versions` have the field, `nullable` versions take None (where the annotation allows it), and `tagged`
+    versions carry it as the tagged field `tag`. `flexible=False` keeps a string's two-byte length in flexible
+    versions. Encoding a value other than the default in a version without the field is an error, unless the
+    field is `ignorable`.
     """
     return FieldSpec(versions, default, nullable, tag, tagged, flexible, ignorable)
 
@@ -137,7 +137,7 @@ UNSPECIFIED = FieldSpec()
 
 
 class Field(msgspec.Struct, frozen=True):
-    """One field of a declaration, resolved: name, type, default and the versions that have it."""
+    """One field of a declaration: name, wire type, default and versions."""
 
     name: str
     wire: Wire
@@ -157,7 +157,7 @@ Encoder = Callable[["Message"], "list[bytes | RecordsSlice]"]
 
 
 class Declaration(msgspec.Struct, frozen=True):
-    """A message type as declared: its fields in the order of the wire, its versions, and what compiles it."""
+    """The declaration of a message: its fields in wire order, its versions, and its codecs' compilers."""
 
     name: str
     api_key: int
@@ -170,9 +170,9 @@ class Declaration(msgspec.Struct, frozen=True):
 
 
 if TYPE_CHECKING:
-    # To type checkers a message is not one of msgspec's positional structs: it takes keywords alone.
+    # For type checkers, messages take only keyword arguments, unlike other msgspec structs.
     class StructMeta(type):
-        """Makes struct classes."""
+        """The metaclass of struct classes."""
 
     class Struct:
         """The base of struct classes."""
@@ -184,22 +184,21 @@ _fields: "dict[type, tuple[Field, ...]]" = {}
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class MessageMeta(StructMeta):
-    """Turns field specifiers into fields, and tells type checkers that messages take keywords.
+    """Turns field specifiers into fields. For type checkers, messages take keyword arguments.
 
-    `field` is no specifier to a type checker, so whatever it stands behind may be left out, as it may
-    at run time; a field that every version has and nothing else is said of must be given.
+    An argument is optional for a field with a specifier. It is required for a field without one.
     """
 
     def __new__(
         mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
     ) -> "MessageMeta":
-        """Return the struct class, each of its fields with the default that the schema gives it."""
+        """Return the struct class, whose fields have the schema's defaults."""
         fields = []
         for attribute, hint in namespace.get("__annotations__", {}).items():
             spec = namespace.get(attribute, UNSPECIFIED)
             fields.append(_resolve(attribute, hint, spec))
             namespace[attribute] = fields[-1].default
-        # gc=False: messages hold no cycles, and a million of them shall not slow the collector down.
+        # gc=False: messages have no reference cycles, and a million of them would slow garbage collection.
         made = super().__new__(mcls, name, bases, namespace, frozen=True, gc=False, **options)
         _fields[made] = tuple(fields)
         return made
@@ -210,34 +209,34 @@ class Message(Struct, metaclass=MessageMeta):
 
     @classmethod
     def declaration(cls) -> Declaration:
-        """Return what was declared of this class."""
+        """Return the declaration of this class."""
         return _declarations[cls]
 
     @classmethod
     def decode(cls: type[M], data: bytes | bytearray | memoryview, version: int, *, exact: bool = True) -> M:
-        """Return the message that `data` holds; `exact` demands that nothing stands behind it.
+        """Return the message in `data`. With `exact`, no bytes may follow it.
 
-        Raises: WireError if it is not one.
+        Raises: WireError.
         """
         decoder = decoders.get((cls, version))
         if decoder is None:
             decoder = compiled_decoder(cls, version)
-        return decoder(data, exact)  # type: ignore[return-value]  # `decoders` has it by its class
+        return decoder(data, exact)  # type: ignore[return-value]  # Its key is the class.
 
     @classmethod
     def decoder(cls, version: int) -> "Decoder":
-        """Return what `decode` calls in that version. Raises: ValueError for a version that there is not."""
+        """Return the decoder of a version. Raises: ValueError for an unknown version."""
         return decoders.get((cls, version)) or compiled_decoder(cls, version)
 
     def encode(self, version: int) -> bytes:
-        """Return the body in `version`. Raises: EncodeError where the version can't carry a value."""
+        """Return the body in `version`. Raises: EncodeError for a value that the version cannot carry."""
         encoder = encoders.get((type(self), version))
         if encoder is None:
             encoder = compiled_encoder(type(self), version)
-        return b"".join(encoder(self))  # type: ignore[arg-type]  # a range of a file is no body's
+        return b"".join(encoder(self))  # type: ignore[arg-type]  # Only `encode_parts` may have file ranges.
 
     def encode_parts(self, version: int) -> "list[bytes | RecordsSlice]":
-        """Return the body in pieces: those of `Records` fields are the values themselves, uncopied."""
+        """Return the body in pieces. The values of `Records` fields are not copied."""
         encoder = encoders.get((type(self), version))
         if encoder is None:
             encoder = compiled_encoder(type(self), version)
@@ -250,13 +249,13 @@ _declarations: dict[type[Message], Declaration] = {}
 
 
 def compiled_decoder(cls: type[Message], version: int) -> Decoder:
-    """Compile the decoder of a version, and keep it. Raises: ValueError for a version that there is not."""
+    """Compile and cache the decoder of a version. Raises: ValueError for an unknown version."""
     decoder = decoders[cls, version] = cls.declaration().compile_decoder(cls, version)
     return decoder
 
 
 def compiled_encoder(cls: type[Message], version: int) -> Encoder:
-    """Compile the encoder of a version, and keep it. Raises: ValueError for a version that there is not."""
+    """Compile and cache the encoder of a version. Raises: ValueError for an unknown version."""
     encoder = encoders[cls, version] = cls.declaration().compile_encoder(cls, version)
     return encoder
 
@@ -271,7 +270,7 @@ def declare(
     compile_encoder: "Callable[[type[Message], int], Encoder]",
     max_items: int | None,
 ) -> type[M]:
-    """Note what is declared of the class; return the class."""
+    """Store the declaration of the class. Return the class."""
     _declarations[cls] = Declaration(
         name=cls.__name__,
         api_key=api_key,

@@ -1,12 +1,12 @@
-"""SCRAM, both sides of it: a password is shown without being told. Pure: nonces and salts come from outside.
+"""SCRAM, client and server: the client proves its password without sending it. Callers give nonces and salts.
 
     client   n,,n=alice,r=NONCE
     broker   r=NONCE+ITS,s=SALT,i=4096
     client   c=biws,r=NONCE+ITS,p=PROOF
     broker   v=SIGNATURE
 
-The broker keeps neither the password nor anything that could stand for it: what it has is enough to check
-a proof, and to make none. As Kafka's clients do, passwords are taken as they are, without SASLprep.
+The broker stores no password, only keys that can check a proof but cannot create one. Like Kafka's clients,
+kohort does not apply SASLprep to passwords.
 Source: RFC 5802, RFC 7677, Kafka's ScramSaslServer, ScramSaslClient and ScramFormatter.
 """
 
@@ -22,12 +22,12 @@ MAX_ITERATIONS = 16_384
 NONCE_BYTES_MAX = 1_024
 SALT_BITS = 130
 SALT_SEED_BYTES = 32
-"""Random bytes for one salt: enough that what is left over of them does not matter."""
+"""Random bytes for one salt: so many that the bias of the modulo does not matter."""
 _SALT_DIGITS = b"0123456789abcdefghijklmnopqrstuvwxyz"
 
 _NAME = r"(?:[^=,\0]|=2C|=3D)+"
 _CLIENT_FIRST = re.compile(
-    rf"(?P<header>[ny],(?:a=(?P<other>{_NAME}))?,)"
+    rf"(?P<header>[ny],(?:a=(?P<authorization_id>{_NAME}))?,)"
     rf"(?P<bare>n=(?P<name>{_NAME}),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?P<extensions>(?:,[A-Za-z]+=[^,\0]*)*))"
 )
 _SERVER_FIRST = re.compile(r"r=([\x21-\x2b\x2d-\x7e]+),s=([A-Za-z0-9+/=]+),i=([0-9]{1,9})(?:,.*)?")
@@ -37,11 +37,11 @@ _CLIENT_FINAL = re.compile(
 
 
 class ScramError(Exception):
-    """A message that is none, or what it shows is wrong. Without anything secret."""
+    """A malformed message or a wrong proof. Its text contains no secret."""
 
 
 class ScramMechanism(NamedTuple):
-    """A mechanism: Kafka's name and number of it, and the hash that it is made of."""
+    """A mechanism: Kafka's name and number of it, and its hash function."""
 
     name: str
     number: int
@@ -49,7 +49,7 @@ class ScramMechanism(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many bytes its keys have."""
+        """The length of its keys in bytes."""
         return new(self.hash).digest_size
 
 
@@ -61,7 +61,7 @@ BY_NUMBER = {each.number: each for each in MECHANISMS.values()}
 
 
 class ScramCredential(NamedTuple):
-    """What a broker keeps of a password."""
+    """What a broker stores for a user's password."""
 
     salt: bytes
     stored_key: bytes
@@ -70,9 +70,9 @@ class ScramCredential(NamedTuple):
 
 
 def salt_of(data: bytes) -> bytes:
-    """Return a salt as Kafka's tools make them, of random bytes: 130 bits in letters and digits.
+    """Return a salt from random bytes, in the form of Kafka's tools: 130 bits in letters and digits.
 
-    All salts have this form, so that none tells whose they are. Source: Kafka's ScramFormatter.
+    All salts have this form, so a salt does not show which tool created it. Source: Kafka's ScramFormatter.
     """
     number, digits = int.from_bytes(data, "big") % (1 << SALT_BITS), bytearray()
     while number:
@@ -82,12 +82,12 @@ def salt_of(data: bytes) -> bytes:
 
 
 def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
-    """Return what stands for the password; it takes milliseconds."""
+    """Return RFC 5802's SaltedPassword. This takes milliseconds."""
     return pbkdf2_hmac(mechanism.hash, password.encode(), salt, iterations)
 
 
 def credential_of(mechanism: ScramMechanism, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
-    """Return what a broker is to keep."""
+    """Return the credential that a broker stores."""
     client_key = digest(salted, b"Client Key", mechanism.hash)
     return ScramCredential(
         salt,
@@ -98,27 +98,27 @@ def credential_of(mechanism: ScramMechanism, salted: bytes, salt: bytes, iterati
 
 
 class ClientFirst(NamedTuple):
-    """What a client begins with."""
+    """The parts of a client's first message."""
 
     name: str
-    other: str | None
-    """For whom it wants to act, if it says so."""
+    authorization_id: str | None
+    """The user for whom the client wants to act, if given."""
     nonce: str
     header: str
     bare: str
     has_token: bool
-    """Whether it shows a delegation token, by Kafka's extension."""
+    """Whether the client uses a delegation token, a Kafka extension."""
 
 
 def client_first(message: bytes) -> ClientFirst:
     """Return the parts of a client's first message. Raises: ScramError."""
     found = _CLIENT_FIRST.fullmatch(_text(message))
     if found is None or len(found["nonce"]) > NONCE_BYTES_MAX:
-        raise ScramError("a first message that is none of SCRAM's")
-    other = found["other"]
+        raise ScramError("an invalid first SCRAM message")
+    authorization_id = found["authorization_id"]
     return ClientFirst(
         _plain_name(found["name"]),
-        None if other is None else _plain_name(other),
+        None if authorization_id is None else _plain_name(authorization_id),
         found["nonce"],
         found["header"],
         found["bare"],
@@ -127,39 +127,39 @@ def client_first(message: bytes) -> ClientFirst:
 
 
 class ScramServer:
-    """The broker's side behind a client's first message."""
+    """The broker's side, after a client's first message."""
 
     def __init__(
-        self, mechanism: ScramMechanism, begun: ClientFirst, credential: ScramCredential, nonce: str
+        self, mechanism: ScramMechanism, first: ClientFirst, credential: ScramCredential, nonce: str
     ) -> None:
         self._mechanism = mechanism
-        self._begun = begun
+        self._client_first = first
         self._credential = credential
-        self._nonce = begun.nonce + nonce
+        self._nonce = first.nonce + nonce
         salt = b64encode(credential.salt).decode()
         self.first = f"r={self._nonce},s={salt},i={credential.iterations}".encode()
-        """What it answers to that."""
+        """The broker's first message."""
 
     def final(self, message: bytes) -> bytes:
-        """Return what it answers to the client's proof. Raises: ScramError where that is none."""
+        """Return the broker's final message. Raises: ScramError for a wrong proof."""
         found = _CLIENT_FINAL.fullmatch(_text(message))
-        if found is None or _decoded(found["channel"]) != self._begun.header.encode():
-            raise ScramError("a final message that is none of SCRAM's")
+        if found is None or _decoded(found["channel"]) != self._client_first.header.encode():
+            raise ScramError("an invalid final SCRAM message")
         if found["nonce"] != self._nonce:
-            raise ScramError("a final message with the nonce of another conversation")
+            raise ScramError("a wrong nonce in the final SCRAM message")
         hash_, proof = self._mechanism.hash, _decoded(found["proof"])
-        said = ",".join((self._begun.bare, self.first.decode(), found[1])).encode()
-        signature = digest(self._credential.stored_key, said, hash_)
+        auth_message = ",".join((self._client_first.bare, self.first.decode(), found[1])).encode()
+        signature = digest(self._credential.stored_key, auth_message, hash_)
         if len(proof) != len(signature):
-            raise ScramError("a proof of another length")
+            raise ScramError("a proof of a wrong length")
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
         if not compare_digest(new(hash_, client_key).digest(), self._credential.stored_key):
             raise ScramError("a wrong proof")
-        return b"v=" + b64encode(digest(self._credential.server_key, said, hash_))
+        return b"v=" + b64encode(digest(self._credential.server_key, auth_message, hash_))
 
 
 class ScramClient:
-    """A client's side."""
+    """The client's side."""
 
     def __init__(self, mechanism: ScramMechanism, name: str, password: str, nonce: str) -> None:
         self._mechanism = mechanism
@@ -168,28 +168,30 @@ class ScramClient:
         self._bare = f"n={name.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
         self._signature = b""
         self.first = f"n,,{self._bare}".encode()
-        """What it begins with."""
+        """The client's first message."""
 
     def final(self, message: bytes) -> bytes:
-        """Return its proof to the broker's first message. Raises: ScramError."""
+        """Return the client's final message, for the broker's first message. Raises: ScramError."""
         found = _SERVER_FIRST.fullmatch(_text(message))
         if found is None or not found[1].startswith(self._nonce) or found[1] == self._nonce:
-            raise ScramError("the broker's first message is none of SCRAM's")
+            raise ScramError("the broker's first message is no valid SCRAM message")
         iterations = int(found[3])
-        if not MIN_ITERATIONS <= iterations <= 10_000_000:  # Fewer would let a false broker guess quickly.
-            raise ScramError(f"the broker wants {iterations} iterations")
+        if (
+            not MIN_ITERATIONS <= iterations <= 10_000_000
+        ):  # With fewer, a false broker could guess the password quickly.
+            raise ScramError(f"the broker asks for {iterations} iterations")
         hash_ = self._mechanism.hash
         salted = salted_password(self._mechanism, self._password, _decoded(found[2]), iterations)
         client_key = digest(salted, b"Client Key", hash_)
         bare_final = f"c=biws,r={found[1]}"
-        said = ",".join((self._bare, message.decode(), bare_final)).encode()
-        signature = digest(new(hash_, client_key).digest(), said, hash_)
+        auth_message = ",".join((self._bare, message.decode(), bare_final)).encode()
+        signature = digest(new(hash_, client_key).digest(), auth_message, hash_)
         proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
-        self._signature = digest(digest(salted, b"Server Key", hash_), said, hash_)
+        self._signature = digest(digest(salted, b"Server Key", hash_), auth_message, hash_)
         return f"{bare_final},p={b64encode(proof).decode()}".encode()
 
     def check(self, message: bytes) -> None:
-        """Return if the broker knows the password as well. Raises: ScramError."""
+        """Check that the broker knows the password, too. Raises: ScramError."""
         text = _text(message)
         if not self._signature or not text.startswith("v="):
             raise ScramError("the broker has not shown that it knows the password")
@@ -201,7 +203,7 @@ def _text(message: bytes) -> str:
     try:
         return message.decode()
     except UnicodeDecodeError:
-        raise ScramError("a message that is no text") from None
+        raise ScramError("a SCRAM message that is not UTF-8") from None
 
 
 def _plain_name(name: str) -> str:
@@ -212,4 +214,4 @@ def _decoded(text: str) -> bytes:
     try:
         return b64decode(text, validate=True)
     except (Base64Error, ValueError):
-        raise ScramError("a message with something that is no base64") from None
+        raise ScramError("invalid base64 in a SCRAM message") from None

@@ -1,6 +1,6 @@
 """The records of share groups (KIP-932) in `__consumer_offsets`, keys 10 to 15.
 
-Apart from those of other groups, because only a broker that has such a group needs them.
+A module of its own, because only a broker with such a group imports it.
 """
 
 from kohort.protocol.declaring import message, struct
@@ -27,7 +27,7 @@ class ShareGroupMemberMetadataKey(Message):
 
 @message(versions="0", flexible="0+")
 class ShareGroupMemberMetadataValue(Message):
-    """Who a member is, and what it wants to read. Kafka: ShareGroupMemberMetadataValue.json."""
+    """A member's identity and subscription. Kafka: ShareGroupMemberMetadataValue.json."""
 
     rack_id: NullableString
     client_id: String
@@ -44,7 +44,7 @@ class ShareGroupMetadataKey(Message):
 
 @message(versions="0", flexible="0+")
 class ShareGroupMetadataValue(Message):
-    """A group's epoch, and the hash of the topics that it was decided for.
+    """A group's epoch, and the hash of its topics' metadata at that epoch.
 
     Kafka: ShareGroupMetadataValue.json.
     """
@@ -55,14 +55,14 @@ class ShareGroupMetadataValue(Message):
 
 @message(api_key=12, versions="0", flexible="none")
 class ShareGroupTargetAssignmentMetadataKey(Message):
-    """The key of a target's epoch. Kafka: ShareGroupTargetAssignmentMetadataKey.json."""
+    """The key of the target assignment's epoch. Kafka: ShareGroupTargetAssignmentMetadataKey.json."""
 
     group_id: String
 
 
 @message(versions="0", flexible="0+")
 class ShareGroupTargetAssignmentMetadataValue(Message):
-    """The group epoch that the target was made for, and when.
+    """The group epoch of the target assignment, and when it was computed.
 
     Kafka: ShareGroupTargetAssignmentMetadataValue.json.
     """
@@ -73,7 +73,7 @@ class ShareGroupTargetAssignmentMetadataValue(Message):
 
 @message(api_key=13, versions="0", flexible="none")
 class ShareGroupTargetAssignmentMemberKey(Message):
-    """The key of a member's target. Kafka: ShareGroupTargetAssignmentMemberKey.json."""
+    """The key of a member's target assignment. Kafka: ShareGroupTargetAssignmentMemberKey.json."""
 
     group_id: String
     member_id: String
@@ -81,7 +81,7 @@ class ShareGroupTargetAssignmentMemberKey(Message):
 
 @struct
 class ShareGroupTargetPartitions(Message):
-    """Partitions of one topic that a member shall have."""
+    """Partitions of one topic in a target assignment."""
 
     topic_id: Uuid
     partitions: Array[Int32]
@@ -89,14 +89,14 @@ class ShareGroupTargetPartitions(Message):
 
 @message(versions="0", flexible="0+")
 class ShareGroupTargetAssignmentMemberValue(Message):
-    """What a member shall have. Kafka: ShareGroupTargetAssignmentMemberValue.json."""
+    """A member's target assignment. Kafka: ShareGroupTargetAssignmentMemberValue.json."""
 
     topic_partitions: Array[ShareGroupTargetPartitions]
 
 
 @message(api_key=14, versions="0", flexible="none")
 class ShareGroupCurrentMemberAssignmentKey(Message):
-    """The key of what a member has. Kafka: ShareGroupCurrentMemberAssignmentKey.json."""
+    """The key of a member's current assignment. Kafka: ShareGroupCurrentMemberAssignmentKey.json."""
 
     group_id: String
     member_id: String
@@ -104,7 +104,7 @@ class ShareGroupCurrentMemberAssignmentKey(Message):
 
 @struct
 class ShareGroupCurrentPartitions(Message):
-    """Partitions of one topic that a member has."""
+    """Partitions of one topic that a member owns."""
 
     topic_id: Uuid
     partitions: Array[Int32]
@@ -112,7 +112,7 @@ class ShareGroupCurrentPartitions(Message):
 
 @message(versions="0", flexible="0+")
 class ShareGroupCurrentMemberAssignmentValue(Message):
-    """A member's epoch, and what it has. Kafka: ShareGroupCurrentMemberAssignmentValue.json."""
+    """A member's epoch and current assignment. Kafka: ShareGroupCurrentMemberAssignmentValue.json."""
 
     member_epoch: Int32
     previous_member_epoch: Int32
@@ -122,7 +122,7 @@ class ShareGroupCurrentMemberAssignmentValue(Message):
 
 @message(api_key=15, versions="0", flexible="none")
 class ShareGroupStatePartitionMetadataKey(Message):
-    """The key of how far share partitions are made. Kafka: ShareGroupStatePartitionMetadataKey.json."""
+    """The key of a group's share partitions. Kafka: ShareGroupStatePartitionMetadataKey.json."""
 
     group_id: String
 
@@ -146,7 +146,7 @@ class ShareGroupStateTopic(Message):
 
 @message(versions="0", flexible="0+")
 class ShareGroupStatePartitionMetadataValue(Message):
-    """Share partitions that are being made, that are made, and those that go.
+    """The share partitions that are being initialized, initialized, and being deleted.
 
     Kafka: ShareGroupStatePartitionMetadataValue.json.
     """
@@ -164,4 +164,4 @@ RECORDS: dict[int, tuple[type[Message], type[Message]]] = {
     14: (ShareGroupCurrentMemberAssignmentKey, ShareGroupCurrentMemberAssignmentValue),
     15: (ShareGroupStatePartitionMetadataKey, ShareGroupStatePartitionMetadataValue),
 }
-"""Key and value by the type of the record."""
+"""The classes of key and value by record type."""

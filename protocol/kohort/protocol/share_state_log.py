@@ -1,7 +1,7 @@
-"""The records of `__share_group_state`: what became of records that share groups were handed (KIP-932).
+"""The records of `__share_group_state`: the delivery states of records in share groups (KIP-932).
 
-A snapshot says all that is kept of a share partition, an update what is new since. A key begins with an
-int16, 0 for a snapshot and 1 for an update, a value with its version. Source: Kafka's share coordinator,
+A snapshot has the whole state of a share partition, an update the changes since. A key begins with an int16,
+0 for a snapshot and 1 for an update. A value begins with its version. Source: Kafka's share coordinator,
 ShareCoordinatorRecordSerde and its JSON schemas.
 """
 
@@ -36,7 +36,7 @@ class ShareUpdateKey(Message):
 
 @inner_struct
 class ShareStateBatch(Message):
-    """Offsets beside each other, both ends included, of one state and delivery count."""
+    """A range of offsets, both ends included, with the same state and delivery count."""
 
     first_offset: Int64
     last_offset: Int64
@@ -46,7 +46,7 @@ class ShareStateBatch(Message):
 
 @message(versions="0", flexible="0+")
 class ShareSnapshotValue(Message):
-    """All that is kept of a share partition. Times in milliseconds since 1970.
+    """The whole state of a share partition. Times in milliseconds since 1970.
 
     Kafka: ShareSnapshotValue.json.
     """
@@ -63,7 +63,7 @@ class ShareSnapshotValue(Message):
 
 @message(versions="0", flexible="0+")
 class ShareUpdateValue(Message):
-    """What is new of a share partition since its last snapshot. Kafka: ShareUpdateValue.json."""
+    """The changes of a share partition since its last snapshot. Kafka: ShareUpdateValue.json."""
 
     snapshot_epoch: Int32
     leader_epoch: Int32
@@ -76,7 +76,7 @@ RECORDS: dict[int, tuple[type[Message], type[Message]]] = {
     0: (ShareSnapshotKey, ShareSnapshotValue),
     1: (ShareUpdateKey, ShareUpdateValue),
 }
-"""Key and value by the type of the record."""
+"""The classes of key and value by record type."""
 
 ShareStateKey = ShareSnapshotKey | ShareUpdateKey
 
@@ -87,7 +87,7 @@ def encode_key(key: ShareStateKey) -> bytes:
 
 
 def decode_key(data: bytes) -> ShareStateKey | None:
-    """Return the key that `data` holds, None for one of another kind. Raises: WireError."""
+    """Return the key in `data`, or None for an unknown type. Raises: WireError."""
     if len(data) < _INT16.size:
         raise WireError("a record key without its type")
     (record_type,) = _INT16.unpack_from(data)
@@ -102,7 +102,7 @@ def encode_value(value: ShareSnapshotValue | ShareUpdateValue) -> bytes:
 
 
 def decode_value(key: ShareStateKey, data: bytes) -> ShareSnapshotValue | ShareUpdateValue:
-    """Return the value that belongs to such a key. Raises: WireError."""
+    """Return the value of a record with this key. Raises: WireError."""
     if len(data) < _INT16.size:
         raise WireError("a record value without its version")
     (version,) = _INT16.unpack_from(data)

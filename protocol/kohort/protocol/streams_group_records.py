@@ -1,6 +1,6 @@
 """The records of streams groups (KIP-1071) in `__consumer_offsets`, keys 17 and 19 to 23.
 
-Apart from those of other groups, because only a broker that has such a group needs them.
+A module of its own, because only a broker with such a group imports it.
 """
 
 from kohort.protocol.declaring import message, struct
@@ -28,7 +28,7 @@ class StreamsGroupMetadataKey(Message):
 
 @struct
 class StreamsGroupAssignmentConfig(Message):
-    """A setting that the last assignment was made with."""
+    """A setting of the last assignment."""
 
     key: String
     value: String
@@ -36,9 +36,10 @@ class StreamsGroupAssignmentConfig(Message):
 
 @message(versions="0", flexible="0+")
 class StreamsGroupMetadataValue(Message):
-    """A group's epoch, and what it was decided for: the topics' hash, the topology, and settings.
+    """A group's epoch, and the topics' hash, the topology and the settings at that epoch.
 
-    The epochs of topology descriptions are KIP-1331's. Nobody sets them here: what Kafka 4.4 wrote is kept.
+    The epochs of topology descriptions are KIP-1331's. kohort does not set them, but keeps those of Kafka
+    4.4.
 
     Kafka: StreamsGroupMetadataValue.json.
     """
@@ -63,7 +64,7 @@ class StreamsGroupMemberMetadataKey(Message):
 
 @struct
 class StreamsGroupEndpoint(Message):
-    """Where a member answers interactive queries."""
+    """A member's address for interactive queries."""
 
     host: String
     port: UInt16
@@ -79,7 +80,7 @@ class StreamsGroupClientTag(Message):
 
 @message(versions="0", flexible="0+")
 class StreamsGroupMemberMetadataValue(Message):
-    """Who a member is. Kafka: StreamsGroupMemberMetadataValue.json."""
+    """A member's identity. Kafka: StreamsGroupMemberMetadataValue.json."""
 
     instance_id: NullableString
     rack_id: NullableString
@@ -94,14 +95,14 @@ class StreamsGroupMemberMetadataValue(Message):
 
 @message(api_key=20, versions="0", flexible="none")
 class StreamsGroupTargetAssignmentMetadataKey(Message):
-    """The key of a target's epoch. Kafka: StreamsGroupTargetAssignmentMetadataKey.json."""
+    """The key of the target assignment's epoch. Kafka: StreamsGroupTargetAssignmentMetadataKey.json."""
 
     group_id: String
 
 
 @message(versions="0", flexible="0+")
 class StreamsGroupTargetAssignmentMetadataValue(Message):
-    """The group epoch that the target was made for, and when.
+    """The group epoch of the target assignment, and when it was computed.
 
     Kafka: StreamsGroupTargetAssignmentMetadataValue.json.
     """
@@ -112,7 +113,7 @@ class StreamsGroupTargetAssignmentMetadataValue(Message):
 
 @message(api_key=21, versions="0", flexible="none")
 class StreamsGroupTargetAssignmentMemberKey(Message):
-    """The key of a member's target. Kafka: StreamsGroupTargetAssignmentMemberKey.json."""
+    """The key of a member's target assignment. Kafka: StreamsGroupTargetAssignmentMemberKey.json."""
 
     group_id: String
     member_id: String
@@ -120,7 +121,7 @@ class StreamsGroupTargetAssignmentMemberKey(Message):
 
 @struct
 class StreamsGroupTargetTaskIds(Message):
-    """Tasks of one subtopology that a member shall have."""
+    """Tasks of one subtopology in a target assignment."""
 
     subtopology_id: String
     partitions: Array[Int32]
@@ -128,7 +129,7 @@ class StreamsGroupTargetTaskIds(Message):
 
 @message(versions="0", flexible="0+")
 class StreamsGroupTargetAssignmentMemberValue(Message):
-    """What a member shall have. Kafka: StreamsGroupTargetAssignmentMemberValue.json."""
+    """A member's target assignment. Kafka: StreamsGroupTargetAssignmentMemberValue.json."""
 
     active_tasks: Array[StreamsGroupTargetTaskIds]
     standby_tasks: Array[StreamsGroupTargetTaskIds]
@@ -137,7 +138,7 @@ class StreamsGroupTargetAssignmentMemberValue(Message):
 
 @message(api_key=22, versions="0", flexible="none")
 class StreamsGroupCurrentMemberAssignmentKey(Message):
-    """The key of what a member has. Kafka: StreamsGroupCurrentMemberAssignmentKey.json."""
+    """The key of a member's current assignment. Kafka: StreamsGroupCurrentMemberAssignmentKey.json."""
 
     group_id: String
     member_id: String
@@ -145,7 +146,7 @@ class StreamsGroupCurrentMemberAssignmentKey(Message):
 
 @struct
 class StreamsGroupCurrentTaskIds(Message):
-    """Tasks of one subtopology that a member has; of active ones, from which epochs on (KIP-1251)."""
+    """Tasks of one subtopology that a member owns; for active tasks, their assignment epochs (KIP-1251)."""
 
     subtopology_id: String
     partitions: Array[Int32]
@@ -154,7 +155,7 @@ class StreamsGroupCurrentTaskIds(Message):
 
 @message(versions="0", flexible="0+")
 class StreamsGroupCurrentMemberAssignmentValue(Message):
-    """A member's epoch, what it has, and what it has yet to give up.
+    """A member's epoch, its current tasks, and the tasks that it must revoke.
 
     Kafka: StreamsGroupCurrentMemberAssignmentValue.json.
     """
@@ -179,7 +180,7 @@ class StreamsGroupTopologyKey(Message):
 
 @struct
 class StreamsGroupTopicConfig(Message):
-    """A setting of a topic that is made for the application."""
+    """A setting of an internal topic of the application."""
 
     key: String
     value: String
@@ -187,7 +188,7 @@ class StreamsGroupTopicConfig(Message):
 
 @struct
 class StreamsGroupTopicInfo(Message):
-    """A topic that is made for the application; 0 partitions leave their number to the broker."""
+    """An internal topic of the application. With 0 partitions the broker chooses their number."""
 
     name: String
     partitions: Int32
@@ -197,7 +198,7 @@ class StreamsGroupTopicInfo(Message):
 
 @struct
 class StreamsGroupCopartitionGroup(Message):
-    """Topics that need equally many partitions, as indexes into the lists of their subtopology."""
+    """Topics that need the same number of partitions, as indexes into the lists of their subtopology."""
 
     source_topics: Array[Int16]
     source_topic_regex: Array[Int16]
@@ -206,7 +207,7 @@ class StreamsGroupCopartitionGroup(Message):
 
 @struct
 class StreamsGroupSubtopology(Message):
-    """A part of the application whose tasks are its own."""
+    """A part of the application's topology, with its own tasks."""
 
     subtopology_id: String
     source_topics: Array[String]
@@ -219,7 +220,7 @@ class StreamsGroupSubtopology(Message):
 
 @message(versions="0", flexible="0+")
 class StreamsGroupTopologyValue(Message):
-    """What the application does with which topics. Kafka: StreamsGroupTopologyValue.json."""
+    """The application's topology. Kafka: StreamsGroupTopologyValue.json."""
 
     epoch: Int32
     subtopologies: Array[StreamsGroupSubtopology]
@@ -233,4 +234,4 @@ RECORDS: dict[int, tuple[type[Message], type[Message]]] = {
     22: (StreamsGroupCurrentMemberAssignmentKey, StreamsGroupCurrentMemberAssignmentValue),
     23: (StreamsGroupTopologyKey, StreamsGroupTopologyValue),
 }
-"""Key and value by the type of the record."""
+"""The classes of key and value by record type."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kohort.protocol.config_providers import ALLOWED_VARIABLE, CLASSES, providers, resolved
+from kohort.protocol.config_providers import ALLOWED_VARIABLE, CLASSES, providers, resolve
 
 
 @pytest.fixture
@@ -34,17 +34,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )  # fmt: skip
 def test_what_a_reference_stands_for(folder: Path, text: str, right: str) -> None:
-    assert resolved(text.replace("HERE", str(folder))) == right
+    assert resolve(text.replace("HERE", str(folder))) == right
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("${env:KOHORT_NONE}", "there is no environment variable KOHORT_NONE"),
+        ("${env:KOHORT_NONE}", "the environment variable KOHORT_NONE is not set"),
         ("${env:a:b}", "an environment variable has no path"),
         ("${file:HERE/none}", "No such file or directory"),
         ("${file:HERE/none:key}", "No such file or directory"),
-        ("${file:HERE/secrets.properties:other}", "has no other"),
+        ("${file:HERE/secrets.properties:other}", "has no property other"),
         ("${file:HERE}", "Is a directory"),
         ("${file:HERE/binary}", "UTF-8"),
         ("${file:/dev/zero}", "larger than"),
@@ -56,14 +56,14 @@ def test_what_a_reference_stands_for(folder: Path, text: str, right: str) -> Non
 def test_a_reference_to_nothing_is_told_in_a_line(folder: Path, text: str, reason: str) -> None:
     reference = text.replace("HERE", str(folder))
     with pytest.raises(ValueError, match=re.escape(reason)) as refused:
-        resolved(reference)
+        resolve(reference)
     assert reference in str(refused.value)
     assert "sesame" not in str(refused.value)
 
 
 def test_what_a_secret_says_is_not_looked_up_again(folder: Path) -> None:
     (folder / "sly").write_text("${env:KOHORT_SECRET}")
-    assert resolved(f"${{file:{folder}/sly}}") == "${env:KOHORT_SECRET}"
+    assert resolve(f"${{file:{folder}/sly}}") == "${env:KOHORT_SECRET}"
 
 
 def test_kafkas_settings_may_give_them_other_names(folder: Path) -> None:
@@ -76,7 +76,7 @@ def test_kafkas_settings_may_give_them_other_names(folder: Path) -> None:
         }
     )
     assert rest == {"node.id": "1"}
-    assert resolved(f"${{secrets:{folder}:password}} ${{vars:KOHORT_SECRET}}", named) == (
+    assert resolve(f"${{secrets:{folder}:password}} ${{vars:KOHORT_SECRET}}", named) == (
         "open sesame of the environment"
     )
 
@@ -113,7 +113,7 @@ def test_the_environment_says_which_references_there_are(
 ) -> None:
     monkeypatch.setenv(ALLOWED_VARIABLE, allowed)
     text = "${env:KOHORT_SECRET} ${file:HERE/password} ${directory:HERE:password}"
-    assert resolved(text.replace("HERE", str(folder))) == right.replace("HERE", str(folder))
+    assert resolve(text.replace("HERE", str(folder))) == right.replace("HERE", str(folder))
 
 
 def test_a_name_of_ones_own_allows_nothing_more(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +121,7 @@ def test_a_name_of_ones_own_allows_nothing_more(folder: Path, monkeypatch: pytes
     known, _ = providers(settings)
     monkeypatch.setenv(ALLOWED_VARIABLE, "none")
     text = f"${{mine:{folder}/password}}"
-    assert resolved(text, known) == text
+    assert resolve(text, known) == text
     with pytest.raises(ValueError, match=f"{ALLOWED_VARIABLE} does not allow it"):
         providers(settings)
 
@@ -129,4 +129,4 @@ def test_a_name_of_ones_own_allows_nothing_more(folder: Path, monkeypatch: pytes
 def test_a_switch_that_is_misspelled_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ALLOWED_VARIABLE, "env,vault")
     with pytest.raises(ValueError, match="has vault: give none, or some of env, file, directory"):
-        resolved("${env:HOME}")
+        resolve("${env:HOME}")

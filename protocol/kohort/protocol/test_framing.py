@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kohort.protocol.errors import WireError
-from kohort.protocol.framing import FIRST_STEPS_END_BYTES, LEAST_ALLOCATION_BYTES, Frame, FrameReader
+from kohort.protocol.framing import BUFFER_BYTES_MIN, FIRST_BUFFER_BYTES_MAX, Frame, FrameReader
 from kohort.protocol.limits import max_request_bytes
 
 LIMIT = 1 << 20
@@ -97,10 +97,10 @@ def test_memory_grows_with_what_has_arrived_not_with_what_was_promised() -> None
     tracemalloc.start()
     try:
         reader.receive((1 << 30).to_bytes(4, "big") + b"x")
-        assert reader.buffer_bytes == LEAST_ALLOCATION_BYTES
-        assert tracemalloc.get_traced_memory()[1] < 2 * LEAST_ALLOCATION_BYTES
-        fill(reader, bytes(3 * FIRST_STEPS_END_BYTES))
-        assert tracemalloc.get_traced_memory()[1] < 16 * FIRST_STEPS_END_BYTES
+        assert reader.buffer_bytes == BUFFER_BYTES_MIN
+        assert tracemalloc.get_traced_memory()[1] < 2 * BUFFER_BYTES_MIN
+        fill(reader, bytes(3 * FIRST_BUFFER_BYTES_MAX))
+        assert tracemalloc.get_traced_memory()[1] < 16 * FIRST_BUFFER_BYTES_MAX
     finally:
         tracemalloc.stop()
     assert reader.in_frame
@@ -108,8 +108,8 @@ def test_memory_grows_with_what_has_arrived_not_with_what_was_promised() -> None
 
 def test_a_megabyte_that_comes_in_usual_pieces_is_written_where_it_stays() -> None:
     reader = FrameReader(1 << 30)
-    reader.receive(framed(bytes(FIRST_STEPS_END_BYTES - 4096))[:65_536])
-    assert reader.buffer_bytes == FIRST_STEPS_END_BYTES - 4096
+    reader.receive(framed(bytes(FIRST_BUFFER_BYTES_MAX - 4096))[:65_536])
+    assert reader.buffer_bytes == FIRST_BUFFER_BYTES_MAX - 4096
 
 
 def test_a_frame_of_an_api_with_a_smaller_limit_is_refused_by_its_first_bytes() -> None:
@@ -140,7 +140,7 @@ def test_a_produce_request_may_be_what_the_setting_allows() -> None:
 
 
 def test_a_large_frame_is_one_view_and_the_next_frame_follows() -> None:
-    body = bytes(range(256)) * (5 * FIRST_STEPS_END_BYTES // 256)
+    body = bytes(range(256)) * (5 * FIRST_BUFFER_BYTES_MAX // 256)
     stream = framed(body, b"next")
     reader = FrameReader(1 << 30)
     frames = reader.receive(stream[:1000]) + fill(reader, stream[1000:])
@@ -159,7 +159,7 @@ def test_a_frame_that_was_handed_out_is_never_written_again() -> None:
 
 
 def test_the_buffer_grows_while_the_caller_holds_the_last_view() -> None:
-    body = bytes(range(256)) * (3 * FIRST_STEPS_END_BYTES // 256)
+    body = bytes(range(256)) * (3 * FIRST_BUFFER_BYTES_MAX // 256)
     reader = FrameReader(1 << 30)
     reader.receive(framed(body)[:4])
     frames: list[Frame] = []
@@ -173,7 +173,7 @@ def test_the_buffer_grows_while_the_caller_holds_the_last_view() -> None:
         frames = reader.filled(len(room))
     assert frames == [body]
     sizes = [len(each) for each in held]
-    assert sizes[0] == LEAST_ALLOCATION_BYTES
+    assert sizes[0] == BUFFER_BYTES_MIN
     assert sum(sizes) == len(body)
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from kohort.protocol.errors import WireError
-from kohort.protocol.ids import IDS_FEW, SAME_HASH_MAX, have_one_hash
+from kohort.protocol.ids import SAME_HASH_MAX, UNCHECKED_IDS_MAX, share_hashes
 from kohort.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -67,7 +67,7 @@ def test_ids_that_were_made_to_have_one_hash_are_refused(case: Case) -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.api.name}.{case.array.name}")
 def test_other_ids_are_taken_and_so_is_one_that_comes_again_and_none_at_all(case: Case) -> None:
     version = case.api.versions.highest
-    for ids in (DRAWN, DRAWN[:3] * 100, (ZERO_UUID,) * COUNT, MADE[:IDS_FEW]):
+    for ids in (DRAWN, DRAWN[:3] * 100, (ZERO_UUID,) * COUNT, MADE[:UNCHECKED_IDS_MAX]):
         decoded = case.api.request.decode(case.request(ids), version)
         assert tuple(getattr(each, case.name) for each in getattr(decoded, case.array.name)) == ids
 
@@ -84,7 +84,7 @@ def test_ids_in_several_groups_count_together() -> None:
 
 
 def test_hashes_may_be_shared_by_few() -> None:
-    assert not have_one_hash(MADE[: SAME_HASH_MAX + 1])
-    assert have_one_hash(MADE[: SAME_HASH_MAX + 2])
-    assert have_one_hash(each for first in MADE[:2] for each in (first, *DRAWN, *MADE[:100]))
-    assert not have_one_hash(())
+    assert not share_hashes(MADE[: SAME_HASH_MAX + 1])
+    assert share_hashes(MADE[: SAME_HASH_MAX + 2])
+    assert share_hashes(each for first in MADE[:2] for each in (first, *DRAWN, *MADE[:100]))
+    assert not share_hashes(())

@@ -52,5 +52,5 @@ def test_users_are_options_of_the_module_for_them() -> None:
     }
     with pytest.raises(ValueError, match="has to be PlainLoginModule"):
         users_of('ScramLoginModule required user_a="b";', "PlainLoginModule")
-    with pytest.raises(ValueError, match="without a name or a password"):
+    with pytest.raises(ValueError, match="has no name or no password"):
         users_of(f'{PLAIN} required user_a="";', "PlainLoginModule")

@@ -23,7 +23,7 @@ from kohort.protocol.offsets_topic import (
     GroupMetadataRecord,
     GroupMetadataValue,
     MemberMetadata,
-    NewerRecord,
+    ModernGroupRecord,
     OffsetCommitKey,
     OffsetCommitRecord,
     OffsetCommitValue,
@@ -173,15 +173,15 @@ def test_records_of_consumer_groups_are_bytes_as_kafka_writes_them() -> None:
         + b"\0"
     )
     assert encode_value(MEMBER) == data
-    assert decode_record(encode_key(key), data) == NewerRecord(key, MEMBER)
-    assert decode_record(encode_key(key), None) == NewerRecord(key, None)
+    assert decode_record(encode_key(key), data) == ModernGroupRecord(key, MEMBER)
+    assert decode_record(encode_key(key), None) == ModernGroupRecord(key, None)
 
 
 @pytest.mark.parametrize("record_type", sorted(share_group_records.RECORDS))
 def test_every_kind_of_record_of_a_share_group_comes_back(record_type: int) -> None:
     key_type, value_type = share_group_records.RECORDS[record_type]
     key, value = message_of(key_type), message_of(value_type)
-    assert decode_record(encode_key(key), encode_value(value)) == NewerRecord(key, value)
+    assert decode_record(encode_key(key), encode_value(value)) == ModernGroupRecord(key, value)
     assert encode_key(key)[:2] == record_type.to_bytes(2, "big")
     assert record_type in SHARE_GROUP_TYPES
 
@@ -190,7 +190,7 @@ def test_every_kind_of_record_of_a_share_group_comes_back(record_type: int) -> N
 def test_every_kind_of_record_of_a_streams_group_comes_back(record_type: int) -> None:
     key_type, value_type = streams_group_records.RECORDS[record_type]
     key, value = message_of(key_type), message_of(value_type)
-    assert decode_record(encode_key(key), encode_value(value)) == NewerRecord(key, value)
+    assert decode_record(encode_key(key), encode_value(value)) == ModernGroupRecord(key, value)
     assert encode_key(key)[:2] == record_type.to_bytes(2, "big")
     assert record_type in STREAMS_GROUP_TYPES
 
@@ -213,7 +213,7 @@ def test_what_a_streams_group_was_validated_and_assigned_with_is_tagged() -> Non
 def test_every_kind_of_record_of_a_consumer_group_comes_back(record_type: int) -> None:
     key_type, value_type = RECORDS[record_type]
     key, value = message_of(key_type), message_of(value_type)
-    assert decode_record(encode_key(key), encode_value(value)) == NewerRecord(key, value)
+    assert decode_record(encode_key(key), encode_value(value)) == ModernGroupRecord(key, value)
     assert encode_key(key)[:2] == record_type.to_bytes(2, "big")
     assert record_type in CONSUMER_GROUP_TYPES
 

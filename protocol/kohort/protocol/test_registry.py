@@ -5,7 +5,7 @@ from pkgutil import iter_modules
 import pytest
 
 from kohort.protocol import messages
-from kohort.protocol.registry import APIS, ASKED_ALONE, BY_NAME, LATE, NAMES, Api, declared
+from kohort.protocol.registry import API_NAMES, APIS, BY_NAME, CLIENT_ONLY, IMPORTED_WHEN_USED, Api, declared
 
 # Key, name, stable versions, and the first flexible one. InitProducerId 6 is unstable in Kafka 4.4.
 KAFKA_4_4 = """
@@ -77,7 +77,7 @@ KAFKA_4_4 = """
 91 AlterShareGroupOffsets  0     0
 92 DeleteShareGroupOffsets 0     0
 """
-DECLARED = declared(NAMES)
+DECLARED = declared(API_NAMES)
 ROWS = [tuple(line.split()) for line in KAFKA_4_4.strip().splitlines()]
 
 
@@ -100,10 +100,10 @@ def test_request_and_response_belong_together(api: Api) -> None:
         response.versions,
         response.flexible,
     )
-    assert (api.name in ASKED_ALONE) != (api.name in BY_NAME)
+    assert (api.name in CLIENT_ONLY) != (api.name in BY_NAME)
 
 
-@pytest.mark.parametrize("late", LATE, ids=[each.name for each in LATE])
+@pytest.mark.parametrize("late", IMPORTED_WHEN_USED, ids=[each.name for each in IMPORTED_WHEN_USED])
 def test_an_api_that_is_imported_late_is_as_it_is_declared(late: Api) -> None:
     told = DECLARED[late.api_key]
     for attribute in Api.__slots__:

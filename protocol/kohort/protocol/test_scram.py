@@ -49,11 +49,11 @@ def test_a_name_and_a_password_are_what_they_are(mechanism: str, name: str) -> N
     found = MECHANISMS[mechanism]
     for password in ("secret", "geheim ß", "=,="):
         client = ScramClient(found, name, password, "clients")
-        begun = client_first(client.first)
-        assert begun.name == name
-        right = ScramServer(found, begun, credential(mechanism, password), "brokers")
+        first = client_first(client.first)
+        assert first.name == name
+        right = ScramServer(found, first, credential(mechanism, password), "brokers")
         client.check(right.final(client.final(right.first)))
-        wrong = ScramServer(found, begun, credential(mechanism, "another"), "brokers")
+        wrong = ScramServer(found, first, credential(mechanism, "another"), "brokers")
         with pytest.raises(ScramError, match="a wrong proof"):
             wrong.final(client.final(wrong.first))
 
@@ -86,8 +86,8 @@ def test_a_client_takes_no_other_beginning(message: bytes) -> None:
 
 
 def test_tokens_and_other_names_are_seen() -> None:
-    begun = client_first(b"n,a=bob,n=alice,r=x,tokenauth=true")
-    assert (begun.name, begun.other, begun.has_token) == ("alice", "bob", True)
+    first = client_first(b"n,a=bob,n=alice,r=x,tokenauth=true")
+    assert (first.name, first.authorization_id, first.has_token) == ("alice", "bob", True)
     assert client_first(b"y,,n=alice,r=x").header == "y,,"
 
 

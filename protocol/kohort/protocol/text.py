@@ -1,4 +1,4 @@
-"""Other people's words in our own: short enough for every answer, and harmless on a terminal."""
+"""Client text in error messages: shortened, and escaped for terminals."""
 
 MAX_MESSAGE_CHARACTERS = 1024
 MAX_QUOTED_CHARACTERS = 120
@@ -7,9 +7,9 @@ _GAP = " ... "
 
 
 def short_text(text: str, max_characters: int = MAX_MESSAGE_CHARACTERS) -> str:
-    """Return `text` with what is not printable escaped, and without its middle where it is longer than this.
+    """Return `text` with unprintable characters escaped. A longer text loses its middle.
 
-    What is wrong is said at a message's beginning or at its end; what is long is a name within.
+    The important parts of a message are its beginning and its end; usually a long name is between them.
     """
     cut = _cut(text, max_characters)
     if cut.isprintable():
@@ -18,7 +18,7 @@ def short_text(text: str, max_characters: int = MAX_MESSAGE_CHARACTERS) -> str:
 
 
 def quoted(name: str, max_characters: int = MAX_QUOTED_CHARACTERS) -> str:
-    """Return a name that somebody sent, in quotation marks and short enough to stand in a message."""
+    """Return a client's name in quotation marks, shortened for a message."""
     return f"'{short_text(name, max_characters)}'"
 
 

@@ -1,6 +1,6 @@
-"""The records of `__transaction_state`: where the transactions of each transactional id stand.
+"""The records of `__transaction_state`: the transaction state of each transactional id.
 
-A key begins with an int16 that is 0, a value with its version. Source: Kafka's transaction coordinator,
+A key begins with the int16 0, a value with its version. Source: Kafka's transaction coordinator,
 TransactionLog, TransactionLogKey.json, TransactionLogValue.json.
 """
 
@@ -21,7 +21,7 @@ from kohort.protocol.schema import (
     field,
 )
 
-VALUE_VERSION = 1  # What Kafka writes from transaction.version 1 on: tagged fields follow.
+VALUE_VERSION = 1  # Kafka writes it from transaction.version 1 on: it has tagged fields.
 
 _INT16 = struct.Struct(">h")
 _KEY_TYPE = 0
@@ -29,10 +29,7 @@ _KEY_TYPE = 0
 
 @message(api_key=0, versions="0", flexible="none")
 class TransactionLogKey(Message):
-    """The key of a transactional id.
-
-    Kafka: TransactionLogKey.json.
-    """
+    """The key of a transactional id. Kafka: TransactionLogKey.json."""
 
     transactional_id: String
 
@@ -47,7 +44,7 @@ class PartitionsSchema(Message):
 
 @message(versions="0-1", flexible="1+")
 class TransactionLogValue(Message):
-    """Where a transactional id stands. Times in milliseconds since 1970.
+    """The state of a transactional id. Times in milliseconds since 1970.
 
     Kafka: TransactionLogValue.json.
     """
@@ -71,7 +68,7 @@ def encode_key(key: TransactionLogKey) -> bytes:
 
 
 def decode_key(data: bytes) -> TransactionLogKey | None:
-    """Return the key that `data` holds, None for one of another kind. Raises: WireError."""
+    """Return the key in `data`, or None for an unknown type. Raises: WireError."""
     if len(data) < _INT16.size:
         raise WireError("a record key without its type")
     (record_type,) = _INT16.unpack_from(data)
@@ -84,7 +81,7 @@ def encode_value(value: TransactionLogValue) -> bytes:
 
 
 def decode_value(data: bytes) -> TransactionLogValue:
-    """Return the value in whichever version it was written. Raises: WireError."""
+    """Return the value in any of its versions. Raises: WireError."""
     if len(data) < _INT16.size:
         raise WireError("a record value without its version")
     (version,) = _INT16.unpack_from(data)

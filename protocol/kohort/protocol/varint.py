@@ -1,16 +1,16 @@
-"""Variable length integers: unsigned LEB128, as flexible versions count with.
+"""Variable length integers of flexible versions: unsigned LEB128.
 
 Source: KIP-482; org.apache.kafka.common.utils.ByteUtils.
 """
 
 from kohort.protocol.errors import EncodeError, WireError
 
-MAX_STRING_BYTES = 0x7FFF  # Also where a compact length could say more: as Kafka's generated classes have it.
+MAX_STRING_BYTES = 0x7FFF  # Compact strings have this limit, too, as in Kafka's generated classes.
 UVARINTS = tuple(bytes((number,)) for number in range(128))
 
 
 def encode_uvarint(number: int) -> bytes:
-    """Return `number` in groups of seven bits, the lowest first."""
+    """Return `number` in seven bits a byte, the lowest first."""
     if number < 128:
         return UVARINTS[number]
     out = bytearray()
@@ -22,7 +22,7 @@ def encode_uvarint(number: int) -> bytes:
 
 
 def read_uvarint_rest(data: bytes | bytearray | memoryview, position: int, first: int) -> tuple[int, int]:
-    """Return the number that began with the byte `first`, and the position behind it.
+    """Return the number with the first byte `first`, and the position behind it.
 
     Raises: WireError for more than 32 bits, IndexError where the data ends.
     """
@@ -54,7 +54,7 @@ def read_string_length_rest(
 ) -> tuple[int, int]:
     """Return a compact string's length plus one, as `read_uvarint_rest` does.
 
-    Raises: WireError for a longer string than the protocol has, IndexError where the data ends.
+    Raises: WireError for a string that is too long, IndexError where the data ends.
     """
     number, position = read_uvarint_rest(data, position, first)
     if number > MAX_STRING_BYTES + 1:

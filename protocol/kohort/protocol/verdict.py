@@ -1,7 +1,7 @@
-"""Whether a consumer keeps up, told from its last commits alone: for the broker, and for reports on its logs.
+"""Whether a consumer keeps up, judged from its last commits: for the broker, and for reports on its logs.
 
-The rules are those of LinkedIn's Burrow, which needs no threshold of how much lag is too much: they ask
-whether the lag goes away. Its window is the last ten commits of a partition, each with the lag at the time.
+The rules are those of LinkedIn's Burrow. They need no lag threshold: they check whether the lag shrinks. The
+window is the last ten commits of a partition, each with its lag at that time.
 """
 
 from collections.abc import Sequence
@@ -10,33 +10,33 @@ from itertools import pairwise
 from typing import NamedTuple
 
 COMMITS_KEPT = 10
-COMMITS_NEEDED = 3  # Of fewer nobody can say whether offsets stand still or lag grows.
+COMMITS_NEEDED = 3  # Fewer do not show whether the offset stalls or the lag grows.
 
 
 class Verdict(Enum):
-    """How a group does in a partition; later ones are worse."""
+    """The state of a group's consumption in a partition, from good to bad."""
 
     OK = "OK"
     WARN = "WARN"
-    """It reads, but the lag did not shrink once in the window: it is too slow."""
+    """The group reads, but the lag never shrank in the window: it is too slow."""
     STALL = "STALL"
-    """It commits the same offset over and over, and there is more to read."""
+    """The group commits the same offset again and again, although it has lag."""
     STOP = "STOP"
-    """It commits no more, and there is more to read."""
+    """The group has stopped committing, although it has lag."""
     REWIND = "REWIND"
-    """It went back to an earlier offset, and has not caught up with where it was."""
+    """The group went back to an earlier offset, and has not reached its highest offset again."""
 
 
 _SEVERITY = {verdict: number for number, verdict in enumerate(Verdict)}
 
 
 def worst(*verdicts: Verdict) -> Verdict:
-    """Return the worst of these, OK of none."""
+    """Return the worst verdict, OK if there are none."""
     return max(verdicts, key=_SEVERITY.__getitem__, default=Verdict.OK)
 
 
 class Commit(NamedTuple):
-    """A commit as it was found: when it was made, and the lag when it was looked at."""
+    """A commit: its time, its offset, and the lag when it was observed."""
 
     timestamp_ms: int
     offset: int
@@ -46,10 +46,10 @@ class Commit(NamedTuple):
 def judge(
     commits: Sequence[Commit], lag: int, *, caught_up_ms: int, now_ms: int, interval_ms: int
 ) -> Verdict:
-    """Return how a group does, by its last commits in a partition, the oldest first.
+    """Return the verdict on a group's last commits in a partition, the oldest first.
 
-    `lag` is the present one, `caught_up_ms` when it was last known to be zero, or when looking began;
-    `interval_ms` lies between two looks.
+    `lag` is the current lag. `caught_up_ms` is when it was last known to be zero, or when observation began.
+    `interval_ms` is the time between two observations.
     """
     if not lag or not commits:
         return Verdict.OK
@@ -67,9 +67,9 @@ def judge(
 
 
 def _has_stopped(commits: Sequence[Commit], caught_up_ms: int, now_ms: int, interval_ms: int) -> bool:
-    """Return whether it is silent, and behind, for longer than the whole window lasted.
+    """Return whether the last commit and the last time without lag are older than the window's duration.
 
-    A window that is not full yet counts as one of ten looks: two quick commits are no measure.
+    A window with fewer than ten commits counts as ten intervals, because a few quick commits show too little.
     """
     span_ms = COMMITS_KEPT * interval_ms
     if len(commits) == COMMITS_KEPT:
@@ -78,7 +78,7 @@ def _has_stopped(commits: Sequence[Commit], caught_up_ms: int, now_ms: int, inte
 
 
 def _was_rewound(commits: Sequence[Commit]) -> bool:
-    """Return whether an offset fell within the window and the highest has not been reached again."""
+    """Return whether an offset decreased in the window and the highest is not reached again."""
     offsets = [each.offset for each in commits]
     fell = any(later < earlier for earlier, later in pairwise(offsets))
     return fell and offsets[-1] < max(offsets)

@@ -7,14 +7,14 @@ MAX_VERSION = sys.maxsize
 
 
 class Versions(NamedTuple):
-    """The inclusive range from `lowest` to `highest`; empty where `highest` is less."""
+    """The inclusive range from `lowest` to `highest`; empty if `highest` is less."""
 
     lowest: int
     highest: int
 
     @classmethod
     def parse(cls, text: str) -> "Versions":
-        """Return the range that `text` means. Raises: ValueError on any other text."""
+        """Return the parsed range. Raises: ValueError."""
         if text == "none":
             return NONE
         if text.endswith("+"):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from kohort.broker.authorization.acls import Entry, Pattern
 from kohort.protocol.acls import (
     ANY_NAME,
-    ANYBODY,
+    EVERY_USER,
     AclOperation,
     AclPatternType,
     AclPermission,
@@ -181,7 +181,7 @@ class Authorizer:
 
 def _concerning(entries: _Entries, principal: str, host: str) -> Iterator[Entry]:
     """Yield the entries that are about this principal, or anybody, at this address, or any."""
-    for who in (principal, ANYBODY) if principal != ANYBODY else (ANYBODY,):
+    for who in (principal, EVERY_USER) if principal != EVERY_USER else (EVERY_USER,):
         for entry in entries.get(who, ()):
             if entry.host in (ANY_NAME, host):
                 yield entry

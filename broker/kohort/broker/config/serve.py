@@ -15,7 +15,7 @@ from kohort.broker.config.load import checked_texts, parsed_config, read_toml, r
 from kohort.broker.config.values import HIDDEN, ConfigError, ConfigSource, render
 
 if TYPE_CHECKING:
-    from kohort.protocol.config_providers import Provide
+    from kohort.protocol.config_providers import Provider
 
 FLAGS = ("listen", "advertise", "data", "http")
 SEVERAL = ("listen", "advertise")
@@ -108,7 +108,7 @@ def _from_kafka(file: Path) -> tuple[dict[str, object], dict[str, str], tuple[st
     return settings, flags, tuple(passed_over)
 
 
-def _providers(texts: Mapping[str, str], file: Path) -> "tuple[Mapping[str, Provide], dict[str, str]]":
+def _providers(texts: Mapping[str, str], file: Path) -> "tuple[Mapping[str, Provider], dict[str, str]]":
     """Return what values may refer to, and the settings but for those that say so. Raises: ConfigError."""
     from kohort.protocol.config_providers import providers  # noqa: PLC0415
 
@@ -118,14 +118,14 @@ def _providers(texts: Mapping[str, str], file: Path) -> "tuple[Mapping[str, Prov
         raise ConfigError(f"{file}: {error}") from None
 
 
-def _resolved(name: str, text: str, place: str, known: "Mapping[str, Provide] | None") -> str:
+def _resolved(name: str, text: str, place: str, known: "Mapping[str, Provider] | None") -> str:
     """Return the value of a setting, wherever it stands. Raises: ConfigError."""
     if "${" not in text:
         return text
-    from kohort.protocol.config_providers import KNOWN, resolved  # noqa: PLC0415  # Few settings have references.
+    from kohort.protocol.config_providers import DEFAULT_PROVIDERS, resolve  # noqa: PLC0415  # Few settings have references.
 
     try:
-        return resolved(text, KNOWN if known is None else known)
+        return resolve(text, DEFAULT_PROVIDERS if known is None else known)
     except ValueError as error:
         raise ConfigError(f"{place}{name}: {error}") from None
 

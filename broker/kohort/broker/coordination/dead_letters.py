@@ -32,7 +32,7 @@ from kohort.protocol.messages.produce import (
     TopicProduceData,
 )
 from kohort.protocol.records import Record, read_header
-from kohort.protocol.records.effort import Effort
+from kohort.protocol.records.work_budget import WorkBudget
 from kohort.storage import StorageError
 
 READ_BYTES = 1024 * 1024
@@ -244,7 +244,7 @@ class DeadLetters:
         if partition.leadership is not None and not partition.leadership.has_enough_replicas:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         now_ms = self._clock.wall_ms()
-        produced = prepare(partition.config, batch, read_header(batch), now_ms, Effort.full())
+        produced = prepare(partition.config, batch, read_header(batch), now_ms, WorkBudget.full())
         partition.append(produced, now_ms)
         written, failed = self._workers.event(), list[StorageError]()
 

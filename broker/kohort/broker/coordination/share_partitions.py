@@ -20,7 +20,7 @@ from kohort.broker.group.share.record import DeadRecords
 from kohort.broker.partitions import Partition
 from kohort.broker.share_state.state import NO_EPOCH, ShareKey
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.ids import have_one_hash
+from kohort.protocol.ids import share_hashes
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
@@ -62,7 +62,7 @@ class ShareSession:
     def ask_for(self, places: Iterable[TopicIdPartition]) -> None:
         """Fetch these as well. Raises: ApiError INVALID_REQUEST for ids that were made to have one hash."""
         new = [place for place in places if place not in self.places]
-        if new and have_one_hash(topic_id for topic_id, _ in (*self.places, *new)):
+        if new and share_hashes(topic_id for topic_id, _ in (*self.places, *new)):
             raise ApiError(ErrorCode.INVALID_REQUEST)
         self.places.update(dict.fromkeys(new))
         self.untold.update(new)

@@ -49,7 +49,7 @@ from kohort.protocol.messages.sync_group import (
 from kohort.protocol.offsets_topic import (
     GroupMetadataRecord,
     GroupMetadataValue,
-    NewerRecord,
+    ModernGroupRecord,
     OffsetCommitRecord,
     OffsetCommitValue,
     decode_record,
@@ -76,7 +76,7 @@ def through_the_log(record: Record) -> Record:
     found = decode_record(
         encode_key(record.key), None if record.value is None else encode_value(record.value)
     )
-    assert isinstance(found, OffsetCommitRecord | GroupMetadataRecord | NewerRecord)
+    assert isinstance(found, OffsetCommitRecord | GroupMetadataRecord | ModernGroupRecord)
     return Record(found.key, found.value)
 
 

@@ -243,9 +243,9 @@ def test_a_folder_of_a_larger_cluster_is_refused(tmp_path: Path, replicas: tuple
 @pytest.mark.parametrize(
     ("value", "what"),
     [
-        (b"\x01\x02\x63", "TopicRecord has no version 99"),
+        (b"\x01\x02\x63", "TopicRecord has an unknown version 99"),
         (b"\x02\x02\x00", "frame of version 2"),
-        (b"\x01\x03", "ends within its first bytes"),
+        (b"\x01\x03", "cut short in its first bytes"),
         (b"\x01\x02\x00\x7f", "TopicRecord"),
     ],
 )

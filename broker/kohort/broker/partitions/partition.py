@@ -25,7 +25,7 @@ from kohort.broker.partitions.topic_settings import log_config_of
 from kohort.broker.partitions.waits import Waits
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.records import NO_PRODUCER_ID, BatchHeader, read_header
-from kohort.protocol.records.effort import Effort
+from kohort.protocol.records.work_budget import WorkBudget
 from kohort.storage import PartitionLog, StorageError
 
 if TYPE_CHECKING:  # A broker alone imports nothing of replication.
@@ -332,15 +332,15 @@ class Partition:
     # -- appending --------------------------------------------------------------------------------------
 
     def prepare(
-        self, records: bytes | memoryview, header: BatchHeader, now_ms: int, effort: Effort
+        self, records: bytes | memoryview, header: BatchHeader, now_ms: int, budget: WorkBudget
     ) -> Produced:
         """Return a client's batch, whose form has been validated, as `append` takes it. Any thread.
 
-        Raises: EffortExceeded; ApiError with what Kafka answers.
+        Raises: WorkBudgetExceeded; ApiError with what Kafka answers.
         """
         if self.error_code is not None:
             raise ApiError(self.error_code)
-        return prepare(self.config, records, header, now_ms, effort)
+        return prepare(self.config, records, header, now_ms, budget)
 
     def append(self, produced: Produced, now_ms: int) -> Appended:
         """Stage a client's batch; the caller asks for the flush.

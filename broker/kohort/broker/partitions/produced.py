@@ -10,14 +10,14 @@ from kohort.broker.config import TopicConfig
 from kohort.protocol.errors import ApiError, ErrorCode, WireError
 from kohort.protocol.records import BatchHeader, Compression, read_header, recompress
 from kohort.protocol.records.checking import (
-    NO_DEMANDS,
-    Checked,
-    Demands,
+    ANY_TIMESTAMP,
+    CheckedRecords,
+    TimestampBounds,
     check_payload,
     read_payload,
     with_max_timestamp,
 )
-from kohort.protocol.records.effort import Effort, EffortExceeded
+from kohort.protocol.records.work_budget import WorkBudget, WorkBudgetExceeded
 
 COMPRESSIONS = {
     "uncompressed": Compression.NONE,
@@ -54,12 +54,12 @@ class Produced(msgspec.Struct, frozen=True, gc=False):
 
 
 def prepare(
-    config: TopicConfig, records: bytes | memoryview, header: BatchHeader, now_ms: int, effort: Effort
+    config: TopicConfig, records: bytes | memoryview, header: BatchHeader, now_ms: int, budget: WorkBudget
 ) -> Produced:
     """Return the batch that `records` begin with as it may be appended: as it came, where that will do.
 
     Every record is looked at, compressed or not: one that does not decompress, or whose lengths, count or
-    offsets contradict each other, would stop each reader, and the cleaner. Raises: EffortExceeded where
+    offsets contradict each other, would stop each reader, and the cleaner. Raises: WorkBudgetExceeded where
     that is more work than allowed; the ApiError that Kafka answers for such a batch, and for what the
     topic's settings forbid.
     """
@@ -68,30 +68,30 @@ def prepare(
     if header.has_log_append_time:
         message = "A producer may not set the timestamp type to LogAppendTime"
         raise RecordsRejected(ErrorCode.INVALID_TIMESTAMP, ((0, message),))
-    demands = _demands(config, now_ms)
+    bounds = _timestamp_bounds(config, now_ms)
     try:
-        payload = read_payload(batch, header, effort)
-        checked = check_payload(payload, header, demands, effort)
-    except EffortExceeded:
+        payload = read_payload(batch, header, budget)
+        checked = check_payload(payload, header, bounds, budget)
+    except WorkBudgetExceeded:
         raise
     except WireError as error:
         raise ApiError(ErrorCode.INVALID_RECORD, str(error)) from error
     if "compact" in config.cleanup_policy:
         _check_keys(checked)
-    _check_times(checked, demands)
+    _check_times(checked, bounds)
     if checked.max_timestamp != header.max_timestamp:
         batch = with_max_timestamp(batch, checked.max_timestamp)  # As Kafka corrects it.
         header = read_header(batch)
     wanted = COMPRESSIONS.get(config.compression_type, header.compression)
     if wanted is not header.compression:
-        effort.spend_compression(len(payload))
+        budget.spend_compression(len(payload))
         batch = recompress(header, payload, wanted)
         header = read_header(batch)
         check_sizes(config, batch, header)
     return Produced(batch, header)
 
 
-def too_much_work(error: EffortExceeded) -> ApiError:
+def too_much_work(error: WorkBudgetExceeded) -> ApiError:
     """Return what a producer is told whose batch is too much to look into: it may send it in parts."""
     return ApiError(ErrorCode.MESSAGE_TOO_LARGE, str(error))
 
@@ -110,25 +110,27 @@ def check_sizes(config: TopicConfig, batch: bytes | memoryview, header: BatchHea
         )
 
 
-def _check_keys(checked: Checked) -> None:
-    if checked.keyless:
+def _check_keys(checked: CheckedRecords) -> None:
+    if checked.without_key:
         message = "A compacted topic takes no record without a key"
-        rejected = tuple((place, message) for place in checked.keyless)
+        rejected = tuple((index, message) for index in checked.without_key)
         raise RecordsRejected(ErrorCode.INVALID_RECORD, rejected)
 
 
-def _demands(config: TopicConfig, now_ms: int) -> Demands:
+def _timestamp_bounds(config: TopicConfig, now_ms: int) -> TimestampBounds:
     if config.message_timestamp_type != "CreateTime":
-        return NO_DEMANDS
-    return Demands(
+        return ANY_TIMESTAMP
+    return TimestampBounds(
         now_ms - config.message_timestamp_before_max_ms, now_ms + config.message_timestamp_after_max_ms
     )
 
 
-def _check_times(checked: Checked, demands: Demands) -> None:
-    if checked.untimely:
-        between = f"is not between {demands.earliest_ms} and {demands.latest_ms}"
-        rejected = tuple((place, f"Timestamp {time_ms} {between}") for place, time_ms in checked.untimely)
+def _check_times(checked: CheckedRecords, bounds: TimestampBounds) -> None:
+    if checked.out_of_bounds:
+        between = f"is not between {bounds.earliest_ms} and {bounds.latest_ms}"
+        rejected = tuple(
+            (index, f"Timestamp {time_ms} {between}") for index, time_ms in checked.out_of_bounds
+        )
         raise RecordsRejected(ErrorCode.INVALID_TIMESTAMP, rejected)
 
 

@@ -33,7 +33,7 @@ from kohort.broker.transport.counters import TransportCounters
 from kohort.broker.transport.permissions import ALLOW_ALL
 from kohort.broker.transport.request import ANONYMOUS, ReceivedRequest, Request
 from kohort.protocol.records import build_batch, validate_produced
-from kohort.protocol.records.effort import Effort
+from kohort.protocol.records.work_budget import WorkBudget
 from kohort.protocol.registry import BY_NAME
 from kohort.protocol.schema import Message
 from kohort.storage import DataDirectory, FileSystem, OsFileSystem, PartitionLog, StorageError
@@ -335,7 +335,9 @@ class World:
 
 def append_produced(partition: Partition, batch: bytes | memoryview, now_ms: int) -> Appended:
     """Append a client's batch as a Produce request does."""
-    return partition.append(partition.prepare(batch, validate_produced(batch), now_ms, Effort.full()), now_ms)
+    return partition.append(
+        partition.prepare(batch, validate_produced(batch), now_ms, WorkBudget.full()), now_ms
+    )
 
 
 def batch_of(

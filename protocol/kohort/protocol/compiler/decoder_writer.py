@@ -1,8 +1,8 @@
 """Writes the lines that decode a message.
 
-In the generated code `data` holds the bytes, `size` their number and `pos` how far they are read.
-Whatever is wrong with them is raised as IndexError, struct.error or UnicodeDecodeError, and comes out
-of the generated function as WireError.
+In the generated code `data` holds the bytes, `size` is their number and `pos` the position of the next read.
+Malformed bytes raise IndexError, struct.error or UnicodeDecodeError inside the generated function, which
+raises WireError.
 """
 
 import struct
@@ -21,7 +21,7 @@ MINIMUM_BYTES = {
     "float64": 8,
 }
 
-TAKEN = {
+READ_EXPRESSIONS = {
     "string": "str(data[pos:end], 'utf-8')",
     "bytes": "bytes(data[pos:end])",
     "records": "data[pos:end]",  # A view stays a view: a broker appends it without a copy.
@@ -29,14 +29,14 @@ TAKEN = {
 
 
 class TooManyItems(Exception):
-    """The arrays of a message have more elements than it may have."""
+    """The arrays of a message have more elements than allowed."""
 
 
 class DecoderWriter:
     """Writes the lines that read one message in one version.
 
-    Where it `is_limited`, `left` is how many elements and tagged fields may still come, and `left_holders`
-    how many of those that hold arrays of their own, such as topics: they cost more than what they hold.
+    Where it `is_limited`, `left` counts the elements and tagged fields that may still come, and
+    `left_containers` those elements that hold arrays themselves, such as topics: they cost more.
     """
 
     def __init__(self, source: Source, version: int, flexible: bool, *, is_limited: bool = False) -> None:
@@ -47,7 +47,7 @@ class DecoderWriter:
         self._run: list[tuple[str, str]] = []  # variables and formats of the fixed width run
 
     def struct(self, cls: type[Message]) -> str:
-        """Write the lines that read a struct; return the expression that makes it."""
+        """Write the lines that read a struct. Return the expression that constructs it."""
         plain, tagged = fields_in(cls, self.version)
         variables = {each.name: self._field(each) for each in plain}
         self._end_run()
@@ -59,7 +59,7 @@ class DecoderWriter:
         return f"{self.source.bind(cls.__name__, cls)}({', '.join(arguments)})"
 
     def _field(self, field: Field) -> str:
-        """Write the lines that read a field, unless it joins a run; return its variable."""
+        """Write the lines that read a field, unless it joins a run. Return its variable."""
         variable = self.source.fresh(field.name)
         nullable = self.version in field.nullable
         if field.wire.format:
@@ -84,7 +84,7 @@ class DecoderWriter:
         self.source.add(f"pos += {struct.calcsize('>' + formats)}")
 
     def _refuse(self, condition: str, what: str, number: str) -> None:
-        """Write: where `condition` holds, the bytes are malformed, because `what` is `number`."""
+        """Write the check that raises "`what` of `number`" where `condition` is true."""
         with self.source.block(f"if {condition}:"):
             self.source.add(f"raise IndexError('{what} of ' + str({number}))")
 
@@ -102,7 +102,7 @@ class DecoderWriter:
             self.source.add(f"{variable}, pos = {rest}(data, pos, {variable})")
 
     def _length(self, wire: Wire, compact: bool) -> str:
-        """Write the lines that read a length or count; return its variable, in which null is -1."""
+        """Write the lines that read a length or count. Return its variable, which is -1 for null."""
         length = self.source.fresh("n")
         if compact:
             self._uvarint(length)
@@ -113,7 +113,7 @@ class DecoderWriter:
         return length
 
     def _null(self, variable: str, length: str, what: str, nullable: bool) -> None:
-        """Write what a length below zero means; the lines of the other case come next."""
+        """Write the branch for a length below zero. The caller writes the other branch."""
         with self.source.block(f"if {length} < 0:"):
             if nullable:
                 self._refuse(f"{length} != -1", what, length)
@@ -135,7 +135,7 @@ class DecoderWriter:
             self._take_bytes(variable, wire)
 
     def _compact_value(self, variable: str, wire: Wire, nullable: bool) -> None:
-        """Write the lines that read a value behind a length that counts one more, in which null is 0."""
+        """Write the lines that read a value after a compact length: 0 is null, others are one higher."""
         length = self.source.fresh("n")
         self._uvarint(length, "string_rest" if wire.name == "string" else "rest")
         with self.source.block(f"if {length}:"):
@@ -145,12 +145,12 @@ class DecoderWriter:
             self.source.add(f"{variable} = None" if nullable else "raise IndexError('a length of -1')")
 
     def _take_bytes(self, variable: str, wire: Wire) -> None:
-        """Write the lines that take the bytes up to `end`.
+        """Write the lines that read the bytes up to `end`.
 
-        Whether the data has as many is looked at once, at its end: nothing that comes next can be read where
-        it has not.
+        They do not check that the data is long enough: reads behind its end fail, and the decoder checks the
+        position at its end.
         """
-        self.source.add(f"{variable} = {TAKEN[wire.name]}")
+        self.source.add(f"{variable} = {READ_EXPRESSIONS[wire.name]}")
         self.source.add("pos = end")
 
     def _uuid(self, variable: str) -> None:
@@ -168,7 +168,9 @@ class DecoderWriter:
             return
         flag = self.source.fresh("flag")
         is_null = f"{flag} < 0"  # Kafka writes a nullable struct behind one signed byte: below zero is null.
-        if self.version in field.tagged:  # A tagged one behind a varint, which its classes read as signed.
+        if (
+            self.version in field.tagged
+        ):  # Before a tagged struct the flag is a varint, which Kafka reads as signed.
             self._uvarint(flag)
             is_null = f"not 0 < {flag} <= 0x7FFFFFFF"
         else:
@@ -185,10 +187,10 @@ class DecoderWriter:
         with self.source.block("else:"):
             too_many = f"{count} * {self._minimum_of_element(field)} > size - pos"
             self._refuse(too_many, "the end of the bytes before a count", count)
-            self._take(count)
+            self._count_items(count)
             if field.struct is not None and self._holds_arrays(field.struct):
-                self._take(count, "left_holders")
-            if self.is_limited and self._is_about_ids(field):
+                self._count_items(count, "left_containers")
+            if self.is_limited and self._is_array_of_ids(field):
                 self.source.add(f"ids += {count}")
             if field.element is not None and field.element.format:
                 unpack = self.source.bind("unpack_from", struct.unpack_from)
@@ -198,15 +200,15 @@ class DecoderWriter:
             else:
                 self._elements(variable, field, count)
 
-    def names_ids(self, cls: type[Message]) -> bool:
-        """Return whether a message of this kind has arrays of ids, or of what has ids, in this version."""
+    def has_ids(self, cls: type[Message]) -> bool:
+        """Return whether a message has arrays of ids, or of structs with ids, in this version."""
         return any(
-            self._is_about_ids(each) or (each.struct is not None and self.names_ids(each.struct))
+            self._is_array_of_ids(each) or (each.struct is not None and self.has_ids(each.struct))
             for each in cls.declaration().fields
             if self.version in each.versions
         )
 
-    def _is_about_ids(self, field: Field) -> bool:
+    def _is_array_of_ids(self, field: Field) -> bool:
         if field.wire.name != "array":
             return False
         if field.element is not None and field.element.name == "uuid":
@@ -221,12 +223,12 @@ class DecoderWriter:
             each.wire.name == "array" and self.version in each.versions for each in cls.declaration().fields
         )
 
-    def _take(self, count: str, left: str = "left") -> None:
-        """Write: so many elements fewer may still come."""
+    def _count_items(self, count: str, left: str = "left") -> None:
+        """Write the lines that subtract `count` from the elements that may still come."""
         if self.is_limited:
             self.source.add(f"{left} -= {count}")
             with self.source.block(f"if {left} < 0:"):
-                self.source.add(f"raise TooManyItems(MOST_{left.upper()})")
+                self.source.add(f"raise TooManyItems(MAX_{left.upper()})")
 
     def _elements(self, variable: str, field: Field, count: str) -> None:
         items = self.source.fresh("items")
@@ -263,19 +265,19 @@ class DecoderWriter:
         return total
 
     def _tags(self, tagged: list[Field], variables: dict[str, str], others: list[int]) -> None:
-        """Write the loop over tagged fields: known ones fill their variables, unknown ones are passed over.
+        """Write the loop over tagged fields. Known tags set their variables, unknown tags are skipped.
 
-        Tags that only `others`, that is other versions, know are refused, as Kafka does.
+        `others` are tags of other versions: these are refused, as in Kafka.
         """
         for each in tagged:
             variables[each.name] = self.source.fresh(each.name)
             self.source.add(f"{variables[each.name]} = {self.source.literal(each.default)}")
         count, tag, length, end = (self.source.fresh(stem) for stem in ("tags", "tag", "length", "tag_end"))
         self._first_byte(count)
-        with self.source.block(f"if {count}:"):  # Mostly there are none: no loop is begun for them.
+        with self.source.block(f"if {count}:"):  # There are rarely any.
             self._further_bytes(count)
-            self._take(count)
-            with self.source.block(f"for _ in range({count}):"):  # Each takes two bytes or the data ends.
+            self._count_items(count)
+            with self.source.block(f"for _ in range({count}):"):  # Each takes at least two bytes.
                 self._uvarint(tag)
                 self._uvarint(length)
                 self.source.add(f"{end} = pos + {length}")

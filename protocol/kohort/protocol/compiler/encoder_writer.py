@@ -1,8 +1,7 @@
 """Writes the lines that encode a message.
 
-The generated code adds pieces of bytes to a list, as many at once as stand behind each other without a
-loop between them. Fixed width fields, and old lengths with them, wait in a run until something else
-follows, and become one piece.
+The generated code adds pieces of bytes to a list: all pieces between two loops at once. A run of fixed width
+fields, with lengths of fixed width, becomes one piece.
 """
 
 import struct
@@ -13,8 +12,8 @@ from kohort.protocol.schema import ARRAY, Field, Message, Wire
 PIECES_MAX = 4_096
 
 
-def puts_together(cls: type[Message], version: int) -> bool:
-    """Return whether a message has elements to put together, and no bytes that others share or files have."""
+def joins_pieces(cls: type[Message], version: int) -> bool:
+    """Return whether a message has arrays of structs, and no fields of bytes, which must not be copied."""
     plain, tagged = fields_in(cls, version)
     return any(each.wire.name == "array" and each.struct is not None for each in plain) and not any(
         _has_bytes(each, version) for each in (*plain, *tagged)
@@ -31,15 +30,15 @@ def _has_bytes(field: Field, version: int) -> bool:
 class EncoderWriter:
     """Writes the lines that encode one message in one version."""
 
-    def __init__(self, source: Source, version: int, flexible: bool, *, puts_together: bool = False) -> None:
-        """Where it `puts_together`, pieces of many elements become one: each takes ten times its bytes."""
+    def __init__(self, source: Source, version: int, flexible: bool, *, joins_pieces: bool = False) -> None:
+        """Where it `joins_pieces`, many pieces are joined: each piece takes ten times its bytes of memory."""
         self.source = source
-        self._puts_together = puts_together
+        self._joins_pieces = joins_pieces
         self.version = version
         self.flexible = flexible
-        self._depth = 0  # of loops around what is written
-        self._list = "parts"  # to which the generated code adds pieces
-        self._pieces: list[str] = []  # expressions of those that it has yet to add
+        self._depth = 0  # of nested loops
+        self._list = "parts"  # The generated code adds pieces to the list of this name.
+        self._pieces: list[str] = []  # expressions of the pieces that are not yet added
         self._run: list[tuple[str, str]] = []  # expressions and formats of the fixed width run
 
     def struct(self, cls: type[Message], value: str) -> None:
@@ -63,7 +62,7 @@ class EncoderWriter:
             self._pieces = []
 
     def _end_run(self) -> None:
-        """Make a piece of the pending fixed width fields."""
+        """Turn the pending fixed width fields into one piece."""
         if not self._run:
             return
         formats = "".join(each[1] for each in self._run)
@@ -79,7 +78,7 @@ class EncoderWriter:
         self._pieces.append(piece)
 
     def _check_absent(self, cls: type[Message], value: str) -> None:
-        """Write the checks that what the version cannot carry is at its default."""
+        """Write the checks that fields which the version lacks have their default."""
         for each in cls.declaration().fields:
             if self.version in each.versions or each.ignorable:
                 continue
@@ -89,10 +88,10 @@ class EncoderWriter:
 
     def _is_set(self, field: Field, value: str) -> str:
         """Return the expression for: the field differs from its default."""
-        if field.default == ():  # Any empty sequence is as good as the empty tuple.
+        if field.default == ():  # Any empty sequence equals the default.
             return f"{value} is None or len({value})"
         default = self.source.literal(field.default)
-        if field.wire.name == "struct":  # Mostly the default itself, which is quicker to see than to compare.
+        if field.wire.name == "struct":  # Usually the default object itself: `is` is faster.
             return f"{value} is not {default} and {value} != {default}"
         return f"{value} != {default}"
 
@@ -133,7 +132,7 @@ class EncoderWriter:
         self._append(held)
 
     def _length(self, held: str, wire: Wire, nullable: bool, compact: bool) -> None:
-        """Write what becomes of the length of `held`, or of None in its place: of that nothing follows."""
+        """Write the length of `held`. For None write null, and make `held` empty."""
         length = self.source.fresh("n")
         with self.source.block(f"if {held} is None:"):
             if nullable:
@@ -172,14 +171,14 @@ class EncoderWriter:
                 assert field.element is not None
                 self._value(field.element, item, nullable=False, compact=self.flexible)
             self.flush()
-            if self._puts_together and depth == 0 and self._list == "parts":
+            if self._joins_pieces and depth == 0 and self._list == "parts":
                 with self.source.block(f"if len(parts) > {PIECES_MAX}:"):
                     self.source.add("done.append(b''.join(parts))")
                     self.source.add("parts.clear()")
         self._depth = depth
 
     def _tags(self, tagged: list[Field], value: str) -> None:
-        """Write tagged fields whose value is not the default, each behind its tag and size."""
+        """Write tagged fields whose value is not the default, each after its tag and size."""
         self.flush()
         outer, pieces, count = self._list, self.source.fresh("pieces"), self.source.fresh("tags")
         self.source.add(f"{pieces} = []")

@@ -1,4 +1,4 @@
-"""What both writers need: lines of generated Python, and the fields that a version has."""
+"""Lines of generated Python, and the fields of a version, for both writers."""
 
 import struct
 from collections.abc import Callable, Iterator, Mapping
@@ -9,7 +9,7 @@ from kohort.protocol.schema import Field, Message
 
 
 class Source:
-    """Lines of Python with their indentation, and the objects that they name."""
+    """Lines of indented Python, and the objects to which they refer."""
 
     def __init__(self, names: Mapping[str, object]) -> None:
         self.lines: list[str] = []
@@ -18,12 +18,12 @@ class Source:
         self._counter = 0
 
     def add(self, line: str) -> None:
-        """Append one line at the present depth."""
+        """Append one line at the current indentation."""
         self.lines.append("    " * self._depth + line)
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """Append `head`; what is added inside stands one step deeper."""
+        """Append `head`. Lines added inside the context are indented once more."""
         self.add(head)
         self._depth += 1
         yield
@@ -35,7 +35,7 @@ class Source:
         return f"{stem}_{self._counter}"
 
     def bind(self, stem: str, value: object) -> str:
-        """Return the name under which the generated code finds `value`."""
+        """Return the name of `value` in the generated code."""
         for name, bound in self._names.items():
             if bound is value:
                 return name
@@ -44,7 +44,7 @@ class Source:
         return name
 
     def literal(self, value: object) -> str:
-        """Return an expression for a default: itself where it is short, else the name of the object."""
+        """Return an expression for a default: its literal if it is simple, else a bound name."""
         if value is None or isinstance(value, int | float | str | bytes) or value == ():
             return repr(value)
         return self.bind("default", value)
@@ -57,7 +57,7 @@ class Source:
         return name
 
     def build(self, header: str, title: str) -> Callable[..., object]:
-        """Compile a function called `generated` of these lines."""
+        """Compile and return the function `generated` with these lines as its body."""
         text = "\n".join([header, *self.lines])
         scope = dict(self._names)
         exec(compile(text, f"<{title}>", "exec"), scope)
@@ -65,7 +65,7 @@ class Source:
 
 
 def fields_in(cls: type[Message], version: int) -> tuple[list[Field], list[Field]]:
-    """Return the plain fields and the tagged fields of `cls` in `version`, in their order."""
+    """Return the plain fields, in order, and the tagged fields, by tag, of `cls` in `version`."""
     present = [each for each in cls.declaration().fields if version in each.versions]
     plain = [each for each in present if version not in each.tagged]
     tagged = sorted((each for each in present if version in each.tagged), key=lambda each: each.tag)
@@ -73,7 +73,7 @@ def fields_in(cls: type[Message], version: int) -> tuple[list[Field], list[Field
 
 
 def tags_of_other_versions(cls: type[Message], version: int) -> list[int]:
-    """Return the tags that `cls` gives to fields in other versions alone: in `version` they are refused."""
+    """Return the tags that `cls` has in other versions but not in `version`, which refuses them."""
     return [each.tag for each in cls.declaration().fields if each.tag >= 0 and version not in each.tagged]
 
 

@@ -1,4 +1,4 @@
-"""Record batches v2: headers read in place, records iterated lazily, batches built and validated."""
+"""Record batches v2: reading, iterating, building and validating them."""
 
 from kohort.protocol.records.builder import (
     RecordFields,

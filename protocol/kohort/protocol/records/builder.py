@@ -1,4 +1,4 @@
-"""Record batches from records: encoded all at once, then sealed with the numbers of their producer."""
+"""Builds record batches: records are encoded first, then the header is added with the producer's numbers."""
 
 from collections.abc import Iterable, Sequence
 
@@ -26,30 +26,31 @@ RecordFields = tuple[int, bytes | None, bytes | None, RecordHeaders]  # timestam
 
 _MAX_OVERHEAD_BYTES = 5 + 1 + 10 + 5 + 5 + 5 + 5  # Length, attributes, two deltas, two lengths, a count.
 _TABLE_SIZE = len(VARINTS)
-_TABLE_RECORD_BYTES = _TABLE_SIZE - 16  # With its lengths and deltas, such a record's length is in the table.
+_TABLE_RECORD_BYTES = _TABLE_SIZE - 16  # Then the length of the whole record is in the table, too.
 _NULL = encode_varint(-1)
-_LENGTHS = tuple([each + b"\0" for each in VARINTS])  # Of a record, with the attributes behind it.
-_VALUE_LENGTHS = tuple([b"\1" + each for each in VARINTS])  # With a key before it that is null.
+_LENGTHS = tuple([each + b"\0" for each in VARINTS])  # A record's length and its attributes.
+_VALUE_LENGTHS = tuple([b"\1" + each for each in VARINTS])  # A null key and the value's length.
 
 
 class RecordWriter:
-    """A batch's records as they are added, each encoded at once: while it is at hand it costs least."""
+    """Collects a batch's records. Each is encoded when it is added, which is cheapest."""
 
     __slots__ = ("_parts", "base_timestamp_ms", "count", "max_timestamp_ms")
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self.count = 0
-        self.base_timestamp_ms = 0  # The first one's.
+        self.base_timestamp_ms = 0  # of the first record
         self.max_timestamp_ms = 0
 
     def add(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: RecordHeaders) -> int:
-        """Add a record and return its place; nothing has changed where that raises.
+        """Add a record and return its index in the batch. An exception leaves the writer unchanged.
 
-        From the bytes to the count there is no call, and so no place for a signal handler that raises.
+        Between the change of `_parts` and of `count` there is no call, so a signal handler cannot raise
+        there.
         """
-        place = self.count
-        if not place:
+        index = self.count
+        if not index:
             self.base_timestamp_ms = self.max_timestamp_ms = timestamp_ms
         time_delta_ms = timestamp_ms - self.base_timestamp_ms
         encoded: tuple[bytes, ...]
@@ -58,45 +59,39 @@ class RecordWriter:
             and value is not None
             and not headers
             and 0 <= time_delta_ms < _TABLE_SIZE
-            and place < _TABLE_SIZE
+            and index < _TABLE_SIZE
             and len(value) < _TABLE_RECORD_BYTES
-        ):  # What most records are needs no call and no second list: this is a producer's hottest code.
-            size, time, offset = len(value), VARINTS[time_delta_ms], VARINTS[place]
+        ):  # The common record needs no call and no second list: this is a producer's hottest code.
+            size, time, offset = len(value), VARINTS[time_delta_ms], VARINTS[index]
             length = _VALUE_LENGTHS[size]
             total = _LENGTHS[size + len(length) + len(time) + len(offset) + 2]
             encoded = total, time, offset, length, value, b"\0"
         else:
-            encoded = (_encode_record(place, time_delta_ms, key, value, headers),)
-        following = place + 1  # Now: behind the next line there is no place for an exception either.
+            encoded = (_encode_record(index, time_delta_ms, key, value, headers),)
+        following = index + 1  # Computed now, because nothing may raise after the next line.
         self._parts += encoded
         self.count = following
-        if timestamp_ms > self.max_timestamp_ms:  # noqa: PLR1730 - A call, of which each record has too many.
+        if timestamp_ms > self.max_timestamp_ms:  # noqa: PLR1730 - `max` would be a call.
             self.max_timestamp_ms = timestamp_ms
-        return place
+        return index
 
     def payload(self) -> bytes:
-        """Return the bytes of all records, offsets counted from 0, times from the first one's.
-
-        Raises: ValueError when there are none.
-        """
+        """Return the bytes of all records. Raises: ValueError if there are none."""
         if not self._parts:
             raise ValueError("a batch has one record at least")
         return b"".join(self._parts)
 
     def clear(self) -> None:
-        """Keep the count alone: nobody wants the bytes any more."""
+        """Release the bytes and keep the count."""
         self._parts = []
 
 
 def encode_records(records: Iterable[RecordFields]) -> bytes:
-    """Return the bytes of a batch's records, offsets counted from 0, times from the first one's.
-
-    Raises: ValueError when there are none.
-    """
+    """Return the bytes of a batch's records. Raises: ValueError if there are none."""
     parts: list[bytes] = []
     base_timestamp_ms = 0
-    for place, (timestamp_ms, key, value, headers) in enumerate(records):
-        if not place:
+    for index, (timestamp_ms, key, value, headers) in enumerate(records):
+        if not index:
             base_timestamp_ms = timestamp_ms
         time_delta_ms = timestamp_ms - base_timestamp_ms
         if (
@@ -104,15 +99,15 @@ def encode_records(records: Iterable[RecordFields]) -> bytes:
             and value is not None
             and not headers
             and (key_size := len(key)) + (size := len(value)) < _TABLE_RECORD_BYTES
-            and 0 <= time_delta_ms < _TABLE_SIZE > place
-        ):  # What a broker writes about groups. They come by the dozen.
-            time, offset = VARINTS[time_delta_ms], VARINTS[place]
+            and 0 <= time_delta_ms < _TABLE_SIZE > index
+        ):  # The common record of a broker's internal topics.
+            time, offset = VARINTS[time_delta_ms], VARINTS[index]
             key_length, length = VARINTS[key_size], VARINTS[size]
             lengths_size = len(time) + len(offset) + len(key_length) + len(length)
             total = _LENGTHS[key_size + size + lengths_size + 2]
             parts += (total, time, offset, key_length, key, length, value, b"\0")
         else:
-            parts.append(_encode_record(place, time_delta_ms, key, value, headers))
+            parts.append(_encode_record(index, time_delta_ms, key, value, headers))
     if not parts:
         raise ValueError("a batch has one record at least")
     return b"".join(parts)
@@ -121,7 +116,7 @@ def encode_records(records: Iterable[RecordFields]) -> bytes:
 def _encode_record(
     offset_delta: int, time_delta_ms: int, key: bytes | None, value: bytes | None, headers: RecordHeaders
 ) -> bytes:
-    """Return one record's bytes, its length before it."""
+    """Return one record's bytes, with its length."""
     key_size = -1 if key is None else len(key)
     value_size = -1 if value is None else len(value)
     body = b"".join(
@@ -163,7 +158,7 @@ def build_batch(
 ) -> bytes:
     """Return one batch v2 of `records`, each (timestamp in ms, key, value, headers).
 
-    Raises: ValueError when there are none.
+    Raises: ValueError if there are none.
     """
     rows = tuple(records)
     if not rows:
@@ -200,9 +195,9 @@ def seal_batch(
     is_transactional: bool = False,
     is_control: bool = False,
 ) -> bytes:
-    """Return the batch of records that are encoded, and compressed, already.
+    """Return the batch of a payload: records that are encoded and compressed already.
 
-    So a batch gets another producer epoch or sequence without its records being encoded again.
+    A producer can change its epoch or sequence without encoding the records again.
     """
     attributes = compression.value
     attributes |= (TRANSACTIONAL_FLAG if is_transactional else 0) | (CONTROL_FLAG if is_control else 0)
@@ -229,7 +224,7 @@ def seal_batch(
 
 
 def max_record_bytes(key: bytes | None, value: bytes | None, headers: RecordHeaders = ()) -> int:
-    """Return an upper bound of what one more record adds to a batch, for a producer's batch size."""
+    """Return an upper bound of a record's size in a batch, for a producer's `batch.size`."""
     size = _MAX_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
     if not headers:
         return size

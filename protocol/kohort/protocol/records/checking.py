@@ -1,8 +1,8 @@
-"""Whether the records of a batch are what its header says: no reader and no cleaner shall stumble over them.
+"""Checks that the records of a batch match its header, so that no reader and no cleaner fails on them.
 
-A walk that makes no objects: of each record its lengths, its place and its time are looked at, and records
-of one shape that follow one another are looked at together. It touches nothing but its arguments, so any
-thread may do it, and ends early where it is more work than the `Effort` allows.
+The check creates no objects per record: it reads a record's lengths, offset delta and timestamp. Runs of
+records with the same layout are checked together. Any thread may run it, because it changes only its
+arguments. It stops when it exceeds the `WorkBudget`.
 Source: org.apache.kafka.storage.internals.log.LogValidator, org.apache.kafka.common.record.DefaultRecord.
 """
 
@@ -11,9 +11,8 @@ import struct
 import msgspec
 
 from kohort.protocol.errors import WireError
-from kohort.protocol.records.compressed_framing import PlainSizeExceeded, check_framing
+from kohort.protocol.records.compressed_framing import DecompressedSizeExceeded, check_framing
 from kohort.protocol.records.compression import decompress
-from kohort.protocol.records.effort import MAX_HEADERS_PER_RECORD, Effort, EffortExceeded
 from kohort.protocol.records.header import (
     CRC_POSITION,
     HEADER_BYTES,
@@ -23,86 +22,91 @@ from kohort.protocol.records.header import (
     Compression,
     batch_crc,
 )
-from kohort.protocol.records.runs import PATIENCE, Shape, find_run
+from kohort.protocol.records.runs import RECORDS_UNTIL_RETRY, Shape, find_run
 from kohort.protocol.records.varint import read_varint
+from kohort.protocol.records.work_budget import MAX_HEADERS_PER_RECORD, WorkBudget, WorkBudgetExceeded
 
-MAX_NOTED = 1_000  # So many records of a kind are named; an answer need not name a million.
+MAX_REPORTED = 1_000  # A response need not list a million records.
 
 _MAX_TIMESTAMP_POSITION = 35
 _TWO_BYTES_FROM = 128
 _LEAST_DELTA, _LARGEST_DELTA = -(1 << 63), (1 << 63) - 1
-_RUN_STEPS = 8  # What a look at a run costs, however long it is.
+_RUN_STEPS = 8  # The cost of checking a run of any length.
 
 
-class Demands(msgspec.Struct, frozen=True, gc=False):
-    """Between which times records must lie; those without a timestamp are exempt."""
+class TimestampBounds(msgspec.Struct, frozen=True, gc=False):
+    """The allowed timestamps of records. Records without a timestamp are exempt."""
 
     earliest_ms: int = _LEAST_DELTA
     latest_ms: int = _LARGEST_DELTA
 
 
-NO_DEMANDS = Demands()
+ANY_TIMESTAMP = TimestampBounds()
 
 
-class Checked(msgspec.Struct, frozen=True, gc=False):
-    """What a walk has found: the newest timestamp, the places without a key, places and untimely times.
+class CheckedRecords(msgspec.Struct, frozen=True, gc=False):
+    """The newest timestamp, the indexes of records without a key, and index and timestamp out of bounds.
 
-    Of either kind the first thousand at most.
+    Both lists have at most `MAX_REPORTED` records.
     """
 
     max_timestamp: int
-    keyless: tuple[int, ...]
-    untimely: tuple[tuple[int, int], ...] = ()
+    without_key: tuple[int, ...]
+    out_of_bounds: tuple[tuple[int, int], ...] = ()
 
 
 def check_records(
-    batch: Buffer, header: BatchHeader, demands: Demands = NO_DEMANDS, effort: Effort | None = None
-) -> Checked:
-    """Return what is known of the records once all of them were found sound, compressed or not.
+    batch: Buffer,
+    header: BatchHeader,
+    bounds: TimestampBounds = ANY_TIMESTAMP,
+    budget: WorkBudget | None = None,
+) -> CheckedRecords:
+    """Check all records of a batch, compressed or not.
 
-    Raises: EffortExceeded where that is more work than allowed; WireError where the batch does not
-    decompress, where its records are not as many or as long as is said, or where their offsets do not
-    follow one another.
+    Raises: WorkBudgetExceeded; WireError if the batch does not decompress, if the number or the lengths of
+    its records are wrong, or if their offsets are not consecutive.
     """
-    effort = effort or Effort.full()
-    return check_payload(read_payload(batch, header, effort), header, demands, effort)
+    budget = budget or WorkBudget.full()
+    return check_payload(read_payload(batch, header, budget), header, bounds, budget)
 
 
-def read_payload(batch: Buffer, header: BatchHeader, effort: Effort) -> bytes:
-    """Return the records of a batch one behind the other.
+def read_payload(batch: Buffer, header: BatchHeader, budget: WorkBudget) -> bytes:
+    """Return the decompressed records of a batch.
 
-    Raises: EffortExceeded, WireError, also for what Kafka's Java client would not read.
+    Raises: WorkBudgetExceeded; WireError, also for a framing that Kafka's Java client cannot read.
     """
     compressed = memoryview(batch)[HEADER_BYTES : header.size_bytes]
     if header.compression is Compression.NONE:
         return bytes(compressed)
     check_framing(header.compression, compressed)
     try:
-        payload = decompress(header.compression, compressed, max(0, effort.plain_bytes))
-    except PlainSizeExceeded as error:
-        raise EffortExceeded(str(error)) from None
-    effort.spend_plain(len(payload))
+        payload = decompress(header.compression, compressed, max(0, budget.decompressed_bytes))
+    except DecompressedSizeExceeded as error:
+        raise WorkBudgetExceeded(str(error)) from None
+    budget.spend_decompressed(len(payload))
     return payload
 
 
-def check_payload(payload: bytes, header: BatchHeader, demands: Demands, effort: Effort) -> Checked:
-    """Return what is known of records that were read from a batch. Raises: EffortExceeded, WireError."""
-    walk = _Walk(payload, header, demands, effort)
+def check_payload(
+    payload: bytes, header: BatchHeader, bounds: TimestampBounds, budget: WorkBudget
+) -> CheckedRecords:
+    """Check the records in a decompressed payload. Raises: WorkBudgetExceeded, WireError."""
+    walk = _Walk(payload, header, bounds, budget)
     try:
         walk.run()
     except IndexError:
         raise WireError("the records end early") from None
-    untimely: tuple[tuple[int, int], ...] = ()
-    if walk.untimely:
-        untimely = tuple((place, header.base_timestamp + delta) for place, delta in walk.untimely)
+    out_of_bounds: tuple[tuple[int, int], ...] = ()
+    if walk.out_of_bounds:
+        out_of_bounds = tuple((index, header.base_timestamp + delta) for index, delta in walk.out_of_bounds)
     if header.has_log_append_time:
-        return Checked(header.max_timestamp, tuple(walk.keyless), untimely)
+        return CheckedRecords(header.max_timestamp, tuple(walk.without_key), out_of_bounds)
     newest_ms = max(NO_TIMESTAMP, header.base_timestamp + walk.newest)
-    return Checked(newest_ms, tuple(walk.keyless), untimely)
+    return CheckedRecords(newest_ms, tuple(walk.without_key), out_of_bounds)
 
 
 def with_max_timestamp(batch: Buffer, timestamp_ms: int) -> bytes:
-    """Return the batch with this newest timestamp in its header, and the CRC that belongs to it."""
+    """Return the batch with this `max_timestamp` and a new CRC."""
     changed = bytearray(batch)
     struct.pack_into(">q", changed, _MAX_TIMESTAMP_POSITION, timestamp_ms)
     struct.pack_into(">I", changed, CRC_POSITION, batch_crc(changed))
@@ -110,117 +114,120 @@ def with_max_timestamp(batch: Buffer, timestamp_ms: int) -> bytes:
 
 
 class _Walk:
-    """One way through the records of a batch, and what was noted on it."""
+    """One pass over the records of a batch, and its results."""
 
     __slots__ = (
+        "_budget",
         "_count",
         "_earliest",
-        "_effort",
         "_latest",
         "_next_try",
         "_no_time",
         "_payload",
-        "keyless",
         "newest",
-        "untimely",
+        "out_of_bounds",
+        "without_key",
     )
 
-    def __init__(self, payload: bytes, header: BatchHeader, demands: Demands, effort: Effort) -> None:
+    def __init__(
+        self, payload: bytes, header: BatchHeader, bounds: TimestampBounds, budget: WorkBudget
+    ) -> None:
         self._payload = payload
         self._count = header.record_count
-        self._effort = effort
-        self._earliest = demands.earliest_ms - header.base_timestamp  # as the deltas are counted
-        self._latest = demands.latest_ms - header.base_timestamp
+        self._budget = budget
+        self._earliest = bounds.earliest_ms - header.base_timestamp  # relative, like the deltas
+        self._latest = bounds.latest_ms - header.base_timestamp
         self._no_time = NO_TIMESTAMP - header.base_timestamp
         self._next_try = 1
         self.newest = _LEAST_DELTA
-        self.keyless: list[int] = []
-        self.untimely: list[tuple[int, int]] = []
+        self.without_key: list[int] = []
+        self.out_of_bounds: list[tuple[int, int]] = []
 
     def run(self) -> None:
-        """Look at every record. Raises: EffortExceeded, WireError, IndexError."""
-        payload, count, keyless = self._payload, self._count, self.keyless
+        """Check every record. Raises: WorkBudgetExceeded, WireError, IndexError."""
+        payload, count, without_key = self._payload, self._count, self.without_key
         earliest, latest = self._earliest, self._latest
-        start, end, place = 0, len(payload), 0
+        start, end, index = 0, len(payload), 0
         newest, size_before = self.newest, 0
         steps = 0
-        while place < count:
+        while index < count:
             if steps <= 0:
-                steps += self._effort.next_slice()
+                steps += self._budget.next_slice()
                 continue
             steps -= 1
             size, body_at = read_varint(payload, start)
             stop = body_at + size
             if size < 0 or stop > end:
-                raise WireError(f"record {place} is of {size} bytes where {end - body_at} are left")
-            delta, place_at = read_varint(payload, body_at + 1)  # Behind the attributes, which are unused.
+                raise WireError(f"record {index} has {size} bytes, but {end - body_at} are left")
+            delta, offset_delta_at = read_varint(
+                payload, body_at + 1
+            )  # After the attributes, which are unused.
             if delta > newest:  # noqa: PLR1730  # `max` takes three times as long.
                 newest = delta
             if not earliest <= delta <= latest:
-                self._note_untimely(place, delta)
-            if payload[place_at] == place << 1 < _TWO_BYTES_FROM:
-                key_at = place_at + 1
+                self._add_out_of_bounds(index, delta)
+            if payload[offset_delta_at] == index << 1 < _TWO_BYTES_FROM:
+                key_at = offset_delta_at + 1
             else:
-                offset_delta, key_at = read_varint(payload, place_at)
-                if offset_delta != place:
-                    raise WireError(f"record {place} has the offset delta {offset_delta}")
+                offset_delta, key_at = read_varint(payload, offset_delta_at)
+                if offset_delta != index:
+                    raise WireError(f"record {index} has the offset delta {offset_delta}")
             key_size, key_data = read_varint(payload, key_at)
             value_at = key_data + key_size if key_size > 0 else key_data
-            if key_size < 0 and len(keyless) < MAX_NOTED:
-                keyless.append(place)
+            if key_size < 0 and len(without_key) < MAX_REPORTED:
+                without_key.append(index)
             value_size, value_data = read_varint(payload, value_at)
             headers_at = value_data + value_size if value_size > 0 else value_data
-            place += 1
+            index += 1
             size = stop - start
             if payload[headers_at] != 0 or headers_at + 1 != stop:
-                steps -= _check_headers(payload, headers_at, stop, place - 1)
-            elif size == size_before and place >= self._next_try:
-                bounds = (body_at + 1, place_at, key_at, key_data, value_at, value_data, stop)
+                steps -= _check_headers(payload, headers_at, stop, index - 1)
+            elif size == size_before and index >= self._next_try:
+                bounds = (body_at + 1, offset_delta_at, key_at, key_data, value_at, value_data, stop)
                 shape = Shape(*(each - start for each in bounds))
-                run = self._skip_run(start, place, min(count - place, (end - stop) // size), shape, key_size)
-                place += run
+                run = self._skip_run(start, index, min(count - index, (end - stop) // size), shape, key_size)
+                index += run
                 stop += run * size
                 steps -= _RUN_STEPS
             size_before, start = size, stop
         if start != end:
-            raise WireError(f"{end - start} bytes are left behind the last record")
-        self._effort.give_back(steps)
+            raise WireError(f"{end - start} bytes follow the last record")
+        self._budget.give_back(steps)
         self.newest = max(newest, self.newest)
 
-    def _skip_run(self, start: int, place: int, most: int, shape: Shape, key_size: int) -> int:
-        """Return how many records from `place` on need no look of their own."""
-        run = find_run(self._payload, start, place, most, shape)
+    def _skip_run(self, start: int, index: int, count_max: int, shape: Shape, key_size: int) -> int:
+        """Return the number of records from `index` on that a run check covers."""
+        run = find_run(self._payload, start, index, count_max, shape)
         if not run.records or not self._earliest <= run.oldest <= run.newest <= self._latest:
-            self._next_try = place + PATIENCE
+            self._next_try = index + RECORDS_UNTIL_RETRY
             return 0
-        self._next_try = place + run.records + 1
+        self._next_try = index + run.records + 1
         self.newest = max(self.newest, run.newest)
         if key_size < 0:
-            room = MAX_NOTED - len(self.keyless)
-            self.keyless.extend(range(place, place + min(run.records, room)))
+            room = MAX_REPORTED - len(self.without_key)
+            self.without_key.extend(range(index, index + min(run.records, room)))
         return run.records
 
-    def _note_untimely(self, place: int, delta: int) -> None:
-        if delta != self._no_time and len(self.untimely) < MAX_NOTED:
-            self.untimely.append((place, delta))
+    def _add_out_of_bounds(self, index: int, delta: int) -> None:
+        if delta != self._no_time and len(self.out_of_bounds) < MAX_REPORTED:
+            self.out_of_bounds.append((index, delta))
 
 
-def _check_headers(payload: bytes, position: int, stop: int, place: int) -> int:
-    """Return how many headers a record has.
+def _check_headers(payload: bytes, position: int, stop: int, index: int) -> int:
+    """Return the number of a record's headers.
 
-    Raises: WireError unless they end where the record does, and for more than a record may have.
-    Raises: IndexError as well.
+    Raises: WireError unless they end with the record, and for too many headers; IndexError.
     """
     count, position = read_varint(payload, position)
     if not 0 <= count <= min(stop - position, MAX_HEADERS_PER_RECORD):
-        raise WireError(f"record {place} has {count} headers")
+        raise WireError(f"record {index} has {count} headers")
     for _ in range(count):
         size, position = read_varint(payload, position)
         if size < 0:
-            raise WireError(f"record {place} has a header without a key")
+            raise WireError(f"record {index} has a header without a key")
         position += size
         size, position = read_varint(payload, position)
         position += max(0, size)
     if position != stop:
-        raise WireError(f"record {place} is {position - stop} bytes longer than it says")
+        raise WireError(f"record {index} is {position - stop} bytes longer than it says")
     return count

@@ -1,7 +1,7 @@
 """gzip, snappy, lz4 and zstd, in the framings that Kafka's Java client writes and reads.
 
-Pieces that hold nothing, such as empty gzip members, are counted, for each costs time and none takes the
-cap away.
+The number of pieces, such as gzip members, is limited: an empty piece costs time, but does not count against
+the limit of bytes.
 """
 
 import sys
@@ -16,12 +16,12 @@ from kohort.protocol.records.compressed_framing import (
     MAX_MEMBERS,
     XERIAL_HEADER_BYTES,
     XERIAL_MAGIC,
-    PlainSizeExceeded,
+    DecompressedSizeExceeded,
 )
 from kohort.protocol.records.header import Buffer, Compression
 
-if sys.version_info >= (3, 14):  # PEP 784, and the same module for those before.
-    from compression import zstd as zstd  # noqa: PLC0414  # Tests get it from here.
+if sys.version_info >= (3, 14):  # PEP 784; older versions use its backport.
+    from compression import zstd as zstd  # noqa: PLC0414  # Tests import it from here.
 else:
     from backports import zstd as zstd  # noqa: PLC0414
 
@@ -30,19 +30,19 @@ _ZSTD_PIECE_BYTES = 128 * 1024
 _ZSTD_LEVEL = 3
 _XERIAL_HEADER = XERIAL_MAGIC + (1).to_bytes(4, "big") * 2  # Version 1, readable by 1.
 _XERIAL_BLOCK_BYTES = 32 * 1024
-_XERIAL_LEAST_BLOCK_BYTES = 1024  # What Java's SnappyOutputStream takes for a block at least ...
-_XERIAL_SHORT_BLOCKS_MAX = 1024  # ... but for one that was flushed.
+_XERIAL_LEAST_BLOCK_BYTES = 1024  # The smallest block of Java's SnappyOutputStream ...
+_XERIAL_SHORT_BLOCKS_MAX = 1024  # ... except for flushed blocks.
 
 
 def compress(compression: Compression, data: bytes, level: int | None) -> bytes:
-    """Return `data` in the codec's framing, at this level or the codec's default; snappy has no levels."""
+    """Return `data` compressed at this level, or at the codec's default. Snappy has no levels."""
     return _COMPRESSORS[compression](data, level)
 
 
 def decompress(compression: Compression, data: Buffer, max_bytes: int) -> bytes:
-    """Return what was compressed.
+    """Return the decompressed data.
 
-    Raises: PlainSizeExceeded when it is larger than `max_bytes`, WireError when it is damaged.
+    Raises: DecompressedSizeExceeded if it is larger than `max_bytes`, WireError if it is damaged.
     """
     try:
         plain = _DECOMPRESSORS[compression](data, max_bytes)
@@ -53,12 +53,12 @@ def decompress(compression: Compression, data: Buffer, max_bytes: int) -> bytes:
     return plain
 
 
-def _too_large(compression: Compression) -> PlainSizeExceeded:
-    return PlainSizeExceeded(f"{compression.name} data decompresses to more than the cap")
+def _too_large(compression: Compression) -> DecompressedSizeExceeded:
+    return DecompressedSizeExceeded(f"{compression.name} data decompresses to more than the cap")
 
 
-def _too_many_pieces(compression: Compression, what: str) -> PlainSizeExceeded:
-    return PlainSizeExceeded(f"{compression.name} data is cut into too many {what}")
+def _too_many_pieces(compression: Compression, what: str) -> DecompressedSizeExceeded:
+    return DecompressedSizeExceeded(f"{compression.name} data is cut into too many {what}")
 
 
 def _gzip(data: bytes, level: int | None) -> bytes:
@@ -70,7 +70,7 @@ def _read_gzip(data: Buffer, max_bytes: int) -> bytes:
     members: list[bytes] = []
     room = max_bytes + 1
     rest = bytes(data)
-    while len(members) < MAX_MEMBERS:  # They may follow one another, as Java's GZIPInputStream has it.
+    while len(members) < MAX_MEMBERS:  # Java's GZIPInputStream also reads several members.
         codec = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
         members.append(codec.decompress(rest, room))
         room -= len(members[-1])
@@ -95,7 +95,7 @@ def _snappy(data: bytes, _level: int | None) -> bytes:
 def _read_snappy(data: Buffer, max_bytes: int) -> bytes:
     view = memoryview(data)
     if view[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
-        return _read_raw_snappy(view, max_bytes)  # librdkafka may write it so.
+        return _read_raw_snappy(view, max_bytes)  # librdkafka may write it.
     out: list[bytes] = []
     position, total = XERIAL_HEADER_BYTES, 0
     blocks_max = _XERIAL_SHORT_BLOCKS_MAX + max_bytes // _XERIAL_LEAST_BLOCK_BYTES
@@ -120,7 +120,7 @@ def _read_raw_snappy(block: memoryview, max_bytes: int) -> bytes:
 
 
 def _lz4(data: bytes, level: int | None) -> bytes:
-    # Kafka's Java client refuses linked blocks, and writes neither the size nor a checksum of the whole.
+    # Kafka's Java client refuses linked blocks. Like it, kohort writes no content size and no checksum.
     return bytes(
         lz4.frame.compress(
             data,
@@ -146,11 +146,10 @@ def _zstd(data: bytes, level: int | None) -> bytes:
 
 
 def _read_zstd(data: Buffer, max_bytes: int) -> bytes:
-    # Frames that were streamed carry no content size. Pieces of one size also take half the time of one
-    # buffer that grows with what comes.
+    # Streamed frames have no content size. Pieces of a fixed size take half the time of one growing buffer.
     pieces: list[bytes] = []
     room = max_bytes + 1
-    for _ in range(MAX_MEMBERS):  # They may follow one another, as Java's ZstdInputStream has it.
+    for _ in range(MAX_MEMBERS):  # Java's ZstdInputStream also reads several frames.
         codec = zstd.ZstdDecompressor()
         rest = data
         while True:

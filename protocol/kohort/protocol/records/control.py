@@ -1,4 +1,4 @@
-"""Control records: what the broker writes into a log for itself and for read_committed consumers.
+"""Control records, such as the commit and abort markers of transactions.
 
 Key: version int16, type int16. A transaction marker's value: version int16, coordinator epoch int32.
 Source: org.apache.kafka.common.record.ControlRecordType, EndTransactionMarker.
@@ -18,7 +18,7 @@ _VERSION = 0
 
 
 class ControlType(IntEnum):
-    """What a control record says; `UNKNOWN` for a number that a later Kafka may have added."""
+    """The type of a control record; `UNKNOWN` for types of later Kafka versions."""
 
     UNKNOWN = -1
     ABORT = 0
@@ -34,7 +34,7 @@ _KNOWN = frozenset(ControlType)
 
 
 def read_control_type(key: bytes | None) -> ControlType:
-    """Return what a control record with `key` says. Raises: WireError when the key is cut short."""
+    """Return the type of a control record with `key`. Raises: WireError if the key is cut short."""
     if key is None or len(key) < _KEY.size:
         raise WireError("a control record whose key is shorter than its type")
     version, number = _KEY.unpack_from(key)
@@ -61,7 +61,7 @@ def build_transaction_marker(
     base_offset: int = 0,
     leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytes:
-    """Return the batch of one marker that ends a producer's transaction in a partition."""
+    """Return a batch with the marker that ends a producer's transaction in a partition."""
     assert control_type in (ControlType.ABORT, ControlType.COMMIT)
     key = _KEY.pack(_VERSION, control_type)
     value = _MARKER.pack(_VERSION, coordinator_epoch)

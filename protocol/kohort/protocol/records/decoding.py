@@ -1,7 +1,7 @@
-"""A batch's records as a list: a consumer's speed hangs on this, so it is written out, not split up.
+"""Decodes a batch's records into a list. A consumer's hot path: the code is inlined for speed.
 
-Nearly all batches have two things in common. Their offsets follow one another, so that the header has told
-them all. And long stretches of records are alike in every length, so that `struct` cuts them out together.
+Nearly all batches have consecutive offsets, so the header gives the offset of every record. Long runs of
+records have the same layout, so `struct` decodes them together.
 
 A record: length varint, attributes int8, timestamp delta varlong, offset delta varint, key length
 varint and key, value length varint and value (length -1 is null), header count varint, then per
@@ -21,20 +21,20 @@ from kohort.protocol.records.varint import read_varint, read_varint_rest
 Headers = tuple[tuple[str, bytes | None], ...]
 
 R = TypeVar("R")
-Make = Callable[[int, int, bytes | None, bytes | None, Headers, int], R]
-"""Makes a record of its offset, its time, its key, value and headers, and its batch's leader epoch."""
+RecordFactory = Callable[[int, int, bytes | None, bytes | None, Headers, int], R]
+"""Creates a record from its offset, timestamp, key, value and headers, and its batch's leader epoch."""
 
 _OFFSET_WIDTHS = ((1, 1 << 6), (2, 1 << 13), (3, 1 << 20), (4, 1 << 27), (5, 1 << 31))
-# Looking for records that are alike pays from so many on; it never does where this module is compiled.
-_RUN_LEAST = 24 if __file__.endswith(".py") else 1 << 31
-_PATIENCE_MOST = 1 << 12
+# Shorter runs are slower than single records. Where this module is compiled, all runs are.
+_RUN_RECORDS_MIN = 24 if __file__.endswith(".py") else 1 << 31
+_RETRY_RECORDS_MAX = 1 << 12
 _NULL = 1  # The byte of -1.
 _ZIGZAG = tuple((byte >> 1) ^ -(byte & 1) for byte in range(128))
 _BELOW_128 = bytes(range(128))
 
 
 class _Shape(NamedTuple):
-    """Where the parts of a record lie, counted from its first byte; sizes below zero are null."""
+    """The positions of a record's parts, from its first byte. A size below zero means null."""
 
     step: int
     timestamp_at: int
@@ -43,18 +43,18 @@ class _Shape(NamedTuple):
     key_size: int
     value_at: int
     value_size: int
-    same: tuple[int, ...]  # The bytes that have to be alike: lengths, and no headers.
+    same: tuple[int, ...]  # Positions of bytes that all records of a run share: lengths, and no headers.
 
 
 class _Run(NamedTuple):
-    """So many records of one shape."""
+    """`length` consecutive records of the same shape."""
 
     shape: _Shape
     length: int
 
 
 class RecordLists(Generic[R]):
-    """Reads batches, one after the other, into lists of what `make` makes."""
+    """Decodes batches into lists of records, which `make` creates."""
 
     __slots__ = (
         "_base_timestamp",
@@ -66,7 +66,7 @@ class RecordLists(Generic[R]):
         "position",
     )
 
-    def __init__(self, make: Make[R]) -> None:
+    def __init__(self, make: RecordFactory[R]) -> None:
         self._make = make
         self._data = b""
         self._base_timestamp, self._leader_epoch = 0, -1
@@ -75,9 +75,9 @@ class RecordLists(Generic[R]):
         self.position = 0
 
     def read(self, header: BatchHeader, data: bytes, records: list[R]) -> None:
-        """Add the records of a batch, of which `data` is the plain payload.
+        """Append the records of a batch with the decompressed payload `data`.
 
-        Raises: WireError; what was added until then is not to be used.
+        Raises: WireError; then the records appended before are invalid.
         """
         count = header.record_count
         self.begin(header, data, records)
@@ -85,13 +85,13 @@ class RecordLists(Generic[R]):
             if header.last_offset_delta + 1 == count:
                 self._read_dense(header.base_offset, count)
             else:
-                self.read_said(header.base_offset, count)
+                self.read_stated_offsets(header.base_offset, count)
         except IndexError:
             raise WireError(f"the records of the batch at {header.base_offset} end early") from None
         self.end()
 
     def begin(self, header: BatchHeader, data: bytes, records: list[R]) -> None:
-        """Read another batch."""
+        """Begin to read a batch."""
         self._data = data
         self._base_timestamp = header.base_timestamp
         self._leader_epoch = header.partition_leader_epoch
@@ -99,20 +99,20 @@ class RecordLists(Generic[R]):
         self.position = 0
 
     def end(self) -> None:
-        """See that nothing is left of the batch. Raises: WireError."""
+        """Check that no bytes are left in the batch. Raises: WireError."""
         if self.position != len(self._data):
             left = len(self._data) - self.position
-            raise WireError(f"{left} bytes are left behind the last record of a batch")
+            raise WireError(f"{left} bytes follow the last record of a batch")
 
-    def read_said(self, base_offset: int, count: int) -> None:
-        """Add so many records with the offsets that they say. Raises: WireError, IndexError.
+    def read_stated_offsets(self, base_offset: int, count: int) -> None:
+        """Append `count` records, with the offsets from their deltas. Raises: WireError, IndexError.
 
-        What was added until then are the records before the one that is wrong.
+        After an error, the records before the malformed one are appended.
         """
-        self._read_each(self._said(base_offset, count))
+        self._read_each(self._stated_offsets(base_offset, count))
 
-    def _said(self, base_offset: int, count: int) -> Iterator[int]:
-        """Yield the offset of each record; see, when asked for the next, that it was as long as it says."""
+    def _stated_offsets(self, base_offset: int, count: int) -> Iterator[int]:
+        """Yield the offset of each record. Then check that the caller read exactly the record's length."""
         data, position = self._data, self.position
         for _ in range(count):
             size, body_at = read_varint(data, position)
@@ -123,11 +123,11 @@ class RecordLists(Generic[R]):
             position = body_at + size
             if self.position != position:
                 self._records.pop()
-                raise WireError(f"a record of {self.position - body_at} bytes says that it has {size}")
+                raise WireError(f"a record has {self.position - body_at} bytes, but its length is {size}")
 
     def _read_dense(self, base_offset: int, count: int) -> None:
-        """Add the records, whose offsets follow one another. Raises: WireError, IndexError."""
-        if count < min(_RUN_LEAST, _OFFSET_WIDTHS[0][1]):
+        """Append records with consecutive offsets. Raises: WireError, IndexError."""
+        if count < min(_RUN_RECORDS_MIN, _OFFSET_WIDTHS[0][1]):
             self._offset_width = 1
             self._read_each(range(base_offset, base_offset + count))
             return
@@ -139,32 +139,33 @@ class RecordLists(Generic[R]):
             lowest = above
 
     def _read_width(self, base_offset: int, lowest: int, highest: int, width: int) -> None:
-        """Add the records from the `lowest` to before the `highest`, whose offsets all take so many bytes."""
-        patience = _RUN_LEAST
+        """Append the records from `lowest` to before `highest`, whose offset deltas take `width` bytes."""
+        retry_after = _RUN_RECORDS_MIN
         while lowest < highest:
-            if highest - lowest >= _RUN_LEAST:
+            if highest - lowest >= _RUN_RECORDS_MIN:
                 run = _find_run(self._data, self.position, width, highest - lowest)
                 if run is not None:
-                    self._cut_out(run, base_offset + lowest)
+                    self._read_run(run, base_offset + lowest)
                     lowest += run.length
-                    patience = _RUN_LEAST
+                    retry_after = _RUN_RECORDS_MIN
                     continue
-                patience = min(2 * patience, _PATIENCE_MOST)
-            stop = min(highest, lowest + patience)
+                retry_after = min(2 * retry_after, _RETRY_RECORDS_MAX)
+            stop = min(highest, lowest + retry_after)
             self._offset_width = width
             self._read_each(range(base_offset + lowest, base_offset + stop))
             lowest = stop
 
     def _read_each(self, offsets: Iterable[int]) -> None:
-        """Add a record for each offset, which takes `_offset_width` bytes. Raises: WireError, IndexError.
+        """Append a record for each offset, whose delta takes `_offset_width` bytes.
 
-        Numbers of one byte are read in place, and where they are likely of two bytes as well.
+        Numbers of one byte are decoded inline, frequent numbers of two bytes as well.
+        Raises: WireError, IndexError.
         """
         data, position = self._data, self.position
         base_timestamp, epoch = self._base_timestamp, self._leader_epoch
         append, make = self._records.append, self._make
         for offset in offsets:
-            if data[position] < 128:  # The length, and behind it the attributes, which are unused.
+            if data[position] < 128:  # The length and the attributes, which are unused.
                 position += 2
             elif data[position + 1] < 128:
                 position += 3
@@ -180,7 +181,7 @@ class RecordLists(Generic[R]):
             position += self._offset_width
             key, byte = None, data[position]
             position += 1
-            if not byte & 1:  # What is odd stands for less than 0, which is null, too.
+            if not byte & 1:  # An odd byte is a negative number, which means null.
                 if byte < 128:
                     size = byte >> 1
                 else:
@@ -211,8 +212,8 @@ class RecordLists(Generic[R]):
                 append(make(offset, timestamp, key, value, (), epoch))
             self.position = position
 
-    def _cut_out(self, run: _Run, offset: int) -> None:
-        """Add the records of a run, the first with this offset."""
+    def _read_run(self, run: _Run, offset: int) -> None:
+        """Append the records of a run; `offset` is the first one's."""
         shape = run.shape
         stop = self.position + shape.step * run.length
         part = memoryview(self._data)[self.position : stop]
@@ -249,7 +250,7 @@ def read_headers(data: bytes, position: int) -> tuple[Headers, int]:
         size, position = read_varint(data, position)
         if size < 0:
             raise WireError("a record header without a key")
-        key = data[position : position + size].decode("utf-8", "replace")  # As Java's String does it.
+        key = data[position : position + size].decode("utf-8", "replace")  # Like Java's String.
         position += size
         size, position = read_varint(data, position)
         value: bytes | None = None
@@ -261,7 +262,7 @@ def read_headers(data: bytes, position: int) -> tuple[Headers, int]:
 
 
 def _read_long_size(data: bytes, position: int, first: int) -> tuple[int, int]:
-    """Return a size that began with the byte `first`, and the position behind it. Raises: WireError."""
+    """Return the size with the first byte `first`, and the position behind it. Raises: WireError."""
     size, position = read_varint_rest(data, position, first)
     if not 0 <= size <= len(data):
         raise WireError(f"a key or a value of {size} bytes in a batch of {len(data)}")
@@ -271,19 +272,19 @@ def _read_long_size(data: bytes, position: int, first: int) -> tuple[int, int]:
 def _column(part: memoryview, step: int, at: int, size: int) -> Iterable[bytes | None]:
     if size < 0:
         return repeat(None)
-    return chain.from_iterable(_cutter(step, at, size).iter_unpack(part))
+    return chain.from_iterable(_slicer(step, at, size).iter_unpack(part))
 
 
 @lru_cache(maxsize=1024)
-def _cutter(step: int, at: int, size: int) -> Struct:
+def _slicer(step: int, at: int, size: int) -> Struct:
     return Struct(f"{at}x{size}s{step - at - size}x")
 
 
 def _find_run(data: bytes, position: int, offset_width: int, most: int) -> _Run | None:
-    """Return the shape of the record at `position` and how many from there on have it; None for few.
+    """Return the run of records with the same shape at `position`, or None if it is short.
 
-    A record begins where the one before ends, so as long as all lengths are the same bytes in the same
-    places, the next record lies as far on again. Raises: WireError, IndexError.
+    Records with the same length bytes have the same size, so each begins one step after the one before.
+    Raises: WireError, IndexError.
     """
     if not _has_length_of_next(data, position):
         return None
@@ -292,10 +293,10 @@ def _find_run(data: bytes, position: int, offset_width: int, most: int) -> _Run 
         return None
     step = shape.step
     count = min(most, (len(data) - position) // step)
-    for place in shape.same:
-        if count < _RUN_LEAST:
+    for start in shape.same:
+        if count < _RUN_RECORDS_MIN:
             return None
-        column = data[position + place : position + step * count : step]
+        column = data[position + start : position + step * count : step]
         count -= len(column.lstrip(column[:1]))
     at = position + shape.timestamp_at
     column = data[at : position + step * count : step]
@@ -304,13 +305,13 @@ def _find_run(data: bytes, position: int, offset_width: int, most: int) -> _Run 
             count -= len(column.lstrip(_BELOW_128))
     elif min(column, default=0) < 128 or not data[at + 1 : position + step * count : step].isascii():
         return None
-    return _Run(shape, count) if count >= _RUN_LEAST else None
+    return _Run(shape, count) if count >= _RUN_RECORDS_MIN else None
 
 
 def _has_length_of_next(data: bytes, position: int) -> bool:
     """Return whether the next record may have the length of the one at `position`. Raises: IndexError.
 
-    Records of all lengths are the common case, of which this is known at once.
+    This quickly rejects batches with records of different lengths, the usual case.
     """
     first = data[position]
     if first < 128:
@@ -323,7 +324,7 @@ def _has_length_of_next(data: bytes, position: int) -> bool:
 
 
 def _shape(data: bytes, position: int, offset_width: int) -> _Shape | None:
-    """Return the shape of the record at `position`, None for one that is not common."""
+    """Return the shape of the record at `position`, or None for an unusual one."""
     size, begin = read_varint(data, position)
     step = begin + size - position
     at = begin + 1 - position
@@ -346,5 +347,5 @@ def _shape(data: bytes, position: int, offset_width: int) -> _Shape | None:
         key_size,
         value_at - position,
         value_size,
-        tuple(place - position for place in same),
+        tuple(each - position for each in same),
     )

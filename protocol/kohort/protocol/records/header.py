@@ -1,4 +1,4 @@
-"""The header of a record batch v2: 61 bytes that say everything a broker needs to know of the rest.
+"""The header of a record batch v2: 61 bytes.
 
 Layout (big-endian): base_offset int64, batch_length int32, partition_leader_epoch int32, magic int8,
 crc uint32, attributes int16, last_offset_delta int32, base_timestamp int64, max_timestamp int64,
@@ -52,7 +52,7 @@ _COMPRESSIONS = tuple(Compression)
 
 
 class BatchHeader(msgspec.Struct, frozen=True, gc=False):
-    """What the first 61 bytes of a batch say, in their order. Timestamps are in milliseconds."""
+    """The fields of a batch header in wire order. Timestamps are in milliseconds."""
 
     base_offset: int
     batch_length: int
@@ -70,29 +70,29 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def size_bytes(self) -> int:
-        """The whole batch, header and records."""
+        """The size of the whole batch, header and records."""
         return LOG_OVERHEAD_BYTES + self.batch_length
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last record, or of the last that was there before compaction."""
+        """The offset of the last record. Compaction may have removed that record."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def next_offset(self) -> int:
-        """Where the batch behind this one begins."""
+        """The base offset of the next batch."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
     def last_sequence(self) -> int:
-        """The idempotent producer's number of the last record; it wraps after 2^31 - 1 to 0."""
+        """The idempotent producer's sequence of the last record. It wraps from 2^31 - 1 to 0."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
 
     @property
     def compression(self) -> Compression:
-        """The codec of the records. Raises: WireError for a number that no codec has."""
+        """The codec of the records. Raises: WireError for an unknown codec."""
         number = self.attributes & COMPRESSION_MASK
         if number >= len(_COMPRESSIONS):
             raise WireError(f"compression type {number} is not known")
@@ -110,19 +110,19 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def has_log_append_time(self) -> bool:
-        """Whether every record's timestamp is `max_timestamp`, which the broker has set."""
+        """Whether every record has the timestamp `max_timestamp`, which the broker has set."""
         return self.attributes & LOG_APPEND_TIME_FLAG != 0
 
     @property
     def has_delete_horizon(self) -> bool:
-        """Whether `base_timestamp` says when tombstones may go, as the cleaner notes it (KIP-534)."""
+        """Whether `base_timestamp` is the time from which the cleaner may remove tombstones (KIP-534)."""
         return self.attributes & DELETE_HORIZON_FLAG != 0
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Return the header at `position`; whether the records behind it are all there is not looked at.
+    """Return the header at `position`. This does not check that the batch's records are complete.
 
-    Raises: WireError when it is cut short, not of version 2, or shorter than a header says it is.
+    Raises: WireError if it is cut short, not of version 2, or has a length less than a header's.
     """
     try:
         header = BatchHeader(*HEADER.unpack_from(buffer, position))
@@ -131,10 +131,10 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     if header.magic != MAGIC:
         raise WireError(f"record batches of magic {header.magic} are not supported, only {MAGIC}")
     if header.batch_length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
-        raise WireError(f"a batch of length {header.batch_length} has no room for its header")
+        raise WireError(f"a batch of length {header.batch_length} is shorter than its header")
     return header
 
 
 def batch_crc(batch: Buffer) -> int:
-    """Return the CRC-32C that the whole `batch` (and nothing behind it) ought to carry."""
+    """Return the CRC-32C of exactly one `batch`."""
     return crc32c(memoryview(batch)[CRC_COVERS_FROM:])

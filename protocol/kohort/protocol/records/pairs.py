@@ -1,4 +1,4 @@
-"""Keys and values of a batch and nothing else, for whoever replays a log: a third of what records cost."""
+"""Decodes only keys and values of a batch, to replay a log: a third of the cost of whole records."""
 
 from kohort.protocol.errors import WireError
 from kohort.protocol.records.header import BatchHeader
@@ -8,9 +8,9 @@ Pair = tuple[bytes | None, bytes | None]
 
 
 def read_pairs(payload: bytes, header: BatchHeader) -> list[Pair]:
-    """Return key and value of each record of a plain payload; offsets, times and headers are passed over.
+    """Return key and value of each record in a decompressed payload.
 
-    Raises: WireError where the records are not what the header says.
+    Raises: WireError if the records do not match the header.
     """
     pairs: list[Pair] = []
     try:
@@ -18,14 +18,14 @@ def read_pairs(payload: bytes, header: BatchHeader) -> list[Pair]:
     except IndexError:
         raise WireError(f"the records of the batch at {header.base_offset} end early") from None
     if position != len(payload):
-        raise WireError(f"{len(payload) - position} bytes are left behind the last record of a batch")
+        raise WireError(f"{len(payload) - position} bytes follow the last record of a batch")
     return pairs
 
 
 def _read(payload: bytes, count: int, pairs: list[Pair]) -> int:
-    """Return where the last record ends. One byte variable length integers are read in place.
+    """Return the end of the last record. Varints of one byte are decoded inline.
 
-    Raises: WireError, and IndexError where the payload ends.
+    Raises: WireError; IndexError where the payload ends.
     """
     position, end = 0, len(payload)
     for _ in range(count):
@@ -37,7 +37,7 @@ def _read(payload: bytes, count: int, pairs: list[Pair]) -> int:
             size, position = read_varint_rest(payload, position, byte)
         stop = position + size
         if size < 0 or stop > end:
-            raise WireError(f"a record of {size} bytes where {end - position} are left")
+            raise WireError(f"a record has {size} bytes, but {end - position} are left")
         position += 1  # The attributes, which are unused.
         while payload[position] > 127:
             position += 1
@@ -59,7 +59,7 @@ def _read(payload: bytes, count: int, pairs: list[Pair]) -> int:
         if size >= 0:
             value = payload[position : position + size]
             position += size
-        if position >= stop:  # The count of headers is still to come.
+        if position >= stop:  # The count of headers follows.
             raise WireError(f"a record is {position + 1 - stop} bytes longer than it says")
         pairs.append((key, value))
         position = stop

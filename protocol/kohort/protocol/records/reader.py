@@ -1,4 +1,4 @@
-"""Batches out of a buffer, and records out of a batch, lazily."""
+"""Iterates over the batches of a buffer, and over the records of a batch."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ import msgspec
 
 from kohort.protocol.errors import WireError
 from kohort.protocol.records.compression import MAX_DECOMPRESSED_BYTES, decompress
-from kohort.protocol.records.decoding import Headers, Make, RecordLists
+from kohort.protocol.records.decoding import Headers, RecordFactory, RecordLists
 from kohort.protocol.records.header import (
     HEADER_BYTES,
     BatchHeader,
@@ -17,11 +17,11 @@ from kohort.protocol.records.header import (
 )
 
 _AT_A_TIME_MAX = 64
-_AT_A_TIME_GROWTH = 4  # From one record on: who wants the first one alone does not wait for others.
+_AT_A_TIME_GROWTH = 4  # It starts with one record, for callers that need only the first.
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """One record as a consumer sees it; `timestamp` in milliseconds, -1 for none."""
+    """One record; `timestamp` is in milliseconds, -1 for none."""
 
     offset: int
     timestamp: int
@@ -31,9 +31,9 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 def iterate_batches(buffer: Buffer, *, check_crcs: bool = False) -> Iterator[memoryview]:
-    """Yield each whole batch of `buffer`; what is cut short at its end, as fetches are, is left out.
+    """Yield each whole batch of `buffer`. The last batch of a fetch may be cut short: it is left out.
 
-    Raises: WireError for what is no batch v2, or with `check_crcs` for one that is damaged.
+    Raises: WireError for anything but batches v2, and with `check_crcs` for a wrong CRC.
     """
     view = memoryview(buffer)
     position = 0
@@ -49,20 +49,20 @@ def iterate_batches(buffer: Buffer, *, check_crcs: bool = False) -> Iterator[mem
 
 
 def verify_crc(batch: Buffer) -> None:
-    """Raise WireError unless `batch`, one whole batch, carries the CRC of its bytes."""
+    """Raise WireError unless `batch` is one whole batch with a correct CRC."""
     header = read_header(batch)
     if len(batch) != header.size_bytes:
         raise WireError(f"the batch at offset {header.base_offset} is not whole")
     if batch_crc(batch) != header.crc:
-        raise WireError(f"the batch at offset {header.base_offset} does not have the CRC that it says")
+        raise WireError(f"the batch at offset {header.base_offset} has a wrong CRC")
 
 
 def iterate_records(
     batch: Buffer, *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
 ) -> Iterator[Record]:
-    """Yield the records of the one batch that `batch` begins with; its CRC is not looked at.
+    """Yield the records of the first batch in `batch`, without a check of its CRC.
 
-    Raises: WireError where the batch is cut short, damaged, or decompresses to more than allowed.
+    Raises: WireError if the batch is cut short, damaged, or decompresses to more than allowed.
     """
     header = read_header(batch)
     if header.size_bytes > len(batch):
@@ -77,14 +77,14 @@ def iterate_records(
 
 
 def iterate_payload(data: bytes, header: BatchHeader) -> Iterator[Record]:
-    """Yield each record, some of them read at a time. Raises: WireError, once all before it were yielded."""
+    """Yield each record. Raises: WireError, after the records before the damage."""
     lists = RecordLists(_record if not header.has_log_append_time else _at(header.max_timestamp))
     records: list[Record] = []
     lists.begin(header, data, records)
     left, at_a_time = header.record_count, 1
     while left > 0:
         try:
-            lists.read_said(header.base_offset, min(left, at_a_time))
+            lists.read_stated_offsets(header.base_offset, min(left, at_a_time))
         except (WireError, IndexError) as error:
             yield from records
             if isinstance(error, WireError):
@@ -103,8 +103,8 @@ def _record(
     return Record(offset, timestamp, key, value, headers)
 
 
-def _at(append_timestamp: int) -> Make[Record]:
-    """Return what makes records of a batch whose broker's time is that of them all."""
+def _at(append_timestamp: int) -> RecordFactory[Record]:
+    """Return the factory for records of a batch with LogAppendTime."""
 
     def make(
         offset: int, _: int, key: bytes | None, value: bytes | None, headers: Headers, _leader_epoch: int

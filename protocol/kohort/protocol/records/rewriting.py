@@ -1,8 +1,8 @@
-"""A batch with fewer records, as the log cleaner makes it, or in another compression; its numbers stay.
+"""Rewrites a batch with fewer records, for the log cleaner, or with another compression.
 
-Records are looked at without being taken apart: what is kept is copied as it stands. The tombstones of a
-batch get a delete horizon, the time from which they may go: a flag in the attributes, and the time in
-the place of the base timestamp, from which the records' deltas then count.
+Kept records are copied without decoding. A batch with tombstones gets a delete horizon, the time from which
+the cleaner may remove them: a flag in the attributes, and the time as the base timestamp, to which the
+records' deltas are then relative.
 Source: KIP-534; org.apache.kafka.common.record.MemoryRecords.filterTo.
 """
 
@@ -31,7 +31,7 @@ from kohort.protocol.records.varint import encode_varint, read_varint
 
 
 class KeptRecord(NamedTuple):
-    """Where a record lies in its batch's plain payload, its length before it, and what a cleaner asks."""
+    """A record's range in its batch's decompressed payload, and the fields that a cleaner needs."""
 
     offset: int
     timestamp_delta: int
@@ -42,7 +42,7 @@ class KeptRecord(NamedTuple):
 
 
 def plain_payload(batch: Buffer, header: BatchHeader) -> bytes:
-    """Return the records of `batch` one behind the other, decompressed. Raises: WireError."""
+    """Return the decompressed records of `batch`. Raises: WireError."""
     payload = memoryview(batch)[HEADER_BYTES : header.size_bytes]
     if header.compression is Compression.NONE or not header.record_count:
         return bytes(payload)
@@ -50,7 +50,7 @@ def plain_payload(batch: Buffer, header: BatchHeader) -> bytes:
 
 
 def scan_records(payload: bytes, header: BatchHeader) -> Iterator[KeptRecord]:
-    """Yield each record of a plain payload. Raises: WireError where it is not what the header says."""
+    """Yield each record of a decompressed payload. Raises: WireError if it does not match the header."""
     base_offset, position, end = header.base_offset, 0, len(payload)
     try:
         for _ in range(header.record_count):
@@ -58,7 +58,7 @@ def scan_records(payload: bytes, header: BatchHeader) -> Iterator[KeptRecord]:
             size, position = read_varint(payload, position)
             stop = position + size
             if size < 0 or stop > end:
-                raise WireError(f"a record of {size} bytes where {end - position} are left")
+                raise WireError(f"a record has {size} bytes, but {end - position} are left")
             timestamp_delta, position = read_varint(payload, position + 1)
             offset_delta, position = read_varint(payload, position)
             key_size, position = read_varint(payload, position)
@@ -76,9 +76,9 @@ def scan_records(payload: bytes, header: BatchHeader) -> Iterator[KeptRecord]:
 def rewrite_batch(
     header: BatchHeader, payload: bytes, kept: list[KeptRecord], delete_horizon_ms: int | None
 ) -> bytes:
-    """Return the batch with the records of `kept` alone; its first and last offset stay.
+    """Return the batch with only the `kept` records. Its base offset and last offset stay.
 
-    With a delete horizon the base timestamp becomes it. Raises: WireError.
+    A delete horizon becomes the base timestamp. Raises: WireError.
     """
     new = msgspec.structs.replace(header, record_count=len(kept))
     if not header.has_log_append_time:
@@ -93,13 +93,13 @@ def rewrite_batch(
 
 
 def recompress(header: BatchHeader, payload: bytes, compression: Compression) -> bytes:
-    """Return the batch of the same records in another compression: they are taken as they stand."""
+    """Return the batch with the same records in another compression."""
     attributes = header.attributes & ~COMPRESSION_MASK | compression
     return _assemble(msgspec.structs.replace(header, attributes=attributes), payload)
 
 
 def empty_batch(header: BatchHeader) -> bytes:
-    """Return the batch without its records: what is left of it says how far its producer was."""
+    """Return the batch without records. Its header keeps the producer's last sequence."""
     attributes = header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON_FLAG)
     new = msgspec.structs.replace(header, attributes=attributes, base_timestamp=NO_TIMESTAMP, record_count=0)
     return _assemble(new, b"")
@@ -115,7 +115,7 @@ def _with_timestamp_delta(payload: bytes, record: KeptRecord, shift: int) -> byt
 
 
 def _assemble(header: BatchHeader, records: bytes) -> bytes:
-    """Return the batch of a header, whose length and CRC are made anew, and of plain records."""
+    """Return the batch of a header and uncompressed records, with a new length and CRC."""
     if header.compression is not Compression.NONE:
         records = compress(header.compression, records)
     length = HEADER_BYTES - LOG_OVERHEAD_BYTES + len(records)

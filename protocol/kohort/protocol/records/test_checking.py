@@ -46,8 +46,8 @@ Row = tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...
 
 def _in_runs(key: int, value: int, count: int, others: int, dice: Random) -> list[Row]:
     rows: list[Row] = [
-        (NOW_MS + place // dice.choice((1, 3, 50)), dice.randbytes(key), dice.randbytes(value), ())
-        for place in range(count)
+        (NOW_MS + index // dice.choice((1, 3, 50)), dice.randbytes(key), dice.randbytes(value), ())
+        for index in range(count)
     ]
     for _ in range(others):
         rows.insert(dice.randrange(len(rows)), (NOW_MS - 5, None, b"?", (("h", None),)))
@@ -65,7 +65,7 @@ def test_sound_records_are_found_sound_with_their_newest_timestamp(
     batch = build_batch(rows, compression=compression)
     checked = check_records(batch, read_header(batch))
     assert checked.max_timestamp == max(timestamp for timestamp, *_ in rows)
-    assert checked.keyless == tuple(place for place, row in enumerate(rows) if row[1] is None)
+    assert checked.without_key == tuple(index for index, row in enumerate(rows) if row[1] is None)
 
 
 @given(rows_of_any_shape | rows_in_runs, st.data())
@@ -75,14 +75,14 @@ def test_whatever_is_taken_can_be_read(rows: list[Row], data: st.DataObject) -> 
     header = read_header(batch)
     payload = bytearray(payload_of(batch))
     for _ in range(data.draw(st.integers(1, 3))):
-        place = data.draw(st.integers(0, len(payload) - 1))
+        index = data.draw(st.integers(0, len(payload) - 1))
         match data.draw(st.integers(0, 2)):
             case 0:
-                payload[place] = data.draw(st.integers(0, 255))
+                payload[index] = data.draw(st.integers(0, 255))
             case 1:
-                payload.insert(place, data.draw(st.integers(0, 255)))
+                payload.insert(index, data.draw(st.integers(0, 255)))
             case _:
-                del payload[place]
+                del payload[index]
     changed = HEADER.pack(*_with_length(header, len(payload))) + payload
     try:
         checked = check_records(changed, read_header(changed))
@@ -90,7 +90,7 @@ def test_whatever_is_taken_can_be_read(rows: list[Row], data: st.DataObject) -> 
         return
     records = list(iterate_records(changed))
     assert [record.offset for record in records] == list(range(header.record_count))
-    assert checked.keyless == tuple(place for place, each in enumerate(records) if each.key is None)
+    assert checked.without_key == tuple(index for index, each in enumerate(records) if each.key is None)
     assert checked.max_timestamp == max(-1, *(record.timestamp for record in records))
 
 
@@ -103,7 +103,7 @@ def _with_length(header: BatchHeader, payload_bytes: int) -> tuple[int, ...]:
 @pytest.mark.parametrize("count", [64, 100, 8_192, 9_000])
 @pytest.mark.parametrize("step_ms", [0, 1, 100])
 def test_runs_end_where_numbers_grow(count: int, step_ms: int) -> None:
-    rows = [(NOW_MS + place * step_ms, b"k", b"v" * 20, ()) for place in range(count)]
+    rows = [(NOW_MS + index * step_ms, b"k", b"v" * 20, ()) for index in range(count)]
     batch = build_batch(rows)
     assert check_records(batch, read_header(batch)).max_timestamp == NOW_MS + (count - 1) * step_ms
 
@@ -113,7 +113,7 @@ def test_an_offset_that_does_not_follow_is_found_within_a_run(broken: int) -> No
     batch = bytearray(build_batch([(NOW_MS, b"k", b"v" * 20, ()) for _ in range(200)]))
     header = read_header(batch)
     checked = check_records(batch, header)
-    assert checked.keyless == ()
+    assert checked.without_key == ()
     short, long = 28, 29  # A record's bytes with an offset delta of one byte, and of two.
     at = HEADER_BYTES + min(broken, 64) * short + max(0, broken - 64) * long + 3
     batch[at] ^= 2

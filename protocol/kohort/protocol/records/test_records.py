@@ -33,7 +33,7 @@ from kohort.protocol.records import (
     verify_crc,
 )
 from kohort.protocol.records.codecs import zstd
-from kohort.protocol.records.compressed_framing import MAX_MEMBERS, PlainSizeExceeded
+from kohort.protocol.records.compressed_framing import MAX_MEMBERS, DecompressedSizeExceeded
 
 CODECS = tuple(Compression)
 headers = st.lists(st.tuples(st.text(max_size=8), st.none() | st.binary(max_size=20)), max_size=3).map(tuple)
@@ -145,9 +145,9 @@ def test_zstd_frames_that_follow_one_another_are_one_text(compress_frame: Callab
     plain = b"".join(texts)
     assert decompress(Compression.ZSTD, data) == decompress(Compression.ZSTD, memoryview(data)) == plain
     assert decompress(Compression.ZSTD, data, len(plain)) == plain
-    with pytest.raises(PlainSizeExceeded, match="more than the cap"):
+    with pytest.raises(DecompressedSizeExceeded, match="more than the cap"):
         decompress(Compression.ZSTD, data, len(plain) - 1)
-    with pytest.raises(PlainSizeExceeded, match="more than the cap"):
+    with pytest.raises(DecompressedSizeExceeded, match="more than the cap"):
         decompress(Compression.ZSTD, data, len(texts[0]) - 1)
     for cut in (1, 5, len(data) // 2, len(data)):
         with pytest.raises(WireError, match="damaged ZSTD"):
@@ -157,7 +157,7 @@ def test_zstd_frames_that_follow_one_another_are_one_text(compress_frame: Callab
 def test_zstd_frames_of_nothing_are_counted() -> None:
     nothing = zstd.compress(b"")
     assert decompress(Compression.ZSTD, nothing * MAX_MEMBERS) == b""
-    with pytest.raises(PlainSizeExceeded, match="too many frames"):
+    with pytest.raises(DecompressedSizeExceeded, match="too many frames"):
         decompress(Compression.ZSTD, nothing * (MAX_MEMBERS + 1))
 
 

@@ -1,6 +1,6 @@
-"""Whether what a producer sent may be appended, with the code that Kafka answers otherwise.
+"""Checks whether a producer's batch may be appended, with Kafka's error codes.
 
-The batch is opaque here but for its header and its CRC, so the common path costs what the CRC costs.
+Only the header and the CRC are checked here, so the usual cost is that of the CRC.
 Source: ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords, LogValidator.validateBatch.
 """
 
@@ -19,17 +19,17 @@ from kohort.protocol.records.header import (
     batch_crc,
 )
 
-_MIN_BATCH_LENGTH = 14  # The smallest record of magic 0: less than that is damage in any format.
+_MIN_BATCH_LENGTH = 14  # The smallest record of magic 0. Anything shorter is damaged in every format.
 
 
 def validate_produced(records: Buffer) -> BatchHeader:
-    """Return the header of the one batch that a Produce request may hold per partition.
+    """Return the header of the only batch that a Produce request may have for a partition.
 
-    What is cut short behind it is no batch, and is not to be appended, as Kafka has it.
+    Like Kafka, this ignores an incomplete batch after the first. It must not be appended.
 
-    Raises: ApiError with CORRUPT_MESSAGE for damage (a wrong length, magic or CRC), INVALID_RECORD for
-    what Kafka does not take from a client: no whole batch, more than one, an older format, a control
-    batch, counts that contradict each other, a base offset other than 0.
+    Raises: ApiError with CORRUPT_MESSAGE for a wrong length, magic or CRC. ApiError with INVALID_RECORD for
+    no whole batch, more than one batch, an older format, a control batch, contradicting counts, or a base
+    offset other than 0.
     """
     header = _read_first_header(records)
     batch = memoryview(records)[: header.size_bytes]
@@ -38,7 +38,7 @@ def validate_produced(records: Buffer) -> BatchHeader:
     if header.base_offset != 0:
         raise ApiError(ErrorCode.INVALID_RECORD, f"the base offset is {header.base_offset} instead of 0")
     if header.batch_length < HEADER_BYTES - LOG_OVERHEAD_BYTES or batch_crc(batch) != header.crc:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "the record batch does not have the CRC that it says")
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "the record batch has a wrong CRC")
     if header.is_control:
         raise ApiError(ErrorCode.INVALID_RECORD, "clients may not write control records")
     if header.record_count <= 0 or header.last_offset_delta + 1 != header.record_count:
@@ -54,22 +54,22 @@ def validate_produced(records: Buffer) -> BatchHeader:
 
 
 def _read_first_header(records: Buffer) -> BatchHeader:
-    """Return the first batch's header. Raises: ApiError unless a whole batch of version 2 is there."""
+    """Return the first batch's header. Raises: ApiError unless `records` begin with a whole batch v2."""
     if not _whole_batch_bytes(records):
         raise ApiError(
-            ErrorCode.INVALID_RECORD, "a Produce request holds one whole batch per partition, not none"
+            ErrorCode.INVALID_RECORD, "a Produce request needs one whole batch per partition; it has none"
         )
     if records[16] != MAGIC:
-        raise ApiError(ErrorCode.INVALID_RECORD, f"record batches of magic {records[16]} are no longer taken")
+        raise ApiError(ErrorCode.INVALID_RECORD, f"record batches of magic {records[16]} are not supported")
     if len(records) < HEADER_BYTES:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, "the record batch is shorter than its header")
     return BatchHeader(*HEADER.unpack_from(records))
 
 
 def _whole_batch_bytes(records: Buffer) -> int:
-    """Return the size of the batch, of any format, that `records` begin with; 0 when it is not all there.
+    """Return the size of the first batch, of any format, in `records`; 0 if it is incomplete.
 
-    Raises: ApiError with CORRUPT_MESSAGE for a length or magic that no format has.
+    Raises: ApiError with CORRUPT_MESSAGE for an invalid length or magic.
     """
     if len(records) < UP_TO_MAGIC_BYTES:
         return 0

@@ -1,11 +1,11 @@
-"""Signed variable length integers of the record format: zigzag, then seven bits a byte, the lowest first.
+"""Signed varints of the record format: zigzag, then seven bits a byte, the lowest first.
 
 Source: org.apache.kafka.common.utils.ByteUtils (writeVarint, writeVarlong).
 """
 
 from kohort.protocol.errors import WireError
 
-_TABLE_SIZE = 8192  # What fits two bytes: nearly every length and delta there is.
+_TABLE_SIZE = 8192  # Varints of two bytes at most: nearly all lengths and deltas.
 
 
 def _encode(zigzag: int) -> bytes:
@@ -21,7 +21,7 @@ VARINTS = tuple(_encode(number << 1) for number in range(_TABLE_SIZE))
 
 
 def encode_varint(number: int) -> bytes:
-    """Return `number`, of 64 bits at most, in one to ten bytes."""
+    """Return the varint of a number of at most 64 bits: one to ten bytes."""
     if 0 <= number < _TABLE_SIZE:
         return VARINTS[number]
     return _encode(number << 1 if number >= 0 else (-number << 1) - 1)
@@ -36,7 +36,7 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def read_varint_rest(data: bytes, position: int, first: int) -> tuple[int, int]:
-    """Return the number that began with the byte `first`, and the position behind it.
+    """Return the number with the first byte `first`, and the position behind it.
 
     Raises: WireError for more than 64 bits, IndexError where the data ends.
     """

@@ -28,7 +28,7 @@ from kohort.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from kohort.protocol.records import validate_produced
-from kohort.protocol.records.effort import Effort, EffortExceeded
+from kohort.protocol.records.work_budget import WorkBudget, WorkBudgetExceeded
 from kohort.protocol.schema import RecordsSlice
 from kohort.storage import StorageError
 
@@ -58,8 +58,8 @@ class Produce:
     """
 
     __slots__ = (
+        "_budget",
         "_data",
-        "_effort",
         "_message",
         "_now_ms",
         "_request",
@@ -75,7 +75,7 @@ class Produce:
         self._message = message
         self._request = request
         self._now_ms = data.clock.wall_ms()
-        self._effort = Effort.quick()
+        self._budget = WorkBudget.quick()
         self._results: list[list[PartitionProduceResponse | None]] = []  # None until there is one.
         self._uncommitted: dict[int, _Place] | None = None  # Those that wait for other replicas.
         self.waiting = 0
@@ -111,8 +111,8 @@ class Produce:
         connection = self._request.connection
         if not self._data.checks.is_busy(connection):
             try:
-                produced = partition.prepare(records, header, self._now_ms, self._effort)
-            except EffortExceeded:
+                produced = partition.prepare(records, header, self._now_ms, self._budget)
+            except WorkBudgetExceeded:
                 pass  # Left to the thread, which has more time.
             else:
                 self._append(partition, produced, place)
@@ -121,7 +121,9 @@ class Produce:
         self.in_checks += 1
         self._data.checks.submit(
             connection,
-            partial(_prepared, partial(partition.prepare, records, header, self._now_ms, Effort.full(rest))),
+            partial(
+                _prepared, partial(partition.prepare, records, header, self._now_ms, WorkBudget.full(rest))
+            ),
             partial(self._looked_into, partition, place),
         )
 
@@ -327,7 +329,7 @@ def _prepared(prepare: Callable[[], Produced]) -> Produced | ApiError:
     """
     try:
         return prepare()
-    except EffortExceeded as error:
+    except WorkBudgetExceeded as error:
         return too_much_work(error)
     except ApiError as error:
         return error.with_traceback(None)

@@ -20,7 +20,7 @@ from kohort.protocol.messages.produce import (
     TopicProduceData,
 )
 from kohort.protocol.records import Compression
-from kohort.protocol.records.effort import MAX_STEPS
+from kohort.protocol.records.work_budget import MAX_STEPS
 from kohort.protocol.registry import BY_NAME
 from kohort.storage import StorageError
 

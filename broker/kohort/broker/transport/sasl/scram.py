@@ -85,14 +85,14 @@ class Scram:
         return Step(answer, self.user)
 
     def _begin(self, token: bytes, told: str) -> Step:
-        begun = client_first(token)
-        if begun.has_token:
+        first = client_first(token)
+        if first.has_token:
             raise Refused("it shows a delegation token, and there are none here", told)
-        if begun.other not in (None, "", begun.name):
+        if first.authorization_id not in (None, "", first.name):
             raise Refused("it wants to act for another", told)
-        found, made_up = self._lookup(begun.name), self._made_up(begun.name)  # Both, whoever it is: as late.
-        self.user, self._is_known = begun.name, found is not None
-        self._server = ScramServer(self._mechanism, begun, found or made_up, self._nonce)
+        found, made_up = self._lookup(first.name), self._made_up(first.name)  # Both, whoever it is: as late.
+        self.user, self._is_known = first.name, found is not None
+        self._server = ScramServer(self._mechanism, first, found or made_up, self._nonce)
         return Step(self._server.first)
 
     def _made_up(self, user: str) -> ScramCredential:

@@ -57,8 +57,8 @@ def test_a_user_that_there_is_not_has_the_same_salt_each_time() -> None:
 @pytest.mark.parametrize(
     "token, reason",
     [
-        (b"", "a first message"),
-        (b"\xff", "no text"),
+        (b"", "first SCRAM message"),
+        (b"\xff", "not UTF-8"),
         (b"n,,n=alice,r=x,tokenauth=true", "delegation token"),
         (b"n,a=bob,n=alice,r=x", "act for another"),
     ],

@@ -19,18 +19,18 @@ from kohort.protocol.records import (
     seal_batch,
     verify_crc,
 )
-from kohort.protocol.records.checking import MAX_NOTED, Demands, check_records
-from kohort.protocol.records.compressed_framing import MAX_MEMBERS, PlainSizeExceeded
-from kohort.protocol.records.effort import (
+from kohort.protocol.records.checking import MAX_REPORTED, TimestampBounds, check_records
+from kohort.protocol.records.compressed_framing import MAX_MEMBERS, DecompressedSizeExceeded
+from kohort.protocol.records.varint import encode_varint
+from kohort.protocol.records.work_budget import (
+    MAX_DECOMPRESSED_BATCH_BYTES,
     MAX_HEADERS_PER_RECORD,
-    MAX_PLAIN_BYTES,
     MAX_STEPS,
     QUICK_STEPS,
     SLICE_STEPS,
-    Effort,
-    EffortExceeded,
+    WorkBudget,
+    WorkBudgetExceeded,
 )
-from kohort.protocol.records.varint import encode_varint
 
 NOW_MS = 1_700_000_000_000
 CODECS = [each for each in Compression if each]
@@ -38,7 +38,7 @@ CODECS = [each for each in Compression if each]
 
 def alternating(count: int, compression: Compression = Compression.LZ4) -> bytes:
     """Return a batch in which no record has the shape of the one before it."""
-    rows = [(NOW_MS, None, b"x" if place % 2 else b"", ()) for place in range(count)]
+    rows = [(NOW_MS, None, b"x" if index % 2 else b"", ()) for index in range(count)]
     return build_batch(rows, compression=compression)
 
 
@@ -57,10 +57,10 @@ def with_headers(count: int, compression: Compression = Compression.ZSTD) -> byt
 def test_a_record_with_millions_of_empty_headers_is_refused_before_they_are_read() -> None:
     batch = with_headers(30_000_000)
     assert len(batch) < 10_000
-    effort = Effort.full()
+    budget = WorkBudget.full()
     with pytest.raises(WireError, match="record 0 has 30000000 headers"):
-        check_records(batch, read_header(batch), effort=effort)
-    assert effort.steps > MAX_STEPS - 2 * SLICE_STEPS
+        check_records(batch, read_header(batch), budget=budget)
+    assert budget.steps > MAX_STEPS - 2 * SLICE_STEPS
 
 
 def test_a_record_may_have_ten_thousand_headers() -> None:
@@ -83,30 +83,30 @@ def test_a_bomb_is_given_up_before_it_takes_memory(compression: Compression) -> 
     header = read_header(batch)
     tracemalloc.start()
     try:
-        with pytest.raises(EffortExceeded):
-            check_records(batch, header, effort=Effort(QUICK_STEPS, 1024 * 1024, 0))
+        with pytest.raises(WorkBudgetExceeded):
+            check_records(batch, header, budget=WorkBudget(QUICK_STEPS, 1024 * 1024, 0))
         assert tracemalloc.get_traced_memory()[1] < 3 * 1024 * 1024
     finally:
         tracemalloc.stop()
 
 
 def test_no_batch_may_be_more_than_64_mebibytes_when_it_is_decompressed() -> None:
-    assert MAX_PLAIN_BYTES == 64 * 1024 * 1024
+    assert MAX_DECOMPRESSED_BATCH_BYTES == 64 * 1024 * 1024
     batch = seal_batch(
-        compress(Compression.ZSTD, bytes(MAX_PLAIN_BYTES + 1)),
+        compress(Compression.ZSTD, bytes(MAX_DECOMPRESSED_BATCH_BYTES + 1)),
         record_count=1,
         base_timestamp_ms=NOW_MS,
         max_timestamp_ms=NOW_MS,
         compression=Compression.ZSTD,
     )
-    with pytest.raises(EffortExceeded, match="more than the cap"):
+    with pytest.raises(WorkBudgetExceeded, match="more than the cap"):
         check_records(batch, read_header(batch))
 
 
 def test_empty_gzip_members_are_counted() -> None:
     empty, text = gzip.compress(b""), gzip.compress(b"text")
     assert decompress(Compression.GZIP, empty * (MAX_MEMBERS - 1) + text) == b"text"
-    with pytest.raises(PlainSizeExceeded, match="too many members"):
+    with pytest.raises(DecompressedSizeExceeded, match="too many members"):
         decompress(Compression.GZIP, empty * 50_000)
 
 
@@ -116,61 +116,61 @@ def test_empty_snappy_blocks_are_counted() -> None:
     text = bytes(cramjam.snappy.compress_raw(b"text"))
     block = len(text).to_bytes(4, "big") + text
     assert decompress(Compression.SNAPPY, start + empty * 1000 + block) == b"text"
-    with pytest.raises(PlainSizeExceeded, match="too many blocks"):
+    with pytest.raises(DecompressedSizeExceeded, match="too many blocks"):
         decompress(Compression.SNAPPY, start + empty * 200_000)
 
 
 def test_a_batch_that_is_many_steps_ends_the_effort() -> None:
     batch = alternating(50_000)
     header = read_header(batch)
-    quick = Effort.quick()
-    with pytest.raises(EffortExceeded):
-        check_records(batch, header, effort=quick)
+    quick = WorkBudget.quick()
+    with pytest.raises(WorkBudgetExceeded):
+        check_records(batch, header, budget=quick)
     assert quick.steps <= 0
-    assert check_records(batch, header, effort=Effort.full()).max_timestamp == NOW_MS
+    assert check_records(batch, header, budget=WorkBudget.full()).max_timestamp == NOW_MS
 
 
 def test_no_batch_may_be_more_than_a_million_steps() -> None:
     batch = alternating(1_100)
-    with pytest.raises(EffortExceeded, match="more than 1000000 records and headers"):
-        check_records(batch, read_header(batch), effort=Effort(1_000, MAX_PLAIN_BYTES, 0))
-    assert Effort.full().steps == MAX_STEPS == 1_000_000
+    with pytest.raises(WorkBudgetExceeded, match="more than 1000000 records and headers"):
+        check_records(batch, read_header(batch), budget=WorkBudget(1_000, MAX_DECOMPRESSED_BATCH_BYTES, 0))
+    assert WorkBudget.full().steps == MAX_STEPS == 1_000_000
 
 
 def test_hundreds_of_thousands_of_equal_records_are_few_steps() -> None:
     batch = build_batch([(NOW_MS, None, b"", ())] * 200_000, compression=Compression.ZSTD)
-    effort = Effort.quick()
-    checked = check_records(batch, read_header(batch), effort=effort)
+    budget = WorkBudget.quick()
+    checked = check_records(batch, read_header(batch), budget=budget)
     assert checked.max_timestamp == NOW_MS
-    assert len(checked.keyless) == MAX_NOTED
-    assert effort.steps > QUICK_STEPS // 2
+    assert len(checked.without_key) == MAX_REPORTED
+    assert budget.steps > QUICK_STEPS // 2
 
 
 def test_what_one_batch_leaves_is_there_for_the_next() -> None:
-    effort = Effort(100, 10_000, 0)
+    budget = WorkBudget(100, 10_000, 0)
     batch = alternating(10)
     for _ in range(10):
-        check_records(batch, read_header(batch), effort=effort)
-    with pytest.raises(EffortExceeded):
-        check_records(batch, read_header(batch), effort=effort)
+        check_records(batch, read_header(batch), budget=budget)
+    with pytest.raises(WorkBudgetExceeded):
+        check_records(batch, read_header(batch), budget=budget)
 
 
 def test_whoever_looks_rests_every_few_hundred_steps() -> None:
     rests: list[int] = []
     batch = alternating(5_000)
-    check_records(batch, read_header(batch), effort=Effort.full(lambda: rests.append(1)))
+    check_records(batch, read_header(batch), budget=WorkBudget.full(lambda: rests.append(1)))
     assert len(rests) >= 5_000 // SLICE_STEPS
 
 
 @pytest.mark.parametrize("count", [8_192, 8_300, 30_000])
 @pytest.mark.parametrize("key", [None, b"key"])
 def test_runs_go_on_beyond_eight_thousand_records(count: int, key: bytes | None) -> None:
-    batch = build_batch([(NOW_MS + place // 1000, key, b"v" * 9, ()) for place in range(count)])
-    effort = Effort.full()
-    checked = check_records(batch, read_header(batch), effort=effort)
+    batch = build_batch([(NOW_MS + index // 1000, key, b"v" * 9, ()) for index in range(count)])
+    budget = WorkBudget.full()
+    checked = check_records(batch, read_header(batch), budget=budget)
     assert checked.max_timestamp == NOW_MS + (count - 1) // 1000
-    assert checked.keyless == (tuple(range(MAX_NOTED)) if key is None else ())
-    assert MAX_STEPS - effort.steps < count // 8
+    assert checked.without_key == (tuple(range(MAX_REPORTED)) if key is None else ())
+    assert MAX_STEPS - budget.steps < count // 8
 
 
 @pytest.mark.parametrize("broken", [8_192, 8_200, 16_383, 16_384, 20_001])
@@ -187,18 +187,20 @@ def test_an_offset_of_three_bytes_that_does_not_follow_is_found(broken: int, byt
 
 
 def test_records_outside_the_times_are_named_the_first_thousand_at_most() -> None:
-    rows = [(NOW_MS + place, b"k", b"v", ()) for place in range(50)]
+    rows = [(NOW_MS + index, b"k", b"v", ()) for index in range(50)]
     batch = build_batch(rows)
-    checked = check_records(batch, read_header(batch), Demands(NOW_MS + 3, NOW_MS + 46))
-    assert [place for place, _ in checked.untimely] == [0, 1, 2, 47, 48, 49]
-    assert checked.untimely[-1] == (49, NOW_MS + 49)
+    checked = check_records(batch, read_header(batch), TimestampBounds(NOW_MS + 3, NOW_MS + 46))
+    assert [index for index, _ in checked.out_of_bounds] == [0, 1, 2, 47, 48, 49]
+    assert checked.out_of_bounds[-1] == (49, NOW_MS + 49)
     many = build_batch([(NOW_MS, b"k", b"v", ())] * 5_000)
-    assert len(check_records(many, read_header(many), Demands(NOW_MS + 1)).untimely) == MAX_NOTED
+    assert (
+        len(check_records(many, read_header(many), TimestampBounds(NOW_MS + 1)).out_of_bounds) == MAX_REPORTED
+    )
 
 
 def test_records_without_a_timestamp_are_never_untimely() -> None:
     batch = build_batch([(-1, b"k", b"v", ())] * 100)
-    assert check_records(batch, read_header(batch), Demands(NOW_MS, NOW_MS)).untimely == ()
+    assert check_records(batch, read_header(batch), TimestampBounds(NOW_MS, NOW_MS)).out_of_bounds == ()
 
 
 @pytest.mark.parametrize("before", list(Compression))
