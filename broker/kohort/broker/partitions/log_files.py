@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from threading import Lock
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import structlog
 
@@ -27,8 +27,9 @@ class LogFiles:
     def __init__(self, data: DataDirectory, journal: Journal) -> None:
         self._data = data
         self._journal = journal
-        self._pending_deletion: dict[tuple[str, int], UUID] = {}
-        self._kept: set[tuple[str, int]] = set()  # Of those, whose files are not removed.
+        self._deletions: dict[TopicPartition, dict[Partition, bool]] = {}
+        """By name, which partitions are to be deleted, and whether their files are kept."""
+        self._announcing = Lock()
         self._checkpointing = Lock()
         self._creating = Lock()
         self._pending_creation: set[tuple[str, int]] = set()
@@ -52,7 +53,7 @@ class LogFiles:
 
         Raises: StorageError, NameTaken if it is worth trying again soon.
         """
-        if (partition.topic, partition.index) in self._pending_deletion:
+        if (partition.topic, partition.index) in self._deletions:
             raise NameTaken(f"{partition.topic}-{partition.index} of a deleted topic is still being removed")
         if (partition.topic, partition.index) in self._pending_creation:
             with self._creating:  # Whoever comes first makes the folder; the other finds it.
@@ -110,7 +111,7 @@ class LogFiles:
         Raises: StorageError.
         """
         with self._creating:
-            keys = self._pending_creation - self._pending_deletion.keys()
+            keys = self._pending_creation - self._deletions.keys()
             coming = [each for each in partitions if (each.topic, each.index) in keys]
             try:
                 self._data.create_partitions([(each.topic, each.topic_id, each.index) for each in coming])
@@ -122,10 +123,9 @@ class LogFiles:
 
         With `is_kept` they are set aside instead.
         """
-        key = partition.topic, partition.index
-        self._pending_deletion[key] = partition.topic_id
-        if is_kept:
-            self._kept.add(key)
+        with self._announcing:
+            deletions = self._deletions.setdefault((partition.topic, partition.index), {})
+            deletions[partition] = is_kept
 
     def delete(self, partition: Partition) -> None:
         """Remove the partition's files; what can't be removed is logged, and removed at the next start.
@@ -133,24 +133,33 @@ class LogFiles:
         Until then it has another name, so that it is in no new topic's way: a full disk opens no log, but
         renames a folder.
         """
-        key = partition.topic, partition.index
         partition.open()  # It is deleted, so this only waits for whoever may be opening it just now.
-        present = self._data.records.log(*key)
-        if present is not None and present.topic_id != partition.topic_id:
-            return  # Its files have gone already: these are those of a newer topic of its name.
+        key = partition.topic, partition.index
+        is_kept = self._deletions.get(key, {}).get(partition, False)
         try:
-            if key in self._kept:
-                self._set_log_aside(partition)
-                return
-            if present is None:
-                self._data.open_log(key[0], partition.topic_id, key[1], log_config_of(partition.config))
-            self._data.delete_log(*key)
+            self._remove_files(partition, is_kept=is_kept)
         except StorageError as error:
             log.error("files can't be removed", topic=key[0], partition=key[1], error=str(error))
-            self._put_off(key, partition.topic_id)
+            self._put_off(partition, is_kept=is_kept)
         finally:
-            self._pending_deletion.pop(key, None)
-            self._kept.discard(key)
+            with self._announcing:
+                deletions = self._deletions.get(key, {})
+                deletions.pop(partition, None)
+                if not deletions:
+                    self._deletions.pop(key, None)
+
+    def _remove_files(self, partition: Partition, *, is_kept: bool) -> None:
+        """Remove the partition's files, or set them aside. Raises: StorageError."""
+        topic, index = partition.topic, partition.index
+        present = self._data.records.log(topic, index)
+        if present is not None and present.topic_id != partition.topic_id:
+            return  # They have gone already, or never were: these are those of another topic of its name.
+        if is_kept:
+            self._set_log_aside(partition)
+            return
+        if present is None:
+            self._data.open_log(topic, partition.topic_id, index, log_config_of(partition.config))
+        self._data.delete_log(topic, index)
 
     def _set_log_aside(self, partition: Partition) -> None:
         """Close the partition's log and rename its folder. Raises: StorageError."""
@@ -166,16 +175,17 @@ class LogFiles:
 
     def put_off_deletions(self) -> None:
         """Leave to the next start what `delete` was announced for and has not come to; for the stop."""
-        for key, topic_id in self._pending_deletion.items():
-            self._put_off(key, topic_id)
-        self._pending_deletion.clear()
+        for deletions in self._deletions.values():
+            for partition, is_kept in deletions.items():
+                self._put_off(partition, is_kept=is_kept)
+        self._deletions.clear()
 
-    def _put_off(self, key: tuple[str, int], topic_id: UUID) -> None:
-        topic, index = key
-        if key in self._kept:
+    def _put_off(self, partition: Partition, *, is_kept: bool) -> None:
+        if is_kept:
             return  # A start sets aside what belongs to no topic.
+        topic, index = partition.topic, partition.index
         try:
-            self._data.delete_at_next_start(topic, topic_id, index)
+            self._data.delete_at_next_start(topic, partition.topic_id, index)
         except StorageError as error:
             log.error("files can't be removed", topic=topic, partition=index, error=str(error))
 

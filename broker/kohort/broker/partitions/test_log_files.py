@@ -1,0 +1,102 @@
+"""The files of partitions that go: each deletion by itself, also where two have the same name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from kohort.broker.partitions import Partition
+from kohort.broker.partitions.host import NameTaken
+from kohort.broker.partitions.test_support import World
+from kohort.storage import StorageError
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path)
+    world.create("t")
+    world.fill("t")
+    return world
+
+
+def like(world: World, partition: Partition, *, is_new_topic: bool) -> Partition:
+    """Return a partition of that name: the same one that has come back, or that of a newer topic."""
+    return Partition(
+        partition.topic,
+        uuid4() if is_new_topic else partition.topic_id,
+        partition.index,
+        leader_epoch=0,
+        config=partition.config,
+        host=world.table.opening,
+    )
+
+
+def folders(world: World) -> list[str]:
+    return sorted(each.name for each in world.data.path.iterdir() if each.name.startswith("t-"))
+
+
+@pytest.mark.parametrize("is_new_topic", [True, False])
+def test_a_name_is_taken_until_the_last_of_its_deletions_is_done(world: World, is_new_topic: bool) -> None:
+    first = world.partition("t")
+    second, third = (like(world, first, is_new_topic=is_new_topic) for _ in range(2))
+    for each in (first, second):
+        each.close()
+        world.files.announce_deletion(each)
+    for each in (first, second):
+        with pytest.raises(NameTaken):
+            world.files.open(third)
+        world.files.delete(each)
+    assert folders(world) == []
+    assert world.files.open(third).log.log_end_offset == 0
+    assert folders(world) == ["t-0"]
+
+
+@pytest.mark.parametrize("is_new_topic", [True, False])
+@pytest.mark.parametrize("is_first_last", [True, False])
+def test_files_that_are_to_be_set_aside_are_though_another_of_their_name_is_deleted(
+    world: World, is_new_topic: bool, is_first_last: bool
+) -> None:
+    first = world.partition("t")
+    second = like(world, first, is_new_topic=is_new_topic)
+    for each in (first, second):
+        each.close()
+        world.files.announce_deletion(each, is_kept=each is first)
+    gone = (second, first) if is_first_last and is_new_topic else (first, second)
+    for each in gone:
+        world.files.delete(each)
+    assert folders(world) == [f"t-0.{first.topic_id.hex}-stray"]
+
+
+def test_files_are_deleted_though_those_of_a_newer_topic_were_to_be_set_aside(world: World) -> None:
+    first = world.partition("t")
+    second = like(world, first, is_new_topic=True)
+    for each in (first, second):
+        each.close()
+        world.files.announce_deletion(each, is_kept=each is second)
+    for each in (first, second):
+        world.files.delete(each)
+    assert folders(world) == []
+
+
+def test_a_stop_puts_off_the_deletion_of_an_older_topic_of_the_name_as_well(
+    world: World, tmp_path: Path
+) -> None:
+    world.delete("t")
+    world.create("t")
+    world.delete("t")  # Nothing has been flushed since, so that no file has gone yet.
+    world.close()
+    again = World(tmp_path, metadata=world.metadata)
+    assert folders(again) == []
+
+
+def test_a_name_is_free_after_a_deletion_that_found_a_newer_topics_files(world: World) -> None:
+    first = world.partition("t")
+    second = like(world, first, is_new_topic=True)
+    second.close()
+    world.files.announce_deletion(second)
+    world.files.delete(second)
+    assert folders(world) == ["t-0"]
+    first.failed(StorageError("the disk"))
+    assert world.files.open(first, again=True).log.log_end_offset == 1
