@@ -29,17 +29,19 @@ class LeaderEpochs:
 
         Entries that began at or behind the offset were empty, and go.
         """
-        if epoch <= self.latest or epoch < 0:
+        entries = self.entries
+        if epoch < 0 or (entries and epoch <= entries[-1][0]):
             return
-        kept = tuple(entry for entry in self.entries if entry[1] < start_offset)
+        kept = tuple(entry for entry in entries if entry[1] < start_offset)
         self.entries = (*kept, (epoch, start_offset))
         self.is_changed = True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """Return the largest known epoch not above `epoch`, and where it ends; (-1, -1) when unknown."""
-        if epoch < 0 or epoch > self.latest:
+        latest = self.latest
+        if epoch < 0 or epoch > latest:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
-        if epoch == self.latest:
+        if epoch == latest:
             return epoch, log_end_offset
         floor = UNDEFINED_EPOCH
         for known, start_offset in self.entries:

@@ -159,7 +159,7 @@ class Flusher:
 
     def request_commit(self, partition: Partition, done: Done) -> None:
         """Flush what is staged; then call `done` once every replica that counts has it, too."""
-        leadership = partition.role.leadership
+        leadership = partition.leadership
         if leadership is None:
             waiting = self._waiting.get(partition)  # As `request`, a call less: most commits are these.
             if waiting is None:

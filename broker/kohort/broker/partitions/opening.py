@@ -28,6 +28,10 @@ OPENING_MS = 50  # A call opens no further log after that, so that a stop waits 
 log = structlog.get_logger("kohort.partition")
 
 
+def _nobody_counts(_partition: Partition) -> None:
+    """Do nothing: no partition has replicas elsewhere."""
+
+
 class LogOpening:
     """Opens logs, and is the host of all partitions. The loop's thread, unless said otherwise."""
 
@@ -50,6 +54,8 @@ class LogOpening:
         self._files = files
         self._reopening = reopening
         self._replicas = replicas
+        self.synced: Callable[[Partition], None] = _nobody_counts if replicas is None else replicas.synced
+        """Notes that more of a replicated log is as durable as its topic asks."""
         self._clock = clock
         self._loop = loop
         self._workers = workers
@@ -71,11 +77,6 @@ class LogOpening:
         self.unopened.discard(partition)
 
     # -- as the host of partitions ------------------------------------------------------------------------
-
-    def synced(self, partition: Partition, /) -> None:
-        """Note that more of a replicated log is as durable as its topic asks."""
-        if self._replicas is not None:
-            self._replicas.synced(partition)
 
     def log_opened(self, partition: Partition, /) -> None:
         """Have the partition take its role, now that its log is open. Any thread."""

@@ -71,11 +71,13 @@ class Partition:
         "durable",
         "error_code",
         "failures",
+        "following",
         "had_log",
         "high_watermark",
         "index",
         "is_behind",
         "leader_epoch",
+        "leadership",
         "log",
         "offline",
         "opened",
@@ -109,6 +111,10 @@ class Partition:
         self.durable = config.flush_messages == DURABLE_FLUSH_MESSAGES
         self.sync_due = False  # Whether flush.ms have passed since something was written without a sync.
         self.role: Role = ALONE
+        self.leadership: Leadership | None = None
+        """What the leader of several replicas knows of the others; that of the role."""
+        self.following: Following | None = None
+        """What a follower knows of its leader; that of the role."""
         self.high_watermark = 0
         self.waits: Waits[Partition] = Waits()
         self.replica_waits: Waits[Partition] = Waits()
@@ -157,7 +163,7 @@ class Partition:
         with _changing:
             if failure is not None:
                 self.offline = failure
-            self.role = role
+            self.role, self.leadership, self.following = role, role.leadership, role.following
             self._derive_error_code()
         self.start_waits.wake(self)
         if isinstance(before, Leader):
@@ -181,16 +187,6 @@ class Partition:
     def deleted(self) -> bool:
         """Whether the partition was deleted, or its replica has moved to another broker."""
         return self.role.is_closed
-
-    @property
-    def leadership(self) -> "Leadership | None":
-        """What the leader of several replicas knows of the others; None if this broker is not that."""
-        return self.role.leadership
-
-    @property
-    def following(self) -> "Following | None":
-        """What a follower knows of its leader; None if this broker is not a follower."""
-        return self.role.following
 
     def lead(self, leadership: "Leadership") -> None:
         """Become the leader of several replicas, under a new leader epoch."""
@@ -322,7 +318,7 @@ class Partition:
     @property
     def is_in_use(self) -> bool:
         """Whether its log grows: it serves, or follows its leader."""
-        return self.error_code is None or self.role.following is not None
+        return self.error_code is None or self.following is not None
 
     @property
     def serving_log(self) -> PartitionLog | None:
@@ -397,8 +393,7 @@ class Partition:
 
     def moved(self) -> None:
         """Take over the high watermark of the role, and wake who waits for it."""
-        role = self.role
-        state = role.leadership or role.following
+        role, state = self.role, self.leadership or self.following
         if state is None or state.high_watermark == self.high_watermark:
             return
         self.high_watermark = high_watermark = state.high_watermark
@@ -415,9 +410,9 @@ class Partition:
     def when_committed(self, end_offset: int, done: Committed) -> None:
         """Call `done` once every replica that counts has all before `end_offset`. Offsets come in order."""
         role = self.role
-        if not isinstance(role, Leader) or role.leadership is None:
+        if not isinstance(role, Leader) or self.leadership is None:
             done(self.offline or self.led_elsewhere())
-        elif role.leadership.high_watermark >= end_offset:
+        elif self.leadership.high_watermark >= end_offset:
             done(None)
         else:
             role.wait_for_commit(end_offset, done)

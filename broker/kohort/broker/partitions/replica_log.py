@@ -11,11 +11,12 @@ if TYPE_CHECKING:
 class ReplicaLog:
     """One log, from its opening on: a partition that is opened anew has another."""
 
-    __slots__ = ("_log", "_partition")
+    __slots__ = ("_log", "_partition", "end_offset_for_epoch")
 
     def __init__(self, partition: "Partition", log: PartitionLog) -> None:
         self._partition = partition
         self._log = log
+        self.end_offset_for_epoch = log.end_offset_for_epoch
 
     @property
     def log_start_offset(self) -> int:
@@ -36,7 +37,3 @@ class ReplicaLog:
     def latest_epoch(self) -> int:
         """The newest leader epoch, -1 when there is none."""
         return self._log.latest_epoch
-
-    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the largest known epoch not above `epoch` and where it ends; (-1, -1) when unknown."""
-        return self._log.end_offset_for_epoch(epoch)

@@ -235,9 +235,10 @@ class Replicas:
 
     def holds_back(self, partition: Partition, node_id: int) -> bool:
         """Return whether a follower gets nothing just now: it is not in sync, and the rate is exceeded."""
-        leadership = partition.leadership
+        throttled, leadership = partition.config.leader_replication_throttled_replicas, partition.leadership
         return (
-            self._is_throttled(partition)
+            bool(throttled)
+            and is_named(throttled, partition.index, self._node_id)
             and leadership is not None
             and node_id not in leadership.state.isr
             and self._sending.is_exceeded(self._send_rate(), self._clock.now_ms())
@@ -245,12 +246,9 @@ class Replicas:
 
     def sent(self, partition: Partition, size_bytes: int) -> None:
         """Note how much a follower gets of a partition."""
-        if self._is_throttled(partition):
-            self._sending.moved(size_bytes, self._send_rate(), self._clock.now_ms())
-
-    def _is_throttled(self, partition: Partition) -> bool:
         throttled = partition.config.leader_replication_throttled_replicas
-        return is_named(throttled, partition.index, self._node_id)
+        if throttled and is_named(throttled, partition.index, self._node_id):
+            self._sending.moved(size_bytes, self._send_rate(), self._clock.now_ms())
 
     def fetched(
         self,

@@ -42,4 +42,4 @@ class Throttle:
 
 def is_named(throttled: Collection[str], partition: int, node_id: int) -> bool:
     """Return whether a topic's setting names the replica that this broker has: `*`, or `partition:broker`."""
-    return bool(throttled) and (EVERY_REPLICA in throttled or f"{partition}:{node_id}" in throttled)
+    return EVERY_REPLICA in throttled or f"{partition}:{node_id}" in throttled

@@ -130,7 +130,7 @@ def _read(
         end_offset = found
     elif partition.error_code is not None:
         return partition.error_code
-    if target.current_leader_epoch != NO_EPOCH:
+    elif target.current_leader_epoch != NO_EPOCH:
         error_code = partition.check_leader_epoch(target.current_leader_epoch)
         if error_code is not None:
             return error_code

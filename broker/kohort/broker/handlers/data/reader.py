@@ -47,11 +47,8 @@ class Reader(NamedTuple):
     """Whether records of open transactions are kept from it, and it hears of aborted ones."""
     wants_high_watermark: bool = False
     """Whether a follower is told at once what is committed: consumers read there."""
-
-    @property
-    def is_follower(self) -> bool:
-        """Whether another broker asks."""
-        return self.node_id > CONSUMER_ID
+    is_follower: bool = False
+    """Whether another broker asks, the one of `node_id`."""
 
     def waits_at(self, partition: Partition) -> Waits[Partition]:
         """Return where it waits: a follower for all records, a consumer for those that are committed."""
@@ -77,7 +74,12 @@ def reader_of(data: Data, message: FetchRequest, version: int) -> Reader:
     is_rack_aware = data.current.config.replica_selector_class == RACK_AWARE
     if node_id > CONSUMER_ID:
         return Reader(
-            replicas, node_id, state.replica_epoch, has_arrived=True, wants_high_watermark=is_rack_aware
+            replicas,
+            node_id,
+            state.replica_epoch,
+            has_arrived=True,
+            wants_high_watermark=is_rack_aware,
+            is_follower=True,
         )
     return Reader(
         replicas,

@@ -50,7 +50,9 @@ class Follower:
         )
 
     def reader(self) -> Reader:
-        return Reader(cast(Any, Roles(self.leaders)), FOLLOWER, self.broker_epoch, has_arrived=True)
+        return Reader(
+            cast(Any, Roles(self.leaders)), FOLLOWER, self.broker_epoch, has_arrived=True, is_follower=True
+        )
 
     def begin(self) -> FetchContext:
         """Fetch: name what is other than before."""
