@@ -53,10 +53,7 @@ class OffsetCommitKey(Message):
 
 @message(versions="0-4", flexible="4+")
 class OffsetCommitValue(Message):
-    """A committed offset. Times in milliseconds since 1970.
-
-    Kafka: OffsetCommitValue.json.
-    """
+    """A committed offset. Times in milliseconds since 1970. Kafka: OffsetCommitValue.json."""
 
     offset: Int64
     leader_epoch: Int32 = field(default=-1, versions="3+", ignorable=True)

@@ -44,10 +44,7 @@ class PartitionsSchema(Message):
 
 @message(versions="0-1", flexible="1+")
 class TransactionLogValue(Message):
-    """The state of a transactional id. Times in milliseconds since 1970.
-
-    Kafka: TransactionLogValue.json.
-    """
+    """The state of a transactional id. Times in milliseconds since 1970. Kafka: TransactionLogValue.json."""
 
     producer_id: Int64
     previous_producer_id: Int64 = field(default=-1, versions="1+", tag=0, tagged="1+")

@@ -1,4 +1,4 @@
-"""Every message of the APIs that kohort speaks; one module per API, named after it.
+"""The messages of each API, in a module with the API's name.
 
 Import a message from its module. `kohort.protocol.registry` knows all APIs.
 """

@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn (25): a transaction is about to commit a group's offsets."""
+"""AddOffsetsToTxn (25): add a group's offsets to a transaction."""
 
 from kohort.protocol.declaring import message
 from kohort.protocol.schema import Int16, Int32, Int64, Message, String
@@ -6,10 +6,7 @@ from kohort.protocol.schema import Int16, Int32, Int64, Message, String
 
 @message(api_key=25, versions="0-4", flexible="3+")
 class AddOffsetsToTxnRequest(Message):
-    """A transaction and a group.
-
-    Kafka: AddOffsetsToTxnRequest.json.
-    """
+    """A transaction and a group. Kafka: AddOffsetsToTxnRequest.json."""
 
     transactional_id: String
     producer_id: Int64
@@ -19,10 +16,7 @@ class AddOffsetsToTxnRequest(Message):
 
 @message(api_key=25, versions="0-4", flexible="3+")
 class AddOffsetsToTxnResponse(Message):
-    """Whether the group belongs to the transaction now.
-
-    Kafka: AddOffsetsToTxnResponse.json.
-    """
+    """The result. Kafka: AddOffsetsToTxnResponse.json."""
 
     throttle_time_ms: Int32
     error_code: Int16

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn (24): partitions that a transaction writes to, told or asked for (KIP-890)."""
+"""AddPartitionsToTxn (24): add partitions to a transaction, or verify them (KIP-890)."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import Array, Bool, Int16, Int32, Int64, Message, String, field
@@ -14,7 +14,7 @@ class AddPartitionsToTxnTopic(Message):
 
 @struct
 class AddPartitionsToTxnTransaction(Message):
-    """One of `transactions` in `AddPartitionsToTxnRequest`: what brokers send."""
+    """One of `transactions` in `AddPartitionsToTxnRequest`. Only brokers send it."""
 
     transactional_id: String = field(versions="4+")
     producer_id: Int64 = field(versions="4+")
@@ -25,10 +25,7 @@ class AddPartitionsToTxnTransaction(Message):
 
 @message(api_key=24, versions="0-5", flexible="3+")
 class AddPartitionsToTxnRequest(Message):
-    """One transaction of a client, or many of a broker.
-
-    Kafka: AddPartitionsToTxnRequest.json.
-    """
+    """One transaction of a client, or many of a broker. Kafka: AddPartitionsToTxnRequest.json."""
 
     transactions: Array[AddPartitionsToTxnTransaction] = field(versions="4+")
     v3_and_below_transactional_id: String = field(versions="0-3")
@@ -39,7 +36,7 @@ class AddPartitionsToTxnRequest(Message):
 
 @struct
 class AddPartitionsToTxnPartitionResult(Message):
-    """What became of one partition in `AddPartitionsToTxnResponse`."""
+    """The result of one partition in `AddPartitionsToTxnResponse`."""
 
     partition_index: Int32
     partition_error_code: Int16
@@ -47,7 +44,7 @@ class AddPartitionsToTxnPartitionResult(Message):
 
 @struct
 class AddPartitionsToTxnTopicResult(Message):
-    """What became of one topic's partitions in `AddPartitionsToTxnResponse`."""
+    """The result of one topic's partitions in `AddPartitionsToTxnResponse`."""
 
     name: String
     results_by_partition: Array[AddPartitionsToTxnPartitionResult]
@@ -63,10 +60,7 @@ class AddPartitionsToTxnResult(Message):
 
 @message(api_key=24, versions="0-5", flexible="3+")
 class AddPartitionsToTxnResponse(Message):
-    """What became of each partition.
-
-    Kafka: AddPartitionsToTxnResponse.json.
-    """
+    """The result of each partition. Kafka: AddPartitionsToTxnResponse.json."""
 
     throttle_time_ms: Int32
     error_code: Int16 = field(versions="4+", ignorable=True)

@@ -31,10 +31,7 @@ class AlterClientQuotasEntry(Message):
 
 @message(api_key=49, versions="0-1", flexible="1+")
 class AlterClientQuotasRequest(Message):
-    """The changes for each entity.
-
-    Kafka: AlterClientQuotasRequest.json.
-    """
+    """The changes for each entity. Kafka: AlterClientQuotasRequest.json."""
 
     entries: Array[AlterClientQuotasEntry]
     validate_only: Bool
@@ -59,10 +56,7 @@ class AlterClientQuotasResult(Message):
 
 @message(api_key=49, versions="0-1", flexible="1+")
 class AlterClientQuotasResponse(Message):
-    """What became of each entity.
-
-    Kafka: AlterClientQuotasResponse.json.
-    """
+    """The result of each entity. Kafka: AlterClientQuotasResponse.json."""
 
     throttle_time_ms: Int32
     entries: Array[AlterClientQuotasResult]

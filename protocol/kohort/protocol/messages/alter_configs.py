@@ -24,10 +24,7 @@ class AlterConfigsRequestAlterConfigsResource(Message):
 
 @message(api_key=33, versions="0-2", flexible="2+", max_items=MAX_NAMED)
 class AlterConfigsRequest(Message):
-    """The new configuration of each resource.
-
-    Kafka: AlterConfigsRequest.json.
-    """
+    """The new configuration of each resource. Kafka: AlterConfigsRequest.json."""
 
     resources: Array[AlterConfigsRequestAlterConfigsResource]
     validate_only: Bool
@@ -45,10 +42,7 @@ class AlterConfigsResponseAlterConfigsResourceResponse(Message):
 
 @message(api_key=33, versions="0-2", flexible="2+")
 class AlterConfigsResponse(Message):
-    """What became of each change.
-
-    Kafka: AlterConfigsResponse.json.
-    """
+    """The result of each change. Kafka: AlterConfigsResponse.json."""
 
     throttle_time_ms: Int32
     responses: Array[AlterConfigsResponseAlterConfigsResourceResponse]

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments (45): move partitions to other brokers, or stop moving them."""
+"""AlterPartitionReassignments (45): start or cancel reassignments of partitions."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
@@ -32,7 +32,7 @@ class ReassignableTopic(Message):
 
 @message(api_key=45, versions="0-1", flexible="0+")
 class AlterPartitionReassignmentsRequest(Message):
-    """Where the replicas of partitions are to be.
+    """The target replicas of partitions; null cancels a reassignment.
 
     Kafka: AlterPartitionReassignmentsRequest.json.
     """
@@ -61,10 +61,7 @@ class ReassignableTopicResponse(Message):
 
 @message(api_key=45, versions="0-1", flexible="0+")
 class AlterPartitionReassignmentsResponse(Message):
-    """What became of each partition.
-
-    Kafka: AlterPartitionReassignmentsResponse.json.
-    """
+    """The result of each partition. Kafka: AlterPartitionReassignmentsResponse.json."""
 
     throttle_time_ms: Int32
     allow_replication_factor_change: Bool = field(default=True, versions="1+", ignorable=True)

@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets (91): let an empty share group begin elsewhere (KIP-932)."""
+"""AlterShareGroupOffsets (91): change the start offsets of an empty share group (KIP-932)."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_PARTITIONS
@@ -33,10 +33,7 @@ class AlterShareGroupOffsetsTopic(Message):
 
 @message(api_key=91, versions="0", flexible="0+", max_items=MAX_PARTITIONS)
 class AlterShareGroupOffsetsRequest(Message):
-    """Where the group's partitions are to begin.
-
-    Kafka: AlterShareGroupOffsetsRequest.json.
-    """
+    """The new start offsets. Kafka: AlterShareGroupOffsetsRequest.json."""
 
     group_id: String
     topics: Array[AlterShareGroupOffsetsTopic]
@@ -62,10 +59,7 @@ class AlterShareGroupOffsetsResponseTopic(Message):
 
 @message(api_key=91, versions="0", flexible="0+")
 class AlterShareGroupOffsetsResponse(Message):
-    """How it went, by partition.
-
-    Kafka: AlterShareGroupOffsetsResponse.json.
-    """
+    """The result of each partition. Kafka: AlterShareGroupOffsetsResponse.json."""
 
     throttle_time_ms: Int32
     error_code: Int16

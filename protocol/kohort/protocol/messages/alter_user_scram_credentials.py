@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials (51): give users passwords for SCRAM, and take them away."""
+"""AlterUserScramCredentials (51): set or delete SCRAM credentials of users."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import Array, Bytes, Int8, Int16, Int32, Message, NullableString, String
@@ -25,10 +25,7 @@ class ScramCredentialUpsertion(Message):
 
 @message(api_key=51, versions="0", flexible="0+")
 class AlterUserScramCredentialsRequest(Message):
-    """What is to go, and what is to be there.
-
-    Kafka: AlterUserScramCredentialsRequest.json.
-    """
+    """Credentials to delete and to set. Kafka: AlterUserScramCredentialsRequest.json."""
 
     deletions: Array[ScramCredentialDeletion]
     upsertions: Array[ScramCredentialUpsertion]
@@ -45,10 +42,7 @@ class AlterUserScramCredentialsResult(Message):
 
 @message(api_key=51, versions="0", flexible="0+")
 class AlterUserScramCredentialsResponse(Message):
-    """What became of each user.
-
-    Kafka: AlterUserScramCredentialsResponse.json.
-    """
+    """The result of each user. Kafka: AlterUserScramCredentialsResponse.json."""
 
     throttle_time_ms: Int32
     results: Array[AlterUserScramCredentialsResult]

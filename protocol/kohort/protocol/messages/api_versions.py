@@ -1,4 +1,4 @@
-"""ApiVersions (18): which APIs a broker speaks, in which versions."""
+"""ApiVersions (18): the APIs of a broker and their versions."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
@@ -16,10 +16,7 @@ from kohort.protocol.schema import (
 
 @message(api_key=18, versions="0-5", flexible="3+")
 class ApiVersionsRequest(Message):
-    """A client's first words: its software's name and version.
-
-    Kafka: ApiVersionsRequest.json.
-    """
+    """The name and version of the client software. Kafka: ApiVersionsRequest.json."""
 
     client_software_name: String = field(versions="3+", ignorable=True)
     client_software_version: String = field(versions="3+", ignorable=True)
@@ -56,10 +53,7 @@ class FinalizedFeatureKey(Message):
 
 @message(api_key=18, versions="0-5", flexible="3+")
 class ApiVersionsResponse(Message):
-    """The APIs with their version ranges, and the features.
-
-    Kafka: ApiVersionsResponse.json.
-    """
+    """The APIs with their version ranges, and the features. Kafka: ApiVersionsResponse.json."""
 
     error_code: Int16
     api_keys: Array[ApiVersion]

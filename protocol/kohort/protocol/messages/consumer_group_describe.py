@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe (69): groups of the consumer protocol with their members (KIP-848)."""
+"""ConsumerGroupDescribe (69): consumer groups with their members (KIP-848)."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
@@ -17,10 +17,7 @@ from kohort.protocol.schema import (
 
 @message(api_key=69, versions="0-1", flexible="0+")
 class ConsumerGroupDescribeRequest(Message):
-    """Groups to describe.
-
-    Kafka: ConsumerGroupDescribeRequest.json.
-    """
+    """Groups to describe. Kafka: ConsumerGroupDescribeRequest.json."""
 
     group_ids: Array[String]
     include_authorized_operations: Bool
@@ -76,10 +73,7 @@ class ConsumerGroupDescribeDescribedGroup(Message):
 
 @message(api_key=69, versions="0-1", flexible="0+")
 class ConsumerGroupDescribeResponse(Message):
-    """The state, epochs and members of each group.
-
-    Kafka: ConsumerGroupDescribeResponse.json.
-    """
+    """The state, epochs and members of each group. Kafka: ConsumerGroupDescribeResponse.json."""
 
     throttle_time_ms: Int32
     groups: Array[ConsumerGroupDescribeDescribedGroup]

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (68): join, live in, and leave a group of the consumer protocol (KIP-848)."""
+"""ConsumerGroupHeartbeat (68): join a consumer group, stay in it, or leave it (KIP-848)."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_PARTITIONS
@@ -17,7 +17,7 @@ from kohort.protocol.schema import (
 
 @struct
 class ConsumerGroupHeartbeatTopicPartitions(Message):
-    """Partitions of one topic, in a request those that are owned, in an answer those that are assigned."""
+    """Partitions of one topic: owned partitions in a request, assigned partitions in a response."""
 
     topic_id: Uuid
     partitions: Array[Int32]
@@ -25,7 +25,7 @@ class ConsumerGroupHeartbeatTopicPartitions(Message):
 
 @message(api_key=68, versions="0-1", flexible="0+", max_items=MAX_PARTITIONS)
 class ConsumerGroupHeartbeatRequest(Message):
-    """A member's words; what has not changed since its last heartbeat is left out.
+    """A member's state. Fields that have not changed since the last heartbeat are null.
 
     `member_epoch` is 0 to join, -1 to leave, -2 to leave for a while as a static member.
     Kafka: ConsumerGroupHeartbeatRequest.json.
@@ -45,14 +45,14 @@ class ConsumerGroupHeartbeatRequest(Message):
 
 @struct
 class ConsumerGroupHeartbeatAssignment(Message):
-    """`assignment` in `ConsumerGroupHeartbeatResponse`: what the member may use at once."""
+    """`assignment` in `ConsumerGroupHeartbeatResponse`: the partitions that the member may read now."""
 
     topic_partitions: Array[ConsumerGroupHeartbeatTopicPartitions]
 
 
 @message(api_key=68, versions="0-1", flexible="0+")
 class ConsumerGroupHeartbeatResponse(Message):
-    """The member's epoch, and with it the assignment where that is new to it.
+    """The member's epoch, and its assignment if it has changed.
 
     Kafka: ConsumerGroupHeartbeatResponse.json.
     """

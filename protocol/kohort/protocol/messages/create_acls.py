@@ -19,10 +19,7 @@ class AclCreation(Message):
 
 @message(api_key=30, versions="1-3", flexible="2+")
 class CreateAclsRequest(Message):
-    """Entries to add.
-
-    Kafka: CreateAclsRequest.json.
-    """
+    """Entries to add. Kafka: CreateAclsRequest.json."""
 
     creations: Array[AclCreation]
 
@@ -37,10 +34,7 @@ class AclCreationResult(Message):
 
 @message(api_key=30, versions="1-3", flexible="2+")
 class CreateAclsResponse(Message):
-    """What became of each entry.
-
-    Kafka: CreateAclsResponse.json.
-    """
+    """The result of each entry. Kafka: CreateAclsResponse.json."""
 
     throttle_time_ms: Int32
     results: Array[AclCreationResult]

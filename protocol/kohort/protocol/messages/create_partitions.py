@@ -33,10 +33,7 @@ class CreatePartitionsTopic(Message):
 
 @message(api_key=37, versions="0-3", flexible="2+", max_items=MAX_NAMED)
 class CreatePartitionsRequest(Message):
-    """The new number of partitions of each topic.
-
-    Kafka: CreatePartitionsRequest.json.
-    """
+    """The new number of partitions of each topic. Kafka: CreatePartitionsRequest.json."""
 
     topics: Array[CreatePartitionsTopic]
     timeout_ms: Int32
@@ -54,10 +51,7 @@ class CreatePartitionsTopicResult(Message):
 
 @message(api_key=37, versions="0-3", flexible="2+")
 class CreatePartitionsResponse(Message):
-    """What became of each topic.
-
-    Kafka: CreatePartitionsResponse.json.
-    """
+    """The result of each topic. Kafka: CreatePartitionsResponse.json."""
 
     throttle_time_ms: Int32
     results: Array[CreatePartitionsTopicResult]

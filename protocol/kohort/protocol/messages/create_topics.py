@@ -1,4 +1,4 @@
-"""CreateTopics (19): make topics, or check that they could be made."""
+"""CreateTopics (19): create topics, or only validate the request."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_NAMED
@@ -46,10 +46,7 @@ class CreatableTopic(Message):
 
 @message(api_key=19, versions="2-7", flexible="5+", max_items=MAX_NAMED)
 class CreateTopicsRequest(Message):
-    """Topics to create with partitions, replicas and configuration.
-
-    Kafka: CreateTopicsRequest.json.
-    """
+    """Topics to create with partitions, replicas and configuration. Kafka: CreateTopicsRequest.json."""
 
     topics: Array[CreatableTopic]
     timeout_ms: Int32 = field(default=60000)
@@ -83,10 +80,7 @@ class CreatableTopicResult(Message):
 
 @message(api_key=19, versions="2-7", flexible="5+")
 class CreateTopicsResponse(Message):
-    """What became of each topic.
-
-    Kafka: CreateTopicsResponse.json.
-    """
+    """The result of each topic. Kafka: CreateTopicsResponse.json."""
 
     throttle_time_ms: Int32 = field(versions="2+", ignorable=True)
     topics: Array[CreatableTopicResult]

@@ -19,10 +19,7 @@ class DeleteAclsFilter(Message):
 
 @message(api_key=31, versions="1-3", flexible="2+")
 class DeleteAclsRequest(Message):
-    """Which entries to remove.
-
-    Kafka: DeleteAclsRequest.json.
-    """
+    """Filters for the entries to remove. Kafka: DeleteAclsRequest.json."""
 
     filters: Array[DeleteAclsFilter]
 
@@ -53,10 +50,7 @@ class DeleteAclsFilterResult(Message):
 
 @message(api_key=31, versions="1-3", flexible="2+")
 class DeleteAclsResponse(Message):
-    """What each filter has removed.
-
-    Kafka: DeleteAclsResponse.json.
-    """
+    """The entries that each filter has removed. Kafka: DeleteAclsResponse.json."""
 
     throttle_time_ms: Int32
     filter_results: Array[DeleteAclsFilterResult]

@@ -6,10 +6,7 @@ from kohort.protocol.schema import Array, Int16, Int32, Message, NullableString,
 
 @message(api_key=42, versions="0-3", flexible="2+")
 class DeleteGroupsRequest(Message):
-    """Groups to delete.
-
-    Kafka: DeleteGroupsRequest.json.
-    """
+    """Groups to delete. Kafka: DeleteGroupsRequest.json."""
 
     groups_names: Array[String]
 
@@ -25,10 +22,7 @@ class DeletableGroupResult(Message):
 
 @message(api_key=42, versions="0-3", flexible="2+")
 class DeleteGroupsResponse(Message):
-    """What became of each group.
-
-    Kafka: DeleteGroupsResponse.json.
-    """
+    """The result of each group. Kafka: DeleteGroupsResponse.json."""
 
     throttle_time_ms: Int32
     results: Array[DeletableGroupResult]

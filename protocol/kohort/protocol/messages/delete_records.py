@@ -1,4 +1,4 @@
-"""DeleteRecords (21): move the start of logs forward."""
+"""DeleteRecords (21): move log start offsets forward."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_PARTITIONS
@@ -23,10 +23,7 @@ class DeleteRecordsTopic(Message):
 
 @message(api_key=21, versions="0-2", flexible="2+", max_items=MAX_PARTITIONS)
 class DeleteRecordsRequest(Message):
-    """The offset before which each partition's records go.
-
-    Kafka: DeleteRecordsRequest.json.
-    """
+    """The offset of each partition before which records are deleted. Kafka: DeleteRecordsRequest.json."""
 
     topics: Array[DeleteRecordsTopic]
     timeout_ms: Int32
@@ -51,10 +48,7 @@ class DeleteRecordsTopicResult(Message):
 
 @message(api_key=21, versions="0-2", flexible="2+")
 class DeleteRecordsResponse(Message):
-    """The start of each log afterwards.
-
-    Kafka: DeleteRecordsResponse.json.
-    """
+    """The new log start offsets. Kafka: DeleteRecordsResponse.json."""
 
     throttle_time_ms: Int32
     topics: Array[DeleteRecordsTopicResult]

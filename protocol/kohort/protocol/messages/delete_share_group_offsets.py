@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets (92): forget how far an empty share group is with topics (KIP-932)."""
+"""DeleteShareGroupOffsets (92): delete an empty share group's offsets of topics (KIP-932)."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import Array, Int16, Int32, Message, NullableString, String, Uuid, field
@@ -13,10 +13,7 @@ class DeleteShareGroupOffsetsTopic(Message):
 
 @message(api_key=92, versions="0", flexible="0+")
 class DeleteShareGroupOffsetsRequest(Message):
-    """The topics to be forgotten.
-
-    Kafka: DeleteShareGroupOffsetsRequest.json.
-    """
+    """The topics whose offsets are deleted. Kafka: DeleteShareGroupOffsetsRequest.json."""
 
     group_id: String
     topics: Array[DeleteShareGroupOffsetsTopic]
@@ -34,10 +31,7 @@ class DeleteShareGroupOffsetsResponseTopic(Message):
 
 @message(api_key=92, versions="0", flexible="0+")
 class DeleteShareGroupOffsetsResponse(Message):
-    """How it went, by topic.
-
-    Kafka: DeleteShareGroupOffsetsResponse.json.
-    """
+    """The result of each topic. Kafka: DeleteShareGroupOffsetsResponse.json."""
 
     throttle_time_ms: Int32
     error_code: Int16

@@ -1,4 +1,4 @@
-"""DeleteShareGroupState (86): forget the state of share partitions (KIP-932)."""
+"""DeleteShareGroupState (86): delete the state of share partitions (KIP-932)."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_PARTITIONS
@@ -22,10 +22,7 @@ class DeleteShareGroupStateTopic(Message):
 
 @message(api_key=86, versions="0", flexible="0+", max_items=MAX_PARTITIONS)
 class DeleteShareGroupStateRequest(Message):
-    """Share partitions whose state goes.
-
-    Kafka: DeleteShareGroupStateRequest.json.
-    """
+    """Share partitions whose state is deleted. Kafka: DeleteShareGroupStateRequest.json."""
 
     group_id: String
     topics: Array[DeleteShareGroupStateTopic]
@@ -50,9 +47,6 @@ class DeleteShareGroupStateTopicResult(Message):
 
 @message(api_key=86, versions="0", flexible="0+")
 class DeleteShareGroupStateResponse(Message):
-    """How it went, by partition.
-
-    Kafka: DeleteShareGroupStateResponse.json.
-    """
+    """The result of each partition. Kafka: DeleteShareGroupStateResponse.json."""
 
     results: Array[DeleteShareGroupStateTopicResult]

@@ -14,10 +14,7 @@ class DeleteTopicState(Message):
 
 @message(api_key=20, versions="1-6", flexible="4+")
 class DeleteTopicsRequest(Message):
-    """Topics to delete.
-
-    Kafka: DeleteTopicsRequest.json.
-    """
+    """Topics to delete. Kafka: DeleteTopicsRequest.json."""
 
     topics: Array[DeleteTopicState] = field(versions="6+")
     topic_names: Array[String] = field(versions="0-5", ignorable=True)
@@ -36,10 +33,7 @@ class DeletableTopicResult(Message):
 
 @message(api_key=20, versions="1-6", flexible="4+")
 class DeleteTopicsResponse(Message):
-    """What became of each topic.
-
-    Kafka: DeleteTopicsResponse.json.
-    """
+    """The result of each topic. Kafka: DeleteTopicsResponse.json."""
 
     throttle_time_ms: Int32 = field(versions="1+", ignorable=True)
     responses: Array[DeletableTopicResult]

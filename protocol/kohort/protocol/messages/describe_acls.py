@@ -1,4 +1,4 @@
-"""DescribeAcls (29): which access control entries there are."""
+"""DescribeAcls (29): list access control entries."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import Array, Int8, Int16, Int32, Message, NullableString, String, field
@@ -6,10 +6,7 @@ from kohort.protocol.schema import Array, Int8, Int16, Int32, Message, NullableS
 
 @message(api_key=29, versions="1-3", flexible="2+")
 class DescribeAclsRequest(Message):
-    """Which entries to list.
-
-    Kafka: DescribeAclsRequest.json.
-    """
+    """A filter for the entries. Kafka: DescribeAclsRequest.json."""
 
     resource_type_filter: Int8
     resource_name_filter: NullableString
@@ -42,10 +39,7 @@ class DescribeAclsResource(Message):
 
 @message(api_key=29, versions="1-3", flexible="2+")
 class DescribeAclsResponse(Message):
-    """The entries, by resource.
-
-    Kafka: DescribeAclsResponse.json.
-    """
+    """The entries, by resource. Kafka: DescribeAclsResponse.json."""
 
     throttle_time_ms: Int32
     error_code: Int16

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas (48): which quotas clients have."""
+"""DescribeClientQuotas (48): list the quotas of clients."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
@@ -26,10 +26,7 @@ class DescribeClientQuotasComponent(Message):
 
 @message(api_key=48, versions="0-1", flexible="1+")
 class DescribeClientQuotasRequest(Message):
-    """Which entities to list.
-
-    Kafka: DescribeClientQuotasRequest.json.
-    """
+    """A filter for the entities. Kafka: DescribeClientQuotasRequest.json."""
 
     components: Array[DescribeClientQuotasComponent]
     strict: Bool
@@ -61,10 +58,7 @@ class DescribeClientQuotasEntry(Message):
 
 @message(api_key=48, versions="0-1", flexible="1+")
 class DescribeClientQuotasResponse(Message):
-    """The quotas of each entity; null where the request was refused.
-
-    Kafka: DescribeClientQuotasResponse.json.
-    """
+    """The quotas of each entity; null if the request is refused. Kafka: DescribeClientQuotasResponse.json."""
 
     throttle_time_ms: Int32
     error_code: Int16

@@ -16,10 +16,7 @@ from kohort.protocol.schema import (
 
 @message(api_key=60, versions="0-2", flexible="0+")
 class DescribeClusterRequest(Message):
-    """Asks for the brokers, or for the controllers.
-
-    Kafka: DescribeClusterRequest.json.
-    """
+    """Whether brokers or controllers are listed. Kafka: DescribeClusterRequest.json."""
 
     include_cluster_authorized_operations: Bool
     endpoint_type: Int8 = field(default=1, versions="1+")
@@ -39,10 +36,7 @@ class DescribeClusterBroker(Message):
 
 @message(api_key=60, versions="0-2", flexible="0+")
 class DescribeClusterResponse(Message):
-    """The cluster's id, its controller and its nodes.
-
-    Kafka: DescribeClusterResponse.json.
-    """
+    """The cluster's id, its controller and its nodes. Kafka: DescribeClusterResponse.json."""
 
     throttle_time_ms: Int32
     error_code: Int16

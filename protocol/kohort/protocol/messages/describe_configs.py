@@ -26,10 +26,7 @@ class DescribeConfigsResource(Message):
 
 @message(api_key=32, versions="1-4", flexible="4+")
 class DescribeConfigsRequest(Message):
-    """Resources, and the names wanted of each.
-
-    Kafka: DescribeConfigsRequest.json.
-    """
+    """Resources, and the requested settings of each. Kafka: DescribeConfigsRequest.json."""
 
     resources: Array[DescribeConfigsResource]
     include_synonyms: Bool = field(default=False, versions="1+")
@@ -72,10 +69,7 @@ class DescribeConfigsResult(Message):
 
 @message(api_key=32, versions="1-4", flexible="4+")
 class DescribeConfigsResponse(Message):
-    """The values with their sources.
-
-    Kafka: DescribeConfigsResponse.json.
-    """
+    """The values with their sources. Kafka: DescribeConfigsResponse.json."""
 
     throttle_time_ms: Int32
     results: Array[DescribeConfigsResult]

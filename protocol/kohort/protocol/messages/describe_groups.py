@@ -16,10 +16,7 @@ from kohort.protocol.schema import (
 
 @message(api_key=15, versions="0-6", flexible="5+")
 class DescribeGroupsRequest(Message):
-    """Groups to describe.
-
-    Kafka: DescribeGroupsRequest.json.
-    """
+    """Groups to describe. Kafka: DescribeGroupsRequest.json."""
 
     groups: Array[String]
     include_authorized_operations: Bool = field(versions="3+")
@@ -53,10 +50,7 @@ class DescribedGroup(Message):
 
 @message(api_key=15, versions="0-6", flexible="5+")
 class DescribeGroupsResponse(Message):
-    """The state and the members of each group.
-
-    Kafka: DescribeGroupsResponse.json.
-    """
+    """The state and the members of each group. Kafka: DescribeGroupsResponse.json."""
 
     throttle_time_ms: Int32 = field(versions="1+", ignorable=True)
     groups: Array[DescribedGroup]

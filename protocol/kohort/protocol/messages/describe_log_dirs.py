@@ -1,4 +1,4 @@
-"""DescribeLogDirs (35): how much room partitions take on disk."""
+"""DescribeLogDirs (35): the sizes of partitions on disk."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
@@ -24,10 +24,7 @@ class DescribableLogDirTopic(Message):
 
 @message(api_key=35, versions="1-5", flexible="2+")
 class DescribeLogDirsRequest(Message):
-    """Partitions to measure; null for all of them.
-
-    Kafka: DescribeLogDirsRequest.json.
-    """
+    """Partitions; null for all. Kafka: DescribeLogDirsRequest.json."""
 
     topics: NullableArray[DescribableLogDirTopic]
 
@@ -64,10 +61,7 @@ class DescribeLogDirsResult(Message):
 
 @message(api_key=35, versions="1-5", flexible="2+")
 class DescribeLogDirsResponse(Message):
-    """Each log folder with its partitions and their sizes.
-
-    Kafka: DescribeLogDirsResponse.json.
-    """
+    """Each log directory with its partitions and their sizes. Kafka: DescribeLogDirsResponse.json."""
 
     throttle_time_ms: Int32
     error_code: Int16 = field(versions="3+", ignorable=True)

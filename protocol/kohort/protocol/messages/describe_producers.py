@@ -1,4 +1,4 @@
-"""DescribeProducers (61): the producers that a partition remembers."""
+"""DescribeProducers (61): the active producers of partitions."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import Array, Int16, Int32, Int64, Message, NullableString, String, field
@@ -14,10 +14,7 @@ class DescribeProducersRequestTopicRequest(Message):
 
 @message(api_key=61, versions="0", flexible="0+")
 class DescribeProducersRequest(Message):
-    """Partitions to look into.
-
-    Kafka: DescribeProducersRequest.json.
-    """
+    """Partitions to describe. Kafka: DescribeProducersRequest.json."""
 
     topics: Array[DescribeProducersRequestTopicRequest]
 
@@ -54,10 +51,7 @@ class TopicResponse(Message):
 
 @message(api_key=61, versions="0", flexible="0+")
 class DescribeProducersResponse(Message):
-    """The active producers of each partition.
-
-    Kafka: DescribeProducersResponse.json.
-    """
+    """The active producers of each partition. Kafka: DescribeProducersResponse.json."""
 
     throttle_time_ms: Int32
     topics: Array[TopicResponse]

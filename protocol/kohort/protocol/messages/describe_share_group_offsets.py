@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets (90): how far share groups are (KIP-932)."""
+"""DescribeShareGroupOffsets (90): the start offsets of share groups (KIP-932)."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_PARTITIONS
@@ -34,7 +34,7 @@ class DescribeShareGroupOffsetsGroup(Message):
 
 @message(api_key=90, versions="0-1", flexible="0+", max_items=MAX_PARTITIONS)
 class DescribeShareGroupOffsetsRequest(Message):
-    """Groups with partitions; null topics are all that the group has.
+    """Groups with partitions. Null topics mean all topics of the group.
 
     Kafka: DescribeShareGroupOffsetsRequest.json.
     """
@@ -75,7 +75,7 @@ class DescribeShareGroupOffsetsResponseGroup(Message):
 
 @message(api_key=90, versions="0-1", flexible="0+")
 class DescribeShareGroupOffsetsResponse(Message):
-    """The start of each share partition, and how many records are ahead of it (KIP-1226).
+    """The start offset and the lag (KIP-1226) of each share partition.
 
     Kafka: DescribeShareGroupOffsetsResponse.json.
     """

@@ -32,7 +32,7 @@ class DescribeTopicPartitionsRequestCursor(Message):
 
 @message(api_key=75, versions="0", flexible="0+")
 class DescribeTopicPartitionsRequest(Message):
-    """Topics, where to go on, and how many partitions to answer with.
+    """Topics, the cursor of this page, and its number of partitions.
 
     Kafka: DescribeTopicPartitionsRequest.json.
     """
@@ -79,10 +79,7 @@ class DescribeTopicPartitionsResponseCursor(Message):
 
 @message(api_key=75, versions="0", flexible="0+")
 class DescribeTopicPartitionsResponse(Message):
-    """The partitions, and a cursor where there are more.
-
-    Kafka: DescribeTopicPartitionsResponse.json.
-    """
+    """The partitions, and a cursor if there are more. Kafka: DescribeTopicPartitionsResponse.json."""
 
     throttle_time_ms: Int32
     topics: Array[DescribeTopicPartitionsResponseTopic]

@@ -1,4 +1,4 @@
-"""DescribeTransactions (65): how transactional ids stand (KIP-664)."""
+"""DescribeTransactions (65): the state of transactional ids (KIP-664)."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import Array, Int16, Int32, Int64, Message, String
@@ -6,10 +6,7 @@ from kohort.protocol.schema import Array, Int16, Int32, Int64, Message, String
 
 @message(api_key=65, versions="0", flexible="0+")
 class DescribeTransactionsRequest(Message):
-    """Transactional ids.
-
-    Kafka: DescribeTransactionsRequest.json.
-    """
+    """Transactional ids. Kafka: DescribeTransactionsRequest.json."""
 
     transactional_ids: Array[String]
 
@@ -38,10 +35,7 @@ class DescribeTransactionsTransactionState(Message):
 
 @message(api_key=65, versions="0", flexible="0+")
 class DescribeTransactionsResponse(Message):
-    """How each stands.
-
-    Kafka: DescribeTransactionsResponse.json.
-    """
+    """The state of each. Kafka: DescribeTransactionsResponse.json."""
 
     throttle_time_ms: Int32
     transaction_states: Array[DescribeTransactionsTransactionState]

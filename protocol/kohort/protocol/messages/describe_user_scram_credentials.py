@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials (50): who has passwords for SCRAM, without them."""
+"""DescribeUserScramCredentials (50): users with SCRAM credentials, without secrets."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
@@ -22,10 +22,7 @@ class DescribeUserScramCredentialsUserName(Message):
 
 @message(api_key=50, versions="0", flexible="0+")
 class DescribeUserScramCredentialsRequest(Message):
-    """Which users; null or none for all.
-
-    Kafka: DescribeUserScramCredentialsRequest.json.
-    """
+    """Users; null or none for all. Kafka: DescribeUserScramCredentialsRequest.json."""
 
     users: NullableArray[DescribeUserScramCredentialsUserName]
 
@@ -50,10 +47,7 @@ class DescribeUserScramCredentialsResult(Message):
 
 @message(api_key=50, versions="0", flexible="0+")
 class DescribeUserScramCredentialsResponse(Message):
-    """What each user has.
-
-    Kafka: DescribeUserScramCredentialsResponse.json.
-    """
+    """The mechanisms and iterations of each user. Kafka: DescribeUserScramCredentialsResponse.json."""
 
     throttle_time_ms: Int32
     error_code: Int16

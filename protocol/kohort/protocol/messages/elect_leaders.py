@@ -1,4 +1,4 @@
-"""ElectLeaders (43): let partitions elect their leaders anew."""
+"""ElectLeaders (43): elect new leaders of partitions."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
@@ -24,10 +24,7 @@ class ElectLeadersTopicPartitions(Message):
 
 @message(api_key=43, versions="0-2", flexible="2+")
 class ElectLeadersRequest(Message):
-    """Which partitions, and who may lead them.
-
-    Kafka: ElectLeadersRequest.json.
-    """
+    """Partitions, and the type of the election. Kafka: ElectLeadersRequest.json."""
 
     election_type: Int8 = field(versions="1+")
     topic_partitions: NullableArray[ElectLeadersTopicPartitions]
@@ -53,10 +50,7 @@ class ElectLeadersReplicaElectionResult(Message):
 
 @message(api_key=43, versions="0-2", flexible="2+")
 class ElectLeadersResponse(Message):
-    """What became of each partition.
-
-    Kafka: ElectLeadersResponse.json.
-    """
+    """The result of each partition. Kafka: ElectLeadersResponse.json."""
 
     throttle_time_ms: Int32
     error_code: Int16 = field(versions="1+")

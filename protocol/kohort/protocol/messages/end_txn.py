@@ -6,10 +6,7 @@ from kohort.protocol.schema import Bool, Int16, Int32, Int64, Message, String, f
 
 @message(api_key=26, versions="0-5", flexible="3+")
 class EndTxnRequest(Message):
-    """A transaction and whether it is to be committed.
-
-    Kafka: EndTxnRequest.json.
-    """
+    """A transaction, and whether it is committed or aborted. Kafka: EndTxnRequest.json."""
 
     transactional_id: String
     producer_id: Int64
@@ -19,10 +16,7 @@ class EndTxnRequest(Message):
 
 @message(api_key=26, versions="0-5", flexible="3+")
 class EndTxnResponse(Message):
-    """Whether it is, and the id and the epoch to go on with (KIP-890).
-
-    Kafka: EndTxnResponse.json.
-    """
+    """The result, and the next producer id and epoch (KIP-890). Kafka: EndTxnResponse.json."""
 
     throttle_time_ms: Int32
     error_code: Int16

@@ -1,4 +1,4 @@
-"""Fetch (1): read record batches, waiting for them if asked to."""
+"""Fetch (1): read record batches, and wait for them."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_PARTITIONS
@@ -62,7 +62,7 @@ class ForgottenTopic(Message):
 
 @message(api_key=1, versions="4-18", flexible="12+", max_items=MAX_PARTITIONS)
 class FetchRequest(Message):
-    """Where a reader stands in each partition, and how much it will wait for and take.
+    """The fetch offset of each partition, and the limits of bytes and of waiting time.
 
     Kafka: FetchRequest.json.
     """
@@ -151,10 +151,7 @@ class FetchResponseNodeEndpoint(Message):
 
 @message(api_key=1, versions="4-18", flexible="12+")
 class FetchResponse(Message):
-    """Record batches per partition, with the high watermark they were read under.
-
-    Kafka: FetchResponse.json.
-    """
+    """Record batches per partition, with the high watermark. Kafka: FetchResponse.json."""
 
     throttle_time_ms: Int32 = field(versions="1+", ignorable=True)
     error_code: Int16 = field(versions="7+", ignorable=True)

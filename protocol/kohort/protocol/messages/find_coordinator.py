@@ -1,4 +1,4 @@
-"""FindCoordinator (10): which broker coordinates a group, transaction or share partition."""
+"""FindCoordinator (10): find the coordinator of a group, transactional id or share partition."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import Array, Int8, Int16, Int32, Message, NullableString, String, field
@@ -6,10 +6,7 @@ from kohort.protocol.schema import Array, Int8, Int16, Int32, Message, NullableS
 
 @message(api_key=10, versions="0-6", flexible="3+")
 class FindCoordinatorRequest(Message):
-    """Keys to look up, of one kind.
-
-    Kafka: FindCoordinatorRequest.json.
-    """
+    """Keys of one type. Kafka: FindCoordinatorRequest.json."""
 
     key: String = field(versions="0-3")
     key_type: Int8 = field(default=0, versions="1+")
@@ -30,10 +27,7 @@ class Coordinator(Message):
 
 @message(api_key=10, versions="0-6", flexible="3+")
 class FindCoordinatorResponse(Message):
-    """The broker for each key.
-
-    Kafka: FindCoordinatorResponse.json.
-    """
+    """The coordinator of each key. Kafka: FindCoordinatorResponse.json."""
 
     throttle_time_ms: Int32 = field(versions="1+", ignorable=True)
     error_code: Int16 = field(versions="0-3")

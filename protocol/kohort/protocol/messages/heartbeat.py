@@ -1,4 +1,4 @@
-"""Heartbeat (12): a member says that it lives."""
+"""Heartbeat (12): a member of a classic group shows that it is alive."""
 
 from kohort.protocol.declaring import message
 from kohort.protocol.schema import Int16, Int32, Message, NullableString, String, field
@@ -6,10 +6,7 @@ from kohort.protocol.schema import Int16, Int32, Message, NullableString, String
 
 @message(api_key=12, versions="0-4", flexible="4+")
 class HeartbeatRequest(Message):
-    """A member's sign of life in its generation.
-
-    Kafka: HeartbeatRequest.json.
-    """
+    """A member and its generation. Kafka: HeartbeatRequest.json."""
 
     group_id: String
     generation_id: Int32
@@ -19,10 +16,7 @@ class HeartbeatRequest(Message):
 
 @message(api_key=12, versions="0-4", flexible="4+")
 class HeartbeatResponse(Message):
-    """Whether the member still belongs to that generation.
-
-    Kafka: HeartbeatResponse.json.
-    """
+    """The result. Kafka: HeartbeatResponse.json."""
 
     throttle_time_ms: Int32 = field(versions="1+", ignorable=True)
     error_code: Int16

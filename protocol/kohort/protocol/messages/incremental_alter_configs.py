@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (44): set, delete, append to or subtract from single values."""
+"""IncrementalAlterConfigs (44): set, delete, append to or subtract from single settings."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_NAMED
@@ -25,10 +25,7 @@ class IncrementalAlterConfigsRequestAlterConfigsResource(Message):
 
 @message(api_key=44, versions="0-1", flexible="1+", max_items=MAX_NAMED)
 class IncrementalAlterConfigsRequest(Message):
-    """The operations on each resource.
-
-    Kafka: IncrementalAlterConfigsRequest.json.
-    """
+    """The operations on each resource. Kafka: IncrementalAlterConfigsRequest.json."""
 
     resources: Array[IncrementalAlterConfigsRequestAlterConfigsResource]
     validate_only: Bool
@@ -46,10 +43,7 @@ class IncrementalAlterConfigsResponseAlterConfigsResourceResponse(Message):
 
 @message(api_key=44, versions="0-1", flexible="1+")
 class IncrementalAlterConfigsResponse(Message):
-    """What became of each change.
-
-    Kafka: IncrementalAlterConfigsResponse.json.
-    """
+    """The result of each change. Kafka: IncrementalAlterConfigsResponse.json."""
 
     throttle_time_ms: Int32
     responses: Array[IncrementalAlterConfigsResponseAlterConfigsResourceResponse]

@@ -1,4 +1,4 @@
-"""InitProducerId (22): an id and epoch for an idempotent producer."""
+"""InitProducerId (22): get an id and epoch for an idempotent producer."""
 
 from kohort.protocol.declaring import message
 from kohort.protocol.schema import Bool, Int16, Int32, Int64, Message, NullableString, field
@@ -6,10 +6,7 @@ from kohort.protocol.schema import Bool, Int16, Int32, Int64, Message, NullableS
 
 @message(api_key=22, versions="0-5", flexible="2+")
 class InitProducerIdRequest(Message):
-    """A producer that wants an id, or a new epoch for the one it has.
-
-    Kafka: InitProducerIdRequest.json.
-    """
+    """A producer that needs an id, or a new epoch for its id. Kafka: InitProducerIdRequest.json."""
 
     transactional_id: NullableString
     transaction_timeout_ms: Int32
@@ -21,10 +18,7 @@ class InitProducerIdRequest(Message):
 
 @message(api_key=22, versions="0-5", flexible="2+")
 class InitProducerIdResponse(Message):
-    """The producer id and epoch.
-
-    Kafka: InitProducerIdResponse.json.
-    """
+    """The producer id and epoch. Kafka: InitProducerIdResponse.json."""
 
     throttle_time_ms: Int32
     error_code: Int16

@@ -1,4 +1,4 @@
-"""InitializeShareGroupState (83): begin to keep the state of share partitions (KIP-932)."""
+"""InitializeShareGroupState (83): initialize the state of share partitions (KIP-932)."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_PARTITIONS
@@ -34,7 +34,7 @@ class InitializeShareGroupStateTopic(Message):
 
 @message(api_key=83, versions="0", flexible="0+", max_items=MAX_PARTITIONS)
 class InitializeShareGroupStateRequest(Message):
-    """Share partitions with the offsets where they begin, -1 where the leader is to choose.
+    """Share partitions with their start offsets; -1 lets the leader choose.
 
     Kafka: InitializeShareGroupStateRequest.json.
     """
@@ -62,9 +62,6 @@ class InitializeShareGroupStateTopicResult(Message):
 
 @message(api_key=83, versions="0", flexible="0+")
 class InitializeShareGroupStateResponse(Message):
-    """How it went, by partition.
-
-    Kafka: InitializeShareGroupStateResponse.json.
-    """
+    """The result of each partition. Kafka: InitializeShareGroupStateResponse.json."""
 
     results: Array[InitializeShareGroupStateTopicResult]

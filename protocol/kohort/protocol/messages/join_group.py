@@ -24,10 +24,7 @@ class JoinGroupRequestProtocol(Message):
 
 @message(api_key=11, versions="0-9", flexible="6+")
 class JoinGroupRequest(Message):
-    """Who joins, with which timeouts and which protocols in order of preference.
-
-    Kafka: JoinGroupRequest.json.
-    """
+    """The member, its timeouts, and its protocols in order of preference. Kafka: JoinGroupRequest.json."""
 
     group_id: String
     session_timeout_ms: Int32
@@ -50,10 +47,7 @@ class JoinGroupResponseMember(Message):
 
 @message(api_key=11, versions="0-9", flexible="6+")
 class JoinGroupResponse(Message):
-    """The generation; for its leader also the members and what they asked for.
-
-    Kafka: JoinGroupResponse.json.
-    """
+    """The generation. The leader also gets the members and their metadata. Kafka: JoinGroupResponse.json."""
 
     throttle_time_ms: Int32 = field(versions="2+", ignorable=True)
     error_code: Int16

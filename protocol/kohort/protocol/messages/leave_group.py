@@ -15,10 +15,7 @@ class MemberIdentity(Message):
 
 @message(api_key=13, versions="0-5", flexible="4+")
 class LeaveGroupRequest(Message):
-    """One member or, from version 3, several that leave, each with its reason.
-
-    Kafka: LeaveGroupRequest.json.
-    """
+    """One member, or from version 3 several, with reasons from version 5. Kafka: LeaveGroupRequest.json."""
 
     group_id: String
     member_id: String = field(versions="0-2")
@@ -36,10 +33,7 @@ class MemberResponse(Message):
 
 @message(api_key=13, versions="0-5", flexible="4+")
 class LeaveGroupResponse(Message):
-    """Whether each of them was let go.
-
-    Kafka: LeaveGroupResponse.json.
-    """
+    """The result of each member. Kafka: LeaveGroupResponse.json."""
 
     throttle_time_ms: Int32 = field(versions="1+", ignorable=True)
     error_code: Int16

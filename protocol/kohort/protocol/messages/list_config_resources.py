@@ -1,4 +1,4 @@
-"""ListConfigResources (74): what has a configuration."""
+"""ListConfigResources (74): list the resources that have a configuration."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import Array, Int8, Int16, Int32, Message, String, field
@@ -6,10 +6,7 @@ from kohort.protocol.schema import Array, Int8, Int16, Int32, Message, String, f
 
 @message(api_key=74, versions="0-1", flexible="0+")
 class ListConfigResourcesRequest(Message):
-    """The types of resources wanted; none for all.
-
-    Kafka: ListConfigResourcesRequest.json.
-    """
+    """Resource types; none for all. Kafka: ListConfigResourcesRequest.json."""
 
     resource_types: Array[Int8] = field(versions="1+")
 
@@ -24,10 +21,7 @@ class ConfigResource(Message):
 
 @message(api_key=74, versions="0-1", flexible="0+")
 class ListConfigResourcesResponse(Message):
-    """The resources with their types.
-
-    Kafka: ListConfigResourcesResponse.json.
-    """
+    """The resources with their types. Kafka: ListConfigResourcesResponse.json."""
 
     throttle_time_ms: Int32
     error_code: Int16

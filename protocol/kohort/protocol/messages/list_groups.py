@@ -6,10 +6,7 @@ from kohort.protocol.schema import Array, Int16, Int32, Message, String, field
 
 @message(api_key=16, versions="0-5", flexible="3+")
 class ListGroupsRequest(Message):
-    """States and types to list; none for all.
-
-    Kafka: ListGroupsRequest.json.
-    """
+    """States and types to list; none for all. Kafka: ListGroupsRequest.json."""
 
     states_filter: Array[String] = field(versions="4+")
     types_filter: Array[String] = field(versions="5+")
@@ -27,10 +24,7 @@ class ListedGroup(Message):
 
 @message(api_key=16, versions="0-5", flexible="3+")
 class ListGroupsResponse(Message):
-    """The groups, with state and type where the version has them.
-
-    Kafka: ListGroupsResponse.json.
-    """
+    """The groups, with state and type in newer versions. Kafka: ListGroupsResponse.json."""
 
     throttle_time_ms: Int32 = field(versions="1+", ignorable=True)
     error_code: Int16

@@ -24,10 +24,7 @@ class ListOffsetsTopic(Message):
 
 @message(api_key=2, versions="1-11", flexible="6+", max_items=MAX_PARTITIONS)
 class ListOffsetsRequest(Message):
-    """A timestamp, or one of the special ones below zero, per partition.
-
-    Kafka: ListOffsetsRequest.json.
-    """
+    """A timestamp per partition; numbers below zero are special. Kafka: ListOffsetsRequest.json."""
 
     replica_id: Int32
     isolation_level: Int8 = field(versions="2+")
@@ -56,10 +53,7 @@ class ListOffsetsTopicResponse(Message):
 
 @message(api_key=2, versions="1-11", flexible="6+")
 class ListOffsetsResponse(Message):
-    """The first offset at or after each timestamp.
-
-    Kafka: ListOffsetsResponse.json.
-    """
+    """The first offset at or after each timestamp. Kafka: ListOffsetsResponse.json."""
 
     throttle_time_ms: Int32 = field(versions="2+", ignorable=True)
     topics: Array[ListOffsetsTopicResponse]

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (46): which partitions are on the move."""
+"""ListPartitionReassignments (46): list ongoing reassignments."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
@@ -23,10 +23,7 @@ class ListPartitionReassignmentsTopic(Message):
 
 @message(api_key=46, versions="0", flexible="0+")
 class ListPartitionReassignmentsRequest(Message):
-    """Partitions to look at; null for all of them.
-
-    Kafka: ListPartitionReassignmentsRequest.json.
-    """
+    """Partitions; null for all. Kafka: ListPartitionReassignmentsRequest.json."""
 
     timeout_ms: Int32 = field(default=60000)
     topics: NullableArray[ListPartitionReassignmentsTopic] = field(default=None)
@@ -52,10 +49,7 @@ class OngoingTopicReassignment(Message):
 
 @message(api_key=46, versions="0", flexible="0+")
 class ListPartitionReassignmentsResponse(Message):
-    """The partitions on the move.
-
-    Kafka: ListPartitionReassignmentsResponse.json.
-    """
+    """The partitions that are being reassigned. Kafka: ListPartitionReassignmentsResponse.json."""
 
     throttle_time_ms: Int32
     error_code: Int16

@@ -6,10 +6,7 @@ from kohort.protocol.schema import Array, Int16, Int32, Int64, Message, Nullable
 
 @message(api_key=66, versions="0-2", flexible="0+")
 class ListTransactionsRequest(Message):
-    """Filters, each of which passes all where it is empty.
-
-    Kafka: ListTransactionsRequest.json.
-    """
+    """Filters. An empty filter matches everything. Kafka: ListTransactionsRequest.json."""
 
     state_filters: Array[String]
     producer_id_filters: Array[Int64]
@@ -28,10 +25,7 @@ class ListTransactionsTransactionState(Message):
 
 @message(api_key=66, versions="0-2", flexible="0+")
 class ListTransactionsResponse(Message):
-    """The transactional ids that the filters let pass.
-
-    Kafka: ListTransactionsResponse.json.
-    """
+    """The matching transactional ids. Kafka: ListTransactionsResponse.json."""
 
     throttle_time_ms: Int32
     error_code: Int16

@@ -26,10 +26,7 @@ class MetadataRequestTopic(Message):
 
 @message(api_key=3, versions="0-13", flexible="9+", max_items=MAX_NAMED)
 class MetadataRequest(Message):
-    """Topics to be told of: null for all of them, none for the brokers alone.
-
-    Kafka: MetadataRequest.json.
-    """
+    """Topics: null for all, none for only the brokers. Kafka: MetadataRequest.json."""
 
     topics: NullableArray[MetadataRequestTopic] = field(nullable="1+")
     allow_auto_topic_creation: Bool = field(default=True, versions="4+")
@@ -74,10 +71,7 @@ class MetadataResponseTopic(Message):
 
 @message(api_key=3, versions="0-13", flexible="9+")
 class MetadataResponse(Message):
-    """The cluster as clients need to know it.
-
-    Kafka: MetadataResponse.json.
-    """
+    """The brokers, the topics and their partitions. Kafka: MetadataResponse.json."""
 
     throttle_time_ms: Int32 = field(versions="3+", ignorable=True)
     brokers: Array[MetadataResponseBroker]

@@ -1,4 +1,4 @@
-"""OffsetCommit (8): keep how far a group has read."""
+"""OffsetCommit (8): commit offsets of a group."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_PARTITIONS
@@ -36,10 +36,7 @@ class OffsetCommitRequestTopic(Message):
 
 @message(api_key=8, versions="2-10", flexible="8+", max_items=MAX_PARTITIONS)
 class OffsetCommitRequest(Message):
-    """The offsets of one group, in the name of a member or of nobody.
-
-    Kafka: OffsetCommitRequest.json.
-    """
+    """The offsets of one group, with or without a member. Kafka: OffsetCommitRequest.json."""
 
     group_id: String
     generation_id_or_member_epoch: Int32 = field(default=-1, versions="1+", ignorable=True)
@@ -68,10 +65,7 @@ class OffsetCommitResponseTopic(Message):
 
 @message(api_key=8, versions="2-10", flexible="8+")
 class OffsetCommitResponse(Message):
-    """One error code for each offset that was to be kept.
-
-    Kafka: OffsetCommitResponse.json.
-    """
+    """The error code of each offset. Kafka: OffsetCommitResponse.json."""
 
     throttle_time_ms: Int32 = field(versions="3+", ignorable=True)
     topics: Array[OffsetCommitResponseTopic]

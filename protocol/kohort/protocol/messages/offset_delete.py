@@ -1,4 +1,4 @@
-"""OffsetDelete (47): forget committed offsets of unsubscribed topics."""
+"""OffsetDelete (47): delete committed offsets of unsubscribed topics."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_PARTITIONS
@@ -22,10 +22,7 @@ class OffsetDeleteRequestTopic(Message):
 
 @message(api_key=47, versions="0", flexible="none", max_items=MAX_PARTITIONS)
 class OffsetDeleteRequest(Message):
-    """The partitions whose offsets one group shall forget.
-
-    Kafka: OffsetDeleteRequest.json.
-    """
+    """The partitions whose offsets are deleted. Kafka: OffsetDeleteRequest.json."""
 
     group_id: String
     topics: Array[OffsetDeleteRequestTopic]
@@ -49,10 +46,7 @@ class OffsetDeleteResponseTopic(Message):
 
 @message(api_key=47, versions="0", flexible="none")
 class OffsetDeleteResponse(Message):
-    """What became of each of them.
-
-    Kafka: OffsetDeleteResponse.json.
-    """
+    """The result of each partition. Kafka: OffsetDeleteResponse.json."""
 
     error_code: Int16
     throttle_time_ms: Int32

@@ -1,4 +1,4 @@
-"""OffsetFetch (9): how far groups have read."""
+"""OffsetFetch (9): read the committed offsets of groups."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_PARTITIONS
@@ -46,10 +46,7 @@ class OffsetFetchRequestGroup(Message):
 
 @message(api_key=9, versions="1-10", flexible="6+", max_items=MAX_PARTITIONS)
 class OffsetFetchRequest(Message):
-    """Partitions to look up, in one group or, from version 8, in several.
-
-    Kafka: OffsetFetchRequest.json.
-    """
+    """Partitions of one group, or from version 8 of several. Kafka: OffsetFetchRequest.json."""
 
     group_id: String = field(versions="0-7")
     topics: NullableArray[OffsetFetchRequestTopic] = field(versions="0-7", nullable="2-7")
@@ -107,10 +104,7 @@ class OffsetFetchResponseGroup(Message):
 
 @message(api_key=9, versions="1-10", flexible="6+")
 class OffsetFetchResponse(Message):
-    """The committed offsets; -1 where there is none.
-
-    Kafka: OffsetFetchResponse.json.
-    """
+    """The committed offsets; -1 for none. Kafka: OffsetFetchResponse.json."""
 
     throttle_time_ms: Int32 = field(versions="3+", ignorable=True)
     topics: Array[OffsetFetchResponseTopic] = field(versions="0-7")

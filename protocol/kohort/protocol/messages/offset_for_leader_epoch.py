@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (23): where a leader epoch ended."""
+"""OffsetForLeaderEpoch (23): find the end offsets of leader epochs."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_PARTITIONS
@@ -24,10 +24,7 @@ class OffsetForLeaderTopic(Message):
 
 @message(api_key=23, versions="2-4", flexible="4+", max_items=MAX_PARTITIONS)
 class OffsetForLeaderEpochRequest(Message):
-    """The epochs that a reader has seen.
-
-    Kafka: OffsetForLeaderEpochRequest.json.
-    """
+    """The leader epochs. Kafka: OffsetForLeaderEpochRequest.json."""
 
     replica_id: Int32 = field(default=-2, versions="3+", ignorable=True)
     topics: Array[OffsetForLeaderTopic]
@@ -53,10 +50,7 @@ class OffsetForLeaderTopicResult(Message):
 
 @message(api_key=23, versions="2-4", flexible="4+")
 class OffsetForLeaderEpochResponse(Message):
-    """The end of each of those epochs.
-
-    Kafka: OffsetForLeaderEpochResponse.json.
-    """
+    """The end offset of each epoch. Kafka: OffsetForLeaderEpochResponse.json."""
 
     throttle_time_ms: Int32 = field(versions="2+", ignorable=True)
     topics: Array[OffsetForLeaderTopicResult]

@@ -34,10 +34,7 @@ class TopicProduceData(Message):
 
 @message(api_key=0, versions="3-13", flexible="9+")
 class ProduceRequest(Message):
-    """Batches to append, and how many replicas must have them before the answer.
-
-    Kafka: ProduceRequest.json.
-    """
+    """Batches to append, and the required acks. Kafka: ProduceRequest.json."""
 
     transactional_id: NullableString = field(default=None, versions="3+")
     acks: Int16
@@ -96,10 +93,7 @@ class ProduceResponseNodeEndpoint(Message):
 
 @message(api_key=0, versions="3-13", flexible="9+")
 class ProduceResponse(Message):
-    """Where each batch was appended, or why it was not.
-
-    Kafka: ProduceResponse.json.
-    """
+    """The base offset of each batch, or its error. Kafka: ProduceResponse.json."""
 
     responses: Array[TopicProduceResponse]
     throttle_time_ms: Int32 = field(default=0, versions="1+", ignorable=True)

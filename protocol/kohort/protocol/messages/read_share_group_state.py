@@ -1,4 +1,4 @@
-"""ReadShareGroupState (84): what is kept of share partitions (KIP-932)."""
+"""ReadShareGroupState (84): read the state of share partitions (KIP-932)."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_PARTITIONS
@@ -34,10 +34,7 @@ class ReadShareGroupStateTopic(Message):
 
 @message(api_key=84, versions="0", flexible="0+", max_items=MAX_PARTITIONS)
 class ReadShareGroupStateRequest(Message):
-    """Share partitions that a leader takes up, under its leader epoch.
-
-    Kafka: ReadShareGroupStateRequest.json.
-    """
+    """Share partitions of a new leader, with its leader epoch. Kafka: ReadShareGroupStateRequest.json."""
 
     group_id: String
     topics: Array[ReadShareGroupStateTopic]
@@ -75,7 +72,7 @@ class ReadShareGroupStateTopicResult(Message):
 
 @message(api_key=84, versions="0", flexible="0+")
 class ReadShareGroupStateResponse(Message):
-    """The start of each, and what is kept of the records behind it.
+    """The start offset of each share partition, and the states of later records.
 
     Kafka: ReadShareGroupStateResponse.json.
     """

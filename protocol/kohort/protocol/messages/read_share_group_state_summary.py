@@ -1,4 +1,4 @@
-"""ReadShareGroupStateSummary (87): where share partitions begin (KIP-932)."""
+"""ReadShareGroupStateSummary (87): read the start offsets of share partitions (KIP-932)."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_PARTITIONS
@@ -33,10 +33,7 @@ class ReadShareGroupStateSummaryTopic(Message):
 
 @message(api_key=87, versions="0-1", flexible="0+", max_items=MAX_PARTITIONS)
 class ReadShareGroupStateSummaryRequest(Message):
-    """Share partitions to be looked at.
-
-    Kafka: ReadShareGroupStateSummaryRequest.json.
-    """
+    """Share partitions. Kafka: ReadShareGroupStateSummaryRequest.json."""
 
     group_id: String
     topics: Array[ReadShareGroupStateSummaryTopic]
@@ -65,9 +62,6 @@ class ReadShareGroupStateSummaryTopicResult(Message):
 
 @message(api_key=87, versions="0-1", flexible="0+")
 class ReadShareGroupStateSummaryResponse(Message):
-    """The start of each.
-
-    Kafka: ReadShareGroupStateSummaryResponse.json.
-    """
+    """The start offset of each share partition. Kafka: ReadShareGroupStateSummaryResponse.json."""
 
     results: Array[ReadShareGroupStateSummaryTopicResult]

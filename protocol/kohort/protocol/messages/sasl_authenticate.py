@@ -1,4 +1,4 @@
-"""SaslAuthenticate (36): a token of the mechanism that was agreed on."""
+"""SaslAuthenticate (36): exchange tokens of the SASL mechanism."""
 
 from kohort.protocol.declaring import message
 from kohort.protocol.schema import Bytes, Int16, Int64, Message, NullableString, field
@@ -6,17 +6,14 @@ from kohort.protocol.schema import Bytes, Int16, Int64, Message, NullableString,
 
 @message(api_key=36, versions="0-2", flexible="2+")
 class SaslAuthenticateRequest(Message):
-    """The client's token.
-
-    Kafka: SaslAuthenticateRequest.json.
-    """
+    """The client's token. Kafka: SaslAuthenticateRequest.json."""
 
     auth_bytes: Bytes
 
 
 @message(api_key=36, versions="0-2", flexible="2+")
 class SaslAuthenticateResponse(Message):
-    """The broker's token, and for how long the client is taken for who it is; 0 sets no end.
+    """The broker's token, and the session lifetime; 0 means no limit.
 
     Kafka: SaslAuthenticateResponse.json.
     """

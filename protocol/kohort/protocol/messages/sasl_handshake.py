@@ -1,4 +1,4 @@
-"""SaslHandshake (17): by which mechanism a client will say who it is."""
+"""SaslHandshake (17): choose the SASL mechanism."""
 
 from kohort.protocol.declaring import message
 from kohort.protocol.schema import Array, Int16, Message, String
@@ -6,7 +6,7 @@ from kohort.protocol.schema import Array, Int16, Message, String
 
 @message(api_key=17, versions="0-1", flexible="none")
 class SaslHandshakeRequest(Message):
-    """The mechanism; behind version 0 tokens follow as they are, behind version 1 in SaslAuthenticate.
+    """The mechanism. After version 0 raw tokens follow, after version 1 SaslAuthenticate.
 
     Kafka: SaslHandshakeRequest.json.
     """
@@ -16,10 +16,7 @@ class SaslHandshakeRequest(Message):
 
 @message(api_key=17, versions="0-1", flexible="none")
 class SaslHandshakeResponse(Message):
-    """Whether it is taken, and all that are.
-
-    Kafka: SaslHandshakeResponse.json.
-    """
+    """The result, and the enabled mechanisms. Kafka: SaslHandshakeResponse.json."""
 
     error_code: Int16
     mechanisms: Array[String]

@@ -1,4 +1,4 @@
-"""ShareAcknowledge (79): what became of records that a member of a share group had (KIP-932)."""
+"""ShareAcknowledge (79): acknowledge records of a share group (KIP-932)."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_PARTITIONS
@@ -44,7 +44,7 @@ class ShareAcknowledgeTopic(Message):
 
 @message(api_key=79, versions="1-2", flexible="0+", max_items=MAX_PARTITIONS)
 class ShareAcknowledgeRequest(Message):
-    """What became of records, without asking for more.
+    """Acknowledgements, without a fetch.
 
     `share_session_epoch` is -1 to close the session, else one more than the last.
 
@@ -96,10 +96,7 @@ class ShareAcknowledgeNodeEndpoint(Message):
 
 @message(api_key=79, versions="1-2", flexible="0+")
 class ShareAcknowledgeResponse(Message):
-    """How it went, by partition.
-
-    Kafka: ShareAcknowledgeResponse.json.
-    """
+    """The result of each partition. Kafka: ShareAcknowledgeResponse.json."""
 
     throttle_time_ms: Int32
     error_code: Int16

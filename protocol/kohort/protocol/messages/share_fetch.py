@@ -1,4 +1,4 @@
-"""ShareFetch (78): records handed out to a member of a share group, which acknowledges others (KIP-932)."""
+"""ShareFetch (78): fetch records in a share group, and acknowledge others (KIP-932)."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_PARTITIONS
@@ -53,7 +53,7 @@ class ShareFetchForgottenTopic(Message):
 
 @message(api_key=78, versions="1-2", flexible="0+", max_items=MAX_PARTITIONS)
 class ShareFetchRequest(Message):
-    """Records wanted of these partitions, and what became of records before.
+    """Partitions to fetch from, and acknowledgements of earlier records.
 
     `share_session_epoch` is 0 to open a session, -1 to close it, else one more than the last.
 
@@ -125,7 +125,7 @@ class ShareFetchNodeEndpoint(Message):
 
 @message(api_key=78, versions="1-2", flexible="0+")
 class ShareFetchResponse(Message):
-    """Records, which of them the member has acquired and for how long, and how its acknowledgements went.
+    """Record batches, the acquired records, and the results of acknowledgements.
 
     Kafka: ShareFetchResponse.json.
     """

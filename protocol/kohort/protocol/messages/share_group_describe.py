@@ -16,10 +16,7 @@ from kohort.protocol.schema import (
 
 @message(api_key=77, versions="1", flexible="0+")
 class ShareGroupDescribeRequest(Message):
-    """Groups to describe.
-
-    Kafka: ShareGroupDescribeRequest.json.
-    """
+    """Groups to describe. Kafka: ShareGroupDescribeRequest.json."""
 
     group_ids: Array[String]
     include_authorized_operations: Bool
@@ -71,10 +68,7 @@ class ShareGroupDescribeDescribedGroup(Message):
 
 @message(api_key=77, versions="1", flexible="0+")
 class ShareGroupDescribeResponse(Message):
-    """The state, epochs and members of each group.
-
-    Kafka: ShareGroupDescribeResponse.json.
-    """
+    """The state, epochs and members of each group. Kafka: ShareGroupDescribeResponse.json."""
 
     throttle_time_ms: Int32
     groups: Array[ShareGroupDescribeDescribedGroup]

@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat (76): join, live in, and leave a share group (KIP-932)."""
+"""ShareGroupHeartbeat (76): join a share group, stay in it, or leave it (KIP-932)."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
@@ -16,7 +16,7 @@ from kohort.protocol.schema import (
 
 @message(api_key=76, versions="1", flexible="0+")
 class ShareGroupHeartbeatRequest(Message):
-    """A member's words; what has not changed since its last heartbeat is left out.
+    """A member's state. Fields that have not changed since the last heartbeat are null.
 
     `member_epoch` is 0 to join, -1 to leave.
 
@@ -47,10 +47,7 @@ class ShareGroupHeartbeatAssignment(Message):
 
 @message(api_key=76, versions="1", flexible="0+")
 class ShareGroupHeartbeatResponse(Message):
-    """The member's epoch, and with it the assignment where that is new to it.
-
-    Kafka: ShareGroupHeartbeatResponse.json.
-    """
+    """The member's epoch, and its assignment if it has changed. Kafka: ShareGroupHeartbeatResponse.json."""
 
     throttle_time_ms: Int32
     error_code: Int16

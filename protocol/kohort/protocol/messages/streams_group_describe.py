@@ -1,4 +1,4 @@
-"""StreamsGroupDescribe (89): groups of Kafka Streams with their topology and members (KIP-1071)."""
+"""StreamsGroupDescribe (89): streams groups with their topology and members (KIP-1071)."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
@@ -19,10 +19,7 @@ from kohort.protocol.schema import (
 
 @message(api_key=89, versions="0-1", flexible="0+")
 class StreamsGroupDescribeRequest(Message):
-    """Groups to describe.
-
-    Kafka: StreamsGroupDescribeRequest.json.
-    """
+    """Groups to describe. Kafka: StreamsGroupDescribeRequest.json."""
 
     group_ids: Array[String]
     include_authorized_operations: Bool
@@ -177,10 +174,7 @@ class StreamsGroupDescribeDescribedGroup(Message):
 
 @message(api_key=89, versions="0-1", flexible="0+")
 class StreamsGroupDescribeResponse(Message):
-    """The state, topology and members of each group.
-
-    Kafka: StreamsGroupDescribeResponse.json.
-    """
+    """The state, topology and members of each group. Kafka: StreamsGroupDescribeResponse.json."""
 
     throttle_time_ms: Int32
     groups: Array[StreamsGroupDescribeDescribedGroup]

@@ -1,4 +1,4 @@
-"""StreamsGroupHeartbeat (88): join, live in, and leave a group of Kafka Streams (KIP-1071)."""
+"""StreamsGroupHeartbeat (88): join a streams group, stay in it, or leave it (KIP-1071)."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
@@ -27,7 +27,7 @@ class StreamsGroupHeartbeatKeyValue(Message):
 
 @struct
 class StreamsGroupHeartbeatTopicInfo(Message):
-    """A topic that the application has made for itself; 0 partitions leave their number to the broker."""
+    """An internal topic of the application. With 0 partitions the broker chooses their number."""
 
     name: String
     partitions: Int32
@@ -37,7 +37,7 @@ class StreamsGroupHeartbeatTopicInfo(Message):
 
 @struct
 class StreamsGroupHeartbeatCopartitionGroup(Message):
-    """Topics that need equally many partitions, as indexes into the lists of their subtopology."""
+    """Topics that need the same number of partitions, as indexes into the lists of their subtopology."""
 
     source_topics: Array[Int16]
     source_topic_regex: Array[Int16]
@@ -75,7 +75,7 @@ class StreamsGroupHeartbeatTaskIds(Message):
 
 @struct
 class StreamsGroupHeartbeatEndpoint(Message):
-    """Where a member answers interactive queries."""
+    """A member's address for interactive queries."""
 
     host: String
     port: UInt16
@@ -92,7 +92,7 @@ class StreamsGroupHeartbeatTaskOffset(Message):
 
 @message(api_key=88, versions="0-1", flexible="0+")
 class StreamsGroupHeartbeatRequest(Message):
-    """A member's words; what has not changed since its last heartbeat is left out.
+    """A member's state. Fields that have not changed since the last heartbeat are null.
 
     `member_epoch` is 0 to join, -1 to leave, and -2 for a static member that will be back.
 
@@ -120,7 +120,7 @@ class StreamsGroupHeartbeatRequest(Message):
 
 @struct
 class StreamsGroupHeartbeatStatus(Message):
-    """`status` in `StreamsGroupHeartbeatResponse`: what keeps the group from running."""
+    """`status` in `StreamsGroupHeartbeatResponse`: why the group is not running."""
 
     status_code: Int8
     status_detail: String
@@ -145,7 +145,7 @@ class StreamsGroupHeartbeatEndpointToPartitions(Message):
 
 @message(api_key=88, versions="0-1", flexible="0+")
 class StreamsGroupHeartbeatResponse(Message):
-    """The member's epoch, with it its tasks where they are new to it, and how the group is.
+    """The member's epoch, its tasks if they have changed, and the group's status.
 
     Kafka: StreamsGroupHeartbeatResponse.json. Version 1 widens the recovery lag (KIP-1331).
     """

@@ -1,4 +1,4 @@
-"""SyncGroup (14): hand out, or wait for, the assignment of a generation."""
+"""SyncGroup (14): send or receive the assignment of a generation."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import Array, Bytes, Int16, Int32, Message, NullableString, String, field
@@ -14,7 +14,7 @@ class SyncGroupRequestAssignment(Message):
 
 @message(api_key=14, versions="0-5", flexible="4+")
 class SyncGroupRequest(Message):
-    """A member that waits for its assignment; the leader brings everybody's.
+    """A member that needs its assignment. The leader sends the assignments of all members.
 
     Kafka: SyncGroupRequest.json.
     """
@@ -30,10 +30,7 @@ class SyncGroupRequest(Message):
 
 @message(api_key=14, versions="0-5", flexible="4+")
 class SyncGroupResponse(Message):
-    """The member's own assignment.
-
-    Kafka: SyncGroupResponse.json.
-    """
+    """The member's own assignment. Kafka: SyncGroupResponse.json."""
 
     throttle_time_ms: Int32 = field(versions="1+", ignorable=True)
     error_code: Int16

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit (28): offsets that count once a transaction is committed."""
+"""TxnOffsetCommit (28): commit offsets in a transaction."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import (
@@ -35,7 +35,7 @@ class TxnOffsetCommitRequestTopic(Message):
 
 @message(api_key=28, versions="0-6", flexible="3+")
 class TxnOffsetCommitRequest(Message):
-    """Offsets of a group, by a producer within its transaction, and the consumer that read them (KIP-447).
+    """A producer's offsets of a group, and the member that read the records (KIP-447).
 
     Kafka: TxnOffsetCommitRequest.json.
     """
@@ -52,7 +52,7 @@ class TxnOffsetCommitRequest(Message):
 
 @struct
 class TxnOffsetCommitResponsePartition(Message):
-    """What became of an offset in `TxnOffsetCommitResponse`."""
+    """The result of an offset in `TxnOffsetCommitResponse`."""
 
     partition_index: Int32
     error_code: Int16
@@ -60,7 +60,7 @@ class TxnOffsetCommitResponsePartition(Message):
 
 @struct
 class TxnOffsetCommitResponseTopic(Message):
-    """What became of a topic's offsets in `TxnOffsetCommitResponse`."""
+    """The result of a topic's offsets in `TxnOffsetCommitResponse`."""
 
     name: String = field(versions="0-5", ignorable=True)
     topic_id: Uuid = field(versions="6+", ignorable=True)
@@ -69,10 +69,7 @@ class TxnOffsetCommitResponseTopic(Message):
 
 @message(api_key=28, versions="0-6", flexible="3+")
 class TxnOffsetCommitResponse(Message):
-    """What became of each offset.
-
-    Kafka: TxnOffsetCommitResponse.json.
-    """
+    """The result of each offset. Kafka: TxnOffsetCommitResponse.json."""
 
     throttle_time_ms: Int32
     topics: Array[TxnOffsetCommitResponseTopic]

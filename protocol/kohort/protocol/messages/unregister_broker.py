@@ -1,4 +1,4 @@
-"""UnregisterBroker (64): take a broker out of the cluster (KIP-631)."""
+"""UnregisterBroker (64): remove a broker from the cluster (KIP-631)."""
 
 from kohort.protocol.declaring import message
 from kohort.protocol.schema import Int16, Int32, Message, NullableString
@@ -6,20 +6,14 @@ from kohort.protocol.schema import Int16, Int32, Message, NullableString
 
 @message(api_key=64, versions="0", flexible="0+")
 class UnregisterBrokerRequest(Message):
-    """Which broker.
-
-    Kafka: UnregisterBrokerRequest.json.
-    """
+    """The broker's id. Kafka: UnregisterBrokerRequest.json."""
 
     broker_id: Int32
 
 
 @message(api_key=64, versions="0", flexible="0+")
 class UnregisterBrokerResponse(Message):
-    """Whether it is gone.
-
-    Kafka: UnregisterBrokerResponse.json.
-    """
+    """The result. Kafka: UnregisterBrokerResponse.json."""
 
     throttle_time_ms: Int32
     error_code: Int16

@@ -26,10 +26,7 @@ class UpdateFeaturesFeatureUpdateKey(Message):
 
 @message(api_key=57, versions="0-2", flexible="0+")
 class UpdateFeaturesRequest(Message):
-    """The levels that features are to have.
-
-    Kafka: UpdateFeaturesRequest.json.
-    """
+    """The new levels of features. Kafka: UpdateFeaturesRequest.json."""
 
     timeout_ms: Int32 = field(default=60000)
     feature_updates: Array[UpdateFeaturesFeatureUpdateKey]
@@ -47,10 +44,7 @@ class UpdateFeaturesUpdatableFeatureResult(Message):
 
 @message(api_key=57, versions="0-2", flexible="0+")
 class UpdateFeaturesResponse(Message):
-    """What became of each feature.
-
-    Kafka: UpdateFeaturesResponse.json.
-    """
+    """The result of each feature. Kafka: UpdateFeaturesResponse.json."""
 
     throttle_time_ms: Int32
     error_code: Int16

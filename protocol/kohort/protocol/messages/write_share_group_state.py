@@ -1,4 +1,4 @@
-"""WriteShareGroupState (85): keep what became of records of share partitions (KIP-932)."""
+"""WriteShareGroupState (85): write the state of share partitions (KIP-932)."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.limits import MAX_PARTITIONS
@@ -48,7 +48,7 @@ class WriteShareGroupStateTopic(Message):
 
 @message(api_key=85, versions="0-1", flexible="0+", max_items=MAX_PARTITIONS)
 class WriteShareGroupStateRequest(Message):
-    """Share partitions with their start, and what is new of the records behind it.
+    """Share partitions with their start offsets, and new states of records.
 
     Kafka: WriteShareGroupStateRequest.json.
     """
@@ -76,9 +76,6 @@ class WriteShareGroupStateTopicResult(Message):
 
 @message(api_key=85, versions="0-1", flexible="0+")
 class WriteShareGroupStateResponse(Message):
-    """How it went, by partition.
-
-    Kafka: WriteShareGroupStateResponse.json.
-    """
+    """The result of each partition. Kafka: WriteShareGroupStateResponse.json."""
 
     results: Array[WriteShareGroupStateTopicResult]

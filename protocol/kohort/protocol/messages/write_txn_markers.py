@@ -1,4 +1,4 @@
-"""WriteTxnMarkers (27): a coordinator, or a tool, ends transactions in partitions."""
+"""WriteTxnMarkers (27): end transactions in partitions, sent by a coordinator or a tool."""
 
 from kohort.protocol.declaring import message, struct
 from kohort.protocol.schema import Array, Bool, Int8, Int16, Int32, Int64, Message, String, field
@@ -26,17 +26,14 @@ class WritableTxnMarker(Message):
 
 @message(api_key=27, versions="1-2", flexible="1+")
 class WriteTxnMarkersRequest(Message):
-    """Markers, and where they go.
-
-    Kafka: WriteTxnMarkersRequest.json.
-    """
+    """Markers and their partitions. Kafka: WriteTxnMarkersRequest.json."""
 
     markers: Array[WritableTxnMarker]
 
 
 @struct
 class WritableTxnMarkerPartitionResult(Message):
-    """What became of a marker in one partition in `WriteTxnMarkersResponse`."""
+    """The result of a marker in one partition in `WriteTxnMarkersResponse`."""
 
     partition_index: Int32
     error_code: Int16
@@ -44,7 +41,7 @@ class WritableTxnMarkerPartitionResult(Message):
 
 @struct
 class WritableTxnMarkerTopicResult(Message):
-    """What became of a marker in one topic in `WriteTxnMarkersResponse`."""
+    """The result of a marker in one topic in `WriteTxnMarkersResponse`."""
 
     name: String
     partitions: Array[WritableTxnMarkerPartitionResult]
@@ -60,9 +57,6 @@ class WritableTxnMarkerResult(Message):
 
 @message(api_key=27, versions="1-2", flexible="1+")
 class WriteTxnMarkersResponse(Message):
-    """What became of each marker.
-
-    Kafka: WriteTxnMarkersResponse.json.
-    """
+    """The result of each marker. Kafka: WriteTxnMarkersResponse.json."""
 
     markers: Array[WritableTxnMarkerResult]
