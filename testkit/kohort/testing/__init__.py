@@ -1,6 +1,6 @@
 """A broker inside a user's test: `with Broker() as broker: ... broker.bootstrap`.
 
-Names are imported when they are asked for: pytest imports this package wherever kohort is installed.
+Names are imported when they are used, because pytest imports this package wherever kohort is installed.
 """
 
 from kohort.protocol.lazy_names import lazy_names

@@ -7,36 +7,36 @@ from typing import TypeVar, overload
 
 from anyio import to_thread
 
-from kohort.testing.face import Face
+from kohort.testing.controls import BrokerControls
 from kohort.testing.settings import SettingValue
 from kohort.testing.topics import create_topics
-from kohort.testing.waiting import LOOK_EVERY_SECONDS, TIMEOUT_SECONDS, look, not_in_time
+from kohort.testing.waiting import CHECK_EVERY_SECONDS, TIMEOUT_SECONDS, evaluate, not_in_time_error
 
 T = TypeVar("T")
 
 
-class AsyncBroker(Face):
-    """What `async with Broker()` gives: what may wait does so without holding up the test's loop."""
+class AsyncBroker(BrokerControls):
+    """The broker of `async with Broker()`: methods that wait are coroutines."""
 
     async def start(self) -> None:
-        """Serve, from now on or again, with the same address and data."""
+        """Start, or start again with the same address and data."""
         await to_thread.run_sync(self._core.start)
 
     async def stop(self) -> None:
-        """Go away: connections are cut, and clients find nobody until `start`. The data stays."""
+        """Stop the broker and close all connections. The data stays for the next `start`."""
         await to_thread.run_sync(self._core.stop)
 
     async def restart(self) -> None:
-        """Go away, and return at the same address with the same data."""
+        """Stop, and start again with the same address and data."""
         await self.stop()
         await self.start()
 
     async def close(self) -> None:
-        """End the broker, and remove its data. Raises: what the broker has failed with, if it has."""
+        """Stop the broker and remove its data. Raises: the broker's own error, if it has failed."""
         await to_thread.run_sync(self._core.close)
 
     async def create_topic(self, name: str, partitions: int | None = None, **configs: SettingValue) -> str:
-        """Make a topic, with `num.partitions` partitions unless told; return its name. Raises: ApiError."""
+        """Create a topic, by default with `num.partitions` partitions. Return its name. Raises: ApiError."""
         await to_thread.run_sync(create_topics, self._core.run, {name: partitions}, configs)
         return name
 
@@ -47,18 +47,18 @@ class AsyncBroker(Face):
     @overload
     async def until(self, condition: Callable[[], T | None], timeout: float = TIMEOUT_SECONDS) -> T: ...
     async def until(self, condition: Callable[[], object], timeout: float = TIMEOUT_SECONDS) -> object:
-        """Return what `condition`, a function or a coroutine function, gives as soon as that is true.
+        """Wait until `condition`, which may be a coroutine function, returns a true value. Return that value.
 
-        It is asked again whenever something happens, also where it fails with KeyError or IndexError, as a
-        group does that is not there yet. Raises: NotInTime after `timeout` real seconds, with a report.
+        It is called again whenever a request or an answer arrives. KeyError and IndexError count as false: a
+        group, for example, may not exist yet. Raises: NotInTime after `timeout` real seconds, with a report.
         """
         deadline = time.monotonic() + timeout
         while True:
-            found, last = look(condition)
+            found, last = evaluate(condition)
             if isawaitable(found):
                 found = await found
             if found:
                 return found
             if time.monotonic() >= deadline:
-                raise not_in_time(condition, timeout, last, self.report())
-            await to_thread.run_sync(self._core.watch.wait_for_change, LOOK_EVERY_SECONDS)
+                raise not_in_time_error(condition, timeout, last, self.report())
+            await to_thread.run_sync(self._core.watch.wait_for_change, CHECK_EVERY_SECONDS)

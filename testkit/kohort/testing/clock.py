@@ -1,4 +1,4 @@
-"""Time that runs as it does outside, and that a test can move on: for the broker, and for trio beneath it."""
+"""A clock with real time that a test can advance, for the broker and for trio."""
 
 import threading
 import time
@@ -8,9 +8,9 @@ import trio
 
 
 class MovableClock(trio.abc.Clock):
-    """The broker's clock and trio's in one: real time, and what was added to it. Any thread.
+    """The clock of the broker and of trio: real time plus the time that a test has added. Any thread.
 
-    Elapsed time and wall time both move, so that sessions, delays, retention and expiry all see it.
+    Elapsed time and wall time both advance, so sessions, delays, retention and expiry all see it.
     """
 
     def __init__(self) -> None:
@@ -19,8 +19,8 @@ class MovableClock(trio.abc.Clock):
         self._ahead_ns = 0
         self._lock = threading.Lock()
 
-    def move_on(self, seconds: float) -> None:
-        """Let so many seconds have passed; whoever waits on this clock has to be woken by the caller."""
+    def advance(self, seconds: float) -> None:
+        """Add seconds to the time. The caller must wake tasks that wait on this clock."""
         assert seconds >= 0
         with self._lock:
             self._ahead_ns += round(seconds * 1e9)
@@ -38,34 +38,34 @@ class MovableClock(trio.abc.Clock):
     # -- trio's ---------------------------------------------------------------------------------------
 
     def start_clock(self) -> None:
-        """Begin: there is nothing to be done."""
+        """Do nothing: the clock runs already."""
 
     def current_time(self) -> float:
-        """Return the seconds since this clock was made."""
+        """Return the seconds since this clock was created."""
         return (time.monotonic_ns() - self._began_ns + self._ahead_ns) / 1e9
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        """Return for how long nothing can be due; whoever moves the clock on wakes the loop."""
+        """Return the real seconds until the deadline. `advance` needs a wake-up of the loop."""
         return deadline - self.current_time()
 
 
 class BrokerClock:
-    """`broker.clock`: what time it is for the broker, and how a test moves it on."""
+    """`broker.clock`: the broker's time, which a test can advance."""
 
     def __init__(self, clock: MovableClock, advance: Callable[[float, Iterable[str]], None]) -> None:
-        """`advance` lets so many seconds pass, through which members of these client ids live."""
+        """`advance` adds seconds to the time, and keeps the members with these client ids alive."""
         self._clock = clock
         self._advance = advance
 
     def advance(self, seconds: float, *, alive: Iterable[str] = ()) -> None:
-        """Let so many seconds pass at once; returns when every timer that became due has run.
+        """Advance the broker's time at once. Return when every timer that became due has run.
 
-        Sessions end, delayed rebalances complete, offsets and segments expire. Clients keep their own time:
-        no heartbeat comes meanwhile. Members whose client ids are in `alive` count as heard of all the while.
-        Raises: ValueError for fewer than none.
+        Sessions end, delayed rebalances complete, offsets and segments expire. Clients keep their own time,
+        so they send no heartbeats meanwhile. Members whose client ids are in `alive` keep their sessions.
+        Raises: ValueError for a negative number.
         """
         if seconds < 0:
-            raise ValueError(f"time does not go back, not by {-seconds} s")
+            raise ValueError(f"time cannot go back by {-seconds} s: give a positive number of seconds")
         self._advance(seconds, (alive,) if isinstance(alive, str) else tuple(alive))
 
     def time(self) -> float:

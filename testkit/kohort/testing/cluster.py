@@ -1,4 +1,4 @@
-"""`Cluster`: several brokers in the test's own process, which replicate, elect and fail over."""
+"""`Cluster`: several brokers in the test's own process, with replication, elections and failover."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,7 +19,7 @@ from kohort.testing.errors import BrokerFailed, NotInTime
 from kohort.testing.groups import Group, Record
 from kohort.testing.metadata_server import MetadataServer
 from kohort.testing.settings import SettingValue, dotted
-from kohort.testing.waiting import LOOK_EVERY_SECONDS, TIMEOUT_SECONDS, look, not_in_time
+from kohort.testing.waiting import CHECK_EVERY_SECONDS, TIMEOUT_SECONDS, evaluate, not_in_time_error
 
 T = TypeVar("T")
 
@@ -30,14 +30,14 @@ WEEK_MS = 7 * 24 * 3_600 * 1_000
 
 
 class Cluster:
-    """Brokers 1 to `brokers` of one cluster, which serve within a `with` block, or from `start` to `close`.
+    """Brokers 1 to `brokers` of one cluster. They serve within a `with` block, or from `start` to `close`.
 
         with Cluster(topics={"orders": 3}) as cluster:
             cluster.leader("orders", 0).stop()
 
-    Each is a `Broker` of the test: with faults on order, requests that were seen, stop and start. Topics have
-    three replicas, or one on each of fewer brokers. Their metadata are in the memory of this process, in what
-    answers as etcd does; all else is what `kohort serve --cluster` runs. Any thread may use it.
+    Each is a test's `Broker`, with injected faults, recorded requests, stop and start. Topics have three
+    replicas, or one on each broker if there are fewer. The metadata is in memory, in a server in this process
+    with etcd's API. Everything else is what `kohort serve --cluster` runs. Any thread may use it.
     """
 
     def __init__(
@@ -49,9 +49,9 @@ class Cluster:
         topics: Topics = (),
         **more_settings: SettingValue,
     ) -> None:
-        """Take what the brokers are to be; settings and topics are those of `Broker`. Raises: ConfigError."""
+        """Configure the brokers. `settings` and `topics` are those of `Broker`. Raises: ConfigError."""
         if brokers < 1:
-            raise ConfigError(f"a cluster has 1 broker or more, not {brokers}")
+            raise ConfigError(f"a cluster has 1 broker or more, not {brokers}: give a number from 1 on")
         if find_spec("httpx") is None:
             raise ConfigError('a cluster needs httpx: pip install "kohort[cluster]"')
         given = {dotted(name): value for name, value in {**(settings or {}), **more_settings}.items()}
@@ -61,16 +61,16 @@ class Cluster:
         self._topics = topics
         try:
             self.brokers: dict[int, Broker] = {
-                number: Broker({**defaults(brokers), **given, **self._place(number)})
+                number: Broker({**defaults(brokers), **given, **self._cluster_settings(number)})
                 for number in range(1, brokers + 1)
             }
         except BaseException:
             self._stack.close()
             raise
         self.clock = BrokerClock(self.brokers[1]._core.clock, self._advance)
-        """The brokers' time, which a test may move on."""
+        """The brokers' time, which a test may advance."""
 
-    def _place(self, number: int) -> Mapping[str, SettingValue]:
+    def _cluster_settings(self, number: int) -> Mapping[str, SettingValue]:
         return {
             "kohort.cluster": f"etcd://127.0.0.1:{self._metadata.port}/test",
             "node.id": number,
@@ -80,7 +80,7 @@ class Cluster:
     # -- starting and ending ------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Serve, and return once every broker knows all others. Raises: BrokerFailed, NotInTime, ApiError."""
+        """Start. Return when every broker knows all others. Raises: BrokerFailed, NotInTime, ApiError."""
         try:
             with ThreadPoolExecutor(len(self.brokers)) as starters:
                 list(starters.map(Broker.start, self.brokers.values()))
@@ -94,7 +94,7 @@ class Cluster:
         return self
 
     def close(self) -> None:
-        """End every broker, and remove their data. Raises: what a broker has failed with, if one has."""
+        """Stop every broker and remove their data. Raises: the error of a broker that has failed."""
         with self._stack:
             for each in self.brokers.values():
                 self._stack.callback(each.close)
@@ -116,7 +116,7 @@ class Cluster:
             for each in self.brokers.values()
         )
 
-    # -- where what is --------------------------------------------------------------------------------------
+    # -- leaders and replicas -------------------------------------------------------------------------------
 
     @property
     def bootstrap(self) -> str:
@@ -124,15 +124,15 @@ class Cluster:
         return ",".join(each.bootstrap for each in self.brokers.values())
 
     def leader(self, topic: str, partition: int = 0) -> Broker:
-        """Return who leads a partition. Raises: KeyError where nobody does just now."""
+        """Return a partition's leader. Raises: KeyError if there is none now."""
         return self.brokers[self._partition(topic, partition).leader]
 
     def in_sync(self, topic: str, partition: int = 0) -> frozenset[int]:
-        """Return the numbers of the brokers whose replicas are in sync. Raises: KeyError."""
+        """Return the node ids of the in-sync replicas. Raises: KeyError."""
         return frozenset(self._partition(topic, partition).isr)
 
     def coordinator(self, group_id: str) -> Broker:
-        """Return who coordinates a group. Raises: KeyError where nobody does just now."""
+        """Return a group's coordinator. Raises: KeyError if there is none now."""
         partitions = self._states(OFFSETS_TOPIC)
         return self.leader(OFFSETS_TOPIC, coordinator_partition(group_id, len(partitions)))
 
@@ -140,29 +140,29 @@ class Cluster:
         return self._states(topic)[partition]
 
     def _states(self, topic: str) -> Mapping[int, PartitionState]:
-        """Return a topic's partitions by number, as the first broker that runs has them. Raises: KeyError."""
+        """Return a topic's partitions by number, from the first running broker. Raises: KeyError."""
 
-        def look_up(broker: RealBroker) -> Mapping[int, PartitionState]:
+        def find(broker: RealBroker) -> Mapping[int, PartitionState]:
             return {each.index: each for each in broker.metadata.snapshot().topics[topic].partitions}
 
-        return next(self._running())._core.call(look_up)
+        return next(self._running())._core.call(find)
 
     def _running(self) -> Iterator[Broker]:
-        """Iterate over those that serve. Raises: BrokerFailed where none does."""
+        """Return the running brokers. Raises: BrokerFailed if there are none."""
         running = [each for each in self.brokers.values() if each._core.is_running]
         if not running:
             raise BrokerFailed("no broker of this cluster is running")
         return iter(running)
 
-    # -- what happened --------------------------------------------------------------------------------------
+    # -- groups and records ---------------------------------------------------------------------------------
 
     @property
     def groups(self) -> dict[str, Group]:
-        """Every consumer group by its id, as its coordinator has it."""
+        """Every consumer group by its id, from its coordinator."""
         return {name: group for each in self._running() for name, group in each.groups.items()}
 
     def records(self, topic: str) -> tuple[Record, ...]:
-        """Return what stands in a topic, partition by partition, as leaders have it. Raises: KeyError."""
+        """Return a topic's records, partition by partition, from the leaders. Raises: KeyError."""
         leaders = {index: self.brokers[state.leader] for index, state in self._states(topic).items()}
         by_broker = {each: each.records(topic) for each in set(leaders.values())}
         return tuple(
@@ -173,24 +173,24 @@ class Cluster:
         )
 
     def create_topic(self, name: str, partitions: int | None = None, **configs: SettingValue) -> str:
-        """Make a topic, and return its name once all its partitions have leaders. Raises: ApiError."""
+        """Create a topic. Return its name when all its partitions have leaders. Raises: ApiError."""
         next(self._running()).create_topic(name, partitions, **configs)
         self.until(lambda: all(each.leader in self.brokers for each in self._states(name).values()))
         return name
 
     def until(self, condition: Callable[[], T | None], timeout: float = TIMEOUT_SECONDS) -> T:
-        """Return what `condition` gives once that is true, as `Broker.until` does. Raises: NotInTime."""
+        """Wait until `condition` returns a true value, like `Broker.until`. Raises: NotInTime."""
         deadline = time.monotonic() + timeout
         while True:
-            found, last = look(condition)
+            found, last = evaluate(condition)
             if found:
                 return found
             if time.monotonic() >= deadline:
-                raise not_in_time(condition, timeout, last, self.report())
-            time.sleep(LOOK_EVERY_SECONDS)
+                raise not_in_time_error(condition, timeout, last, self.report())
+            time.sleep(CHECK_EVERY_SECONDS)
 
     def report(self) -> str:
-        """Return what the brokers have seen, for a person."""
+        """Return a readable report of each broker."""
         return "\n".join(f"broker {number}: {each.report()}" for number, each in self.brokers.items())
 
     def _advance(self, seconds: float, alive: Iterable[str]) -> None:
@@ -200,11 +200,11 @@ class Cluster:
 
 
 def defaults(brokers: int) -> Mapping[str, SettingValue]:
-    """Return the settings of a broker among so many, in a test."""
+    """Return the default settings of a broker in a test's cluster of this size."""
     replicas = min(brokers, REPLICAS_MAX)
     return {
         "default.replication.factor": replicas,
         "offsets.topic.replication.factor": replicas,
         "offsets.topic.num.partitions": brokers,
-        "replica.lag.time.max.ms": WEEK_MS,  # Time that a test passes at once lets nobody fall behind.
+        "replica.lag.time.max.ms": WEEK_MS,  # Advancing the time must not remove replicas from the ISR.
     }

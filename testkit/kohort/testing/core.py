@@ -1,4 +1,4 @@
-"""What stands behind the faces of a test's broker: its folder, its time, and its runs one after the other."""
+"""A test's broker behind `Broker` and `AsyncBroker`: its folder, its clock, and its runs."""
 
 import atexit
 import errno
@@ -27,7 +27,7 @@ Topics = Iterable[str] | Mapping[str, int]
 
 HOST = "127.0.0.1"
 PORT_MAX = 65_535
-PORT_SECONDS_MAX = 2.0  # A client that tries to come back may have got the broker's port for a moment.
+PORT_SECONDS_MAX = 2.0  # A client that reconnects may have taken the broker's port for a moment.
 PORT_RETRY_SECONDS = 0.02
 
 
@@ -37,7 +37,7 @@ class Core:
     def __init__(
         self, topics: Topics, settings: Mapping[str, SettingValue], *, http: bool, port: int
     ) -> None:
-        """Take what it is to be. Raises: ConfigError for a wrong setting."""
+        """Configure the broker. Raises: ConfigError for a wrong setting."""
         self.config = broker_config(settings)
         self.topics = topics
         if not 0 <= port <= PORT_MAX:
@@ -55,16 +55,16 @@ class Core:
         self._run: RunningBroker | None = None
 
     def start(self) -> None:
-        """Serve, with the data and at the address that it had, if it had any.
+        """Start, with the data and the address of the last run, if there was one.
 
-        Raises: BrokerFailed once it is closed, ApiError for a topic that cannot be, OSError.
+        Raises: BrokerFailed after `close`, ApiError for an invalid topic, OSError.
         """
         if self.is_closed:
-            raise BrokerFailed("this broker was closed, and its data is gone: make another one")
+            raise BrokerFailed("this broker was closed, and its data is removed: create another one")
         if self._run is not None:
             return
         is_new = self._folder is None
-        logs.keep_quiet()
+        logs.hide_broker_logs()
         _open.add(self)
         try:
             if self._folder is None:
@@ -92,13 +92,13 @@ class Core:
             time.sleep(PORT_RETRY_SECONDS)
 
     def stop(self) -> None:
-        """Go away; the data stays. Raises: what the broker has failed with, if it has."""
+        """Stop; the data stays. Raises: the broker's own error, if it has failed."""
         run, self._run = self._run, None
         if run is not None:
             run.close()
 
     def close(self) -> None:
-        """Go away for good, with the data. Raises: what the broker has failed with, if it has."""
+        """Stop, and remove the data. Raises: the broker's own error, if it has failed."""
         self.is_closed = True
         _open.discard(self)
         with self._stack:
@@ -106,7 +106,7 @@ class Core:
 
     @property
     def run(self) -> RunningBroker:
-        """The run under way. Raises: BrokerFailed where there is none."""
+        """The current run. Raises: BrokerFailed if there is none."""
         if self._run is None:
             state = (
                 "was closed" if self.is_closed else "is stopped" if self.was_started else "was not started"
@@ -121,15 +121,15 @@ class Core:
 
     @property
     def is_running(self) -> bool:
-        """Whether it serves, as far as is known."""
+        """Whether the broker was started and not stopped."""
         return self._run is not None
 
     def call(self, function: Callable[[RealBroker], T]) -> T:
-        """Return what the function does in the loop's thread. Raises: BrokerFailed."""
+        """Call the function in the broker's thread and return its result. Raises: BrokerFailed."""
         return self.run.call(function)
 
     def call_async(self, function: Callable[[RealBroker], Awaitable[T]]) -> T:
-        """Return what the coroutine function does in the broker. Raises: BrokerFailed."""
+        """Run the coroutine function in the broker and return its result. Raises: BrokerFailed."""
         return self.run.call_async(function)
 
 
@@ -138,6 +138,6 @@ _open: "weakref.WeakSet[Core]" = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    """Close what a test has left open, so that no folder stays."""
+    """Close the brokers that a test has left open, to remove their folders."""
     for each in list(_open):
         each.close()

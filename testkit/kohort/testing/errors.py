@@ -1,9 +1,9 @@
-"""What a test hears when the broker beside it is in trouble, or when something does not happen."""
+"""The errors of a test's broker."""
 
 
 class BrokerFailed(RuntimeError):
-    """The broker has ended, or cannot do what was asked; the cause is in `__cause__`."""
+    """The broker has ended, or cannot do the call. The cause is in `__cause__`."""
 
 
 class NotInTime(AssertionError):
-    """A condition did not come true in time; the text says what the broker has seen."""
+    """A condition did not become true in time. The text has the broker's report."""

@@ -1,4 +1,4 @@
-"""What a test has ordered to go wrong."""
+"""The faults that a test injects."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from kohort.testing.requests import SeenRequest, check_api
 
 @dataclass(slots=True)
 class Fault:
-    """One order: what to do to the next requests of an API.
+    """What to do to the next requests of an API.
 
-    `code` answers an error, `seconds` lets the request wait; neither closes the connection before the
-    request is looked at, or where `is_torn` in the middle of its answer.
+    With `code` the response is an error. With `seconds` the request is delayed. With neither the connection
+    is closed: before the request is executed, or with `is_torn` in the middle of the response.
     """
 
     api: str
@@ -21,11 +21,11 @@ class Fault:
     code: ErrorCode | None = None
     seconds: float | None = None
     member_id: str | None = None
-    """The member of a group that has to ask, if it is about one."""
+    """Only requests of this group member, if given."""
     is_torn: bool = False
 
     def matches(self, request: SeenRequest) -> bool:
-        """Whether the order is for such a request."""
+        """Whether the fault applies to the request."""
         return (
             self.times > 0
             and self.api == request.api
@@ -42,20 +42,20 @@ class Fault:
 
 
 class Faults:
-    """The orders that stand. The loop's thread takes them, any thread gives them."""
+    """The pending faults. Any thread adds them; the loop's thread takes them."""
 
     def __init__(self) -> None:
         self._orders: list[Fault] = []
 
     def order(self, fault: Fault) -> None:
-        """Add an order behind those that stand. Raises: ValueError for an API that there is not."""
+        """Append a fault. Raises: ValueError for an unknown API."""
         check_api(fault.api)
         if fault.times < 1:
-            raise ValueError(f"times must be 1 or more, not {fault.times}")
+            raise ValueError(f"times is {fault.times}: give 1 or more")
         self._orders.append(fault)
 
     def take(self, request: SeenRequest, *, delays: bool) -> Fault | None:
-        """Return the oldest order of this kind for the request, and count it as carried out, or None."""
+        """Take and return the oldest fault for the request, a delay or another one, or None."""
         fault = self._find(request, lambda each: (each.seconds is not None) is delays)
         if fault is not None:
             fault.times -= 1
@@ -65,12 +65,12 @@ class Faults:
         return fault
 
     def failure_for(self, request: SeenRequest) -> Fault | None:
-        """Return the order that `take` would, without counting it."""
+        """Return the fault that `take` would return, without taking it."""
         return self._find(request, lambda each: each.seconds is None)
 
     def _find(self, request: SeenRequest, wanted: Callable[[Fault], bool]) -> Fault | None:
         return next((each for each in list(self._orders) if wanted(each) and each.matches(request)), None)
 
     def clear(self) -> None:
-        """Forget every order."""
+        """Remove every fault."""
         self._orders.clear()

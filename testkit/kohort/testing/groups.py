@@ -1,4 +1,4 @@
-"""The broker's groups and records, as a test looks at them."""
+"""The broker's groups and records, for a test."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,39 +15,39 @@ from kohort.protocol.records import BatchHeader, iterate_records, read_header
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """One rebalance that is over."""
+    """One finished rebalance."""
 
     cause: str
-    """Why it began, in words: `a member left: rdkafka-4f2a91c0`."""
+    """Why it began, such as `a member left: rdkafka-4f2a91c0`."""
     further_causes: tuple[str, ...]
     outcome: str
     """How it ended: `stable`, `empty`, or `restarted`."""
     generation: int
     members: int
     moved: int
-    """How many partitions have changed hands."""
+    """How many partitions have moved to another member."""
     report: RebalanceReport
-    """All that the broker knows of it."""
+    """The broker's full report."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group at the moment in which it was asked for."""
+    """A group at the moment of the call."""
 
     group_id: str
     state: str
-    """In Kafka's words: `Stable`, `Empty`, `PreparingRebalance`, `CompletingRebalance`."""
+    """Kafka's name: `Stable`, `Empty`, `PreparingRebalance`, `CompletingRebalance`."""
     generation: int
     members: tuple[MemberView, ...]
     offsets: Mapping[tuple[str, int], int]
-    """What was committed, by topic and partition."""
+    """The committed offsets by topic and partition."""
     rebalances: tuple[Rebalance, ...]
     """The newest last."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record as it stands in the log."""
+    """A record in the log."""
 
     topic: str
     partition: int
@@ -59,7 +59,7 @@ class Record:
 
 
 def members_of(broker: Broker, group_id: str) -> tuple[str, ...]:
-    """Return the ids of a group's members, the leader's first. Raises: KeyError where it has none."""
+    """Return the ids of a group's members, the leader's first. Raises: KeyError if it has none."""
     group = broker.group_shards.find(group_id, ClassicGroup)
     if group is None or not group.members or group.leader is None:
         raise KeyError(f"group {group_id!r} has no members")
@@ -90,8 +90,8 @@ def _group(group: CoreGroup, now_ms: int) -> Group:
 
 def _rebalance(report: RebalanceReport) -> Rebalance:
     return Rebalance(
-        cause=words(report.cause),
-        further_causes=tuple(words(each) for each in report.further_causes),
+        cause=describe_cause(report.cause),
+        further_causes=tuple(describe_cause(each) for each in report.further_causes),
         outcome=report.outcome.value,
         generation=report.generation_id,
         members=report.members,
@@ -100,8 +100,8 @@ def _rebalance(report: RebalanceReport) -> Rebalance:
     )
 
 
-def words(cause: Cause) -> str:
-    """Return why a rebalance began: what happened, to whom, and what the client said."""
+def describe_cause(cause: Cause) -> str:
+    """Return why a rebalance began: the event, the member, and the client's reason."""
     text = cause.kind.value
     if cause.member_id:
         text += f": {cause.group_instance_id or member_name(cause.member_id)}"
@@ -115,9 +115,9 @@ def words(cause: Cause) -> str:
 async def records_of(broker: Broker, topic: str, *, committed: bool) -> tuple[Record, ...]:
     """Return every record that a consumer of the topic could read, partition by partition.
 
-    With `committed` those of aborted and of open transactions are left out, as for read_committed.
+    With `committed`, records of aborted and of open transactions are excluded, as for read_committed.
 
-    Raises: KeyError where there is no such topic, StorageError where its log cannot be read.
+    Raises: KeyError for an unknown topic, StorageError if its log cannot be read.
     """
     partitions = broker.partitions.of_topic(topic)
     if not partitions:

@@ -1,7 +1,7 @@
-"""The broker's log lines, kept from the user's terminal: a test's report shows the last of them.
+"""Hides the broker's log lines from the user's terminal. A test's report shows the last ones.
 
-structlog's configuration is the process's, and belongs to the user. All that is done to it: a processor
-before the others takes out what comes from the broker's own files, and leaves everything else as it is.
+structlog's configuration belongs to the user. The only change is one processor before the others: it drops
+events from the broker's own files, and passes all others unchanged.
 """
 
 import time
@@ -20,26 +20,26 @@ _FOLDER = str(Path(kohort.broker.broker.__file__).parent)
 _PATHNAME = CallsiteParameter.PATHNAME.value
 
 lines: deque[tuple[float, str]] = deque(maxlen=LINES_KEPT)
-"""What the brokers of this process have logged last, by `time.monotonic`: warnings and errors."""
+"""The last warnings and errors of this process's brokers, with their `time.monotonic`."""
 
 _find_caller = CallsiteParameterAdder({CallsiteParameter.PATHNAME}, [__name__])
 
 
-def keep_quiet() -> None:
-    """Take the broker's log lines out of what structlog writes in this process, from now on."""
+def hide_broker_logs() -> None:
+    """Stop structlog from writing the broker's log lines in this process."""
     processors = structlog.get_config()["processors"]
-    if take_out in processors:
+    if drop_broker_events in processors:
         return
     if isinstance(processors, list):
-        processors.insert(0, take_out)  # In place: loggers that were used before hold this very list.
+        processors.insert(0, drop_broker_events)  # In place, because existing loggers hold this list.
     else:
-        structlog.configure(processors=[take_out, *processors])
+        structlog.configure(processors=[drop_broker_events, *processors])
 
 
-def take_out(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    """Return what is not the broker's. Raises: structlog.DropEvent for what is, which is kept in `lines`."""
-    place = _find_caller(logger, method, {})[_PATHNAME]
-    if not str(place).startswith(_FOLDER):
+def drop_broker_events(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """Return the event unless it is the broker's. Store warnings and errors in `lines`. Raises: DropEvent."""
+    path = _find_caller(logger, method, {})[_PATHNAME]
+    if not str(path).startswith(_FOLDER):
         return event
     if method in ("warning", "error", "critical", "exception"):
         lines.append((time.monotonic(), _line(method, event)))

@@ -1,4 +1,4 @@
-"""The metadata of a test's cluster, served on loopback as etcd's JSON gateway serves them."""
+"""A server in memory with etcd's JSON API, for the metadata of a test's cluster."""
 
 import select
 import socket
@@ -14,13 +14,13 @@ import msgspec
 from kohort.broker.etcd.key_store import KeyStore, Refused
 from kohort.broker.etcd.messages import Json
 
-TICK_SECONDS = 0.05  # How late a lease may end, and how long a watch may outlive its connection.
+TICK_SECONDS = 0.05  # Leases may end so late, and watches of closed connections as well.
 STATUS = {5: 404, 12: 501}
 HTTP_OK, BAD_REQUEST = 200, 400
 
 
 class MetadataServer:
-    """The store, and the threads that answer for it; from its making until `close`."""
+    """The store and its server threads. It runs from its construction until `close`."""
 
     def __init__(self) -> None:
         self._store = KeyStore()
@@ -39,16 +39,16 @@ class MetadataServer:
 
     @property
     def port(self) -> int:
-        """Where it listens on 127.0.0.1."""
+        """The port on 127.0.0.1."""
         return int(self._http.server_address[1])
 
     @property
     def url(self) -> str:
-        """Where etcd's clients find it."""
+        """The address for etcd clients."""
         return f"http://127.0.0.1:{self.port}"
 
     def close(self) -> None:
-        """Answer nobody any more."""
+        """Stop the server."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
@@ -67,7 +67,7 @@ class MetadataServer:
         return answer
 
     def watch(self, form: dict[str, Any], sock: socket.socket) -> Iterator[Json]:
-        """Yield what a watch is told, until its connection or this server ends."""
+        """Yield the responses of a watch, until its connection closes or this server ends."""
         yield {"created": True}
         while True:
             with self._changed:
@@ -98,12 +98,12 @@ class MetadataServer:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    request_queue_size = 128  # The default, 5, cuts off connections where brokers ask at once.
+    request_queue_size = 128  # The default, 5, is too small for many brokers at once.
     block_on_close = False
     metadata: MetadataServer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Tell of what went wrong, unless it is a connection that was cut: tests stop brokers."""
+        """Report errors except closed connections, because tests stop brokers."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
@@ -119,11 +119,11 @@ class _Handler(BaseHTTPRequestHandler):
         return cast(_Server, self.server).metadata
 
     def do_POST(self) -> None:
-        """Answer a call, or tell what a watch sees."""
+        """Answer a call, or stream a watch."""
         path = self.path.removeprefix("/v3/")
         size = int(self.headers["Content-Length"])
         content = self.rfile.read(size)
-        if len(content) < size:  # A broker that was stopped in the middle of its call.
+        if len(content) < size:  # The broker was stopped in the middle of its call.
             self.close_connection = True
             return
         form = msgspec.json.decode(content)
@@ -159,11 +159,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: what is asked is no news."""
+        """Log nothing."""
 
 
 def _is_gone(sock: socket.socket) -> bool:
-    """Whether the other side has closed; it sends nothing while it watches."""
+    """Whether the client has closed the connection. It sends nothing during a watch."""
     looking = select.poll()  # `select` takes no descriptor above 1,023.
     looking.register(sock, select.POLLIN)
     try:

@@ -1,6 +1,7 @@
-"""The pytest plugin: `kohort_broker`, `kohort_topic`, and what the broker saw where a test fails.
+"""The pytest plugin: fixtures for a broker, a cluster and a topic, and reports of failed tests.
 
-pytest imports this in every run where kohort is installed, so it imports nothing of kohort until a test asks.
+pytest imports this in every run where kohort is installed, so it imports kohort only when a test uses a
+fixture.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the settings."""
     for fixture, setting in SCOPE_SETTINGS.items():
-        parser.addini(setting, f"for how long a {fixture} lives: {', '.join(SCOPES)}", default="function")
-    parser.addini(BROKERS_SETTING, "how many brokers a kohort_cluster has", default="3")
+        parser.addini(setting, f"the scope of the fixture {fixture}: {', '.join(SCOPES)}", default="function")
+    parser.addini(BROKERS_SETTING, "the number of brokers of the fixture kohort_cluster", default="3")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Check the settings before anything is collected. Raises: pytest.UsageError."""
+    """Check the settings before the collection. Raises: pytest.UsageError."""
     for fixture in SCOPE_SETTINGS:
         scope_of(fixture, config)
 
 
 def scope_of(fixture_name: str, config: pytest.Config) -> Scope:
-    """Return the scope that the project has set. Raises: pytest.UsageError for one that there is not."""
+    """Return the scope that the project has set. Raises: pytest.UsageError for an unknown scope."""
     setting = SCOPE_SETTINGS[fixture_name]
     scope = str(config.getini(setting))
     if scope not in SCOPES:
@@ -49,7 +50,7 @@ def scope_of(fixture_name: str, config: pytest.Config) -> Scope:
 
 @pytest.fixture(scope=scope_of)
 def kohort_broker() -> Iterator[Broker]:
-    """A broker of the test's own, or one for all tests of the scope that `kohort_broker_scope` names."""
+    """A broker for each test, or for all tests in the scope `kohort_broker_scope`."""
     from kohort.testing.broker import Broker  # noqa: PLC0415  # Only tests that use it pay for the import.
 
     with Broker() as broker:
@@ -58,7 +59,7 @@ def kohort_broker() -> Iterator[Broker]:
 
 @pytest.fixture(scope=scope_of)
 def kohort_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """Brokers of one cluster, three unless `kohort_cluster_brokers` says otherwise."""
+    """A cluster of three brokers, or of `kohort_cluster_brokers`."""
     from kohort.testing.cluster import Cluster  # noqa: PLC0415
 
     count = str(request.config.getini(BROKERS_SETTING))
@@ -70,7 +71,7 @@ def kohort_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 @pytest.fixture
 def kohort_topic(request: pytest.FixtureRequest, kohort_broker: Broker) -> str:
-    """The name of a topic that was made for this test: with `num.partitions` partitions, and empty."""
+    """The name of a new, empty topic for this test, with `num.partitions` partitions."""
     name = NOT_IN_NAMES.sub("-", request.node.name)[:NAME_LENGTH_MAX]
     return kohort_broker.create_topic(f"{name.strip('-.')}-{uuid.uuid4().hex[:8]}")
 
@@ -79,7 +80,7 @@ def kohort_topic(request: pytest.FixtureRequest, kohort_broker: Broker) -> str:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add what the broker has seen to the report of a test that failed with it."""
+    """Add the broker's report to the report of a failed test."""
     report = yield
     used = getattr(item, "funcargs", {})
     for fixture in SCOPE_SETTINGS:

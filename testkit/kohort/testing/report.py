@@ -1,4 +1,4 @@
-"""What a broker has seen, for whoever looks into a test that failed."""
+"""A readable report of a broker, for failed tests."""
 
 import time
 from collections import Counter
@@ -41,12 +41,14 @@ def report(core: Core) -> str:
 def _counts(asked: Sequence[SeenRequest]) -> Iterator[str]:
     for api, count in Counter(each.api for each in asked).items():
         same = [each for each in asked if each.api == api]
-        notes = [f"{times} {name}" for name, times in Counter(_fate(each) for each in same).items() if name]
+        notes = [
+            f"{times} {name}" for name, times in Counter(_outcome(each) for each in same).items() if name
+        ]
         yield f"{api} x{count}" + (f" ({', '.join(notes)})" if notes else "")
 
 
-def _fate(request: SeenRequest) -> str:
-    """Return what is worth telling of a request: an error, or that its answer is owed."""
+def _outcome(request: SeenRequest) -> str:
+    """Return a request's fault or errors, or that it has no response yet."""
     if request.fault:
         return request.fault
     if request.errors:
@@ -67,7 +69,7 @@ def _group(group: Group) -> Iterator[str]:
 
 
 def _topics(broker: Broker) -> dict[str, int]:
-    """Return how many records each topic has."""
+    """Return the number of records of each topic."""
     found: Counter[str] = Counter()
     for each in broker.partitions:
         log = each.serving_log

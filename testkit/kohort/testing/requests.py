@@ -1,4 +1,4 @@
-"""What clients have asked, and what they were answered."""
+"""The requests of clients, and the errors in their responses."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,11 +12,11 @@ from kohort.protocol.registry import BY_NAME
 from kohort.protocol.schema import Message
 
 ERROR_CODE = "error_code"
-ERROR_CODES = (ERROR_CODE, "partition_error_code")  # The second in AddPartitionsToTxn alone.
+ERROR_CODES = (ERROR_CODE, "partition_error_code")  # The second occurs only in AddPartitionsToTxn.
 
 
 def check_api(name: str) -> None:
-    """Raise ValueError with the nearest name where no API is named so."""
+    """Raise ValueError with the most similar name if there is no API of this name."""
     if name not in BY_NAME:
         nearest = get_close_matches(name, BY_NAME, n=1)
         hint = f" (did you mean {nearest[0]}?)" if nearest else ""
@@ -25,34 +25,34 @@ def check_api(name: str) -> None:
 
 @dataclass(slots=True, eq=False)
 class SeenRequest:
-    """One request. `message` is what was asked, decoded; None for Produce, for its records' sake."""
+    """One request. `message` is the decoded request, or None for Produce, whose records are large."""
 
     api: str
     version: int
     client_id: str
     time: float
-    """When it came, in the broker's seconds since 1970."""
+    """When it arrived, in the broker's seconds since 1970."""
     message: Message | None
     errors: tuple[ErrorCode, ...] = ()
-    """The errors that the answer has, at the top and in its parts, each once."""
+    """The different errors in the response, at the top and in its parts."""
     is_answered: bool = False
     fault: str = ""
-    """What was done to it by order of the test, in words."""
+    """The injected fault, as text."""
 
     def answered(self, answer: object) -> None:
-        """Take over what the answer says."""
-        self.errors = tuple(dict.fromkeys(errors_of(plain(answer))))
+        """Store the errors of the response."""
+        self.errors = tuple(dict.fromkeys(errors_of(message_of(answer))))
         self.is_answered = True
 
 
 @dataclass(frozen=True, slots=True)
 class Requests(Sequence[SeenRequest]):
-    """Requests in the order in which they came."""
+    """Requests in order of arrival."""
 
     _seen: tuple[SeenRequest, ...] = field(repr=False)
 
     def of(self, api: str | None = None, *, client_id: str | None = None) -> "Requests":
-        """Return those of one API, or of one client, or both. Raises: ValueError for an unknown API."""
+        """Return the requests of one API, of one client, or both. Raises: ValueError for an unknown API."""
         if api is not None:
             check_api(api)
         return Requests(
@@ -65,20 +65,20 @@ class Requests(Sequence[SeenRequest]):
 
     @property
     def apis(self) -> list[str]:
-        """The names of their APIs, in order."""
+        """The API of each request, in order."""
         return [each.api for each in self._seen]
 
     @property
     def errors(self) -> list[ErrorCode]:
-        """The errors that were answered, in order."""
+        """The errors in the responses, in order."""
         return [code for each in self._seen for code in each.errors]
 
     @overload
-    def __getitem__(self, place: int) -> SeenRequest: ...
+    def __getitem__(self, index: int) -> SeenRequest: ...
     @overload
-    def __getitem__(self, place: slice) -> "Requests": ...
-    def __getitem__(self, place: int | slice) -> "SeenRequest | Requests":
-        return Requests(self._seen[place]) if isinstance(place, slice) else self._seen[place]
+    def __getitem__(self, index: slice) -> "Requests": ...
+    def __getitem__(self, index: int | slice) -> "SeenRequest | Requests":
+        return Requests(self._seen[index]) if isinstance(index, slice) else self._seen[index]
 
     def __len__(self) -> int:
         return len(self._seen)
@@ -90,15 +90,15 @@ class Requests(Sequence[SeenRequest]):
         return f"<{len(self._seen)} requests: {', '.join(self.apis[-10:])}>"
 
 
-def plain(answer: object) -> Message:
-    """Return the message of an answer, also where it is kept in its encoded forms."""
+def message_of(answer: object) -> Message:
+    """Return the message of a response, also of a `Prepared` one."""
     message = answer.message if isinstance(answer, Prepared) else answer
     assert isinstance(message, Message), answer
     return message
 
 
 def errors_of(message: Message) -> Iterator[ErrorCode]:
-    """Yield every error code in a message but NONE, that of its parts as well."""
+    """Yield every error code except NONE in a message and its parts."""
     for name in ERROR_CODES:
         code = getattr(message, name, 0)
         if code:
@@ -112,7 +112,7 @@ def errors_of(message: Message) -> Iterator[ErrorCode]:
 
 @cache
 def parts_with_errors(kind: type[Message]) -> tuple[str, ...]:
-    """Return the names of the fields in which more error codes may stand."""
+    """Return the names of the fields with parts that may have error codes."""
     return tuple(
         each.name for each in kind.declaration().fields if each.struct is not None and has_errors(each.struct)
     )
@@ -120,7 +120,7 @@ def parts_with_errors(kind: type[Message]) -> tuple[str, ...]:
 
 @cache
 def has_errors(kind: type[Message]) -> bool:
-    """Whether an error code stands in such a struct, or in a part of it."""
+    """Whether such a struct, or a part of it, has an error code."""
     return any(each.name in ERROR_CODES for each in kind.declaration().fields) or bool(
         parts_with_errors(kind)
     )

@@ -1,4 +1,4 @@
-"""A broker in a thread of its own: how it starts and ends, and how others have something done in it."""
+"""A broker in its own thread: start, stop, and calls from other threads."""
 
 import threading
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ CALL_SECONDS_MAX = 30.0
 
 
 class RunningBroker:
-    """One run of a broker, from its start to its end. Any thread but its own may call."""
+    """One run of a broker, from start to end. Any other thread may call it."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class RunningBroker:
         kafka: Address,
         http: Address | None,
     ) -> None:
-        """Return once it serves. Raises: what stopped the start, such as StorageError and OSError."""
+        """Return when it serves. Raises: the error of the start, such as StorageError and OSError."""
         self._config = config
         self._places = Places(listen=kafka, data=folder)
         self._clock = clock
@@ -46,7 +46,7 @@ class RunningBroker:
         self._ready = threading.Event()
         self._error: BaseException | None = None
         self._lock = threading.Lock()
-        self._owed: set[Future[object]] = set()  # What other threads wait for.
+        self._pending: set[Future[object]] = set()  # Results for which other threads wait.
         self._ended = False
         self.http: Address | None = None
         self._thread = threading.Thread(target=self._run, name="kohort-broker", daemon=True)
@@ -61,13 +61,13 @@ class RunningBroker:
     def _run(self) -> None:
         try:
             trio.run(self._serve, clock=self._clock)
-        except BaseException as error:  # noqa: BLE001  # Whoever uses the broker next is told.
-            self._error = _alone(error)
+        except BaseException as error:  # noqa: BLE001  # The next call raises it.
+            self._error = _unwrap(error)
         finally:
             with self._lock:
                 self._ended = True
-                owed, self._owed = self._owed, set()
-            for each in owed:
+                pending, self._pending = self._pending, set()
+            for each in pending:
                 each.cancel()
             self._ready.set()
 
@@ -77,7 +77,7 @@ class RunningBroker:
         self._token = trio.lowlevel.current_trio_token()
         files = ephemeral.file_system()
         async with running(
-            self._config, self._places, self._clock, files, between=self._watch.between
+            self._config, self._places, self._clock, files, between=self._watch.wrap_dispatch
         ) as broker:
             self.broker: Broker = broker
             self._watch.attach(broker)
@@ -85,7 +85,7 @@ class RunningBroker:
                 self._nursery = nursery
                 if http is not None:
                     host, port = http.getsockname()[:2]
-                    http.listen()  # The test may come before the task does.
+                    http.listen()  # The test may connect before the task runs.
                     self.http = Address(host, port)
                     nursery.start_soon(serve_http, broker.view(), http, (host,))
                 self._ready.set()
@@ -96,24 +96,24 @@ class RunningBroker:
 
     @property
     def kafka(self) -> Address:
-        """Where clients connect to."""
+        """The address for clients."""
         return self.broker.listening[0]
 
     def call(self, function: Callable[[Broker], T]) -> T:
-        """Return what the function does in the loop's thread, between two rounds. Raises: BrokerFailed."""
+        """Call the function in the loop's thread, between two rounds. Raises: BrokerFailed."""
         answer: Future[T] = Future()
         return self._wait_for(
             answer, lambda: self.broker.mailbox.post(partial(_answer, answer, function, self.broker))
         )
 
     def call_async(self, function: Callable[[Broker], Awaitable[T]]) -> T:
-        """Return what the coroutine function does in a task of the broker. Raises: BrokerFailed."""
+        """Run the coroutine function in a task of the broker. Raises: BrokerFailed."""
         answer: Future[T] = Future()
 
         async def run() -> None:
             try:
                 result = await function(self.broker)
-            except Exception as error:  # noqa: BLE001  # It is raised where it was asked for.
+            except Exception as error:  # noqa: BLE001  # The calling thread raises it.
                 answer.set_exception(error)
             else:
                 answer.set_result(result)
@@ -127,11 +127,11 @@ class RunningBroker:
         return self._wait_for(answer, lambda: self._token.run_sync_soon(begin))
 
     def run_due_timers(self) -> None:
-        """Return once every timer has run that is due now. Raises: BrokerFailed."""
+        """Return when every timer that is due now has run. Raises: BrokerFailed."""
         answer: Future[None] = Future()
 
         def set_last(broker: Broker) -> None:
-            # Timers run in the order of their times: this one behind all that are due.
+            # Timers run in the order of their times: this one after all due timers.
             broker.timers.set("the test waits", self._clock.now_ms(), lambda: answer.set_result(None))
 
         self._wait_for(answer, lambda: self.broker.mailbox.post(partial(set_last, self.broker)))
@@ -140,21 +140,21 @@ class RunningBroker:
         with self._lock:
             if self._ended:
                 raise BrokerFailed("the broker has ended") from self._error
-            self._owed.add(answer)  # type: ignore[arg-type]  # Only to cancel it.
+            self._pending.add(answer)  # type: ignore[arg-type]  # Only to cancel it.
         try:
             begin()
             return answer.result(CALL_SECONDS_MAX)
         except TimeoutError:
             raise BrokerFailed(f"the broker did not answer within {CALL_SECONDS_MAX:.0f} s") from None
         except (CancelledError, trio.RunFinishedError):
-            self._thread.join()  # So that it is known what it ended with.
+            self._thread.join()  # Then `_error` is set.
             raise BrokerFailed("the broker has ended") from self._error
         finally:
             with self._lock:
-                self._owed.discard(answer)
+                self._pending.discard(answer)
 
     def close(self) -> None:
-        """End the broker, cleanly, and return once it has ended. Raises: what it ended with."""
+        """Stop the broker cleanly. Raises: the broker's own error, if it has failed."""
         with suppress(trio.RunFinishedError):
             self._token.run_sync_soon(self._stop.set)
         self._thread.join()
@@ -167,14 +167,14 @@ def _answer(answer: "Future[T]", function: Callable[[Broker], T], broker: Broker
         return
     try:
         result = function(broker)
-    except Exception as error:  # noqa: BLE001  # It is raised where it was asked for.
+    except Exception as error:  # noqa: BLE001  # The calling thread raises it.
         answer.set_exception(error)
     else:
         answer.set_result(result)
 
 
-def _alone(error: BaseException) -> BaseException:
-    """Return what is in a group of one, as deep as it may be."""
+def _unwrap(error: BaseException) -> BaseException:
+    """Return the only error inside nested exception groups."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error

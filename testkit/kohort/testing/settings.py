@@ -1,4 +1,4 @@
-"""A test's settings: those given by keyword over defaults that suit tests."""
+"""The settings of a test's broker: given settings over defaults for tests."""
 
 from collections.abc import Iterable, Mapping
 
@@ -7,23 +7,23 @@ from kohort.broker.config import BrokerConfig, ConfigError, load_config, render
 SettingValue = bool | int | float | str | Iterable[str]
 
 DEFAULTS: Mapping[str, SettingValue] = {
-    "group.initial.rebalance.delay.ms": 0,  # A group begins with its first member.
+    "group.initial.rebalance.delay.ms": 0,  # The first member starts the group at once.
     "group.min.session.timeout.ms": 1,
     "group.consumer.min.session.timeout.ms": 1,
     "group.consumer.min.heartbeat.interval.ms": 1,
     "group.share.min.session.timeout.ms": 1,
     "group.share.min.heartbeat.interval.ms": 1,
     "group.share.min.record.lock.duration.ms": 1000,
-    "offsets.topic.num.partitions": 1,  # Of which each is a folder to make.
-    "kohort.group.events.enable": False,  # No topic in the list that the test has not made.
-    "connections.max.idle.ms": -1,  # A week that is passed at once disconnects nobody.
+    "offsets.topic.num.partitions": 1,  # Each is a folder.
+    "kohort.group.events.enable": False,  # Tests list only their own topics.
+    "connections.max.idle.ms": -1,  # Advancing the time must not disconnect clients.
 }
 
 
 def broker_config(settings: Mapping[str, SettingValue]) -> BrokerConfig:
-    """Return the broker's settings. A name has dots, or underscores where a keyword cannot have dots.
+    """Return the broker's settings. Names have dots, or underscores as keyword arguments.
 
-    Raises: ConfigError with one line that says which is wrong, and what would be right.
+    Raises: ConfigError with the wrong setting and its allowed values.
     """
     texts = {name: text_of(name, value) for name, value in DEFAULTS.items()}
     texts |= {dotted(name): text_of(name, value) for name, value in settings.items()}
@@ -31,12 +31,12 @@ def broker_config(settings: Mapping[str, SettingValue]) -> BrokerConfig:
 
 
 def dotted(name: str) -> str:
-    """Return a setting's name as Kafka writes it."""
+    """Return a setting's name in Kafka's form."""
     return name if "." in name else name.replace("_", ".")
 
 
 def text_of(name: str, value: object) -> str:
-    """Return a setting's value as Kafka writes it. Raises: ConfigError."""
+    """Return a setting's value in Kafka's form. Raises: ConfigError."""
     if isinstance(value, bool | int | float | str):
         text = render(value)
     elif isinstance(value, Iterable):

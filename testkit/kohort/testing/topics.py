@@ -1,4 +1,4 @@
-"""Topics that a test makes, without a client."""
+"""Creates topics for a test without a client."""
 
 from collections.abc import Iterable, Mapping
 
@@ -14,7 +14,7 @@ def create_topics(
     topics: Iterable[str] | Mapping[str, int | None],
     configs: Mapping[str, SettingValue] | None = None,
 ) -> None:
-    """Make the topics, each with so many partitions or the broker's default; a text is one name.
+    """Create topics with these numbers of partitions, or the broker's default. A string is one name.
 
     Raises: ApiError.
     """

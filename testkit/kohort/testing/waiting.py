@@ -1,4 +1,4 @@
-"""Waiting for a condition instead of sleeping."""
+"""Waits for a condition."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -8,11 +8,11 @@ from kohort.testing.errors import NotInTime
 T = TypeVar("T")
 
 TIMEOUT_SECONDS = 10.0
-LOOK_EVERY_SECONDS = 0.01  # A condition may hang on more than the broker.
+CHECK_EVERY_SECONDS = 0.01  # A condition may depend on more than the broker.
 
 
-def look(condition: Callable[[], T | None]) -> tuple[T | None, str]:
-    """Return what the condition gives, None where what it looks at is not there, and that in words."""
+def evaluate(condition: Callable[[], T | None]) -> tuple[T | None, str]:
+    """Return the condition's value, or None for a LookupError, and a text of either."""
     try:
         found = condition()
     except LookupError as error:
@@ -20,7 +20,7 @@ def look(condition: Callable[[], T | None]) -> tuple[T | None, str]:
     return found, repr(found)
 
 
-def not_in_time(condition: object, seconds: float, last: str, report: str) -> NotInTime:
-    """Return the error that says what was waited for, and what the broker has seen."""
+def not_in_time_error(condition: object, seconds: float, last: str, report: str) -> NotInTime:
+    """Return the error with the condition, its last value, and the broker's report."""
     name = getattr(condition, "__qualname__", repr(condition))
     return NotInTime(f"not within {seconds:g} s: {name} (last seen: {last})\n\n{report}")

@@ -1,4 +1,4 @@
-"""Between the broker's transport and those who answer: looks on, and does what the test has ordered."""
+"""Records requests between the broker's transport and its handlers, and injects faults."""
 
 import itertools
 import threading
@@ -20,10 +20,10 @@ from kohort.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kohort.protocol.registry import APIS, BY_NAME
 from kohort.protocol.schema import Message
 from kohort.testing.clock import MovableClock
+from kohort.testing.error_responses import SESSION_ERRORS, error_response
 from kohort.testing.faults import Fault, Faults
-from kohort.testing.refusing import SESSION_ERRORS, refuse
-from kohort.testing.requests import SeenRequest, plain
-from kohort.testing.tearing import TornRequest
+from kohort.testing.requests import SeenRequest, message_of
+from kohort.testing.torn_request import TornRequest
 
 REQUESTS_KEPT = 10_000
 METADATA = BY_NAME["Metadata"].api_key
@@ -32,7 +32,7 @@ Answer = Message | Awaitable[Message | None] | None
 
 
 class Watch:
-    """What was seen of a broker's requests, over all its restarts. The loop's thread only, unless said."""
+    """The requests of a broker, over all its restarts. Only the loop's thread, unless said otherwise."""
 
     def __init__(self, clock: MovableClock) -> None:
         self.requests: deque[SeenRequest] = deque(maxlen=REQUESTS_KEPT)
@@ -44,26 +44,26 @@ class Watch:
         self._clients: dict[int, tuple[Request, str]] = {}  # The last request of each connection.
 
     def attach(self, broker: Broker) -> None:
-        """Look on at this broker from now on, which has just been made."""
+        """Watch this new broker."""
         self._broker = broker
         self._clients.clear()
 
-    def between(self, answering: Dispatch) -> Dispatch:
-        """Return what stands between the transport and `answering`."""
+    def wrap_dispatch(self, answering: Dispatch) -> Dispatch:
+        """Return a dispatch that watches `answering`."""
         return WatchedDispatch(answering, self)
 
     def wait_for_change(self, seconds: float) -> None:
-        """Return when something has happened, or after so many seconds. Any thread."""
+        """Return after the next request or response, or after `seconds`. Any thread."""
         with self.changed:
             self.changed.wait(seconds)
 
-    def tell(self) -> None:
-        """Wake whoever waits for something to happen."""
+    def notify(self) -> None:
+        """Wake the threads in `wait_for_change`."""
         with self.changed:
             self.changed.notify_all()
 
-    def note(self, request: Request, message: Message) -> SeenRequest:
-        """Return the entry for a request that has come."""
+    def add_request(self, request: Request, message: Message) -> SeenRequest:
+        """Record a request. Return its entry."""
         name = request.api.name
         kept = None if name == "Produce" else message
         seen = SeenRequest(
@@ -75,14 +75,14 @@ class Watch:
         if key not in self._clients:
             connection.on_close.append(partial(self._forget, key))
         self._clients[key] = (request, seen.client_id)
-        self.tell()
+        self.notify()
         return seen
 
     def _forget(self, key: int) -> None:
         self._clients.pop(key, None)
 
     def drop_connections(self, client_id: str | None) -> int:
-        """Close the connections of one client or of all; return how many there were."""
+        """Close the connections of one client, or all. Return their number."""
         chosen = [
             request for request, name in self._clients.values() if client_id is None or name == client_id
         ]
@@ -90,8 +90,8 @@ class Watch:
             request.hang_up()
         return len(chosen)
 
-    def later(self, seconds: float, request: Request, begin: "partial[Answer]") -> None:
-        """Have `begin` answer the request when so much of the broker's time has passed."""
+    def delay(self, seconds: float, request: Request, begin: "partial[Answer]") -> None:
+        """Call `begin`, which answers the request, after `seconds` of the broker's time."""
         assert self._broker is not None
         key = ("delayed by a test", next(self._numbers))
         due_ms = self._clock.now_ms() + round(seconds * 1_000)
@@ -115,34 +115,38 @@ async def _respond(request: Request, answer: Awaitable[Message | None]) -> None:
 
 
 class WatchedDispatch:
-    """Finds who answers, and looks on."""
+    """A dispatch that records requests and injects faults."""
 
     def __init__(self, answering: Dispatch, watch: Watch) -> None:
         self._answering = answering
         self._watch = watch
 
     def handler_of(self, api_key: int) -> Handle:
-        """Return the function that answers the API."""
+        """Return the handler of the API."""
         return partial(self._handle, self._answering.handler_of(api_key))
 
     def _handle(self, handle: Handle, message: Message, request: Request) -> Answer:
-        seen = self._watch.note(request, message)
+        seen = self._watch.add_request(request, message)
         delay = self._watch.faults.take(seen, delays=True)
-        go_on = partial(self._answer, handle, message, request, seen)
+        answer = partial(self._answer_or_fail, handle, message, request, seen)
         if delay is None:
-            return go_on()
+            return answer()
         assert delay.seconds is not None
-        self._watch.later(delay.seconds, request, go_on)
+        self._watch.delay(delay.seconds, request, answer)
         return None
 
-    def _answer(self, handle: Handle, message: Message, request: Request, seen: SeenRequest) -> Answer:
+    def _answer_or_fail(
+        self, handle: Handle, message: Message, request: Request, seen: SeenRequest
+    ) -> Answer:
         faults = self._watch.faults
         fault = faults.failure_for(seen)
-        if fault is None or _asks_for_brokers_alone(message, request.version):
-            return self._pass_on(handle, message, request, seen)
+        if fault is None or _names_no_topic(message, request.version):
+            return self._handle_normally(handle, message, request, seen)
         if _is_incremental(message) and fault.code is not None and fault.code not in SESSION_ERRORS:
-            # It names no partition that could fail: the client is made to send a full one.
-            return self._say(seen, refuse(APIS[1].response, message, SESSION_ERRORS[0], request.version))
+            # It names no partitions. A session error makes the client send a full request.
+            return self._record_response(
+                seen, error_response(APIS[1].response, message, SESSION_ERRORS[0], request.version)
+            )
         faults.take(seen, delays=False)
         return self._fail(fault, handle, message, request, seen)
 
@@ -150,41 +154,45 @@ class WatchedDispatch:
         self, fault: Fault, handle: Handle, message: Message, request: Request, seen: SeenRequest
     ) -> Answer:
         if fault.is_torn:
-            return self._pass_on(handle, message, TornRequest(request), seen)
+            return self._handle_normally(handle, message, TornRequest(request), seen)
         if fault.code is None or getattr(message, "acks", None) == 0:
             request.hang_up()
             return None
         if request.api.api_key == METADATA:
             answer = handle(message, request)
             if isawaitable(answer):
-                return self._note_later(_failing(fault.code, answer), seen)
-            return self._say(seen, _fail_topics(fault.code, answer))
-        return self._say(seen, refuse(request.api.response, message, fault.code, request.version))
+                return self._respond_later(_failing(fault.code, answer), seen)
+            return self._record_response(seen, _fail_topics(fault.code, answer))
+        return self._record_response(
+            seen, error_response(request.api.response, message, fault.code, request.version)
+        )
 
-    def _pass_on(self, handle: Handle, message: Message, request: Request, seen: SeenRequest) -> Answer:
+    def _handle_normally(
+        self, handle: Handle, message: Message, request: Request, seen: SeenRequest
+    ) -> Answer:
         answer = handle(message, WatchedRequest(request, seen, self._watch))
         if answer is None:
             return None
         if isawaitable(answer):
-            return self._note_later(answer, seen, request)
-        return self._say(seen, answer, request)
+            return self._respond_later(answer, seen, request)
+        return self._record_response(seen, answer, request)
 
-    async def _note_later(
+    async def _respond_later(
         self, answer: Awaitable[Message | None], seen: SeenRequest, request: Request | None = None
     ) -> Message | None:
         found = await answer
-        return None if found is None else self._say(seen, found, request)
+        return None if found is None else self._record_response(seen, found, request)
 
-    def _say(self, seen: SeenRequest, answer: Message, request: Request | None = None) -> Message:
+    def _record_response(self, seen: SeenRequest, answer: Message, request: Request | None = None) -> Message:
         seen.answered(answer)
         if isinstance(request, TornRequest):
-            request.respond(answer)  # The transport drops what it is given afterwards.
-        self._watch.tell()
+            request.respond(answer)  # The transport drops later responses.
+        self._watch.notify()
         return answer
 
 
 class WatchedRequest(WrappedRequest):
-    """A request whose answer is looked at on its way."""
+    """A request whose response is recorded."""
 
     __slots__ = ("_seen", "_watch")
 
@@ -197,16 +205,16 @@ class WatchedRequest(WrappedRequest):
         """Answer the request."""
         self._seen.answered(message)
         super().respond(message)
-        self._watch.tell()
+        self._watch.notify()
 
 
 def _is_incremental(message: Message) -> bool:
-    """Whether a fetch goes on in a session, so that it need not name what it reads."""
+    """Whether a fetch continues a session, so that it need not name its partitions."""
     return isinstance(message, FetchRequest) and message.session_id > 0 and message.session_epoch > 0
 
 
-def _asks_for_brokers_alone(message: Message, version: int) -> bool:
-    """Whether a metadata request names no topic that could fail."""
+def _names_no_topic(message: Message, version: int) -> bool:
+    """Whether a metadata request names no topic."""
     return isinstance(message, MetadataRequest) and version > 0 and message.topics == ()
 
 
@@ -215,13 +223,13 @@ async def _failing(code: ErrorCode, answer: Awaitable[Message | None]) -> Messag
 
 
 def _fail_topics(code: ErrorCode, found: object) -> MetadataResponse:
-    """Return the answer with every topic in it failed; the brokers are those that there are."""
-    answer = plain(found)
+    """Return the response with an error for every topic. The brokers stay."""
+    answer = message_of(found)
     assert isinstance(answer, MetadataResponse)
     failed = tuple(_replaced(each, error_code=code, partitions=()) for each in answer.topics)
     return _replaced(answer, topics=failed)
 
 
 def _replaced(message: M, **values: object) -> M:
-    """Return the message with other values. Type checkers do not see that it is a struct of msgspec's."""
+    """Return the message with other values. Type checkers do not know that it is a msgspec struct."""
     return cast(M, msgspec.structs.replace(cast(msgspec.Struct, message), **values))

@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.broker.transport.request import Answer
-from kohort.testing.tearing import first_half
+from kohort.testing.torn_request import first_half
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from kohort.protocol.messages.offset_commit import (
 )
 from kohort.protocol.registry import APIS, Api
 from kohort.protocol.schema import Field, Message
-from kohort.testing.refusing import refuse
+from kohort.testing.error_responses import error_response
 from kohort.testing.requests import errors_of, has_errors
 
 CODE = ErrorCode.NOT_COORDINATOR
@@ -49,7 +49,7 @@ def example_of(field: Field, version: int) -> object:
 def test_every_version_of_every_api_can_be_refused(api: Api, version: int) -> None:
     if not has_errors(api.response):
         pytest.skip("its answer has no place for an error")
-    answer = refuse(api.response, example(api.request, version), CODE, version)
+    answer = error_response(api.response, example(api.request, version), CODE, version)
     decoded = api.response.decode(answer.encode(version), version)
     assert set(errors_of(decoded)) == {CODE}
 
@@ -70,7 +70,7 @@ def test_a_commit_is_refused_partition_by_partition() -> None:
             for name in ("orders", "payments")
         ),
     )
-    answer = refuse(OffsetCommitResponse, asked, CODE, 8)
+    answer = error_response(OffsetCommitResponse, asked, CODE, 8)
     assert isinstance(answer, OffsetCommitResponse)
     assert [
         (topic.name, each.partition_index, each.error_code)

@@ -1,4 +1,4 @@
-"""An answer of which half is sent, and then nothing more: the connection is closed."""
+"""Sends half of a response and closes the connection."""
 
 from kohort.broker.handlers.wrapping import WrappedRequest
 from kohort.broker.transport.connection import Connection
@@ -8,12 +8,12 @@ from kohort.protocol.schema import Message
 
 
 class TornRequest(WrappedRequest):
-    """A request whose answer is cut off in the middle."""
+    """A request whose response is cut off in the middle."""
 
     __slots__ = ()
 
     def respond(self, message: Message) -> None:
-        """Send half of the answer, and close; where answers before it are still owed, close at once."""
+        """Send half of the response and close. If earlier responses are pending, only close."""
         request, connection = self.received, self.connection
         assert isinstance(connection, Connection)
         connection.complete(request, message)
@@ -23,12 +23,12 @@ class TornRequest(WrappedRequest):
         self.hang_up()
 
     def abandon(self) -> None:
-        """Close: nobody waits for an answer that could be torn."""
+        """Close the connection."""
         self.hang_up()
 
 
 def first_half(answer: Answer) -> Answer:
-    """Return the first half of an answer's bytes, or less: none of what lies in a file, and never all."""
+    """Return the first half of a response's bytes, or less: file ranges are left out."""
     pieces = [answer] if isinstance(answer, bytes) else answer
     left = sum(map(len, pieces)) // 2
     kept: list[bytes | memoryview | FileRange] = []

@@ -1,4 +1,4 @@
-"""Time that passes, while some members of groups may be heard of."""
+"""Advances the broker's time, and keeps the sessions of some members alive."""
 
 from collections.abc import Iterator
 
@@ -13,54 +13,54 @@ from kohort.protocol.schema import Message
 from kohort.testing.clock import MovableClock
 
 HEARTBEATS_PER_SESSION = 3
-LOOK_TURNS = 3
-LOOK_SECONDS = 0.001
-ROUNDS_SECONDS_MAX = 10.0  # A round that takes longer goes on behind the test's back.
-HOP_MS_MIN = 1
-HOP_MS_MAX = 60_000
+CHECKPOINTS = 3
+POLL_SECONDS = 0.001
+ROUNDS_SECONDS_MAX = 10.0  # The test does not wait longer for a round.
+STEP_MS_MIN = 1
+STEP_MS_MAX = 60_000
 
 
-class _Nobody:
-    """Asks for members that do not ask themselves, and hears no answer."""
+class _NoRequester:
+    """The requester of heartbeats that the test sends for members. It ignores the responses."""
 
     def hang_up(self) -> None:
-        """Lose nothing."""
+        """Do nothing."""
 
     def hear(self, answer: Message) -> None:
-        """Take the answer to a heartbeat."""
+        """Ignore the response."""
 
 
-NOBODY = _Nobody()
+NO_REQUESTER = _NoRequester()
 
 
 def advance(broker: Broker, clock: MovableClock, seconds: float, client_ids: frozenset[str]) -> None:
-    """Let time pass, and do what becomes due; members of these clients send heartbeats meanwhile.
+    """Advance the time and run due timers. Send heartbeats for the members of these clients meanwhile.
 
-    In the loop's thread, so that nothing comes in between. Without such members it passes at once.
+    It runs in the loop's thread, without interruption. Without such members it is one step.
     """
     left_ms = round(seconds * 1_000)
     while left_ms > 0:
-        hop_ms = min(left_ms, _send_heartbeats(broker, client_ids)) if client_ids else left_ms
-        clock.move_on(hop_ms / 1_000)
+        step_ms = min(left_ms, _send_heartbeats(broker, client_ids)) if client_ids else left_ms
+        clock.advance(step_ms / 1_000)
         broker.timers.run_due(clock.now_ms())
-        left_ms -= hop_ms
+        left_ms -= step_ms
     _send_heartbeats(broker, client_ids)
 
 
 async def finish_rounds(broker: Broker) -> None:
-    """Return once every round of background work that was due has ended, such as one of retention."""
-    for _ in range(LOOK_TURNS):  # Tasks whose time has come are woken before any of these turns.
+    """Return when the due rounds of background work, such as retention, have ended."""
+    for _ in range(CHECKPOINTS):  # Due tasks run before these checkpoints return.
         await trio.lowlevel.checkpoint()
     with trio.move_on_after(ROUNDS_SECONDS_MAX):
         while any(part.is_working for part in broker.supervisor.parts):
-            await trio.sleep(LOOK_SECONDS)
+            await trio.sleep(POLL_SECONDS)
 
 
 def _send_heartbeats(broker: Broker, client_ids: frozenset[str]) -> int:
-    """Let every member of these clients be heard of; return after how many milliseconds it is time again."""
-    again_ms = HOP_MS_MAX
+    """Send a heartbeat for every member of these clients. Return the milliseconds until the next ones."""
+    again_ms = STEP_MS_MAX
     for shard, group, member in list(_members(broker, client_ids)):
-        again_ms = min(again_ms, max(member.session_timeout_ms // HEARTBEATS_PER_SESSION, HOP_MS_MIN))
+        again_ms = min(again_ms, max(member.session_timeout_ms // HEARTBEATS_PER_SESSION, STEP_MS_MIN))
         _send_heartbeat(shard, group, member)
     return again_ms
 
@@ -80,4 +80,4 @@ def _send_heartbeat(shard: GroupShard, group: ClassicGroup, member: Member) -> N
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,
     )
-    shard.submit(Heartbeat(shard.ask(NOBODY, NOBODY.hear), message))
+    shard.submit(Heartbeat(shard.ask(NO_REQUESTER, NO_REQUESTER.hear), message))

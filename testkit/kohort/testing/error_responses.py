@@ -1,7 +1,7 @@
-"""The answer that says no: made from the request, so that every part which it names gets the error.
+"""Builds the error response to a request: every part of the request gets the error.
 
-A field of the answer is taken from the field of the same name in the request; a list of the answer stands for
-the request's list of the same name, or else for the one that it has.
+A field of the response has the value of the request's field with the same name. A list of the response
+corresponds to the request's list with the same name, or to its only list.
 """
 
 from collections.abc import Iterable
@@ -15,16 +15,16 @@ SESSION_ERRORS = (
     ErrorCode.INVALID_FETCH_SESSION_EPOCH,
     ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
 )
-AS_MUCH_AS = {"partition_index": ("partition", "index"), "index": ("partition_index",)}
-"""Other names that requests have for a field of answers."""
+SYNONYMS = {"partition_index": ("partition", "index"), "index": ("partition_index",)}
+"""Names in requests for a field of responses."""
 
 
-def refuse(answer: type[Message], request: Message, code: ErrorCode, version: int) -> Message:
-    """Return an answer of this class in which everything that was asked has failed with `code`."""
-    return _refused(answer, request, code, version)
+def error_response(answer: type[Message], request: Message, code: ErrorCode, version: int) -> Message:
+    """Return a response of this class in which every part of the request has failed with `code`."""
+    return _error_response(answer, request, code, version)
 
 
-def _refused(kind: type[Message], asked: Message, code: ErrorCode, version: int) -> Message:
+def _error_response(kind: type[Message], asked: Message, code: ErrorCode, version: int) -> Message:
     values: dict[str, object] = {}
     fields = [each for each in kind.declaration().fields if version in each.versions]
     parts = [each for each in fields if each.struct is not None and has_errors(each.struct)]
@@ -33,27 +33,27 @@ def _refused(kind: type[Message], asked: Message, code: ErrorCode, version: int)
             is_for_parts = kind.__name__ == "FetchResponse" and code not in SESSION_ERRORS
             values[each.name] = ErrorCode.NONE if is_for_parts else code
         elif each in parts:
-            values[each.name] = tuple(_refused_each(each, asked, code, version))
+            values[each.name] = tuple(_error_responses(each, asked, code, version))
         else:
-            found = _same(asked, each)
+            found = _request_value(asked, each)
             if found is not None:
                 values[each.name] = found
             elif each.default is None and version not in each.nullable:
-                values[each.name] = b""  # Records, where none are not said by null.
+                values[each.name] = b""  # Records, in versions without null.
     return kind(**values)
 
 
-def _refused_each(field: Field, asked: Message, code: ErrorCode, version: int) -> Iterable[Message]:
+def _error_responses(field: Field, asked: Message, code: ErrorCode, version: int) -> Iterable[Message]:
     assert field.struct is not None
     for each in _counterpart(field.name, asked, version):
         if isinstance(each, Message):
-            yield _refused(field.struct, each, code, version)
+            yield _error_response(field.struct, each, code, version)
         else:
             yield _of_value(field.struct, each, code)
 
 
 def _counterpart(name: str, asked: Message, version: int) -> tuple[object, ...]:
-    """Return what the request lists where the answer has the list of this name."""
+    """Return the request's list that corresponds to the response's list `name`."""
     lists = [
         each
         for each in asked.declaration().fields
@@ -64,7 +64,7 @@ def _counterpart(name: str, asked: Message, version: int) -> tuple[object, ...]:
 
 
 def _of_value(kind: type[Message], value: object, code: ErrorCode) -> Message:
-    """Return the part of an answer for what the request names by a plain value: a name, a number."""
+    """Return the part of a response for a plain value in the request, such as a name or a number."""
     fields = kind.declaration().fields
     error_code = next((each.name for each in fields if each.name in ERROR_CODES), ERROR_CODE)
     wanted = next(
@@ -75,9 +75,9 @@ def _of_value(kind: type[Message], value: object, code: ErrorCode) -> Message:
     return kind(**{wanted: value, error_code: code})
 
 
-def _same(asked: Message, field: Field) -> object:
-    """Return the request's value of a field, by its name or another one that means the same, or None."""
-    for name in (field.name, *AS_MUCH_AS.get(field.name, ())):
+def _request_value(asked: Message, field: Field) -> object:
+    """Return the request's value of a field, by its name or a synonym, or None."""
+    for name in (field.name, *SYNONYMS.get(field.name, ())):
         for each in asked.declaration().fields:
             if each.name == name and each.wire == field.wire and each.struct is field.struct:
                 return getattr(asked, name)
