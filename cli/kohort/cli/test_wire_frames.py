@@ -225,6 +225,59 @@ def test_tokens_outside_of_requests_are_known_and_masked() -> None:
     assert (after.api, after.problem) == ("Heartbeat", "")
 
 
+@pytest.mark.parametrize("user", ["Admin", "A", "0", "Zoe", "bob"])
+def test_a_token_is_no_request_though_the_name_in_it_reads_as_one(user: str) -> None:
+    talk = Conversation()
+    talk.request(request_frame(SaslHandshakeRequest(mechanism="PLAIN"), 0))
+    token = f"\0{user}\0sesame".encode()
+    said = talk.request(len(token).to_bytes(4, "big") + token)
+    assert said.title == f"SASL token of the client, {4 + len(token)} bytes"
+    assert [row.data for row in said.rows if row.field == "auth_bytes"] == [None]
+    assert "sesame" not in "\n".join(lines_of(said))
+
+
+def test_what_stands_behind_a_password_is_masked_too() -> None:
+    frame = request_frame(SaslAuthenticateRequest(auth_bytes=b"\0bob\0"), 1) + b"sesame"
+    frame = (len(frame) - 4).to_bytes(4, "big") + frame[4:]
+    reading, _ = FrameReading(frame).request()
+    assert (reading.rows[-1].data, reading.rows[-1].meaning) == (None, "6 bytes, masked")
+    shown, _ = FrameReading(frame, shows_secrets=True).request()
+    assert shown.rows[-1].data == b"sesame"
+
+
+def test_of_very_many_fields_the_first_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kohort.cli.wire_frames.ROWS_MAX", 50)
+    protocols = tuple(JoinGroupRequestProtocol(name=f"p{n}", metadata=b"") for n in range(100))
+    message = JoinGroupRequest(
+        group_id="g", session_timeout_ms=1, member_id="", protocol_type="consumer", protocols=protocols
+    )
+    reading, _ = FrameReading(request_frame(message, 0)).request()
+    assert (len(reading.rows), reading.problem) == (51, "")
+    assert reading.rows[-1].meaning == "only the first 50 fields are shown"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "7fffffff 000c0004 00000001 0003617070",  # A length of 2 GiB.
+        "80000000 000c0004 00000001 0003617070",
+        "0000000a 000c0004 00000001 8001",  # Negative lengths and counts.
+        "0000000e 00030000 00000001 0000 80000001",
+        "0000000e 00030000 00000001 0000 7fffffff",
+        "00000010 000c0004 00000001 0000 00 ffffffff7f",
+        "00000009 00030000 00000001 00",
+        "00000001 00",
+        "00000000",
+    ],
+)
+def test_impossible_lengths_are_said(text: str) -> None:
+    for frame in split_frames(bytes.fromhex(text)):
+        reading, _ = FrameReading(frame).request()
+        assert reading.problem
+        assert len(reading.rows) < 20
+        assert list(lines_of(reading))
+
+
 def test_an_answer_is_known_by_its_request() -> None:
     api = declared(["Heartbeat"])[12]
     talk = Conversation()

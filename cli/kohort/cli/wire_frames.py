@@ -24,6 +24,12 @@ from kohort.protocol.schema import Message
 
 HEADER_BYTES_MIN = 8  # Of a request: API key, version, correlation id.
 PENDING_MAX = 10_000
+FRAME_BYTES_MAX = 128 << 20
+"""Of larger ones nothing is shown; Kafka takes requests of 100 MiB."""
+ROWS_MAX = 250_000
+"""So many fields of a frame are shown."""
+SASL_APIS = ("SaslAuthenticate", "AlterUserScramCredentials")
+UNKNOWN_TAG = "unknown tagged field"
 API_VERSIONS, SASL_HANDSHAKE = "ApiVersions", "SaslHandshake"
 UPDATE_FEATURES_KEY = 57
 CONFIGS = "Configs"
@@ -36,6 +42,10 @@ CONSUMER_PROTOCOL: dict[tuple[str, str], type[Message]] = {
     ("DescribeGroups", "member_assignment"): ConsumerProtocolAssignment,
 }
 """Bytes in which consumers say what they read: API and field. Other members write there what they like."""
+
+
+class TooMany(Exception):
+    """A frame has more fields than anybody reads, and than memory is to be taken for."""
 
 
 class Row(NamedTuple):
@@ -68,6 +78,12 @@ def known_api(api_key: int) -> Api | None:
     if api_key == UPDATE_FEATURES_KEY:
         return declared(["UpdateFeatures"])[api_key]
     return api_of(api_key)
+
+
+def _is_request(frame: bytes) -> bool:
+    """Return whether a frame begins as requests do, API and version: the name of a user may be the former."""
+    api = known_api(int.from_bytes(frame[4:6], "big", signed=True))
+    return api is not None and int.from_bytes(frame[6:8], "big", signed=True) in api.versions
 
 
 def split_frames(data: bytes) -> list[bytes]:
@@ -112,6 +128,8 @@ class FrameReading:
             self._request(api, api_key, version)
         except WireError as error:
             problem = str(error)
+        except TooMany:
+            self._say_that_more_is_there()
         correlation_id = int.from_bytes(self.frame[8:12], "big", signed=True)
         name = api.name if api is not None else f"API {api_key}"
         return self._reading(name, version, correlation_id, problem), api
@@ -146,6 +164,8 @@ class FrameReading:
             self._body(api, api.response, version, end)
         except WireError as error:
             problem = str(error)
+        except TooMany:
+            self._say_that_more_is_there()
         return self._reading(api.name, version, correlation_id, problem, is_answer=True)
 
     def token(self, *, is_answer: bool) -> Reading:
@@ -161,6 +181,11 @@ class FrameReading:
             correlation_id=-1,
             rows=tuple(self.rows),
         )
+
+    def _say_that_more_is_there(self) -> None:
+        last = self.rows[-1]
+        words = f"only the first {ROWS_MAX:,} fields are shown"
+        self.rows.append(Row(last.offset + last.size, b"", 0, "", words))
 
     def _length(self) -> None:
         length = int.from_bytes(self.frame[:4], "big", signed=True)
@@ -202,11 +227,17 @@ class FrameReading:
         data = span.value
         version = int.from_bytes(data[:2], "big", signed=True)
         inside: list[Span] = []
+
+        def keep(found: Span) -> None:
+            if len(inside) >= ROWS_MAX:
+                raise TooMany
+            inside.append(found)
+
         try:
             if len(data) < 2 or version < 0:
                 return
             known = min(version, NEWEST_VERSION)
-            trace(construct_of(form, known), data[2:], inside.append, base=span.start + 2)
+            trace(construct_of(form, known), data[2:], keep, base=span.start + 2)
         except WireError:
             return
         self._row(Span(span.start, data[:2], f"{span.path}.version", "value", "int16", version))
@@ -214,12 +245,9 @@ class FrameReading:
             self._row(each._replace(path=f"{span.path}.{each.path}"))
 
     def _row(self, span: Span) -> None:
-        has_secret = (
-            span.part == "value"
-            and isinstance(span.value, str | bytes)
-            and not self._shows_secrets
-            and is_secret(span, self._setting)
-        )
+        if len(self.rows) >= ROWS_MAX:
+            raise TooMany
+        has_secret = not self._shows_secrets and self._is_secret(span)
         suffix = "" if span.part in ("value", "remark", "tags") else f" {span.part}"
         self.rows.append(
             Row(
@@ -233,6 +261,13 @@ class FrameReading:
                 span.is_decompressed,
             )
         )
+
+    def _is_secret(self, span: Span) -> bool:
+        is_stray = span.kind == UNKNOWN_TAG or (span.part == "remark" and bool(span.data))
+        if is_stray and self._api_name in SASL_APIS:
+            return True  # Nobody knows what it is: a password behind a wrong length, perhaps.
+        is_text = span.part == "value" and isinstance(span.value, str | bytes)
+        return is_text and is_secret(span, self._setting)
 
     def _reading(
         self, name: str, version: int, correlation_id: int, problem: str, *, is_answer: bool = False
@@ -260,7 +295,7 @@ class Conversation:
     def request(self, frame: bytes) -> Reading:
         """Return what a client sends; its answer is known by it."""
         reader = FrameReading(frame, shows_secrets=self._shows_secrets)
-        if self._has_tokens and known_api(int.from_bytes(frame[4:6], "big", signed=True)) is None:
+        if self._has_tokens and not _is_request(frame):
             return reader.token(is_answer=False)
         reading, api = reader.request()
         if api is not None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import trio
 
-from kohort.cli.wire_frames import Conversation, Reading
+from kohort.cli.wire_frames import FRAME_BYTES_MAX, Conversation, Reading
 from kohort.protocol.errors import EncodeError, WireError
 from kohort.protocol.framing import LENGTH_BYTES, FrameReader
 from kohort.protocol.headers import response_body
@@ -16,7 +16,9 @@ from kohort.protocol.registry import Api
 from kohort.protocol.schema import Message
 
 RECEIVE_BYTES = 65_536
-FRAME_BYTES_MAX = 512 << 20
+CONNECT_SECONDS = 30
+SILENCE_SECONDS = 60
+"""So long a broker may go on answering a client that has nothing more to say."""
 TELL_BROKERS = frozenset(
     ("Metadata", "FindCoordinator", "DescribeCluster", "Produce", "Fetch", "ShareFetch", "ShareAcknowledge")
 )
@@ -57,19 +59,27 @@ class Proxy:
         except OSError:
             return  # It has gone again.
         try:
-            upstream = await trio.open_tcp_stream(*broker)
-        except OSError as error:
-            self._show(peer, broker, None, f"the broker cannot be reached: {error}")
+            with trio.fail_after(CONNECT_SECONDS):
+                upstream = await trio.open_tcp_stream(*broker)
+        except (OSError, trio.TooSlowError) as error:
+            words = str(error) or f"it did not answer in {CONNECT_SECONDS} s"
+            self._show(peer, broker, None, f"the broker cannot be reached: {words}")
+            await trio.aclose_forcefully(client)
             return
         talk = Conversation(shows_secrets=self._shows_secrets)
         async with client, upstream, trio.open_nursery() as both:
-            both.start_soon(self._requests, client, upstream, talk, (peer, broker))
+            both.start_soon(self._requests, client, upstream, talk, (peer, broker), both.cancel_scope)
             with suppress(*GONE):
                 await self._answers(upstream, client, talk, (broker, peer))
             both.cancel_scope.cancel()
 
     async def _requests(
-        self, client: trio.SocketStream, upstream: trio.SocketStream, talk: Conversation, side: Side
+        self,
+        client: trio.SocketStream,
+        upstream: trio.SocketStream,
+        talk: Conversation,
+        side: Side,
+        scope: trio.CancelScope,
     ) -> None:
         reader = _Frames(self._show, side)
         with suppress(*GONE):
@@ -78,6 +88,7 @@ class Proxy:
                     self._show(*side, talk.request(frame), "")
                 await upstream.send_all(data)
             await upstream.send_eof()
+        scope.deadline = trio.current_time() + SILENCE_SECONDS  # A broker that hangs would keep it for ever.
 
     async def _answers(
         self, upstream: trio.SocketStream, client: trio.SocketStream, talk: Conversation, side: Side
