@@ -17,6 +17,7 @@ from confluent_kafka import Consumer as LibrdkafkaConsumer
 from confluent_kafka import Producer as LibrdkafkaProducer
 from kafka import KafkaConsumer, KafkaProducer
 
+from kohort.cli.test_wire_capture import BROKER, CLIENT, Talk, pcap, pcapng
 from kohort.protocol.headers import ResponseHeader, frame_request
 from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.testing import Broker
@@ -26,8 +27,6 @@ MESSAGE = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 HEARTBEAT = b"".join(frame_request(MESSAGE, 4, 7, "app"))
 REPLY = HeartbeatResponse(throttle_time_ms=0, error_code=27).encode(4)
 ANSWER = (5 + len(REPLY)).to_bytes(4, "big") + ResponseHeader(correlation_id=7).encode(1) + REPLY
-
-CLIENT, BROKER = ("10.0.0.1", 40_000), ("10.0.0.2", 9_092)
 
 
 def test_a_request_is_shown_byte_by_byte() -> None:
@@ -91,36 +90,11 @@ def test_nothing_that_serves_imports_construct() -> None:
 # -- captures ---------------------------------------------------------------------------------------------
 
 
-def packets(*sent: tuple[bool, int, bytes]) -> list[Any]:
-    """Return packets of one connection: whether of the client, at which of its bytes, and which bytes."""
-    inet: Any = pytest.importorskip("scapy.layers.inet")
-    l2: Any = pytest.importorskip("scapy.layers.l2")
-
-    def packet(of_client: bool, sequence: int, data: bytes, flags: str) -> Any:
-        source, target = (CLIENT, BROKER) if of_client else (BROKER, CLIENT)
-        first = 2**32 - 4 if of_client else 1_000  # The client's numbers soon begin anew.
-        tcp = inet.TCP(sport=source[1], dport=target[1], seq=(first + sequence) % 2**32, flags=flags)
-        made = l2.Ether() / inet.IP(src=source[0], dst=target[0]) / tcp / data
-        made.time = 1_700_000_000.5
-        return made
-
-    opening = [packet(of_client, 0, b"", "S") for of_client in (True, False)]
-    return opening + [packet(of_client, 1 + at, data, "PA") for of_client, at, data in sent]
-
-
-@pytest.mark.parametrize("ending", ["pcap", "pcapng"])
-def test_a_capture_is_put_together(ending: str, tmp_path: Path) -> None:
-    utils: Any = pytest.importorskip("scapy.utils")
-    half = len(HEARTBEAT) // 2
-    sent = packets(
-        (True, half, HEARTBEAT[half:]),  # Which has overtaken the first half ...
-        (True, 0, HEARTBEAT[: half + 3]),  # ... that brings some of it again ...
-        (True, 0, HEARTBEAT[:half]),  # ... and is sent twice.
-        (False, 0, ANSWER[:5]),
-        (False, 5, ANSWER[5:]),
-    )
-    path = tmp_path / f"kafka.{ending}"
-    (utils.wrpcapng if ending == "pcapng" else utils.wrpcap)(str(path), sent)
+def test_a_capture_is_put_together(tmp_path: Path) -> None:
+    talk = Talk(CLIENT, BROKER)
+    sent = [*talk.opening, *talk.says(HEARTBEAT, 9)[::-1], *talk.says(ANSWER, side=1)]
+    path = tmp_path / "kafka.pcap"
+    path.write_bytes(pcap(sent, 101))
     done = kohort("wire", "--capture", str(path))
     assert done.returncode == 0, done.stderr
     titles = [line for line in done.stdout.splitlines() if "->" in line]
@@ -136,9 +110,10 @@ def test_a_capture_is_put_together(ending: str, tmp_path: Path) -> None:
 
 
 def test_packets_that_are_missing_are_said(tmp_path: Path) -> None:
-    utils: Any = pytest.importorskip("scapy.utils")
+    talk = Talk(CLIENT, BROKER)
+    sent = talk.says(HEARTBEAT) + talk.says(HEARTBEAT, begin=len(HEARTBEAT) + 9)
     path = tmp_path / "kafka.pcap"
-    utils.wrpcap(str(path), packets((True, 0, HEARTBEAT), (True, len(HEARTBEAT) + 9, HEARTBEAT)))
+    path.write_bytes(pcap([*talk.opening, *sent], 101))
     done = kohort("wire", "--capture", str(path), "--summary")
     assert done.returncode == 1
     assert len(done.stdout.splitlines()) == 1
@@ -146,11 +121,19 @@ def test_packets_that_are_missing_are_said(tmp_path: Path) -> None:
 
 
 def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
-    pytest.importorskip("scapy.utils")
     (tmp_path / "kafka.pcap").write_bytes(b"nothing of that kind, for 24 bytes and more")
     done = kohort("wire", "--capture", str(tmp_path / "kafka.pcap"))
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_time_that_no_clock_shows_is_left_out(tmp_path: Path) -> None:
+    talk = Talk(CLIENT, BROKER)
+    path = tmp_path / "kafka.pcapng"
+    path.write_bytes(pcapng([*talk.opening, *talk.says(HEARTBEAT)], 101, resolution=0, seconds=1e15))
+    done = kohort("wire", "--capture", str(path), "--summary")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("--:--:--.--- 10.0.0.1:40000 -> ")
 
 
 # -- the proxy --------------------------------------------------------------------------------------------

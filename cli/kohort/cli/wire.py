@@ -36,7 +36,7 @@ ADDRESS, OWN_ADDRESS = "HOST:PORT", "127.0.0.1:0"
 @click.option(
     "--capture",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Show what was said in a pcap or pcapng file; needs the extra `capture`.",
+    help="Show what was said in a pcap or pcapng file.",
 )
 @click.option(
     "--port",
@@ -141,8 +141,7 @@ class Shown:
         problem: str,
     ) -> None:
         """Print a frame of a connection, or why there are no more of them."""
-        moment = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
-        way = f"{moment[11:23]} {source[0]}:{source[1]} -> {target[0]}:{target[1]}"
+        way = f"{_clock(seconds)} {source[0]}:{source[1]} -> {target[0]}:{target[1]}"
         if reading is None:
             self.has_damage = True
             print_line(f"kohort: {way}: {problem}", err=True)
@@ -166,6 +165,14 @@ class Shown:
         for line in lines:
             print_line(line)
         print_line()
+
+
+def _clock(seconds: float) -> str:
+    """Return the time of day; what a damaged capture may say of it is none."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[11:23]
+    except (OverflowError, ValueError, OSError):
+        return "--:--:--.---"
 
 
 def _given_bytes(hexadecimal: tuple[str, ...], file: Path | None) -> bytes:
