@@ -27,7 +27,10 @@ COMPILED = (
     *within("protocol/kohort/protocol", "framing"),
     *within("protocol/kohort/protocol/records", "builder decoding varint"),
     *within("broker/kohort/broker/runtime", "clock counters throttled_log"),
-    *within("broker/kohort/broker/transport", "connection in_flight load peer plain reactor request"),
+    *within(
+        "broker/kohort/broker/transport",
+        "answers connection in_flight load peer plain reactor request request_forms",
+    ),
     *within(
         "broker/kohort/broker/group",
         "administration coordinator group history kinds rebalance reports shard_bytes subscriptions turn",

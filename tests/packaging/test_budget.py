@@ -19,9 +19,9 @@ from benchmarks import budget
 
 encode, kept = Peer._encode, []
 
-def more_than_before(peer, request, message, api):
+def more_than_before(peer, request, message):
     {more}
-    encode(peer, request, message, api)
+    encode(peer, request, message)
 
 Peer._encode = more_than_before
 sys.exit(budget.main(sys.argv[1:]))

@@ -18,21 +18,30 @@ is room for it; until then its message waits here, and so does whatever else thi
 
 import struct
 from collections import deque
-from functools import cache
-from typing import NamedTuple
 
+from kohort.broker.transport.answers import FILE_RANGE_BYTES, JOINED_BYTES, encoded, held_bytes_of
 from kohort.broker.transport.file_range import FileRange
 from kohort.broker.transport.in_flight import NOTHING, SHARE_BYTES_MIN, Allowance
 from kohort.broker.transport.request import Origin, ReceivedRequest
+from kohort.broker.transport.request_forms import (
+    COUNTED_AT_ONCE,
+    FETCH_KEY,
+    FORMS,
+    HEADER,
+    OF_TRANSACTIONS,
+    PRODUCE_KEY,
+    SHORT_ANSWERS,
+    WAITING,
+    form_of,
+    skip_tagged_fields,
+    unsupported_version,
+)
 from kohort.protocol.compiled import mypyc_attr
-from kohort.protocol.errors import ErrorCode, WireError
+from kohort.protocol.errors import WireError
 from kohort.protocol.framing import LENGTH, LENGTH_BYTES, Frame, FrameReader
 from kohort.protocol.headers import API_VERSIONS_KEY
-from kohort.protocol.limits import MAX_ITEMS, max_request_bytes
-from kohort.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
-from kohort.protocol.registry import APIS, Api, api_of
-from kohort.protocol.schema import Decoder, Message, RecordsSlice, encoders
-from kohort.protocol.varint import read_uvarint, read_uvarint_rest
+from kohort.protocol.limits import max_request_bytes
+from kohort.protocol.schema import Message
 
 REQUESTS_IN_FLIGHT_MAX = 512
 REQUEST_BYTES = 2_048  # What a request in flight takes besides its own bytes, about.
@@ -40,26 +49,9 @@ LENGTH_AND_REQUEST_BYTES = LENGTH_BYTES + REQUEST_BYTES
 NAMING_BYTES_MIN = 4_096  # A request whose answer may be long, and that has more, names much:
 DECODED_FACTOR = 11  # it takes so many times its bytes once it is decoded, until it is answered;
 DECODED_BYTES_MAX = 8 * 1024 * 1024  # but its names take no more than their bytes.
-FILE_RANGE_BYTES = 1_024  # What a range that is to be sent from its file takes.
-JOINED_BYTES = 16_384  # Pieces up to this are joined into one before they are sent.
 MODEST_ANSWERS_MIN = 4
 MODEST_ANSWER_BYTES_MAX = 4_096
 LENGTHY_IN_FLIGHT_MAX = 8  # Requests whose answers may be long: until they are known nobody can count them.
-FETCH_KEY = 1  # Its answers hold what was read for them, or ranges of files: they are counted at once.
-PIECES_MANY = 64  # Of fewer, small ones mostly, joining without the header and adding it then is quicker.
-IN_PIECES = frozenset((FETCH_KEY, 11, 14, 15))  # Fetch; groups, whose large bytes all answers share.
-
-# Produce, commits, coordinators, members, versions, producers, transactions: what is answered is no larger
-# than what was asked, or than a group. These are answered however much is held.
-SHORT_ANSWERS = frozenset((0, 8, 10, 11, 12, 13, 14, 17, 18, 22, 24, 25, 26, 28, 36, 47, 68, 71, 72, 76, 79))
-PRODUCE_KEY = 0
-OF_TRANSACTIONS = frozenset((22, 24, 25, 26, 28))
-"""InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit act in their order, and
-Produce does so among them. Such a request may wait, for a task of its own or for markers that are being
-written: the next would act before it. Kafka takes nothing from a connection whose last one is unanswered."""
-WAITING = frozenset((FETCH_KEY, 11, 14, 78))
-"""Fetch, JoinGroup, SyncGroup, ShareFetch: they wait for others, and whoever hears nothing asks again."""
-COUNTED_AT_ONCE = SHORT_ANSWERS | {FETCH_KEY}  # All others are lengthy: their answers wait for room.
 
 STALLED_MS_MAX = 10_000  # Without a byte in the middle of a frame, or with no answer taken when paused.
 STUCK_MS_MAX = 400  # With no answer taken when all room is.
@@ -71,24 +63,6 @@ SLOW_UNSENT_BYTES_MIN = 65_536  # Answers below this may take as long as they li
 Pieces = deque[bytes | memoryview | FileRange]
 
 _NO_PIECES: Pieces = deque(maxlen=0)  # One for all that have none: each would take 600 bytes.
-_HEADER = struct.Struct(">iih")  # API key and version as one number, by which `_FORMS` has them.
-_ANSWER_0 = struct.Struct(">ii")
-_ANSWER_1 = struct.Struct(">iib")
-
-
-class _Form(NamedTuple):
-    """What is known of the requests of one API in one version. Without a decoder the version is unknown."""
-
-    api: Api
-    version: int
-    is_lengthy: bool
-    is_flexible: bool
-    decode: Decoder | None
-    is_of_transactions: bool
-
-
-_FORMS: dict[int, _Form] = {}
-"""Of known versions, by API key and version as they stand in a request: two bytes and two bytes."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -265,7 +239,7 @@ class Peer:
                 return None
         frame = self.frames.pop()
         try:
-            kind, correlation_id, length = _HEADER.unpack_from(frame)
+            kind, correlation_id, length = HEADER.unpack_from(frame)
             end = 10 + length if length > 0 else 10
             client_id = None if length < 0 else str(frame[10:end], "utf-8")
         except (struct.error, UnicodeDecodeError) as error:
@@ -273,7 +247,7 @@ class Peer:
         frame_bytes = len(frame)
         if end > frame_bytes or length < -1:
             raise WireError("a request header that is cut off")
-        form, origin = _FORMS.get(kind) or _form_of(kind), self._origin
+        form, origin = FORMS.get(kind) or form_of(kind), self._origin
         api, version, is_lengthy, is_flexible, decode, is_of_transactions = form
         if (is_of_transactions or (self._of_transactions is not None and api.api_key == PRODUCE_KEY)) and (
             in_flight and self._is_held(api.api_key)
@@ -300,7 +274,7 @@ class Peer:
             self._refuse_version(request)
             return request, None
         if is_flexible:
-            end = end + 1 if frame[end : end + 1] == b"\0" else _skip_tagged_fields(frame, end)
+            end = end + 1 if frame[end : end + 1] == b"\0" else skip_tagged_fields(frame, end)
         # Kafka reads on past what a message needs, and librdkafka counts on it: Metadata 13 for all topics.
         return request, decode(frame[end:], False)
 
@@ -312,7 +286,7 @@ class Peer:
         if request.api.api_key != API_VERSIONS_KEY:
             raise WireError(f"{request.api.name} version {request.version}, not in {request.api.versions}")
         request.version = 0
-        self.complete(request, _unsupported_version())
+        self.complete(request, unsupported_version())
 
     # -- answers in, pieces out ---------------------------------------------------------------------------
 
@@ -329,7 +303,7 @@ class Peer:
                 self.deferred += 1
                 return
             self._lengthy_in_flight -= 1
-        self._encode(request, message, api)
+        self._encode(request, message)
 
     def may_encode(self) -> bool:
         """Return whether an answer is deferred for which there is room now.
@@ -354,37 +328,11 @@ class Peer:
                 request.deferred = None
                 self.deferred -= 1
                 self._lengthy_in_flight -= 1
-                self._encode(request, message, request.api)
+                self._encode(request, message)
 
-    def _encode(self, request: ReceivedRequest, message: Message, api: Api) -> None:
-        version = request.version
-        encode = encoders.get((type(message), version))
-        body = message.encode_parts(version) if encode is None else encode(message)  # A call less, mostly.
-        if api.api_key not in IN_PIECES and len(body) < PIECES_MANY:
-            data = b"".join(body)  # type: ignore[arg-type]  # without ranges of files
-            if version in api.tagged_answer_versions:
-                data = _ANSWER_1.pack(len(data) + 5, request.correlation_id, 0) + data
-            else:
-                data = _ANSWER_0.pack(len(data) + 4, request.correlation_id) + data
-            request.answer = data
-            self.held_bytes += len(data)
-        else:
-            self._encode_pieces(request, body, api)
-
-    def _encode_pieces(self, request: ReceivedRequest, body: list[bytes | RecordsSlice], api: Api) -> None:
-        """Put what may be large together, or leave it in pieces where others get the same ones."""
-        size = sum(map(len, body))
-        if request.version in api.tagged_answer_versions:
-            head = _ANSWER_1.pack(size + 5, request.correlation_id, 0)
-        else:
-            head = _ANSWER_0.pack(size + 4, request.correlation_id)
-        body = [head, *body]
-        if api.api_key not in IN_PIECES or (size <= JOINED_BYTES and api.api_key != FETCH_KEY):
-            request.answer = answer = b"".join(body)  # type: ignore[arg-type]  # without ranges of files
-            self.held_bytes += len(answer)
-        else:
-            request.answer = body  # type: ignore[assignment]  # a records piece is one that we made
-            self.held_bytes += _held_bytes(body)  # type: ignore[arg-type]
+    def _encode(self, request: ReceivedRequest, message: Message) -> None:
+        request.answer = answer = encoded(request, message)
+        self.held_bytes += len(answer) if type(answer) is bytes else held_bytes_of(answer)
 
     def abandon(self, request: ReceivedRequest) -> None:
         """Take `request` as answered with nothing. Only what has a short answer may be."""
@@ -539,58 +487,3 @@ def _is_too_slow(since: tuple[int, int], now_ms: int, bytes_now: int, grace_ms: 
     since_ms, bytes_then = since
     allowed_ms = grace_ms + (bytes_now - bytes_then) * 1_000 // SLOW_BYTES_PER_SECOND_MIN
     return now_ms - since_ms > allowed_ms
-
-
-def _form_of(kind: int) -> _Form:
-    """Return the form of requests that nobody has sent yet. Raises: WireError for an unknown API."""
-    api_key, version = kind >> 16, (kind & 0xFFFF ^ 0x8000) - 0x8000
-    api = api_of(api_key)
-    if api is None:
-        raise WireError(f"api key {api_key}, which is unknown")
-    is_known = version in api.known_versions
-    form = _Form(
-        api,
-        version,
-        api_key not in COUNTED_AT_ONCE,
-        version in api.flexible_versions,
-        api.request.decoder(version) if is_known else None,
-        api_key in OF_TRANSACTIONS,
-    )
-    if is_known:
-        _FORMS[kind] = form
-    return form
-
-
-def _held_bytes(answer: list[bytes | memoryview | FileRange]) -> int:
-    """Return what an answer of several pieces takes: what is sent from a file is in no memory of ours."""
-    return sum(FILE_RANGE_BYTES if type(piece) is FileRange else len(piece) for piece in answer)
-
-
-@cache
-def _unsupported_version() -> ApiVersionsResponse:
-    """Return the answer, in version 0, to an ApiVersions newer than ours: it says which ones we have."""
-    versions = APIS[API_VERSIONS_KEY].versions
-    ours = ApiVersion(api_key=API_VERSIONS_KEY, min_version=versions.lowest, max_version=versions.highest)
-    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=(ours,))
-
-
-def _skip_tagged_fields(frame: Frame, position: int) -> int:
-    """Return where the body begins behind the tagged fields of a flexible header. Raises: WireError."""
-    try:
-        count = frame[position]
-        position += 1
-        return position if not count else _skip_each(frame, position, count)
-    except IndexError:
-        raise WireError("a request header that is cut off") from None
-
-
-def _skip_each(frame: Frame, position: int, count: int) -> int:
-    if count > 127:
-        count, position = read_uvarint_rest(frame, position, count)
-        if count > MAX_ITEMS:
-            raise WireError(f"a request header of {count} tagged fields; the limit is {MAX_ITEMS}")
-    for _ in range(count):
-        _, position = read_uvarint(frame, position)
-        size, position = read_uvarint(frame, position)
-        position += size
-    return position

@@ -10,15 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.broker.handlers.prepared import Prepared
+from kohort.broker.transport.answers import FILE_RANGE_BYTES, JOINED_BYTES
 from kohort.broker.transport.file_range import FileRange
 from kohort.broker.transport.in_flight import HELD_BYTES_MAX, SHARE_BYTES_MIN, Allowance
 from kohort.broker.transport.peer import (
-    FILE_RANGE_BYTES,
-    JOINED_BYTES,
     LENGTHY_IN_FLIGHT_MAX,
     REQUEST_BYTES,
     REQUESTS_IN_FLIGHT_MAX,
-    SHORT_ANSWERS,
     SLOW_BYTES_PER_SECOND_MIN,
     SLOW_GRACE_MS,
     SLOW_GRACE_MS_FULL,
@@ -28,6 +26,7 @@ from kohort.broker.transport.peer import (
     Peer,
 )
 from kohort.broker.transport.request import ReceivedRequest
+from kohort.broker.transport.request_forms import SHORT_ANSWERS
 from kohort.protocol.errors import ErrorCode, WireError
 from kohort.protocol.messages.api_versions import ApiVersionsResponse
 from kohort.protocol.messages.describe_groups import (

@@ -23,8 +23,8 @@ from kohort.broker.handlers.data.reader import (
     end_offset_for,
 )
 from kohort.broker.partitions.partition import Partition
+from kohort.broker.transport.answers import FILE_RANGE_BYTES
 from kohort.broker.transport.file_range import FileRange
-from kohort.broker.transport.peer import FILE_RANGE_BYTES
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.fetch import (
     AbortedTransaction,

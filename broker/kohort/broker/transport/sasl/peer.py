@@ -7,7 +7,7 @@ from kohort.broker.transport.peer import REQUEST_BYTES, Peer
 from kohort.broker.transport.request import Origin, ReceivedRequest
 from kohort.protocol.framing import LENGTH_BYTES
 from kohort.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from kohort.protocol.registry import BY_NAME, Api
+from kohort.protocol.registry import BY_NAME
 from kohort.protocol.schema import Message
 
 BARE = -1
@@ -42,9 +42,9 @@ class SaslPeer(Peer):
         self._asked += 1
         return request, SaslAuthenticateRequest(auth_bytes=bytes(token))
 
-    def _encode(self, request: ReceivedRequest, message: Message, api: Api) -> None:
+    def _encode(self, request: ReceivedRequest, message: Message) -> None:
         if request.version != BARE:
-            super()._encode(request, message, api)
+            super()._encode(request, message)
             return
         assert isinstance(message, SaslAuthenticateResponse)
         request.answer = answer = struct.pack(">i", len(message.auth_bytes)) + message.auth_bytes
