@@ -5,7 +5,7 @@ from pathlib import Path
 
 from kohort.cli.options import API_TIMEOUT_MS
 from kohort.pipeline.errors import OptionError
-from kohort.pipeline.options import parse_place, parse_time_ms
+from kohort.pipeline.options import parse_offset_spec, parse_time_ms
 from kohort.pipeline.servers import Servers
 
 GROUP, AT = "group:", "@"
@@ -26,7 +26,7 @@ def require_place(option: str, given: str) -> None:
     if given.startswith(GROUP) and AT in given:
         parse_time_ms(option, given.rpartition(AT)[2])
     else:
-        parse_place(option, given)
+        parse_offset_spec(option, given)
 
 
 def require_new_folder(option: str, given: str) -> None:
