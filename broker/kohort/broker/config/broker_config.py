@@ -1,7 +1,7 @@
 """The broker's own settings, under Kafka's names.
 
-Defaults and limits are those of org.apache.kafka.server.config and its neighbours in Apache Kafka 4.4;
-where kohort's default is another one, `kafka_default` says Kafka's.
+Defaults and limits are those of Apache Kafka 4.4 (org.apache.kafka.server.config and related packages). Where
+kohort has another default, `kafka_default` is Kafka's.
 """
 
 from collections.abc import Mapping
@@ -26,16 +26,16 @@ class BrokerConfig(ServerSettings, CoordinatorSettings, LogSettings, SecuritySet
 
     @classmethod
     def parsed(cls, texts: Mapping[str, str | None]) -> "BrokerConfig":
-        """Return the settings that these texts give, under their dotted names."""
+        """Return the settings from texts by dotted name."""
         return cls(**cls.parse_values(texts))
 
     def with_dynamic(
         self, broker: Mapping[str, str | None], cluster: Mapping[str, str | None] | None = None
     ) -> "BrokerConfig":
-        """Return these settings under what was altered while the broker ran.
+        """Return these settings with dynamic values over the static ones.
 
-        `broker` holds what was altered for this broker, `cluster` for all; the former wins, and both win
-        over what the broker was started with. The dynamic values of `self` are dropped.
+        `broker` has the dynamic values of this broker, `cluster` those of all brokers. `broker` wins over
+        `cluster`, and both over the static values. The dynamic values of `self` are dropped.
         """
         layers = {
             ConfigSource.DYNAMIC_BROKER: dict(broker),
@@ -43,19 +43,19 @@ class BrokerConfig(ServerSettings, CoordinatorSettings, LogSettings, SecuritySet
             ConfigSource.STATIC_BROKER: dict(self.layer(ConfigSource.STATIC_BROKER)),
         }
         config = BrokerConfig()
-        del config.__dict__["broker_id"]  # It was made of the default of node.id.
+        del config.__dict__["broker_id"]  # It came from the default of node.id.
         for layer in reversed(layers.values()):
             config.__dict__.update(self.parse_values(layer))
         config._settle(layers)
         return config
 
     def layer(self, source: ConfigSource) -> Mapping[str, str | None]:
-        """Return the texts that come from one source, by dotted name."""
+        """Return the values of one source as text, by dotted name."""
         layers: dict[ConfigSource, dict[str, str | None]] = self.__dict__["_layers"]
         return layers.get(source, {})
 
     def _settle(self, layers: dict[ConfigSource, dict[str, str | None]]) -> None:
-        """Let node.id and broker.id agree, and keep where each value came from."""
+        """Make node.id and broker.id equal, check the settings together, and store their sources."""
         if "broker_id" in self.__dict__ and self.broker_id >= 0:
             if self.__dict__.get("node_id", self.broker_id) != self.broker_id:
                 raise ConfigError(

@@ -1,10 +1,10 @@
-"""The broker's configuration as it is now: parts that live long look at it whenever they need a value."""
+"""The broker's current configuration, for parts that must see dynamic changes."""
 
 from kohort.broker.config.broker_config import BrokerConfig
 
 
 class CurrentConfig:
-    """Holds the newest configuration; who follows the metadata replaces it. The loop's thread only."""
+    """Holds the current configuration. Metadata changes replace it. The loop's thread only."""
 
     __slots__ = ("config",)
 

@@ -1,4 +1,4 @@
-"""What DescribeConfigs tells of a broker or a topic: each value, where it comes from, what lies under it."""
+"""The answer of DescribeConfigs for a broker or a topic: values, sources and synonyms."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -17,7 +17,7 @@ _SYNONYMS = {
 
 
 class ConfigSynonym(NamedTuple):
-    """One of the values that a setting could take its own from."""
+    """A setting, or a default, that can provide a setting's value."""
 
     name: str
     value: str | None
@@ -25,7 +25,7 @@ class ConfigSynonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """A setting as DescribeConfigs shows it."""
+    """A setting in the answer of DescribeConfigs."""
 
     name: str
     value: str | None
@@ -46,7 +46,7 @@ def describe_broker(broker: BrokerConfig) -> list[ConfigEntry]:
 
 
 def describe_topic(broker: BrokerConfig, overrides: Mapping[str, str | None]) -> list[ConfigEntry]:
-    """Return every setting of a topic that has these overrides; an internal one only where it was set."""
+    """Return every setting of a topic with these overrides, except internal ones."""
     config = topic_config(broker, overrides)
     entries = []
     for definition in TOPIC_DEFINITIONS:
@@ -59,10 +59,10 @@ def describe_topic(broker: BrokerConfig, overrides: Mapping[str, str | None]) ->
 
 
 def broker_synonyms(broker: BrokerConfig, name: str) -> tuple[ConfigSynonym, ...]:
-    """Return the values that the broker's setting `name` goes by, the first of them in force.
+    """Return the synonyms of the broker's setting `name`. The first one is in force.
 
-    As in Kafka's ConfigHelper, nothing is told before the first one that bears the name itself: with
-    log.retention.hours alone, log.retention.ms has no synonyms.
+    As in Kafka's ConfigHelper, synonyms before the setting itself are left out: if only log.retention.hours
+    is set, log.retention.ms has no synonyms.
     """
     found = list(_broker_values(broker, _SYNONYMS.get(name, (name,))))
     while found and found[0].name != name:
@@ -87,7 +87,7 @@ def _broker_values(broker: BrokerConfig, names: tuple[str, ...]) -> Iterator[Con
 def entry(
     definition: ConfigDefinition, value: str | None, synonyms: tuple[ConfigSynonym, ...]
 ) -> ConfigEntry:
-    """Return the setting with its value, and what that could be taken from, the first in force."""
+    """Return the setting with its value and its synonyms, of which the first is in force."""
     return ConfigEntry(
         definition.name,
         None if definition.sensitive else value,

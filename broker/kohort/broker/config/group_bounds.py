@@ -1,7 +1,6 @@
-"""Within what the settings of one group may lie: by the broker's own, as in Kafka's GroupConfig.
+"""The bounds of a group's settings, which the broker's settings give, as in Kafka's GroupConfig.
 
-A value outside is refused where it is set. One that was set before the bounds were drawn closer counts as
-the bound next to it.
+A new value outside its bounds is refused. An old value outside newer bounds counts as the nearest bound.
 """
 
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ class BrokerValues(Protocol):
     """The broker's settings, by dotted name."""
 
     def value(self, name: str) -> ConfigValue:
-        """Return one of them."""
+        """Return the value of one setting."""
         ...
 
 
@@ -32,7 +31,7 @@ BOUNDED = (
     "streams.heartbeat.interval.ms",
     "streams.assignment.interval.ms",
 )
-"""The settings of groups that have bounds: `group.KIND.min.REST` and `group.KIND.max.REST` of the broker."""
+"""Settings of groups whose bounds are the broker's `group.KIND.min.REST` and `group.KIND.max.REST`."""
 KINDS = ("consumer", "share", "streams")
 BOUNDS: dict[str, tuple[str | None, str | None]] = {
     **{
@@ -43,12 +42,12 @@ BOUNDS: dict[str, tuple[str | None, str | None]] = {
     "streams.task.offset.interval.ms": ("group.streams.min.task.offset.interval.ms", None),
     "streams.num.standby.replicas": (None, "group.streams.max.standby.replicas"),
 }
-"""What the least and the greatest value of each are called, where there is such a bound."""
+"""The broker's settings for the lower and the upper bound of each, if any."""
 LEAST, MOST = 0, 2**31 - 1
 
 
 def check_broker(broker: BrokerValues) -> None:
-    """Raises: ConfigError where what holds for all groups lies outside its own bounds."""
+    """Check the broker's defaults for groups. Raises: ConfigError for a value outside its bounds."""
     for name, (low, high) in bounds(broker).items():
         least, most = BOUNDS[name]
         if low > high:
@@ -63,7 +62,7 @@ def check_broker(broker: BrokerValues) -> None:
 
 
 def check_group(broker: BrokerValues, overrides: Mapping[str, ConfigValue]) -> None:
-    """Raises: ConfigError where what is set for a group, by dotted name, lies outside the bounds."""
+    """Check a group's settings, by dotted name. Raises: ConfigError for a value outside its bounds."""
     for name, (low, high) in bounds(broker).items():
         if name in overrides:
             value = overrides[name]
@@ -73,7 +72,7 @@ def check_group(broker: BrokerValues, overrides: Mapping[str, ConfigValue]) -> N
 
 
 def bounds(broker: BrokerValues) -> dict[str, tuple[int, int]]:
-    """Return the least and the greatest value by the name of the group's setting."""
+    """Return the lower and the upper bound by the name of the group's setting."""
     return {
         name: (
             LEAST if least is None else _number(broker, least),

@@ -1,4 +1,4 @@
-"""A group's settings over the broker's, imported with the first that are asked for. Kafka: GroupConfig."""
+"""A group's settings over the broker's, imported when they are first used. Kafka: GroupConfig."""
 
 import re
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ DURATION = re.compile(
 
 
 def duration_ms(reset: str) -> int | None:
-    """Return how far back `by_duration:...` begins, None where `reset` is no such thing."""
+    """Return the duration of `by_duration:...`, or None for another `reset`."""
     found = DURATION.fullmatch(reset)
     if found is None:
         return None
@@ -43,35 +43,35 @@ def _check_reset(value: ConfigValue) -> str | None:
 
 
 class GroupSettings(Settings):
-    """What may be set for one group; each has a setting of the broker under it."""
+    """The settings of one group. The broker's settings are the defaults."""
 
     KIND = "group"
 
     consumer_session_timeout_ms: int = setting(
         INT,
         CoordinatorSettings.group_consumer_session_timeout_ms,
-        "After how long without a heartbeat a member of this consumer group is put out.",
+        "The time without a heartbeat after which this consumer group removes a member.",
         at_least(1),
         synonyms=("group.consumer.session.timeout.ms",),
     )
     consumer_heartbeat_interval_ms: int = setting(
         INT,
         CoordinatorSettings.group_consumer_heartbeat_interval_ms,
-        "How often members of this consumer group are asked to send heartbeats.",
+        "The heartbeat interval of this consumer group's members.",
         at_least(1),
         synonyms=("group.consumer.heartbeat.interval.ms",),
     )
     consumer_assignment_interval_ms: int = setting(
         INT,
         CoordinatorSettings.group_consumer_assignment_interval_ms,
-        "How long after an assignment this consumer group gets its next one at the earliest.",
+        "The shortest time between two assignments of this consumer group.",
         at_least(0),
         synonyms=("group.consumer.assignment.interval.ms",),
     )
     errors_deadletterqueue_topic_name: str = setting(
         ConfigType.STRING,
         "",
-        "The topic to which this share group writes what it gives up, a dead letter a record; none: nowhere.",
+        "The dead letter topic of this share group. An empty name disables dead letters.",
     )
     errors_deadletterqueue_copy_record_enable: bool = setting(
         ConfigType.BOOLEAN, False, "Whether a dead letter has the key and the value of its record."
@@ -79,35 +79,35 @@ class GroupSettings(Settings):
     share_session_timeout_ms: int = setting(
         INT,
         CoordinatorSettings.group_share_session_timeout_ms,
-        "After how long without a heartbeat a member of this share group is put out.",
+        "The time without a heartbeat after which this share group removes a member.",
         at_least(1),
         synonyms=("group.share.session.timeout.ms",),
     )
     share_heartbeat_interval_ms: int = setting(
         INT,
         CoordinatorSettings.group_share_heartbeat_interval_ms,
-        "How often members of this share group are asked to send heartbeats.",
+        "The heartbeat interval of this share group's members.",
         at_least(1),
         synonyms=("group.share.heartbeat.interval.ms",),
     )
     share_assignment_interval_ms: int = setting(
         INT,
         CoordinatorSettings.group_share_assignment_interval_ms,
-        "How long after an assignment this share group gets its next one at the earliest.",
+        "The shortest time between two assignments of this share group.",
         at_least(0),
         synonyms=("group.share.assignment.interval.ms",),
     )
     share_record_lock_duration_ms: int = setting(
         INT,
         CoordinatorSettings.group_share_record_lock_duration_ms,
-        "How long a record is its member's that this share group hands out.",
+        "How long a member of this share group holds the lock of an acquired record.",
         at_least(1000),
         synonyms=("group.share.record.lock.duration.ms",),
     )
     share_delivery_count_limit: int = setting(
         INT,
         CoordinatorSettings.group_share_delivery_count_limit,
-        "How often this share group hands out a record before it gives it up.",
+        "How often this share group delivers a record before it archives it.",
         at_least(2),
         synonyms=("group.share.delivery.count.limit",),
     )
@@ -121,74 +121,74 @@ class GroupSettings(Settings):
     share_auto_offset_reset: str = setting(
         ConfigType.STRING,
         "latest",
-        "Where this share group begins in a partition.",
+        "The offset at which this share group begins to read a partition.",
         Validator(RESET_WORDS, _check_reset),
     )
     share_isolation_level: str = setting(
         ConfigType.STRING,
         "read_uncommitted",
-        "Whether this share group is handed records of transactions that are open or aborted.",
+        "Whether this share group receives records of open and aborted transactions.",
         one_of("read_committed", "read_uncommitted"),
     )
     share_renew_acknowledge_enable: bool = setting(
-        ConfigType.BOOLEAN, True, "Whether members of this share group may renew their hold of a record."
+        ConfigType.BOOLEAN, True, "Whether members of this share group may renew their locks of records."
     )
     streams_session_timeout_ms: int = setting(
         INT,
         CoordinatorSettings.group_streams_session_timeout_ms,
-        "After how long without a heartbeat a member of this streams group is put out.",
+        "The time without a heartbeat after which this streams group removes a member.",
         at_least(1),
         synonyms=("group.streams.session.timeout.ms",),
     )
     streams_heartbeat_interval_ms: int = setting(
         INT,
         CoordinatorSettings.group_streams_heartbeat_interval_ms,
-        "How often members of this streams group are asked to send heartbeats.",
+        "The heartbeat interval of this streams group's members.",
         at_least(1),
         synonyms=("group.streams.heartbeat.interval.ms",),
     )
     streams_assignment_interval_ms: int = setting(
         INT,
         CoordinatorSettings.group_streams_assignment_interval_ms,
-        "How long after an assignment this streams group gets its next one at the earliest.",
+        "The shortest time between two assignments of this streams group.",
         at_least(0),
         synonyms=("group.streams.assignment.interval.ms",),
     )
     streams_initial_rebalance_delay_ms: int = setting(
         INT,
         CoordinatorSettings.group_streams_initial_rebalance_delay_ms,
-        "How long this streams group waits for more members while it is new.",
+        "How long this streams group waits for more members before its first assignment.",
         at_least(0),
         synonyms=("group.streams.initial.rebalance.delay.ms",),
     )
     streams_num_standby_replicas: int = setting(
         INT,
         CoordinatorSettings.group_streams_num_standby_replicas,
-        "How many copies of each task's state this streams group keeps.",
+        "The number of standby replicas of each stateful task in this streams group.",
         at_least(0),
         synonyms=("group.streams.num.standby.replicas",),
     )
     streams_acceptable_recovery_lag: int = setting(
         ConfigType.LONG,
         CoordinatorSettings.group_streams_acceptable_recovery_lag,
-        "How far behind a copy of a task's state counts as caught up in this streams group.",
+        "The lag up to which a task's state counts as caught up in this streams group.",
         at_least(0),
         synonyms=("group.streams.acceptable.recovery.lag",),
     )
     streams_task_offset_interval_ms: int = setting(
         INT,
         CoordinatorSettings.group_streams_task_offset_interval_ms,
-        "How often members of this streams group tell how far their copies are.",
+        "How often members of this streams group report the offsets of their tasks.",
         at_least(1),
         synonyms=("group.streams.task.offset.interval.ms",),
     )
 
 
 def group_settings(broker: BrokerConfig, overrides: Mapping[str, str | None]) -> GroupSettings:
-    """Return what holds for a group: its overrides (by dotted name, as text) over the broker's values.
+    """Return a group's settings: its overrides (text by dotted name) over the broker's values.
 
-    What lies outside the broker's bounds by now counts as the bound next to it.
-    Raises: ConfigError with one line for an unknown name or a wrong value.
+    A value outside the broker's current bounds counts as the nearest bound.
+    Raises: ConfigError for an unknown name or a wrong value.
     """
     settings = _as_set(broker, overrides)
     limits = bounds(broker)
@@ -201,10 +201,9 @@ def group_settings(broker: BrokerConfig, overrides: Mapping[str, str | None]) ->
 
 
 def check_group_settings(broker: BrokerConfig, overrides: Mapping[str, str | None]) -> None:
-    """Pass overrides that may be set for a group.
+    """Check new overrides of a group.
 
-    Raises: ConfigError with one line for an unknown name, a wrong value, one outside its bounds, or two that
-        contradict.
+    Raises: ConfigError for an unknown name, a wrong value, a value outside its bounds, or contradictions.
     """
     settings = _as_set(broker, overrides)
     if settings.errors_deadletterqueue_topic_name.startswith("__"):
@@ -222,14 +221,14 @@ def check_group_settings(broker: BrokerConfig, overrides: Mapping[str, str | Non
 
 
 def describe_group(broker: BrokerConfig, overrides: Mapping[str, str | None]) -> list[ConfigEntry]:
-    """Return every setting of a group that has these overrides, as they were set."""
+    """Return every setting of a group with these overrides, unchanged by bounds."""
     settings = _as_set(broker, overrides)
     entries = []
     for definition in GroupSettings.DEFINITIONS.values():
         value = render(settings.value(definition.name))
         if definition.synonyms:
             synonyms = broker_synonyms(broker, definition.synonyms[0])
-        else:  # As in Kafka's ConfigHelper: below it lies its own default.
+        else:  # As in Kafka's ConfigHelper.
             default = render(definition.default)
             synonyms = (ConfigSynonym(definition.name, default, ConfigSource.DEFAULT),)
         if definition.name in overrides:

@@ -1,8 +1,7 @@
-"""The listeners that a server.properties of Kafka names, and what they are to speak.
+"""The listeners of a Kafka server.properties, and their security protocols.
 
-A file that asks for encryption or for authentication gets a broker with it or none: one that served
-everybody in the clear instead would do so unseen. Source: Kafka's AbstractKafkaConfig and
-SocketServerConfigs.
+If the file asks for encryption or authentication that kohort does not have, the broker does not start. It
+must not serve without that protection unnoticed. Source: Kafka's AbstractKafkaConfig and SocketServerConfigs.
 """
 
 from collections.abc import Mapping
@@ -22,18 +21,18 @@ PORT = "9092"
 PLAINTEXT = "PLAINTEXT"
 SPOKEN = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _EACH_FOR_ITSELF = {name: name for name in SPOKEN}
-_KAFKAS_CONTROLLERS = "CONTROLLER"  # What Kafka's own files call it; nobody listens there here.
+_KAFKAS_CONTROLLERS = "CONTROLLER"  # The name in Kafka's own files. kohort has no such listener.
 
 
 def listener_flags(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return what a file's listeners are as options; empty text stands for one that is not advertised.
+    """Return a file's listeners as options. An empty text means that a listener is not advertised.
 
-    `texts` has those of `NAMES` that the file says. Raises: ConfigError for what cannot be served as asked.
+    `texts` has the file's settings of `NAMES`. Raises: ConfigError for unsupported settings.
     """
     for name in (CIPHERS, ENGINE):
         if texts.get(name):
             raise ConfigError(
-                f"{name}: what OpenSSL offers is spoken, and nothing else can be chosen here yet"
+                f"{name} is not supported: kohort uses OpenSSL's cipher suites and engine. Remove the setting"
             )
     listeners = _for_clients(texts, LISTENERS)
     advertised = {name: place.rpartition("://")[2] for name, place in _for_clients(texts, ADVERTISED).items()}
@@ -71,19 +70,19 @@ def _for_clients(texts: Mapping[str, str], setting: str) -> dict[str, str]:
 
 
 def _spoken_protocol(name: str, protocols: Mapping[str, str], setting: str) -> str:
-    """Return what a listener speaks. Raises: ConfigError where that is not spoken here."""
+    """Return a listener's security protocol. Raises: ConfigError for an unsupported protocol."""
     protocol = protocols.get(name)
     if protocol is None:
         raise ConfigError(
-            f"{setting}: nothing says which protocol {name} speaks: {PROTOCOLS}={name}:PROTOCOL"
+            f"{setting}: the listener {name} has no security protocol: set {PROTOCOLS}={name}:PROTOCOL"
         )
     if protocol not in SPOKEN:
-        raise ConfigError(f"{setting}: {name} is to speak {protocol}, which is none of {', '.join(SPOKEN)}")
+        raise ConfigError(f"{setting}: {name} has the protocol {protocol}: give one of {', '.join(SPOKEN)}")
     return protocol
 
 
 def _protocols(text: str | None) -> Mapping[str, str]:
-    """Return each listener's protocol by its name; without a map, that which it is called after."""
+    """Return each listener's protocol by its name. Without a map, the name is the protocol."""
     if not text:
         return _EACH_FOR_ITSELF
     protocols = {}

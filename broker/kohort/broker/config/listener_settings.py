@@ -1,6 +1,6 @@
-"""What settings say of one listener: `listener.name.NAME.SETTING`, the name in lower case. Kafka's form.
+"""Settings of one listener: `listener.name.NAME.SETTING`, with the name in lower case, as in Kafka.
 
-They are carried through the broker's settings as the lines of one, for each may be there for each listener.
+The broker's settings carry them as the lines of one internal setting, `CARRIER`.
 Source: Kafka's ListenerName.configPrefix, KIP-103.
 """
 
@@ -21,7 +21,7 @@ _KNOWN = re.compile(
 
 
 def taken_apart(texts: dict[str, str | None]) -> dict[str, str | None]:
-    """Return the settings with what they say of single listeners in one. Raises: ConfigError."""
+    """Return the settings, with those of single listeners in `CARRIER`. Raises: ConfigError."""
     kept = {name: text for name, text in texts.items() if not name.startswith(PREFIX)}
     lines = []
     for name, text in texts.items():
@@ -34,19 +34,17 @@ def taken_apart(texts: dict[str, str | None]) -> dict[str, str | None]:
 
 
 def require_known(name: str) -> None:
-    """Raise the ConfigError for what cannot be said of one listener."""
+    """Raise ConfigError for an unknown setting of a listener."""
     if _KNOWN.fullmatch(name) is None:
         raise ConfigError(
-            f"{name}: of one listener there are listener.name.NAME.sasl.enabled.mechanisms and "
-            "listener.name.NAME.MECHANISM.sasl.jaas.config, all of it in lower case"
+            f"{name} is not a setting of a listener: there are listener.name.NAME.sasl.enabled.mechanisms "
+            f"and "
+            "listener.name.NAME.MECHANISM.sasl.jaas.config, in lower case"
         )
 
 
 def of_listener(settings: str | None, name: str) -> Mapping[str, str]:
-    """Return what is said of the listener that has this name, without its prefix.
-
-    `settings` are the lines of `CARRIER`.
-    """
+    """Return the settings of the listener `name`, without prefix. `settings` is the text of `CARRIER`."""
     prefix = f"{PREFIX}{name.lower()}."
     found = {}
     for line in (settings or "").splitlines():
@@ -57,6 +55,6 @@ def of_listener(settings: str | None, name: str) -> Mapping[str, str]:
 
 
 def named_listeners(settings: str | None) -> set[str]:
-    """Return the names of the listeners of which something is said, in lower case."""
+    """Return the names of the listeners with settings, in lower case."""
     lines = (settings or "").splitlines()
     return {line.removeprefix(PREFIX).partition(".")[0] for line in lines}

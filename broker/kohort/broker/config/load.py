@@ -1,4 +1,4 @@
-"""From a TOML file and NAME=VALUE to a `BrokerConfig`, or to one line that says what is wrong."""
+"""Loads a `BrokerConfig` from a TOML file and NAME=VALUE settings."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -13,11 +13,11 @@ OF_ONE_LISTENER = "listener.name."
 
 
 def load_config(file: "Path | None", settings: Sequence[tuple[str, str]]) -> BrokerConfig:
-    """Return the broker's settings: `settings` (name and text, a later one wins) over those of the file.
+    """Return the broker's settings: `settings` (name and text; later ones win) over those of the file.
 
     The file is TOML with Kafka's dotted names, quoted or as nested tables: `"log.retention.ms" = 5`,
     `log.retention.ms = 5` and `[log.retention]` `ms = 5` are the same.
-    Raises: ConfigError with one line that names the wrong name or value and what would be right.
+    Raises: ConfigError with the wrong name or value, and the allowed ones.
     """
     texts = checked_texts(read_toml(file), f"{file}: ") if file is not None else {}
     for name, text in settings:
@@ -27,9 +27,9 @@ def load_config(file: "Path | None", settings: Sequence[tuple[str, str]]) -> Bro
 
 
 def parsed_config(texts: dict[str, str | None]) -> BrokerConfig:
-    """Return the settings that these texts give, of single listeners as well. Raises: ConfigError."""
+    """Return the settings from texts, including those of single listeners. Raises: ConfigError."""
     if any(name.startswith(OF_ONE_LISTENER) for name in texts):
-        from kohort.broker.config.listener_settings import taken_apart  # noqa: PLC0415  # Few have any.
+        from kohort.broker.config.listener_settings import taken_apart  # noqa: PLC0415  # Few settings are of one listener.
 
         texts = taken_apart(texts)
     return BrokerConfig.parsed(texts)
@@ -37,7 +37,7 @@ def parsed_config(texts: dict[str, str | None]) -> BrokerConfig:
 
 def read_toml(file: "Path") -> dict[str, object]:
     """Return the names and values of a TOML file, flat. Raises: ConfigError."""
-    import tomllib  # noqa: PLC0415  # A start without a file does not pay for it.
+    import tomllib  # noqa: PLC0415  # Needed only with a file.
 
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -51,7 +51,7 @@ def read_toml(file: "Path") -> dict[str, object]:
 
 
 def checked_texts(found: Mapping[str, object], place: str) -> dict[str, str | None]:
-    """Return the settings as text, each known and of a right value. Raises: ConfigError with the place."""
+    """Return checked settings as text. Raises: ConfigError, which begins with `place`."""
     texts: dict[str, str | None] = {}
     for name, value in found.items():
         require_known(name, place)
@@ -67,7 +67,7 @@ def checked_texts(found: Mapping[str, object], place: str) -> dict[str, str | No
 
 
 def _toml_hint(error: str) -> str:
-    """Return advice for the one trap: of two names of which one goes on where the other ends, quote one."""
+    """Return advice for the error of two names where one is a prefix of the other: quote the longer one."""
     return '; write a longer name in quotes, "like.this"' if "overwrite" in error or "mutate" in error else ""
 
 
@@ -97,11 +97,11 @@ _OPTION_OF = {
 
 
 def require_known(name: str, place: str) -> None:
-    """Raise the ConfigError that tells a slip of the pen from a name that is only Apache Kafka's."""
+    """Raise ConfigError for an unknown name: an option, an unused setting of Kafka, or a misspelled name."""
     if name in BrokerConfig.DEFINITIONS:
         return
     if name.startswith(OF_ONE_LISTENER):
-        from kohort.broker.config import listener_settings  # noqa: PLC0415  # Few have any.
+        from kohort.broker.config import listener_settings  # noqa: PLC0415  # Few settings are of one listener.
 
         listener_settings.require_known(name)
         return
@@ -111,7 +111,7 @@ def require_known(name: str, place: str) -> None:
         raise ConfigError(
             f"{place}{name} is an option of kohort serve: {option}; in a file, {in_a_file} = ..."
         )
-    from kohort.broker.config.unused import unused_names  # noqa: PLC0415  # Mistakes only pay for it.
+    from kohort.broker.config.unused import unused_names  # noqa: PLC0415  # Needed only for mistakes.
 
     if name in unused_names():
         raise ConfigError(f"{place}{name} is a setting of Apache Kafka that kohort has no use for: remove it")

@@ -1,6 +1,6 @@
-"""Settings that are taken and shown, as tools expect, but change nothing yet.
+"""Settings that kohort accepts and shows, as tools expect, but that have no effect yet.
 
-A test compares this list with what the code reads: whoever makes one work takes it out.
+A test compares this list with the settings that the code reads. Remove a setting here when it has an effect.
 """
 
 BROKER_WITHOUT_EFFECT = frozenset(

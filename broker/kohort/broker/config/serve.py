@@ -1,9 +1,8 @@
-"""What `kohort serve` may read from a file: settings, and where to listen and to keep data.
+"""The configuration file of `kohort serve`: settings, listeners and the data folder.
 
-A file that ends in .properties is one of Kafka's: `log.dirs`, `listeners` and `advertised.listeners` stand
-for our options there, what asks for protection that there is not stops the start, and what means nothing
-here is passed over. Everywhere else those names are refused
-with a word on the option that does it.
+A file that ends in .properties is a Kafka file: there `log.dirs`, `listeners` and `advertised.listeners` set
+kohort's options. Protection that kohort does not have stops the start. Unused settings are ignored. In other
+files these names are refused with the option to use.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,12 +18,12 @@ if TYPE_CHECKING:
 
 FLAGS = ("listen", "advertise", "data", "http")
 SEVERAL = ("listen", "advertise")
-"""Of which a file may say several: a list in TOML, with commas in between in Kafka's."""
+"""Options that may have several values: a list in TOML, comma-separated in Kafka's files."""
 PROPERTIES = ".properties"
 
 
 class ServeConfig(NamedTuple):
-    """The broker's settings, what the file says for options, and Kafka's names that it names in vain."""
+    """The broker's settings, the file's values of options, and the ignored settings of Kafka."""
 
     config: BrokerConfig
     flags: Mapping[str, str]
@@ -32,9 +31,9 @@ class ServeConfig(NamedTuple):
 
 
 def load_serve_config(file: Path | None, settings: Sequence[tuple[str, str]]) -> ServeConfig:
-    """Return the broker's settings: `settings` (name and text, a later one wins) over those of the file.
+    """Return the broker's settings: `settings` (name and text; later ones win) over those of the file.
 
-    Raises: ConfigError with one line that names the wrong name or value and what would be right.
+    Raises: ConfigError with the wrong name or value, and the allowed ones.
     """
     texts: dict[str, str | None] = {}
     flags: dict[str, str] = {}
@@ -62,7 +61,7 @@ def load_serve_config(file: Path | None, settings: Sequence[tuple[str, str]]) ->
 
 
 def changed_settings(config: BrokerConfig) -> dict[str, str | None]:
-    """Return the settings that differ from their defaults since somebody says so, as text."""
+    """Return the settings that were set to other values than their defaults, as text."""
     return {
         name: HIDDEN if BrokerConfig.DEFINITIONS[name].sensitive else render(config.value(name))
         for name in sorted(config.layer(ConfigSource.STATIC_BROKER))
@@ -79,8 +78,8 @@ def _flag(value: object, name: str, file: Path) -> str:
 
 
 def _from_kafka(file: Path) -> tuple[dict[str, object], dict[str, str], tuple[str, ...]]:
-    """Return the settings of a file of Java's properties, what it says for options, and the rest."""
-    from kohort.broker.config import kafka_listeners  # noqa: PLC0415  # Such a file only pays for them.
+    """Return the settings of a Kafka properties file, its values of options, and the ignored names."""
+    from kohort.broker.config import kafka_listeners  # noqa: PLC0415  # Needed only for such a file.
     from kohort.broker.config.unused import unused_names  # noqa: PLC0415
 
     settings: dict[str, object] = {}
@@ -91,7 +90,7 @@ def _from_kafka(file: Path) -> tuple[dict[str, object], dict[str, str], tuple[st
     for name, text in texts.items():
         value = _resolved(name, text, f"{file}: ", known)
         if name in ("log.dirs", "log.dir"):
-            if name == "log.dirs" or "data" not in flags:  # Kafka: log.dirs goes before log.dir.
+            if name == "log.dirs" or "data" not in flags:  # Kafka: log.dirs wins over log.dir.
                 flags["data"] = _one_folder(value, file)
         elif name in kafka_listeners.NAMES:
             listeners[name] = value
@@ -109,7 +108,7 @@ def _from_kafka(file: Path) -> tuple[dict[str, object], dict[str, str], tuple[st
 
 
 def _providers(texts: Mapping[str, str], file: Path) -> "tuple[Mapping[str, Provider], dict[str, str]]":
-    """Return what values may refer to, and the settings but for those that say so. Raises: ConfigError."""
+    """Return the config providers, and the other settings. Raises: ConfigError."""
     from kohort.protocol.config_providers import providers  # noqa: PLC0415
 
     try:
@@ -119,7 +118,7 @@ def _providers(texts: Mapping[str, str], file: Path) -> "tuple[Mapping[str, Prov
 
 
 def _resolved(name: str, text: str, place: str, known: "Mapping[str, Provider] | None") -> str:
-    """Return the value of a setting, wherever it stands. Raises: ConfigError."""
+    """Return the value of a setting with its references resolved. Raises: ConfigError."""
     if "${" not in text:
         return text
     from kohort.protocol.config_providers import DEFAULT_PROVIDERS, resolve  # noqa: PLC0415  # Few settings have references.

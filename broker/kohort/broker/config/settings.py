@@ -1,4 +1,4 @@
-"""The form in which settings are declared: one class attribute says name, type, default, limits, meaning."""
+"""Declares settings: one class attribute gives name, type, default, limits and documentation."""
 
 from collections.abc import Mapping
 from typing import ClassVar, NamedTuple, Self, TypeVar, cast
@@ -27,7 +27,7 @@ class _Declaration(NamedTuple):
     kafka_default: str | None
 
     def named(self, name: str, read_only: bool) -> ConfigDefinition:
-        """Return the definition of the setting that has this dotted name; `read_only` where it is silent."""
+        """Return the definition of the setting `name`. `read_only` is the default of that flag."""
         return ConfigDefinition(
             name,
             self.type,
@@ -53,7 +53,7 @@ def setting(
     internal: bool = False,
     kafka_default: str | None = None,
 ) -> T:
-    """Return the declaration of a setting; its class turns it into the default and a definition."""
+    """Return the declaration of a setting. Its class turns it into its default and a definition."""
     declaration = _Declaration(
         kind,
         cast(ConfigValue, default),
@@ -68,16 +68,16 @@ def setting(
 
 
 class Settings:
-    """Typed values, one attribute a setting; never changed once made.
+    """Typed, immutable values: one attribute for each setting.
 
-    Made from keyword arguments with underscores, or by `parsed` from text under the dotted names.
+    The constructor takes keyword arguments with underscores, `parsed` takes texts by dotted name.
     Raises: ConfigError for an unknown name or a wrong value.
     """
 
     DEFINITIONS: ClassVar[Mapping[str, ConfigDefinition]] = {}
     KIND: ClassVar[str] = ""
     READ_ONLY: ClassVar[bool] = False
-    """Whether a setting that does not say so itself changes at a restart only."""
+    """Whether only a restart changes a setting, unless its declaration says otherwise."""
 
     def __init_subclass__(cls) -> None:
         families = [base for base in cls.__bases__ if issubclass(base, Settings)]
@@ -96,7 +96,7 @@ class Settings:
 
     @classmethod
     def parsed(cls, texts: Mapping[str, str | None]) -> Self:
-        """Return the settings that these texts give, under their dotted names."""
+        """Return the settings from texts by dotted name."""
         settings = cls()
         settings.__dict__.update(cls.parse_values(texts))
         return settings
@@ -109,10 +109,7 @@ class Settings:
 
     @classmethod
     def definition(cls, name: str) -> ConfigDefinition:
-        """Return the definition of a dotted name.
-
-        Raises: ConfigError with the nearest name that there is.
-        """
+        """Return the definition of a dotted name. Raises: ConfigError with the most similar name."""
         definition = cls.DEFINITIONS.get(name)
         if definition is None:
             raise ConfigError(f"Unknown {cls.KIND} config name: {name}{cls.hint(name)}")
@@ -120,8 +117,8 @@ class Settings:
 
     @classmethod
     def hint(cls, name: str) -> str:
-        """Return what to say after a name that there is not."""
-        from difflib import get_close_matches  # noqa: PLC0415  # A start without a mistake does not pay for it.
+        """Return a hint with the most similar name, or an empty text."""
+        from difflib import get_close_matches  # noqa: PLC0415  # Needed only for mistakes.
 
         nearest = get_close_matches(name.lower().replace("_", "."), cls.DEFINITIONS, n=1, cutoff=0.7)
         return f" (did you mean {nearest[0]}?)" if nearest else ""
@@ -131,16 +128,16 @@ class Settings:
         return cast(ConfigValue, getattr(self, self.definition(name).attribute))
 
     def __setattr__(self, attribute: str, value: object) -> None:
-        raise AttributeError(f"{type(self).__name__}.{attribute} cannot be changed: make a new one")
+        raise AttributeError(f"{type(self).__name__}.{attribute} cannot be changed: create a new object")
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        if self is other or self.__dict__ == other.__dict__:  # As they nearly always are.
+        if self is other or self.__dict__ == other.__dict__:  # The usual case.
             return True
         return all(self.value(name) == other.value(name) for name in self.DEFINITIONS)
 
-    __hash__ = None  # type: ignore[assignment]  # Values may be compared, not used as a key.
+    __hash__ = None  # type: ignore[assignment]  # It is comparable, but no key of a dictionary.
 
     def __repr__(self) -> str:
         given = ", ".join(

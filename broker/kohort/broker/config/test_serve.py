@@ -119,14 +119,14 @@ def test_a_mistake_is_one_line_that_names_the_file(tmp_path: Path, name: str, te
 @pytest.mark.parametrize(
     "text, right",
     [
-        (f"listeners=OUTSIDE://:1\n{PROTOCOLS}=OUTSIDE:KERBEROS", "listeners: OUTSIDE is to speak KERBEROS"),
-        ("listener.name.x.ssl.client.auth=required", "listener.name.x.ssl.client.auth: of one listener"),
-        ("listener.name.X.sasl.enabled.mechanisms=PLAIN", "all of it in lower case"),
-        ("listeners=SSL://:1\nssl.cipher.suites=TLS_AES_128_GCM_SHA256", "ssl.cipher.suites: what OpenSSL"),
+        (f"listeners=OUTSIDE://:1\n{PROTOCOLS}=OUTSIDE:KERBEROS", "listeners: OUTSIDE has the protocol KERBEROS"),
+        ("listener.name.x.ssl.client.auth=required", "listener.name.x.ssl.client.auth is not a setting of a listener"),
+        ("listener.name.X.sasl.enabled.mechanisms=PLAIN", "in lower case"),
+        ("listeners=SSL://:1\nssl.cipher.suites=TLS_AES_128_GCM_SHA256", "ssl.cipher.suites is not supported"),
         (
             "controller.listener.names=QUORUM\nlisteners=QUORUM://:1,CONTROLLER://:2\n"
             f"{PROTOCOLS}=QUORUM:SSL,CONTROLLER:SECRECY",
-            "CONTROLLER is to speak SECRECY",
+            "CONTROLLER has the protocol SECRECY",
         ),
         ("authorizer.class.name=org.example.Strict", "authorizer.class.name: "),
     ],

@@ -37,51 +37,52 @@ class TopicConfig(Settings):
     cleanup_policy: tuple[str, ...] = setting(
         LIST,
         ("delete",),
-        "What becomes of old segments: delete drops them, compact keeps the newest record of each key.",
+        "delete removes old segments. compact keeps the newest record of each key.",
         each_of("compact", "delete"),
         synonyms=("log.cleanup.policy",),
     )
     compression_type: str = setting(
         STRING,
         "producer",
-        "The compression of the batches; producer keeps what the producer chose.",
+        "The compression of the batches. producer keeps the producer's compression.",
         one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         synonyms=("compression.type",),
     )
     compression_gzip_level: int = setting(
         INT,
         -1,
-        "The level of gzip, -1 for its default.",
+        "The compression level of gzip. -1 is its default.",
         between_or(1, 9, -1),
         synonyms=("compression.gzip.level",),
     )
     compression_lz4_level: int = setting(
-        INT, 9, "The level of lz4.", between(1, 17), synonyms=("compression.lz4.level",)
+        INT, 9, "The compression level of lz4.", between(1, 17), synonyms=("compression.lz4.level",)
     )
     compression_zstd_level: int = setting(
-        INT, 3, "The level of zstd.", between(-131072, 22), synonyms=("compression.zstd.level",)
+        INT, 3, "The compression level of zstd.", between(-131072, 22), synonyms=("compression.zstd.level",)
     )
     delete_retention_ms: int = setting(
         LONG,
         86400000,
-        "How long a tombstone stays in a compacted topic, so that readers see the deletion.",
+        "How long a tombstone stays in a compacted topic for readers.",
         at_least(0),
         synonyms=("log.cleaner.delete.retention.ms",),
     )
     errors_deadletterqueue_group_enable: bool = setting(
-        BOOLEAN, False, "Whether share groups may write what they give up to this topic."
+        BOOLEAN, False, "Whether share groups may write dead letters to this topic."
     )
     file_delete_delay_ms: int = setting(
         LONG,
         60000,
-        "How long the files of a deleted segment stay, renamed, on the disk.",
+        "How long the renamed files of a deleted segment stay on the disk.",
         at_least(0),
         synonyms=("log.segment.delete.delay.ms",),
     )
     flush_messages: int = setting(
         LONG,
         1,
-        "After how many records the log is synced to the disk; 1 answers nobody before the sync.",
+        "The number of records after which the log is synced to disk. With 1 the broker syncs before it "
+        "answers.",
         at_least(1),
         synonyms=("log.flush.interval.messages",),
         kafka_default=str(LONG_MAX),
@@ -89,17 +90,17 @@ class TopicConfig(Settings):
     flush_ms: int = setting(
         LONG,
         LONG_MAX,
-        "The longest that a record waits for the sync.",
+        "The longest time before a record is synced.",
         at_least(0),
         synonyms=("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
     )
     follower_replication_throttled_replicas: tuple[str, ...] = setting(
-        LIST, (), "The replicas that copy at a limited rate, as partition:broker.", THROTTLED_REPLICAS
+        LIST, (), "The follower replicas with a limited rate, as partition:broker.", THROTTLED_REPLICAS
     )
     index_interval_bytes: int = setting(
         INT,
         4096,
-        "How many bytes of batches lie between two index entries.",
+        "The bytes of batches between two index entries.",
         at_least(0),
         synonyms=("log.index.interval.bytes",),
     )
@@ -107,75 +108,75 @@ class TopicConfig(Settings):
         INT, None, "A segment size below the limit of segment.bytes, for tests.", internal=True
     )
     leader_replication_throttled_replicas: tuple[str, ...] = setting(
-        LIST, (), "The replicas that are copied at a limited rate, as partition:broker.", THROTTLED_REPLICAS
+        LIST, (), "The leader replicas with a limited rate, as partition:broker.", THROTTLED_REPLICAS
     )
     local_retention_bytes: int = setting(
         LONG,
         -2,
-        "What stays on the local disk of a tiered topic; -2 means retention.bytes.",
+        "The bytes of a tiered topic on the local disk. -2 means retention.bytes.",
         at_least(-2),
         synonyms=("log.local.retention.bytes",),
     )
     local_retention_ms: int = setting(
         LONG,
         -2,
-        "How long a tiered topic stays on the local disk; -2 means retention.ms.",
+        "How long records of a tiered topic stay on the local disk. -2 means retention.ms.",
         at_least(-2),
         synonyms=("log.local.retention.ms",),
     )
     max_compaction_lag_ms: int = setting(
         LONG,
         LONG_MAX,
-        "How long a record of a compacted topic stays uncompacted at most.",
+        "The longest time that a record stays uncompacted.",
         at_least(1),
         synonyms=("log.cleaner.max.compaction.lag.ms",),
     )
     max_decompressed_message_bytes: int = setting(
         INT,
         2147483639,
-        "The largest record batch once decompressed.",
+        "The largest record batch, decompressed.",
         between(1, 2147483639),
         synonyms=("max.decompressed.message.bytes",),
     )
     max_message_bytes: int = setting(
         INT,
         1048588,
-        "The largest record batch, as it was compressed.",
+        "The largest record batch, compressed.",
         at_least(0),
         synonyms=("message.max.bytes",),
     )
     message_timestamp_after_max_ms: int = setting(
         LONG,
         3600000,
-        "How far a record's time may lie after the broker's.",
+        "How much newer than the broker's time a record's timestamp may be.",
         at_least(0),
         synonyms=("log.message.timestamp.after.max.ms",),
     )
     message_timestamp_before_max_ms: int = setting(
         LONG,
         LONG_MAX,
-        "How far a record's time may lie before the broker's.",
+        "How much older than the broker's time a record's timestamp may be.",
         at_least(0),
         synonyms=("log.message.timestamp.before.max.ms",),
     )
     message_timestamp_type: str = setting(
         STRING,
         "CreateTime",
-        "Whose time a record bears: its producer's, or the broker's at the append.",
+        "The timestamp of a record: the producer's time or the broker's time of the append.",
         one_of("CreateTime", "LogAppendTime"),
         synonyms=("log.message.timestamp.type",),
     )
     min_cleanable_dirty_ratio: float = setting(
         DOUBLE,
         0.5,
-        "The share of the log that must be uncompacted before it is compacted.",
+        "The uncompacted part of the log, from 0 to 1, above which the log is compacted.",
         between(0, 1),
         synonyms=("log.cleaner.min.cleanable.ratio",),
     )
     min_compaction_lag_ms: int = setting(
         LONG,
         0,
-        "How long a record of a compacted topic stays uncompacted at least.",
+        "The shortest time that a record stays uncompacted.",
         at_least(0),
         synonyms=("log.cleaner.min.compaction.lag.ms",),
     )
@@ -187,19 +188,22 @@ class TopicConfig(Settings):
         synonyms=("min.insync.replicas",),
     )
     preallocate: bool = setting(
-        BOOLEAN, False, "Whether a new segment takes its whole room at once.", synonyms=("log.preallocate",)
+        BOOLEAN,
+        False,
+        "Whether the whole file of a new segment is allocated at once.",
+        synonyms=("log.preallocate",),
     )
     remote_copy_lag_bytes: int = setting(
         LONG,
         -1,
-        "How many bytes a tiered topic keeps to itself before it copies.",
+        "How many bytes a tiered topic collects before it copies them to the remote tier.",
         at_least(-1),
         synonyms=("log.remote.copy.lag.bytes",),
     )
     remote_copy_lag_ms: int = setting(
         LONG,
         0,
-        "How long a tiered topic keeps a record to itself before it copies.",
+        "How long a tiered topic waits before it copies a record to the remote tier.",
         at_least(-1),
         synonyms=("log.remote.copy.lag.ms",),
     )
@@ -207,7 +211,10 @@ class TopicConfig(Settings):
         BOOLEAN, False, "Whether a tiered topic stops copying.", only(False, NO_TIERS)
     )
     remote_log_delete_on_disable: bool = setting(
-        BOOLEAN, False, "Whether a topic that leaves its tier deletes what lies there.", only(False, NO_TIERS)
+        BOOLEAN,
+        False,
+        "Whether a topic that leaves tiered storage deletes its remote segments.",
+        only(False, NO_TIERS),
     )
     remote_storage_enable: bool = setting(
         BOOLEAN, False, "Whether old segments move to a remote tier.", only(False, NO_TIERS)
@@ -215,13 +222,13 @@ class TopicConfig(Settings):
     retention_bytes: int = setting(
         LONG,
         -1,
-        "How large a partition may grow before its oldest segments go; -1 sets no limit.",
+        "The size of a partition above which its oldest segments are deleted. -1 means no limit.",
         synonyms=("log.retention.bytes",),
     )
     retention_ms: int = setting(
         LONG,
         604800000,
-        "How long records are kept; -1 keeps them.",
+        "How long records are kept. -1 means no limit.",
         at_least(-1),
         synonyms=("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
     )
@@ -242,7 +249,7 @@ class TopicConfig(Settings):
     segment_jitter_ms: int = setting(
         LONG,
         0,
-        "How much earlier, at random, a segment may end.",
+        "The largest random jitter that shortens segment.ms.",
         at_least(0),
         synonyms=("log.roll.jitter.ms", "log.roll.jitter.hours"),
     )
@@ -256,15 +263,12 @@ class TopicConfig(Settings):
     unclean_leader_election_enable: bool = setting(
         BOOLEAN,
         False,
-        "Whether a replica that lags behind may lead when no other can.",
+        "Whether a replica outside the ISR may become leader if no replica of the ISR is alive.",
         synonyms=("unclean.leader.election.enable",),
     )
 
     def check_together(self) -> None:
-        """Check what single values cannot show.
-
-        Raises: ConfigError where two settings contradict each other.
-        """
+        """Check the settings together. Raises: ConfigError if two settings contradict each other."""
         if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
             raise ConfigError(
                 f"min.compaction.lag.ms={self.min_compaction_lag_ms} must not exceed "
@@ -276,14 +280,14 @@ TOPIC_DEFINITIONS = tuple(each for each in TopicConfig.DEFINITIONS.values() if n
 
 
 def topic_config(broker: BrokerConfig, overrides: Mapping[str, str | None]) -> TopicConfig:
-    """Return what holds for a topic: its overrides (by dotted name, as text) over the broker's values.
+    """Return a topic's settings: its overrides (text by dotted name) over the broker's values.
 
-    Raises: ConfigError with one line for an unknown name, a wrong value, or two that contradict.
+    Raises: ConfigError for an unknown name, a wrong value, or contradictions.
     """
     if overrides:
         return _over(broker, overrides)
     known: TopicConfig | None = broker.__dict__.get("_topic_config")
-    if known is None:  # One for all topics that have nothing of their own, which most have not.
+    if known is None:  # Most topics have no overrides and share one object.
         known = broker.__dict__["_topic_config"] = _over(broker, {})
     return known
 
@@ -297,7 +301,7 @@ def _over(broker: BrokerConfig, overrides: Mapping[str, str | None]) -> TopicCon
 
 
 def _defaults(broker: BrokerConfig) -> dict[str, ConfigValue]:
-    """Return what the broker's settings make of a topic's, by attribute; worked out once a broker."""
+    """Return the broker's defaults for topics, by attribute. They are cached in the broker's settings."""
     defaults: dict[str, ConfigValue] | None = broker.__dict__.get("_topic_defaults")
     if defaults is None:
         defaults = {

@@ -1,4 +1,4 @@
-"""Names of Apache Kafka 4.4's broker settings that mean nothing here: threads, replication, security."""
+"""Broker settings of Apache Kafka 4.4 that kohort does not use: threads, replication, security."""
 
 _NAMES = """
     advertised.listeners
@@ -94,5 +94,5 @@ _NAMES = """
 
 
 def unused_names() -> frozenset[str]:
-    """Return the names."""
+    """Return the names of unused settings."""
     return frozenset(_NAMES.split())

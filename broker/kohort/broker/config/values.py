@@ -1,6 +1,6 @@
-"""What a configuration value is: its type, its text form, its limits, and what is said of a wrong one.
+"""Configuration values: types, text format, limits, and error messages.
 
-Text goes in and out as Kafka writes it: `true`, `9223372036854775807`, `0.5`, lists with commas.
+Texts have Kafka's format: `true`, `9223372036854775807`, `0.5`, lists with commas.
 Source: org.apache.kafka.common.config.ConfigDef.
 """
 
@@ -14,11 +14,11 @@ INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
 ConfigValue = bool | int | float | str | tuple[str, ...] | None
-"""A parsed value; `None` is Kafka's null, and only a setting whose default is null may have it."""
+"""A parsed value. `None` is Kafka's null, which is allowed only if the default is null."""
 
 
 class ConfigError(ValueError):
-    """A name or a value that cannot be; the text is one line and says what would be right."""
+    """An unknown name or a wrong value. The text is one line and has the allowed values."""
 
 
 class ConfigType(IntEnum):
@@ -32,7 +32,7 @@ class ConfigType(IntEnum):
     DOUBLE = 6
     LIST = 7
     PASSWORD = 9
-    """Text that nobody is shown."""
+    """Secret text that is never shown."""
 
 
 BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST, PASSWORD = ConfigType
@@ -50,14 +50,14 @@ class ConfigSource(IntEnum):
 
 
 class Validator(NamedTuple):
-    """The limits of a value: in words, and as a check that returns what would be right, or None."""
+    """The limits of a value: as text, and as a check that returns the problem, or None."""
 
     words: str
     check: Callable[[ConfigValue], str | None]
 
 
 class ConfigDefinition(NamedTuple):
-    """Everything that is known of one setting."""
+    """The definition of one setting."""
 
     name: str
     type: ConfigType
@@ -65,14 +65,14 @@ class ConfigDefinition(NamedTuple):
     documentation: str
     validator: Validator
     synonyms: tuple[str, ...] = ()
-    """The broker's settings that a topic's default comes from, the first that is set wins."""
+    """The broker's settings that provide a topic's default. The first that is set wins."""
     sensitive: bool = False
     read_only: bool = False
     """A broker's setting that only a restart changes."""
     internal: bool = False
-    """Taken, but not listed: for tests of the broker itself."""
+    """Accepted, but not listed: for tests of the broker itself."""
     kafka_default: str | None = None
-    """Apache Kafka's default, where kohort's is another one."""
+    """Apache Kafka's default, if kohort's is different."""
 
     @property
     def attribute(self) -> str:
@@ -80,10 +80,7 @@ class ConfigDefinition(NamedTuple):
         return self.name.replace(".", "_")
 
     def parse(self, text: str | None) -> ConfigValue:
-        """Return the value that `text` stands for.
-
-        Raises: ConfigError with one line where it is of another type or beyond the limits.
-        """
+        """Return the parsed value. Raises: ConfigError for a wrong type or a value beyond the limits."""
         if text is None:
             return self.checked(None)
         try:
@@ -93,10 +90,7 @@ class ConfigDefinition(NamedTuple):
         return self.checked(value)
 
     def checked(self, value: ConfigValue) -> ConfigValue:
-        """Return `value` itself, a double always as a float.
-
-        Raises: ConfigError with one line where its type or its limits forbid it.
-        """
+        """Return `value`, a double always as a float. Raises: ConfigError, like `parse`."""
         problem = _type_problem(self, value)
         if problem is None and value is not None:
             problem = self.validator.check(value)
@@ -108,7 +102,7 @@ class ConfigDefinition(NamedTuple):
 
 
 def render(value: ConfigValue) -> str | None:
-    """Return the text that Kafka shows for a value; None stays None."""
+    """Return a value as text in Kafka's format. None stays None."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -146,7 +140,7 @@ def _parse_double(text: str) -> float:
 
 
 def _parse_list(text: str) -> tuple[str, ...]:
-    """Return the items in their order, each once."""
+    """Return the items in order, without duplicates."""
     return tuple(dict.fromkeys(item.strip() for item in text.split(","))) if text else ()
 
 
@@ -169,7 +163,7 @@ _RANGES = {
 
 
 def _type_problem(definition: ConfigDefinition, value: ConfigValue) -> str | None:
-    """Return what a value of this type is, where `value` is none."""
+    """Return the problem if `value` does not have the setting's type."""
     if value is None:
         return None if definition.default is None else "it must have a value"
     kind = definition.type
@@ -208,7 +202,7 @@ def at_least(low: float) -> Validator:
 
 
 def zero_or_at_least(low: float) -> Validator:
-    """Return the validator of 0, which switches something off, and of numbers from `low` on."""
+    """Return the validator of 0, which disables something, and of numbers from `low` on."""
     return Validator(
         f"0,[{low},...]",
         lambda value: (
@@ -242,7 +236,7 @@ def one_of(*choices: str) -> Validator:
 
 
 def one_of_in_any_case(*choices: str) -> Validator:
-    """Return the validator of these words, written in capitals or not."""
+    """Return the validator of these words in upper or lower case."""
     words = f"(case insensitive) [{', '.join(choices)}]"
 
     def check(value: ConfigValue) -> str | None:
@@ -264,7 +258,7 @@ def each_of(*choices: str) -> Validator:
 
 
 def only(value: bool, why: str) -> Validator:
-    """Return the validator of a switch that has one position here, and the reason."""
+    """Return the validator of a switch with only one supported value, and the reason."""
     text = render(value)
     return Validator(f"[{text}]", lambda given: None if given is value else f"it must be {text}: {why}")
 
