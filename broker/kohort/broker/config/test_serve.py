@@ -97,7 +97,7 @@ def test_several_listeners_are_said_in_both(tmp_path: Path) -> None:
             f"listeners=A://:1\nadvertised.listeners=B://b:2\n{PROTOCOLS}=A:PLAINTEXT,B:PLAINTEXT",
             "names B, which listeners does not",
         ),
-        ("a.properties", "listeners=A://:1", f"which protocol A speaks: {PROTOCOLS}=A:"),
+        ("a.properties", "listeners=A://:1", "set listener.security.protocol.map=A:"),
         (
             "a.properties",
             "listeners=SSL://:1,ssl://:2\n" + PROTOCOLS + "=SSL:PLAINTEXT",
@@ -119,10 +119,10 @@ def test_a_mistake_is_one_line_that_names_the_file(tmp_path: Path, name: str, te
 @pytest.mark.parametrize(
     "text, right",
     [
-        (f"listeners=OUTSIDE://:1\n{PROTOCOLS}=OUTSIDE:KERBEROS", "listeners: OUTSIDE has the protocol KERBEROS"),
-        ("listener.name.x.ssl.client.auth=required", "listener.name.x.ssl.client.auth is not a setting of a listener"),
+        (f"listeners=OUTSIDE://:1\n{PROTOCOLS}=OUTSIDE:KERBEROS", "OUTSIDE has the protocol KERBEROS"),
+        ("listener.name.x.ssl.client.auth=required", "is not a setting of a listener"),
         ("listener.name.X.sasl.enabled.mechanisms=PLAIN", "in lower case"),
-        ("listeners=SSL://:1\nssl.cipher.suites=TLS_AES_128_GCM_SHA256", "ssl.cipher.suites is not supported"),
+        ("listeners=SSL://:1\nssl.cipher.suites=TLS_AES_128_GCM_SHA256", "suites is not supported"),
         (
             "controller.listener.names=QUORUM\nlisteners=QUORUM://:1,CONTROLLER://:2\n"
             f"{PROTOCOLS}=QUORUM:SSL,CONTROLLER:SECRECY",
