@@ -33,6 +33,7 @@ SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, LOG_SUFFI
 """Of all files of a segment; the log's own comes last: it is what counts."""
 
 _MAX_POSITION = 2**31 - 1  # The offset index holds positions in 32 bits.
+_UNKNOWN = 0
 _RECENT_BATCHES_MAX = 1024
 _REBUILT_INTERVAL_BYTES = 4096
 
@@ -56,6 +57,7 @@ class Segment:
     """The batches from `base_offset` up to the next segment's. The file is opened when first needed."""
 
     __slots__ = (
+        "_are_indexes_written",
         "_bytes_since_index",
         "_directory",
         "_ending",
@@ -65,6 +67,7 @@ class Segment:
         "_is_retired",
         "_is_sealed",
         "_lost",
+        "_next_index_bytes",
         "_open_segments",
         "_recent",
         "_rolls_after_ms",
@@ -105,6 +108,8 @@ class Segment:
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
         self._bytes_since_index = 0
+        self._are_indexes_written = False
+        self._next_index_bytes = _UNKNOWN  # The size of the larger index with one entry more.
         self._recent: list[tuple[int, int]] = []  # Last offset and position of the newest batches.
         self._rolls_by: LogConfig | None = None  # By which settings it grows as old as this:
         self._rolls_after_ms = 0
@@ -196,6 +201,11 @@ class Segment:
         # What two threads may look at is never loaded late.
         self.index.clear()
         self.time_index.clear()
+        self._note_index_change()
+
+    def _note_index_change(self) -> None:
+        self._are_indexes_written = False
+        self._next_index_bytes = _UNKNOWN
 
     def load(self) -> None:
         """Take the file's size as it is: for a segment that is known to be sound. Raises: OSError."""
@@ -279,6 +289,7 @@ class Segment:
                 unindexed_bytes=point.size_bytes - self.index.last_position(),
             )
         prefix = scan_prefix(self.file, self.base_offset, index_interval_bytes, known)
+        self._note_index_change()
         for entry in prefix.index:
             self.index.append(entry.last_offset, entry.position)
             self.time_index.append(entry.max_timestamp, entry.max_timestamp_offset)
@@ -343,9 +354,13 @@ class Segment:
             or size + len(batch.data) > _MAX_POSITION
             or batch.max_timestamp - self.first_timestamp > self.roll_ms(config)
             or batch.last_offset - self.base_offset > MAX_RELATIVE_OFFSET
-            or self.index.size_bytes + 8 > config.segment_index_bytes
-            or self.time_index.size_bytes + 12 > config.segment_index_bytes
+            or (self._next_index_bytes or self._ask_index_sizes()) > config.segment_index_bytes
         )
+
+    def _ask_index_sizes(self) -> int:
+        sizes = (self.index.size_bytes + 8, self.time_index.size_bytes + 12)
+        self._next_index_bytes = max(sizes)
+        return self._next_index_bytes
 
     def roll_ms(self, config: LogConfig) -> int:
         """Return how old this segment grows: less by a jitter that no two logs are likely to share."""
@@ -373,12 +388,15 @@ class Segment:
         if len(recent) > _RECENT_BATCHES_MAX:
             self._recent = recent[-_RECENT_BATCHES_MAX // 2 :]  # A reader keeps the list that it has.
         self.size_bytes = position
-        self.index.write()
-        self.time_index.write()
+        if not self._are_indexes_written:
+            self._are_indexes_written = True  # Before: a reader may find meanwhile that an index is wrong.
+            self.index.write()
+            self.time_index.write()
 
     def _append_index(self, last_offset: int, position: int) -> None:
         self.index.append(last_offset, position)
         self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
+        self._note_index_change()
         self._bytes_since_index = 0
 
     def finish(self, *, sync: bool = True) -> None:
@@ -386,6 +404,7 @@ class Segment:
         if not self.size_bytes:
             return
         self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
+        self._note_index_change()
         self.index.write(sync=sync)
         self.time_index.write(sync=sync)
 
@@ -444,6 +463,7 @@ class Segment:
             if position - (entries[-1][1] if entries else 0) > _REBUILT_INTERVAL_BYTES:
                 entries.append((header.last_offset, position))
         self.index.replace(entries)
+        self._note_index_change()
 
     def truncate_to(self, offset: int) -> int:
         """Return the offset behind the last batch that is left: those at or behind `offset` are gone.
@@ -459,6 +479,7 @@ class Segment:
         self.size_bytes = position
         self.index.truncate_to(next_offset)
         self.time_index.truncate_to(next_offset)
+        self._note_index_change()
         self.index.write()
         self.time_index.write()
         self._recent = []
@@ -484,6 +505,7 @@ class Segment:
         self._recent = []
         self.index.close()
         self.time_index.close()
+        self._note_index_change()  # The files may be others when the entries are read again.
 
     def retire(self) -> None:
         """Open no file any more: the names are to be another's. Readers keep what they hold."""

@@ -252,6 +252,31 @@ def test_a_segment_ends_when_its_index_is_full(tmp_path: Path) -> None:
     assert all(path.stat().st_size <= 80 + 12 for path in log.directory.glob("*.timeindex"))
 
 
+def test_a_cut_segment_fills_its_index_again_and_keeps_the_file_as_it_is_in_memory(tmp_path: Path) -> None:
+    log = open_log(tmp_path, LogConfig(index_interval_bytes=0, segment_index_bytes=80))
+
+    def index_file() -> bytes:
+        return (log.directory / "00000000000000000000.index").read_bytes()
+
+    def write(count: int) -> None:
+        for _ in range(count):
+            stage(log)
+            log.write(False)
+            assert index_file() == log.segments[0].index.entries
+
+    write(9)
+    assert log.segment_count == 1
+    log.truncate_to(3)
+    assert index_file() == log.segments[0].index.entries
+    write(6)
+    assert log.segment_count == 1
+    write(8)
+    assert log.segment_count == 2
+    log.truncate_to(4)  # The sealed segment becomes the active one again.
+    write(5)
+    assert log.segment_count == 1
+
+
 @pytest.mark.parametrize("interval_bytes", [0, 500, 5_000])
 def test_an_index_has_an_entry_per_interval(tmp_path: Path, interval_bytes: int) -> None:
     log = open_log(tmp_path, LogConfig(index_interval_bytes=interval_bytes))

@@ -117,12 +117,17 @@ class WritableLog(ReadableLog):
         if self._failure is not None or self._is_closed:
             self._check_usable()
         first_offset = offset = self.log_end_offset
-        self._epochs.assign(leader_epoch, offset)
+        known_epochs = self._epochs.entries
+        if not known_epochs or leader_epoch > known_epochs[-1][0]:
+            self._epochs.assign(leader_epoch, offset)
         position = 0
         for header in headers:
-            size = header.size_bytes
-            data = records if size == len(records) else records[position : position + size]
-            position += size
+            if len(headers) == 1:
+                data, size = records, len(records)
+            else:
+                size = header.size_bytes
+                data = records[position : position + size]
+                position += size
             batch = staged_batch(data, header, offset, leader_epoch, append_time_ms)
             if header.producer_id >= 0:
                 self._note_producer(header, offset, data)
@@ -201,7 +206,10 @@ class WritableLog(ReadableLog):
 
     def became_durable(self, end_offset: int) -> None:
         """Note that what is written below `end_offset` is on the disk, though not in this log's files."""
-        assert self.flushed_offset <= end_offset <= self.written_offset, (self.flushed_offset, end_offset)
+        assert self.flushed_offset <= end_offset <= self._tail.written_offset, (
+            self.flushed_offset,
+            end_offset,
+        )
         self.flushed_offset = end_offset
 
     def write(self, sync: bool) -> None:

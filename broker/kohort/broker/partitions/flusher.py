@@ -483,8 +483,8 @@ def _flush_of(
         sync = not may_leave_unsynced(partition)
     if not (by_journal and durable) or role.is_closed or not flushed.is_durable:
         return LogFlush(partition, flushed, flushed.take_staged(), sync, journaled=False)
-    written_offset, staged = flushed.written_offset, flushed.take_staged()
-    follows = not role.replicated or _has_no_gap(staged, written_offset)
+    staged = flushed.take_staged()
+    follows = not role.replicated or _has_no_gap(staged, flushed.written_offset)
     return LogFlush(partition, flushed, staged, sync, journaled=follows and bool(staged.batches))
 
 
