@@ -402,16 +402,17 @@ async def test_a_commit_that_too_few_replicas_would_have_is_refused_and_never_co
         assert partition is not None
         before = partition.log.log_end_offset
         with monkeypatch.context() as patch:
-            patch.setattr(partition, "role", led_by(SimpleNamespace(has_enough_replicas=False)))
+            lead_others(patch, partition, SimpleNamespace(has_enough_replicas=False))
             assert await commit(client, 2) == ErrorCode.COORDINATOR_NOT_AVAILABLE
             assert partition.log.log_end_offset == before
         assert await committed(client) == {1: 1}
         assert await commit(client, 3) == 0
 
 
-def led_by(leadership: object) -> Leader:
-    """Return the role of a leader of several replicas."""
-    return Leader(cast(Any, leadership))
+def lead_others(patch: pytest.MonkeyPatch, partition: Partition, leadership: object) -> None:
+    """Have the partition lead several replicas, of which `leadership` knows."""
+    patch.setattr(partition, "role", Leader(cast(Any, leadership)))
+    patch.setattr(partition, "leadership", leadership)
 
 
 class Replicas:
@@ -439,7 +440,7 @@ async def test_what_other_replicas_do_not_have_in_time_is_refused_and_may_count_
         partition = shard_of(broker)._partition
         assert partition is not None
         with monkeypatch.context() as patch:
-            patch.setattr(partition, "role", led_by(Replicas()))
+            lead_others(patch, partition, Replicas())
             assert await commit(client, 1, member=answer) == ErrorCode.COORDINATOR_NOT_AVAILABLE
             heartbeat = HeartbeatRequest(
                 group_id=GROUP, generation_id=answer.generation_id, member_id=answer.member_id
@@ -478,7 +479,7 @@ async def test_whoever_waits_for_a_leader_whose_assignment_is_not_replicated_hea
         partition = shard_of(broker)._partition
         assert partition is not None
         with monkeypatch.context() as patch:
-            patch.setattr(partition, "role", led_by(Replicas()))
+            lead_others(patch, partition, Replicas())
             synced: list[int] = []
 
             async def sync(client: Client, member_id: str, *assignments: str) -> None:

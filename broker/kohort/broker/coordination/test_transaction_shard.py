@@ -12,7 +12,7 @@ import trio
 from kohort.broker.broker import Broker, running
 from kohort.broker.config import load_config
 from kohort.broker.coordination import transaction_machine
-from kohort.broker.coordination.test_shard import Client, Replicas, found, led_by
+from kohort.broker.coordination.test_shard import Client, Replicas, found, lead_others
 from kohort.broker.coordination.transaction_markers import Marker
 from kohort.broker.coordination.transaction_wire import Addition
 from kohort.broker.group import coordinator_partition
@@ -107,7 +107,7 @@ async def test_no_marker_is_written_before_other_replicas_have_the_decision(
 
         monkeypatch.setattr(sender, "write", written)
         with monkeypatch.context() as patch:
-            patch.setattr(partition, "role", led_by(Replicas()))
+            lead_others(patch, partition, Replicas())
             refused = await client.ask(commit_of(known), EndTxnResponse)
             assert refused.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
             await trio.sleep(0.2)  # Time and again it is looked at what waits for replicas.
