@@ -7,7 +7,9 @@ import pytest
 
 from kohort.broker.group import DeleteGroup, DescribeGroup, GroupConfig, ListGroups, OffsetFetch, Reply
 from kohort.broker.group.commands import TxnOffsetCommit
-from kohort.broker.group.consumer.test_world import AT_ONCE, Consumer, ConsumerWorld, settle
+from kohort.broker.group.consumer.member import MemberState
+from kohort.broker.group.consumer.records import current_record
+from kohort.broker.group.consumer.test_world import AT_ONCE, Consumer, ConsumerWorld, consumer_state, settle
 from kohort.broker.group.events import MemberExpired, MemberJoined, MemberLeft, StaticMemberReturned
 from kohort.broker.group.test_world import Client, stable_group
 from kohort.protocol.errors import ErrorCode
@@ -503,3 +505,35 @@ def test_what_is_set_for_a_group_goes_no_further_than_the_broker_lets_it() -> No
         one = Consumer(world, f"one with {asked}")
         one.join()
         assert one.last.heartbeat_interval_ms == given
+
+
+def test_a_member_that_joins_again_with_another_instance_id_frees_its_former_one() -> None:
+    world = ConsumerWorld(t=4)
+    one, two = Consumer(world, "one", instance="a"), Consumer(world, "two")
+    one.join()
+    two.join()
+    one.instance = "b"
+    assert one.join() is ErrorCode.NONE
+    assert world.group().instances == {"b": "one"}
+    assert one.leave() is ErrorCode.NONE
+    assert Consumer(world, "three", instance="a").join() is ErrorCode.NONE
+    assert world.group().instances == {"a": "three"}
+
+
+def test_a_member_in_an_unknown_state_that_is_fenced_leaves_no_trace() -> None:
+    world = ConsumerWorld(t=4)
+    one, two = Consumer(world, "one"), Consumer(world, "two")
+    one.join()
+    two.join()
+    settle(one, two)
+    unknown = msgspec.structs.replace(world.group().members["one"], state=MemberState.UNKNOWN)
+    record = current_record("g", unknown)
+    for core in (world.core, world.follower):
+        core.replay(record)
+    before = consumer_state(world.core)
+    world.change(t=8)
+    assert one.heartbeat(subscribed_topic_names=("t", "u")) is ErrorCode.FENCED_MEMBER_EPOCH
+    assert consumer_state(world.core) == before
+    assert world.group().rebalance is None
+    assert one.join() is ErrorCode.NONE
+    settle(one, two)

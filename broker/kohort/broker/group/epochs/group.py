@@ -100,6 +100,8 @@ class EpochGroup(Group[M], Generic[M, T]):
         if former is not None:
             self._hold(-former.metadata_bytes)
             self._uncount(former)
+            if former.instance_id != member.instance_id:
+                self._release_instance(former)
         self.members[member.member_id] = member
         if member.instance_id is not None:
             self.instances[member.instance_id] = member.member_id
@@ -116,9 +118,14 @@ class EpochGroup(Group[M], Generic[M, T]):
         self._uncount(member)
         self.sessions.pop(member_id, None)
         self.revocations.pop(member_id, None)
-        if member.instance_id is not None and self.instances.get(member.instance_id) == member_id:
-            del self.instances[member.instance_id]
+        self._release_instance(member)
         self.refresh()
+
+    def _release_instance(self, member: M) -> None:
+        """Free the group.instance.id of a static member, unless another member has taken it."""
+        instance_id = member.instance_id
+        if instance_id is not None and self.instances.get(instance_id) == member.member_id:
+            del self.instances[instance_id]
 
     def refresh(self) -> None:
         """Derive anew which topics are read, and in which state the group is."""

@@ -133,3 +133,48 @@ def test_one_that_was_asked_to_give_up_tasks_returns_without_them() -> None:
     assert heir.join() is ErrorCode.NONE
     settled(heir, two)
     assert heir.active == one.active
+
+
+def test_a_member_that_joins_again_with_another_instance_id_frees_its_former_one() -> None:
+    world = StreamsWorld(t=4)
+    one, two = pair(world)
+    one.instance = "j"
+    assert one.join() is ErrorCode.NONE
+    assert world.group().instances == {"j": "one"}
+    assert one.leave() is ErrorCode.NONE
+    assert Thread(world, "three", instance="i").join() is ErrorCode.NONE
+    assert world.group().instances == {"i": "three"}
+    assert two.tell() is ErrorCode.NONE
+
+
+def test_one_that_is_away_with_tasks_to_give_up_has_its_session_after_a_load() -> None:
+    world = StreamsWorld(
+        GroupConfig(
+            group_streams_assignment_interval_ms=0,
+            group_streams_initial_rebalance_delay_ms=0,
+            group_streams_session_timeout_ms=60_000,
+        ),
+        t=4,
+    )
+    one, two = Thread(world, "one", instance="i"), Thread(world, "two")
+    assert (
+        one.send(
+            0,
+            rebalance_timeout_ms=1_000,
+            topology=one.topology,
+            process_id="process-one",
+            active_tasks=(),
+            standby_tasks=(),
+            warmup_tasks=(),
+        )
+        is ErrorCode.NONE
+    )
+    assert two.join() is ErrorCode.NONE
+    one.heartbeat()
+    assert world.group().members["one"].is_revoking
+    assert one.leave(AWAY) is ErrorCode.NONE
+    world.restart()
+    world.sleep(2_000)
+    assert "one" in world.group().members
+    world.sleep(60_000)
+    assert "one" not in world.group().members
