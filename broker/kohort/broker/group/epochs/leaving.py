@@ -6,6 +6,7 @@ from typing import Any
 from kohort.broker.group.decision import RevocationTimer, SessionTimer
 from kohort.broker.group.epochs import explaining
 from kohort.broker.group.epochs.group import AnyEpochGroup
+from kohort.broker.group.epochs.members import AWAY
 from kohort.broker.group.epochs.notes import SILENT, note_expired, note_loaded
 from kohort.broker.group.epochs.sessions import expect_revocation, has_ended, silent_ms
 from kohort.broker.group.events import Cause, CauseKind
@@ -48,6 +49,6 @@ def resume(extend_session: Callable[[Turn, Any, Any], None], turn: Turn, group: 
         return
     for member in group.members.values():
         extend_session(turn, group, member)
-        if member.is_revoking:
+        if member.is_revoking and member.epoch != AWAY:
             expect_revocation(turn, group, member)
     note_loaded(turn, group)
