@@ -33,6 +33,7 @@ from kohort.broker.group.consumer.member import (
     metadata_bytes,
 )
 from kohort.broker.group.consumer.migrating import assignment_bytes, downgrade_soon, version_of
+from kohort.broker.group.consumer.reconciling import Owned, check_state
 from kohort.broker.group.consumer.sessions import await_request, extend_session, stop_awaiting
 from kohort.broker.group.consumer.stepping import Step
 from kohort.broker.group.epochs.members import JOINING, known_member
@@ -73,7 +74,10 @@ def _join(turn: Turn, group: ConsumerGroup, command: JoinGroup) -> None:
     if is_dynamic and command.version >= VERSION_OF_KNOWN_MEMBER_IDS:
         turn.reply(command.request_id, join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id, command.version))
         return
-    start = _joined(turn, group, command, member_id)
+    metadata = command.metadata
+    assert metadata is not None
+    owned = _owned(subscription, metadata)
+    start = _joined(turn, group, command, member_id, owned)
     wish = msgspec.structs.replace(
         start.member,
         instance_id=message.group_instance_id or start.member.instance_id,
@@ -85,10 +89,8 @@ def _join(turn: Turn, group: ConsumerGroup, command: JoinGroup) -> None:
         client_host=command.client_host,
         classic=side,
     )
-    metadata = command.metadata
-    assert metadata is not None
     step = Step(turn, metadata, group, start, may_describe=command.may_describe)
-    member = step.taken(wish, _owned(subscription, metadata))
+    member = step.taken(wish, owned)
     stop_awaiting(turn, group, member_id)
     await_request(turn, group, member, "SyncGroup")
     if start.replaced is not None:  # Perhaps the last one of the consumer protocol.
@@ -226,8 +228,8 @@ def _owned(
     )
 
 
-def _joined(turn: Turn, group: ConsumerGroup, command: JoinGroup, member_id: str) -> Joined:
-    """Return the member as it was; a static one that comes without its id takes the former's place."""
+def _joined(turn: Turn, group: ConsumerGroup, command: JoinGroup, member_id: str, owned: Owned) -> Joined:
+    """Return the member before its step; a static one without a member id replaces the former one."""
     message = command.message
     instance_id = message.group_instance_id
     if instance_id is not None:
@@ -235,6 +237,7 @@ def _joined(turn: Turn, group: ConsumerGroup, command: JoinGroup, member_id: str
             return Joined(known_member(group, message.member_id, instance_id))
         former = group.static_member(instance_id)
         if former is not None:
+            check_state(former, owned)
             return take_place(turn, group, former, member_id)
     known = group.members.get(member_id)
     return Joined(ConsumerMember(member_id=member_id, epoch=JOINING) if known is None else known)

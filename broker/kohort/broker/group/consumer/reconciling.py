@@ -26,7 +26,7 @@ def reconciled(
     *,
     reads: Set[UUID] | None = None,
 ) -> ConsumerMember:
-    """Return the member after its next step, or itself where it has to wait. Raises: ApiError.
+    """Return the member after its next step, or itself where it has to wait.
 
     `reads` are the topics that it reads, where that has changed or the target is of before; of others it has
     to give up what it has, whatever the target says.
@@ -39,9 +39,13 @@ def reconciled(
         if _still_owns(owned, member.revoking):
             return member if reads is None else _without_unread(member, reads, owned)
         return _next(member, target, target_epoch, owner, owned)
+    return _next(member, target, target_epoch, owner, owned)
+
+
+def check_state(member: ConsumerMember, owned: Owned) -> None:
+    """Refuse a member whose logged state is unknown here, until it owns nothing. Raises: ApiError."""
     if member.state is MemberState.UNKNOWN and (owned is None or owned):
         raise unknown_state("consumer", "partitions")
-    return _next(member, target, target_epoch, owner, owned)
 
 
 def _still_owns(owned: Owned, revoking: Held) -> bool:

@@ -7,7 +7,7 @@ from uuid import UUID
 from kohort.broker.group.consumer.group import ConsumerGroup
 from kohort.broker.group.consumer.joining import Joined
 from kohort.broker.group.consumer.member import ConsumerMember, Resolved
-from kohort.broker.group.consumer.reconciling import Owned, reconciled
+from kohort.broker.group.consumer.reconciling import Owned, check_state, reconciled
 from kohort.broker.group.consumer.records import (
     current_record,
     epoch_record,
@@ -53,7 +53,8 @@ class Step:
         """How long it is until the group may be assigned, where it was not for that."""
 
     def taken(self, wish: ConsumerMember, owned: Owned) -> ConsumerMember:
-        """Return the member after its step, which is logged: what it wants by now, and owns."""
+        """Return the member after its step, which is logged. Raises: ApiError, and then nothing is logged."""
+        check_state(self.start.member, owned)
         self.wish = wish
         self.group.overrides = self.metadata.group_config(self.group.group_id)
         turn, group, before = self.turn, self.group, self.start.member
