@@ -1,5 +1,7 @@
 """Logs that have failed are opened again, later and later while that fails."""
 
+from functools import partial
+
 import structlog
 
 from kohort.broker.partitions.failing_logs import FailingLogs
@@ -75,23 +77,33 @@ class LogReopening:
 
     def _open_again(self, partition: Partition) -> None:
         """Open the log, in the worker's thread, and hand the outcome to the loop."""
+        opened: OpenedLog | None = None
         try:
             opened = self._files.open(partition, again=True)
         except StorageError as error:
             text = str(error)
             log.warning("a log can't be opened", topic=partition.topic, partition=partition.index, error=text)
-            self.failed(partition)
-        else:
-            self._loop.post(lambda: self._serve_again(partition, opened))
+        finally:  # Nobody else tries again, after a bug as well.
+            if opened is None:
+                self.failed(partition)
+            else:
+                self._loop.post(partial(self._serve_again, partition, opened))
 
     def _serve_again(self, partition: Partition, opened: OpenedLog) -> None:
         """Serve from the log; one that lacks something, once the journal has nothing that lies behind."""
         if partition.deleted:
             return  # Its files go, or have gone: the same thread does one after the other.
-        if opened.lost_tail:
-            self._flusher.when_unnamed(opened.log.log_id, lambda _: self._use(partition, opened))
-        else:
+        if not opened.lost_tail:
             self._use(partition, opened)
+            return
+
+        def serve(error: StorageError | None) -> None:
+            if error is None:
+                self._use(partition, opened)
+            else:  # After a crash the journal would write over what is appended from now on.
+                self.failed(partition)
+
+        self._flusher.when_unnamed(opened.log.log_id, serve)
 
     def _use(self, partition: Partition, opened: OpenedLog) -> None:
         self._attempts.pop(partition, None)

@@ -19,7 +19,7 @@ from kohort.broker.partitions.unsynced import Unsynced
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.loop import Loop
 from kohort.broker.runtime.timers import Timers
-from kohort.broker.runtime.workers import Event, Workers
+from kohort.broker.runtime.workers import Event, LoggedQueue, Workers
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.storage import StorageError
 
@@ -80,7 +80,8 @@ class PartitionTable(PartitionIndex):
         self._files = files
         self.replicas = replicas
         unsynced = unsynced or Unsynced()
-        self._file_work = workers.queue("log-files")  # In order: files go before others take their name.
+        # In order: files go before others take their name.
+        self._file_work = LoggedQueue(workers.queue("log-files"))
         self.reopening = LogReopening(
             files, flusher, unsynced, timers=timers, clock=clock, loop=loop, file_work=self._file_work
         )

@@ -8,9 +8,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
 
+import structlog
 import trio
 
 T = TypeVar("T")
+
+log = structlog.get_logger("kohort.workers")
 
 
 class Event(Protocol):
@@ -77,6 +80,28 @@ class Workers(Protocol):
     def check_cancelled(self) -> None:
         """Raise, in a thread of `in_thread`, if nobody waits for it any more."""
         ...
+
+
+class LoggedQueue:
+    """A `WorkQueue` that logs errors: nobody asks for the outcome of most of its work."""
+
+    def __init__(self, queue: WorkQueue) -> None:
+        self._queue = queue
+
+    def submit(self, function: Callable[..., T], /, *arguments: object) -> "Future[T]":
+        """Do it once what was submitted before is done."""
+        done = self._queue.submit(function, *arguments)
+        done.add_done_callback(_log_error)
+        return done
+
+    def shutdown(self, *, cancel_futures: bool = False) -> None:
+        """End the thread, as the queue does."""
+        self._queue.shutdown(cancel_futures=cancel_futures)
+
+
+def _log_error(done: "Future[T]") -> None:
+    if not done.cancelled() and (error := done.exception()) is not None:
+        log.error("work in a thread failed", exc_info=error)
 
 
 class TrioWorkers:
