@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kohort.broker.partitions.partition import Partition
-from kohort.broker.runtime.workers import Event, Workers
+from kohort.broker.partitions.waits import TaskWait
+from kohort.broker.runtime.workers import Workers
 
 if TYPE_CHECKING:  # A broker alone has no use for it.
     from kohort.broker.replication import Leadership
@@ -33,26 +34,16 @@ class Start(msgspec.Struct, frozen=True):
         return self.leadership.low_watermark >= self.offset
 
 
-class _Waker:
-    """Wakes one task whenever a replica may begin elsewhere."""
-
-    def __init__(self, event: Event) -> None:
-        self._event = event
-
-    def advanced(self, partition: Partition) -> None:
-        self._event.set()
-
-
 async def until_everywhere(starts: Sequence[Start], timeout_ms: int, workers: Workers) -> None:
     """Return once each start is everywhere, or over; or after that time."""
     with workers.move_on_after(max(0, timeout_ms) / 1_000):
         while waiting := [each for each in starts if not (each.is_over or each.is_everywhere)]:
             event = workers.event()
-            waker = _Waker(event)
+            wait = TaskWait(event)
             for each in waiting:
-                each.partition.start_waits[waker] = None
+                each.partition.start_waits[wait] = None
             try:
                 await event.wait()
             finally:
                 for each in waiting:
-                    each.partition.start_waits.pop(waker, None)
+                    each.partition.start_waits.pop(wait, None)

@@ -1,7 +1,7 @@
 """Every partition that is on this broker, and what requests ask of it."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from kohort.broker.config.current import CurrentConfig
@@ -16,25 +16,16 @@ from kohort.broker.partitions.opening import LogOpening
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.partitions.reopening import LogReopening
 from kohort.broker.partitions.unsynced import Unsynced
+from kohort.broker.partitions.waits import TaskWait
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.loop import Loop
 from kohort.broker.runtime.timers import Timers
-from kohort.broker.runtime.workers import Event, LoggedQueue, Workers
+from kohort.broker.runtime.workers import LoggedQueue, Workers
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.storage import StorageError
 
 if TYPE_CHECKING:
     from kohort.broker.partitions.replicas import Replicas
-
-
-class _News(NamedTuple):
-    """Waits for whatever happens to a partition."""
-
-    came: Event
-
-    def advanced(self, partition: Partition, /) -> None:
-        """Wake the task that waits."""
-        self.came.set()
 
 
 def _ignore(*_: object) -> None:
@@ -184,12 +175,13 @@ class PartitionTable(PartitionIndex):
                 end_offset = partition.log.log_end_offset if end_offset < 0 else end_offset
                 if partition.high_watermark >= end_offset:
                     return
-            news = _News(self._workers.event())
-            partition.waits[news] = None
+            event = self._workers.event()
+            wait = TaskWait(event)
+            partition.waits[wait] = None
             try:
-                await news.came.wait()
+                await event.wait()
             finally:
-                partition.waits.pop(news, None)
+                partition.waits.pop(wait, None)
         raise partition.led_elsewhere()
 
     def of_topic(self, topic: str) -> tuple[Partition, ...]:

@@ -4,6 +4,8 @@ from typing import Generic, Protocol, TypeVar
 
 import structlog
 
+from kohort.broker.runtime.workers import Event
+
 PartitionT = TypeVar("PartitionT")
 PartitionT_contra = TypeVar("PartitionT_contra", contravariant=True)
 
@@ -16,6 +18,17 @@ class Wait(Protocol[PartitionT_contra]):
     def advanced(self, partition: PartitionT_contra, /) -> None:
         """Look again: the high watermark has moved, or the partition does not serve any more."""
         ...
+
+
+class TaskWait:
+    """A task that waits for whatever happens to a partition."""
+
+    def __init__(self, event: Event) -> None:
+        self._event = event
+
+    def advanced(self, _partition: object, /) -> None:
+        """Wake the task."""
+        self._event.set()
 
 
 class Waits(dict[Wait[PartitionT], None], Generic[PartitionT]):
