@@ -194,14 +194,15 @@ class PartitionTable(PartitionIndex):
         Raises: StorageError where the flush before it failed, or where `action` does.
         """
         acted = self._workers.event()
-        failures: list[StorageError] = []
+        failures: list[Exception] = []
 
         def act(error: StorageError | None) -> None:
             try:
-                if error is not None:
-                    raise error
-                action()
-            except StorageError as failure:
+                if error is None:
+                    action()
+                else:
+                    failures.append(error)
+            except Exception as failure:  # noqa: BLE001  # Whoever waits hears of it, of a bug as well.
                 failures.append(failure)
             finally:
                 acted.set()

@@ -604,3 +604,18 @@ class Waiting:
 
     def advanced(self, partition: Partition) -> None:
         self.told.append(partition.error_code)
+
+
+@pytest.mark.parametrize("error", [StorageError("full"), ValueError("a bug"), AssertionError("impossible")])
+async def test_whoever_acts_between_writes_hears_of_every_error(world: World, error: Exception) -> None:
+    world.create("t")
+    world.fill("t")
+    partition = world.partition("t")
+    world.flusher.immediate = True
+
+    def fail() -> None:
+        raise error
+
+    with pytest.raises(type(error), match=str(error)):
+        await world.table.between_writes(partition, fail)
+    await world.table.between_writes(partition, lambda: None)
