@@ -28,9 +28,9 @@ from kohort.broker.broker import Broker, running
 from kohort.broker.config import load_config
 from kohort.broker.logs import configure_logs
 from kohort.broker.runtime.clock import ManualClock
+from kohort.broker.transport.addresses import Address, BrokerAddresses
 from kohort.broker.transport.connection import Connection, Driver
 from kohort.broker.transport.file_range import FileRange
-from kohort.broker.transport.places import Address, Places
 from kohort.broker.transport.poller import POLLERS, READ, VARIABLE, EpollPoller, Events
 from kohort.protocol.headers import RequestHeader
 from kohort.protocol.registry import BY_NAME
@@ -277,7 +277,7 @@ def with_world(
     async def main() -> None:
         clock = ManualClock()
         with ephemeral.throw_away_folder() as folder:
-            places = Places(Address("127.0.0.1", 0), folder / "data")
+            places = BrokerAddresses(Address("127.0.0.1", 0), folder / "data")
             config = load_config(None, settings)
             world: World | None = None
             try:

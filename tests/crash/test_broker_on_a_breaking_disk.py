@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 from kohort.broker.broker import running
 from kohort.broker.config import load_config
 from kohort.broker.coordination.test_shard import Client
-from kohort.broker.transport.places import Address, Places
+from kohort.broker.transport.addresses import Address, BrokerAddresses
 from kohort.storage import StorageError
 from kohort.storage.memory_filesystem import MemoryFileSystem
 from tests.crash.breaking_file_system import (
@@ -38,7 +38,7 @@ SEED = int(os.environ.get("SEED") or random.randrange(2**32))
 SAMPLE = 5
 ROUNDS = 9
 AT_A_TIME = 16
-PLACES = Places(Address("127.0.0.1", 0), Path("/data"))
+PLACES = BrokerAddresses(Address("127.0.0.1", 0), Path("/data"))
 CONFIG = load_config(None, (("offsets.topic.num.partitions", "1"),))
 
 

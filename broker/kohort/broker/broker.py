@@ -59,9 +59,9 @@ from kohort.broker.runtime.loop_lag import LoopLag
 from kohort.broker.runtime.supervisor import Supervisor
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import TrioWorkers, Workers
+from kohort.broker.transport.addresses import Address, BrokerAddresses, advertised
 from kohort.broker.transport.counters import TransportCounters
 from kohort.broker.transport.dispatch import Dispatch
-from kohort.broker.transport.places import Address, Places, advertised
 from kohort.broker.transport.reactor import Reactor
 from kohort.storage import FileSystem, OsFileSystem
 from kohort.storage.journal import Journal
@@ -80,7 +80,7 @@ class Broker:
     def __init__(
         self,
         config: BrokerConfig,
-        places: Places,
+        places: BrokerAddresses,
         nursery: trio.Nursery,
         clock: Clock | None = None,
         filesystem: FileSystem | None = None,
@@ -331,8 +331,8 @@ class Broker:
             timers=self.timers,
             clock=self.clock,
             log=self.reactor.log,
-            entered=self.reactor.entered,
-            told=self._audit.login,
+            on_authenticated=self.reactor.entered,
+            on_login=self._audit.login,
         )
         opens = {} if secure is None else secure.opens(addresses)
         with ExitStack() as unless_registered:
@@ -441,7 +441,7 @@ class Broker:
 @asynccontextmanager
 async def running(
     config: BrokerConfig,
-    places: Places,
+    places: BrokerAddresses,
     clock: Clock | None = None,
     filesystem: FileSystem | None = None,
     *,

@@ -33,7 +33,7 @@ from kohort.broker.serving import (
     watchdog,
     watched,
 )
-from kohort.broker.transport.places import PLAINTEXT, Address, Listener, Places, bind
+from kohort.broker.transport.addresses import PLAINTEXT, Address, BrokerAddresses, Listener, bind
 from kohort.storage import FileSystem
 from kohort.storage.data_directory import META_PROPERTIES
 from kohort.storage.layout import MetaProperties
@@ -57,7 +57,7 @@ log = structlog.get_logger("kohort.broker")
 class ServeOptions(msgspec.Struct, frozen=True):
     """What the command line says."""
 
-    places: Places
+    places: BrokerAddresses
     http: Address
     config_file: Path | None
     settings: tuple[tuple[str, str], ...]
@@ -164,7 +164,7 @@ def parse(argv: Sequence[str], program: str = "kohort serve") -> ServeOptions:
     listen = found.listen or [free or address(DEFAULT_LISTEN)]
     if len(found.advertise or ()) > len(listen):
         parser.error("there are more --advertise than --listen: the n-th belongs to the n-th")
-    places = Places(listen[0], found.data or Path(DEFAULT_DATA))
+    places = BrokerAddresses(listen[0], found.data or Path(DEFAULT_DATA))
     return ServeOptions(
         places=with_listeners(places, listen, found.advertise or ()),
         http=found.http or free or address(DEFAULT_HTTP),
@@ -179,7 +179,9 @@ def parse(argv: Sequence[str], program: str = "kohort serve") -> ServeOptions:
     )
 
 
-def with_listeners(places: Places, listen: Sequence[Address], advertise: Sequence[Address | None]) -> Places:
+def with_listeners(
+    places: BrokerAddresses, listen: Sequence[Address], advertise: Sequence[Address | None]
+) -> BrokerAddresses:
     """Return the places with these listeners, each with the address of the same number, if there is one."""
     first, *others = (
         Listener(each, advertise[number] if number < len(advertise) else None)
@@ -290,7 +292,7 @@ def say_checked(config: BrokerConfig, flags: Mapping[str, str]) -> None:
         sys.stdout.write(f"{name}={value}\n")
 
 
-def check_listeners(places: Places, config: BrokerConfig) -> None:
+def check_listeners(places: BrokerAddresses, config: BrokerConfig) -> None:
     """Return if certificates and users are as they must be, where there are any. Raises: ConfigError."""
     if not is_secure([each.listen for each in places.listeners], config):
         return

@@ -14,7 +14,7 @@ import trio
 from kohort.broker.broker import Broker
 from kohort.broker.config import BrokerConfig, ConfigError
 from kohort.broker.runtime.watchdog import Watchdog
-from kohort.broker.transport.places import Address, reachable_host
+from kohort.broker.transport.addresses import Address, reachable_host
 from kohort.storage import StorageError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import pytest
 from kohort.broker.cluster.secure_dialing import SecureDial
 from kohort.broker.composition.listeners import inter_broker_listener
 from kohort.broker.config import BrokerConfig, ConfigError
-from kohort.broker.transport.places import Address
+from kohort.broker.transport.addresses import Address
 
 PLACES = (
     Address("h", 1, "SSL", "OUTSIDE"),

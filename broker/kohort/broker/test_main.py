@@ -9,7 +9,7 @@ import trio
 
 from kohort.broker import main
 from kohort.broker.config import BrokerConfig
-from kohort.broker.transport.places import Address
+from kohort.broker.transport.addresses import Address
 
 
 async def test_who_reads_the_ready_line_can_ask_over_http_at_once(

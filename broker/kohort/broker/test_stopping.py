@@ -11,7 +11,7 @@ import trio
 from kohort.broker.broker import Broker, running
 from kohort.broker.config import load_config
 from kohort.broker.coordination.test_shard import Client
-from kohort.broker.transport.places import Address, Places
+from kohort.broker.transport.addresses import Address, BrokerAddresses
 from kohort.broker.transport.test_support import frame, receive
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
@@ -26,7 +26,7 @@ from kohort.storage.memory_filesystem import MemoryFileSystem, Operation
 from tests.crash.breaking_file_system import BreakingFileSystem
 
 PRODUCE, PRODUCE_VERSION = 0, 9
-PLACES = Places(Address("127.0.0.1", 0), Path("/data"))
+PLACES = BrokerAddresses(Address("127.0.0.1", 0), Path("/data"))
 BATCHES = 5
 LARGE_BYTES = 200_000  # A writer thread has it.
 

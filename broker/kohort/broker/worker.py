@@ -31,7 +31,7 @@ from kohort.broker.serving import (
     watchdog,
     watched,
 )
-from kohort.broker.transport.places import Places, bind
+from kohort.broker.transport.addresses import BrokerAddresses, bind
 
 if TYPE_CHECKING:
     from kohort.broker.http.questions import Answer, Question
@@ -61,7 +61,7 @@ async def serve(order: Order, sock: socket.socket) -> None:
     sock.setblocking(False)
     config = BrokerConfig.parsed(order.settings)
     first, *more = order.listeners
-    places = Places(first.listen, Path(order.data), first.advertise, tuple(more), order.shared)
+    places = BrokerAddresses(first.listen, Path(order.data), first.advertise, tuple(more), order.shared)
     keys = KeysClient(Channel(sock))
     join = partial(
         membership,

@@ -13,7 +13,7 @@ import kohort.broker.lean_imports  # noqa: F401  # isort: skip  # Before structl
 from kohort.broker import ephemeral
 from kohort.broker.broker import Broker as RealBroker
 from kohort.broker.config import ConfigError
-from kohort.broker.transport.places import Address
+from kohort.broker.transport.addresses import Address
 from kohort.testing import logs
 from kohort.testing.clock import MovableClock
 from kohort.testing.errors import BrokerFailed

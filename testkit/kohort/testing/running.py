@@ -14,7 +14,7 @@ from kohort.broker import ephemeral
 from kohort.broker.broker import Broker, running
 from kohort.broker.config import BrokerConfig
 from kohort.broker.http import serve_http
-from kohort.broker.transport.places import Address, Places, bind
+from kohort.broker.transport.addresses import Address, BrokerAddresses, bind
 from kohort.testing.clock import MovableClock
 from kohort.testing.errors import BrokerFailed
 from kohort.testing.watch import Watch
@@ -39,7 +39,7 @@ class RunningBroker:
     ) -> None:
         """Return when it serves. Raises: the error of the start, such as StorageError and OSError."""
         self._config = config
-        self._places = Places(listen=kafka, data=folder)
+        self._places = BrokerAddresses(listen=kafka, data=folder)
         self._clock = clock
         self._watch = watch
         self._http = http

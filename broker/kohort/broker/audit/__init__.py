@@ -1,1 +1,1 @@
-"""Who did what to which resource, and whether it was let: a file of JSON lines."""
+"""The audit log: a file of JSON lines with logins, changes, and uses of resources."""

@@ -1,7 +1,7 @@
-"""Lines into a file that is turned over by its size, by a thread of its own: a slow disk holds nobody up.
+"""Writes lines into a file that rotates by size, in its own thread, so that a slow disk delays no request.
 
-What waits for the disk has a bound. Beyond it lines are lost, and counted; the next line says how many. So
-whoever asks is answered whatever becomes of the disk, and what was lost is known (decision 0040).
+The queue of lines has a limit. Lines beyond it are lost and counted; a later line has the count. So a slow or
+failing disk never blocks clients, and the log shows what is missing (decision 0040).
 """
 
 import os
@@ -16,7 +16,7 @@ from kohort.storage.privacy import FILE_MODE
 
 LINES_MAX = 10_000
 BYTES_MAX = 16 * 1024 * 1024
-"""So much waits for the disk at most."""
+"""The limit of the queue in bytes."""
 LINES_PER_WRITE = 500
 CLOSE_SECONDS_MAX = 5.0
 
@@ -24,10 +24,10 @@ log = structlog.get_logger("kohort.audit")
 
 
 class AuditFile:
-    """Takes lines in the loop's thread, and writes them in its own."""
+    """Takes lines in the loop's thread and writes them in its own thread."""
 
     def __init__(self, path: str, *, size_bytes_max: int, files_max: int) -> None:
-        """Open the file, and begin; `files_max` old ones are kept, of which PATH.1 is the newest.
+        """Open the file and start the thread. `files_max` old files are kept; PATH.1 is the newest.
 
         Raises: OSError.
         """
@@ -41,17 +41,17 @@ class AuditFile:
         self._is_closed = False
         self._changed = threading.Condition()
         self.lost = 0
-        """How many lines were lost since the start."""
+        """The number of lost lines since the start."""
         self._descriptor: int | None = self._open()
         self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
         self._thread.start()
 
     def write(self, line: bytes) -> None:
-        """Take a line without its end. Never waits for the disk."""
+        """Queue a line, given without its line end. This never waits for the disk."""
         self._take(line, LINES_MAX, BYTES_MAX)
 
     def write_use(self, line: bytes) -> None:
-        """Take a line of which there may be thousands at once: half of the room is for the others."""
+        """Queue a line about a use. There may be thousands, so they may fill only half of the queue."""
         self._take(line, LINES_MAX // 2, BYTES_MAX // 2)
 
     def _take(self, line: bytes, lines_max: int, bytes_max: int) -> None:
@@ -66,13 +66,13 @@ class AuditFile:
             self._changed.notify()
 
     def close(self) -> None:
-        """Write what waits, as far as the disk takes it in a few seconds. Blocks."""
+        """Write the queue, for at most `CLOSE_SECONDS_MAX`. Blocks."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()
         self._thread.join(CLOSE_SECONDS_MAX)
         if self._thread.is_alive():
-            log.error("the audit log is not written to its end: the disk does not answer", file=self._path)
+            log.error("the last lines of the audit log are lost: the disk does not answer", file=self._path)
 
     # -- the thread's -------------------------------------------------------------------------------------
 
@@ -114,10 +114,7 @@ class AuditFile:
             self._is_failing = True
 
     def _parts(self, lines: list[bytes]) -> Iterator[list[bytes]]:
-        """Yield the lines as they go into files; those that do not fit any more begin the next one.
-
-        Raises: OSError.
-        """
+        """Yield the lines for each file, and rotate the file between them. Raises: OSError."""
         part: list[bytes] = []
         size_bytes = self._size_bytes()
         for line in lines:
@@ -131,7 +128,7 @@ class AuditFile:
         yield part
 
     def _write(self, lines: list[bytes]) -> None:
-        """Write all of them. Raises: OSError; then the last one may have been cut short."""
+        """Write the lines. Raises: OSError; then the last written line may be incomplete."""
         assert self._descriptor is not None
         begin = b"\n" if self._is_failing else b""
         data = memoryview(begin + b"\n".join(lines) + b"\n")
@@ -149,7 +146,7 @@ class AuditFile:
         return os.open(self._path, flags, FILE_MODE)
 
     def _turn_over(self) -> None:
-        """Begin a new file, and keep so many old ones. Raises: OSError."""
+        """Rename the old files and begin a new one. Raises: OSError."""
         assert self._descriptor is not None
         os.fsync(self._descriptor)
         for number in range(self._files_max, 0, -1):

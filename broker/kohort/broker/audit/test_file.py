@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kohort.broker.audit import file as audit_file
+from kohort.broker.audit.audit_log import USES_PER_SECOND_MAX, AuditLog
 from kohort.broker.audit.file import LINES_MAX, AuditFile
-from kohort.broker.audit.trail import USES_PER_SECOND_MAX, Trail
 from kohort.broker.runtime.clock import ManualClock
 
 
@@ -86,14 +86,14 @@ def test_many_uses_at_once_leave_room_for_a_change(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(AuditFile, "_append", append_later)
     path = tmp_path / "audit"
     file = opened(path, 10**9)
-    trail = Trail(file.write, ManualClock(), file.write_use)
+    audit_log = AuditLog(file.write, ManualClock(), file.write_use)
     for number in range(2 * LINES_MAX):
         who = f"User:{number // USES_PER_SECOND_MAX}"
-        trail.used(who, "10.0.0.1", "Metadata", "DESCRIBE", f"TOPIC:made-up-{number}", allowed=True)
+        audit_log.used(who, "10.0.0.1", "Metadata", "DESCRIBE", f"TOPIC:made-up-{number}", allowed=True)
     lost = file.lost
     assert lost > LINES_MAX
-    trail.tell("change", principal="User:bob", api="DeleteTopics")
-    trail.login("User:mallory", "10.0.0.1", "PLAIN", "the password is not that of mallory")
+    audit_log.tell("change", principal="User:bob", api="DeleteTopics")
+    audit_log.login("User:mallory", "10.0.0.1", "PLAIN", "the password is not that of mallory")
     assert file.lost == lost
     disk_goes_on.set()
     file.close()

@@ -1,1 +1,1 @@
-"""Who may do what: Kafka's access control lists, without any I/O."""
+"""Kafka's access control lists, without any I/O."""

@@ -1,4 +1,4 @@
-"""Access control entries, what they are about, and the filters that find them. Pure.
+"""Access control entries, their resource patterns, and filters for them. Pure.
 
 Source: Kafka's ResourcePatternFilter, AccessControlEntryFilter and AclControlManager.
 """
@@ -17,7 +17,7 @@ from kohort.protocol.errors import ApiError, ErrorCode
 
 
 class Pattern(NamedTuple):
-    """The resources that entries are about: the one of this name, all of a type, or those with a prefix."""
+    """A pattern of resources: one name, all names of a type, or all names with a prefix."""
 
     resource_type: AclResourceType
     pattern_type: AclPatternType
@@ -25,7 +25,7 @@ class Pattern(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """Who may, or may not, do what, and from where. `principal` is `User:NAME` or `User:*`."""
+    """Allows or denies a principal an operation from a host. `principal` is `User:NAME` or `User:*`."""
 
     principal: str
     host: str
@@ -34,14 +34,14 @@ class Entry(NamedTuple):
 
 
 class Binding(NamedTuple):
-    """An entry and what it is about."""
+    """An entry and its resource pattern."""
 
     pattern: Pattern
     entry: Entry
 
 
 class Filter(NamedTuple):
-    """Which bindings are meant; None and ANY leave a part open."""
+    """A filter of bindings. None and ANY match everything."""
 
     resource_type: int = AclResourceType.ANY
     pattern_type: int = AclPatternType.ANY
@@ -52,7 +52,7 @@ class Filter(NamedTuple):
     permission: int = AclPermission.ANY
 
     def takes_pattern(self, pattern: Pattern) -> bool:
-        """Return whether entries of this pattern may be meant."""
+        """Return whether the filter matches the pattern."""
         if self.resource_type not in (AclResourceType.ANY, pattern.resource_type):
             return False
         own = pattern.pattern_type
@@ -67,7 +67,7 @@ class Filter(NamedTuple):
         return pattern.name in (self.name, ANY_NAME)
 
     def takes_entry(self, entry: Entry) -> bool:
-        """Return whether the entry is meant, whatever it is about."""
+        """Return whether the filter matches the entry, regardless of its pattern."""
         return (
             self.principal in (None, entry.principal)
             and self.host in (None, entry.host)
@@ -77,7 +77,7 @@ class Filter(NamedTuple):
 
 
 def check_filter(wanted: Filter) -> Filter:
-    """Return the filter, if everything in it is known. Raises: ApiError."""
+    """Return the filter. Raises: ApiError for unknown numbers in it."""
     known = (
         (wanted.resource_type, AclResourceType),
         (wanted.pattern_type, AclPatternType),
@@ -86,7 +86,7 @@ def check_filter(wanted: Filter) -> Filter:
     )
     for value, kind in known:
         if value == 0 or value not in tuple(kind):
-            raise _invalid(f"There is no {kind.__name__} {value} to look for")
+            raise _invalid(f"The filter has an unknown {kind.__name__}: {value}")
     return wanted
 
 
@@ -99,7 +99,7 @@ def checked_binding(  # noqa: PLR0917  # The seven parts of an entry on the wire
     operation: int,
     permission: int,
 ) -> Binding:
-    """Return what is to be created. Raises: ApiError for what no request could ever be held against."""
+    """Return the binding to create. Raises: ApiError for an invalid one."""
     if resource_type <= AclResourceType.ANY or resource_type not in tuple(AclResourceType):
         raise _invalid("Invalid resourceType")
     if resource_type == AclResourceType.CLUSTER and name != CLUSTER_NAME:

@@ -1,8 +1,8 @@
-"""What somebody may do, by the access control entries that there are. Pure.
+"""Decides what a principal may do, from access control entries. Pure.
 
-A resource has the entries of its own name, of `*`, and of each prefix of its name. One that denies wins over
-all that allow; where there are entries, and none allows, nobody may. A question looks at no entry of another
-resource or another principal, and an answer is remembered until an entry changes.
+Entries of a resource's name, of `*`, and of each prefix of its name apply to the resource. A DENY entry wins
+over all ALLOW entries. If entries apply and none allows, the answer is no. A decision reads only entries of
+the resource and the principal, and it is cached until an entry changes.
 Source: Kafka's StandardAuthorizerData; the default method authorizeByResourceType of its Authorizer.
 """
 
@@ -20,9 +20,9 @@ from kohort.protocol.acls import (
 from kohort.protocol.addresses import canonical_address
 
 ANSWERS_MAX = 16_384
-"""So many are remembered; then it begins anew."""
+"""The largest number of cached decisions. Then the cache is cleared."""
 REMEMBERED_CHARACTERS_MAX = 255
-"""What is asked of longer names is decided each time: whoever asks could have megabytes of them kept."""
+"""Decisions about longer names are not cached, because clients could fill the memory with them."""
 
 _O = AclOperation
 _IMPLYING = {
@@ -32,14 +32,14 @@ _IMPLYING = {
 ALLOWING: Mapping[AclOperation, frozenset[AclOperation]] = {
     each: _IMPLYING.get(each, frozenset({_O.ALL, each})) for each in AclOperation
 }
-"""By operation: an entry that allows one of these allows it, too. What is denied implies nothing."""
+"""By operation: an entry that allows one of these also allows it. DENY entries imply nothing."""
 
 _Entries = Mapping[str, tuple[Entry, ...]]
 """The entries of one pattern, by principal."""
 
 
 class _OfType:
-    """The patterns of one type of resources."""
+    """The patterns of one resource type."""
 
     __slots__ = ("lengths", "literal", "prefixed")
 
@@ -47,10 +47,10 @@ class _OfType:
         self.literal: dict[str, _Entries] = {}
         self.prefixed: dict[str, _Entries] = {}
         self.lengths: tuple[int, ...] = ()
-        """Of the prefixes that there are, each once."""
+        """The different lengths of the prefixes."""
 
     def put(self, pattern: Pattern, entries: _Entries) -> None:
-        """Let these be the entries of the pattern; none removes it."""
+        """Set the entries of the pattern. Without entries it is removed."""
         is_literal = pattern.pattern_type == AclPatternType.LITERAL
         patterns = self.literal if is_literal else self.prefixed
         if entries:
@@ -61,7 +61,7 @@ class _OfType:
             self.lengths = tuple(sorted({len(each) for each in self.prefixed}))
 
     def about(self, name: str) -> Iterator[_Entries]:
-        """Yield the entries of each pattern that the resource comes under."""
+        """Yield the entries of each pattern that matches the resource."""
         literal = self.literal
         if literal:
             own = literal.get(name)
@@ -86,12 +86,12 @@ class _OfType:
 
 
 class Authorizer:
-    """Says yes or no; it is told of each pattern whose entries change."""
+    """Decides whether operations are allowed. `put` changes the entries of a pattern."""
 
     def __init__(self, super_users: Iterable[str] = (), *, allows_unmentioned: bool = False) -> None:
-        """Let `super_users` do everything.
+        """Allow `super_users` everything.
 
-        With `allows_unmentioned` everybody may do everything with a resource that has no entry at all.
+        With `allows_unmentioned` everybody may do everything with a resource without any entry.
         """
         self._super_users = frozenset(super_users)
         self._allows_unmentioned = allows_unmentioned
@@ -99,11 +99,11 @@ class Authorizer:
         self._answers: dict[tuple[str, str, AclOperation, AclResourceType, str | None], bool] = {}
 
     def put(self, pattern: Pattern, entries: Iterable[Entry]) -> None:
-        """Let these be the entries of the pattern from now on; none removes it."""
+        """Set the entries of the pattern. Without entries it is removed."""
         by_principal: dict[str, tuple[Entry, ...]] = {}
         for entry in entries:
             known = entry
-            if ":" in entry.host:  # Else there are no two ways to write it.
+            if ":" in entry.host:  # Only IPv6 has several spellings.
                 known = entry._replace(host=canonical_address(entry.host))
             by_principal[entry.principal] = (*by_principal.get(entry.principal, ()), known)
         self._types[pattern.resource_type].put(pattern, by_principal)
@@ -112,9 +112,9 @@ class Authorizer:
     def allows(
         self, principal: str, host: str, operation: AclOperation, resource_type: AclResourceType, name: str
     ) -> bool:
-        """Return whether `principal`, asking from the address `host`, may do that to the resource.
+        """Return whether `principal` at the address `host` may do the operation on the resource.
 
-        `host` is spelled as by `canonical_address`; entries may spell it as Java does.
+        `host` has the form of `canonical_address`. Entries may have Java's form.
         """
         question = principal, host, operation, resource_type, name
         answer = self._answers.get(question)
@@ -127,7 +127,7 @@ class Authorizer:
     def allows_some(
         self, principal: str, host: str, operation: AclOperation, resource_type: AclResourceType
     ) -> bool:
-        """Return whether there may be a resource of the type that `principal` may do that to."""
+        """Return whether `principal` may do the operation on some resource of the type."""
         question = principal, host, operation, resource_type, None
         answer = self._answers.get(question)
         if answer is None:
@@ -161,8 +161,8 @@ class Authorizer:
     def _decide_some(
         self, principal: str, host: str, operation: AclOperation, resource_type: AclResourceType
     ) -> bool:
-        """Return what Kafka does: what an operation implies does not count here."""
-        if self.allows(principal, host, operation, resource_type, "hardcode"):  # The name that Kafka tries.
+        """Decide like Kafka: operations that imply `operation` do not count here."""
+        if self.allows(principal, host, operation, resource_type, "hardcode"):  # Kafka tries this name, too.
             return True
         denied: set[tuple[AclPatternType, str]] = set()
         allowed: list[tuple[AclPatternType, str]] = []
@@ -180,7 +180,7 @@ class Authorizer:
 
 
 def _concerning(entries: _Entries, principal: str, host: str) -> Iterator[Entry]:
-    """Yield the entries that are about this principal, or anybody, at this address, or any."""
+    """Yield the entries for this principal or everybody, at this address or any."""
     for who in (principal, EVERY_USER) if principal != EVERY_USER else (EVERY_USER,):
         for entry in entries.get(who, ()):
             if entry.host in (ANY_NAME, host):
@@ -188,7 +188,7 @@ def _concerning(entries: _Entries, principal: str, host: str) -> Iterator[Entry]
 
 
 def _is_dominated(allowed: tuple[AclPatternType, str], denied: set[tuple[AclPatternType, str]]) -> bool:
-    """Return whether all that the pattern allows is denied; `*` is only by itself."""
+    """Return whether DENY patterns cover everything that the pattern allows. Only `*` covers `*`."""
     pattern_type, name = allowed
     if pattern_type == AclPatternType.LITERAL and (name == ANY_NAME or allowed in denied):
         return name != ANY_NAME
@@ -196,5 +196,5 @@ def _is_dominated(allowed: tuple[AclPatternType, str], denied: set[tuple[AclPatt
 
 
 def super_users(text: str) -> tuple[str, ...]:
-    """Return who may do everything, of `super.users`: principals with semicolons between them."""
+    """Return the principals in `super.users`, which are separated by semicolons."""
     return tuple(each.strip() for each in text.split(";") if each.strip())

@@ -8,8 +8,8 @@ from kohort.broker.transport.counters import TransportCounters
 from kohort.broker.transport.dispatch import Dispatch
 
 if TYPE_CHECKING:
+    from kohort.broker.audit.audit_log import AuditLog
     from kohort.broker.audit.file import AuditFile
-    from kohort.broker.audit.trail import Trail
 
 
 class Audit:
@@ -18,13 +18,13 @@ class Audit:
     def __init__(self, config: BrokerConfig, clock: Clock, *, is_shared: bool) -> None:
         """Open the file, if there is one; workers that share a port have a file each. Raises: OSError."""
         self._file: AuditFile | None = None
-        self.trail: Trail | None = None
+        self.audit_log: AuditLog | None = None
         if config.kohort_audit_log_file is None:
             return
-        from kohort.broker.audit.trail import open_trail  # noqa: PLC0415  # Most brokers keep none.
+        from kohort.broker.audit.audit_log import open_audit_log  # noqa: PLC0415  # Most brokers keep none.
 
         path = config.kohort_audit_log_file
-        self._file, self.trail = open_trail(
+        self._file, self.audit_log = open_audit_log(
             f"{path}-{config.node_id}" if is_shared else path,  # Workers rotate their files by themselves.
             size_bytes_max=config.kohort_audit_log_max_bytes,
             files_max=config.kohort_audit_log_files_max,
@@ -33,22 +33,22 @@ class Audit:
 
     def audited(self, dispatch: Dispatch) -> Dispatch:
         """Return what notes changes before they are made."""
-        if self.trail is None:
+        if self.audit_log is None:
             return dispatch
         from kohort.broker.handlers.auditing import Auditing  # noqa: PLC0415  # As above.
 
-        return Auditing(dispatch, self.trail)
+        return Auditing(dispatch, self.audit_log)
 
     def login(self, principal: str, host: str, mechanism: str, failure: str) -> None:
         """Note an attempt to log in."""
-        if self.trail is not None:
-            self.trail.login(principal, host, mechanism, failure)
+        if self.audit_log is not None:
+            self.audit_log.login(principal, host, mechanism, failure)
 
     def looked_at(self, topic: str, user: str, host: str) -> None:
         """Note who looks at records by HTTP."""
-        if self.trail is not None:
+        if self.audit_log is not None:
             principal = f"Http:{user or 'ANONYMOUS'}"
-            self.trail.used(principal, host, "http", "READ", f"TOPIC:{topic}", allowed=True)
+            self.audit_log.used(principal, host, "http", "READ", f"TOPIC:{topic}", allowed=True)
 
     def count_lost(self, counters: TransportCounters) -> None:
         """Count the lines that the disk has not taken."""

@@ -10,7 +10,7 @@ from kohort.broker.composition.standalone import Standalone
 from kohort.broker.config import BrokerConfig, ConfigError
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.metadata.leadership_counters import LeadershipCounters
-from kohort.broker.transport.places import Places
+from kohort.broker.transport.addresses import BrokerAddresses
 from kohort.storage import DataDirectory, FileSystem, OsFileSystem
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def parts_of(
 
 @asynccontextmanager
 async def member_of_cluster(
-    config: BrokerConfig, places: Places, filesystem: FileSystem | None, join: "Join | None" = None
+    config: BrokerConfig, places: BrokerAddresses, filesystem: FileSystem | None, join: "Join | None" = None
 ) -> AsyncIterator["ClusterMember | None"]:
     """Give the member of the cluster that `join` or the settings name, None for a broker alone.
 

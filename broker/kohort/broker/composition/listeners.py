@@ -14,9 +14,9 @@ from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import Workers
+from kohort.broker.transport.addresses import PLAINTEXT, Address, Listener, bind
 from kohort.broker.transport.connection import Connection
 from kohort.broker.transport.counters import TransportCounters
-from kohort.broker.transport.places import PLAINTEXT, Address, Listener, bind
 from kohort.storage import StorageError
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ def secure_listeners(
     timers: Timers,
     clock: Clock,
     log: ThrottledLog,
-    entered: Callable[[Connection], None],
-    told: Callable[[str, str, str, str], None],
+    on_authenticated: Callable[[Connection], None],
+    on_login: Callable[[str, str, str, str], None],
 ) -> "SecureListeners | None":
     """Return what authenticates and encrypts, None if all listeners are PLAINTEXT. Raises: ConfigError."""
     if not is_secure(places, current.config):
@@ -92,8 +92,8 @@ def secure_listeners(
         timers=timers,
         clock=clock,
         log=log,
-        entered=entered,
-        told=told,
+        on_authenticated=on_authenticated,
+        on_login=on_login,
     )
 
 

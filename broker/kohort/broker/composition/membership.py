@@ -28,8 +28,8 @@ from kohort.broker.runtime.supervisor import Supervisor
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.turns import Turns
 from kohort.broker.runtime.workers import Workers
+from kohort.broker.transport.addresses import PLAINTEXT, Address
 from kohort.broker.transport.dispatch import Dispatch
-from kohort.broker.transport.places import PLAINTEXT, Address
 from kohort.broker.transport.request import Request
 
 if TYPE_CHECKING:

@@ -53,7 +53,7 @@ class RequestPath:
         self._guard: Guard | None = None
         self._metering: Metering | None = None
         self._reactor: Reactor | None = None
-        is_judged = bool(current.config.authorizer_class_name) or audit.trail is not None
+        is_judged = bool(current.config.authorizer_class_name) or audit.audit_log is not None
         self.permissions = DENY_ALL if is_judged else ALLOW_ALL
         guarded = self._guarded(dispatch) if is_judged else dispatch
         dispatch, guarded = map(parts.behind_lease, (dispatch, guarded))
@@ -110,7 +110,7 @@ class RequestPath:
             self._fetch_sessions,
             self._current,
             self._clock,
-            trail=self._audit.trail,
+            audit_log=self._audit.audit_log,
         )
         if self._current.config.authorizer_class_name:
             self._guard = found

@@ -19,8 +19,8 @@ from kohort.broker.runtime.garbage import without_collections
 from kohort.storage import FileSystem, StorageError
 
 if TYPE_CHECKING:
+    from kohort.broker.transport.addresses import Address
     from kohort.broker.transport.dispatch import Dispatch
-    from kohort.broker.transport.places import Address
 
 log = structlog.get_logger("kohort.broker")
 

@@ -23,7 +23,7 @@ from kohort.broker.metadata.deletions import DeletedTopics
 from kohort.broker.metadata.topic_plans import NewTopic
 from kohort.broker.partitions import Partition
 from kohort.broker.partitions.roles import Leader
-from kohort.broker.transport.places import Address, Places
+from kohort.broker.transport.addresses import Address, BrokerAddresses
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.headers import RequestHeader
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
@@ -64,7 +64,9 @@ A = TypeVar("A", bound=Message)
 
 
 def running(folder: Path, *more: tuple[str, str]) -> AbstractAsyncContextManager[Broker]:
-    return running_broker(load_config(None, (*SETTINGS, *more)), Places(Address("127.0.0.1", 0), folder))
+    return running_broker(
+        load_config(None, (*SETTINGS, *more)), BrokerAddresses(Address("127.0.0.1", 0), folder)
+    )
 
 
 class Client:
@@ -433,7 +435,7 @@ async def test_what_other_replicas_do_not_have_in_time_is_refused_and_may_count_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = (*SETTINGS, ("offsets.commit.timeout.ms", "100"))
-    places = Places(Address("127.0.0.1", 0), tmp_path)
+    places = BrokerAddresses(Address("127.0.0.1", 0), tmp_path)
     async with running_broker(load_config(None, settings), places) as broker:
         client, other = await prepared(broker), await Client.to(broker)
         answer = await joined(client)
@@ -460,7 +462,7 @@ async def test_whoever_waits_for_a_leader_whose_assignment_is_not_replicated_hea
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = (*SETTINGS, ("offsets.commit.timeout.ms", "100"))
-    places = Places(Address("127.0.0.1", 0), tmp_path)
+    places = BrokerAddresses(Address("127.0.0.1", 0), tmp_path)
     async with running_broker(load_config(None, settings), places) as broker:
         leader, follower = await prepared(broker), await Client.to(broker)
         first = await joined(leader)

@@ -20,7 +20,7 @@ from kohort.broker.metadata import OFFSETS_TOPIC
 from kohort.broker.partitions import Partition
 from kohort.broker.transactions.commands import AddPartitions, EndTransaction, MarkersDue
 from kohort.broker.transactions.transaction import BUMPING_VERSION, TransactionState
-from kohort.broker.transport.places import Address, Places
+from kohort.broker.transport.addresses import Address, BrokerAddresses
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -90,7 +90,7 @@ async def test_no_marker_is_written_before_other_replicas_have_the_decision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transaction_machine, "WRITE_TIMEOUT_MS", 50)
-    places = Places(Address("127.0.0.1", 0), tmp_path)
+    places = BrokerAddresses(Address("127.0.0.1", 0), tmp_path)
     async with running(load_config(None, SETTINGS), places) as broker:
         client, known = await begun(broker)
         sender = broker.transactions().sender
@@ -123,7 +123,7 @@ async def test_no_marker_is_written_before_other_replicas_have_the_decision(
 async def test_who_cannot_be_answered_costs_nobody_else_the_answer_nor_a_transaction_its_markers(
     tmp_path: Path,
 ) -> None:
-    places = Places(Address("127.0.0.1", 0), tmp_path)
+    places = BrokerAddresses(Address("127.0.0.1", 0), tmp_path)
     async with running(load_config(None, SETTINGS), places) as broker:
         _, known = await begun(broker)
         shard = broker.transactions().shard_of(NAME)
@@ -181,7 +181,7 @@ async def test_a_marker_that_comes_late_and_again_does_not_end_the_next_transact
     tmp_path: Path, version: int, code: ErrorCode
 ) -> None:
     """Of a producer whose epochs do not grow with each end nobody can tell it, in Kafka neither."""
-    places = Places(Address("127.0.0.1", 0), tmp_path)
+    places = BrokerAddresses(Address("127.0.0.1", 0), tmp_path)
     async with running(load_config(None, SETTINGS), places) as broker:
         client, known = await begun(broker)
         assert await produce(client, known.producer_id, known.producer_epoch) == 0
@@ -227,7 +227,9 @@ async def coordinated_elsewhere(
 ) -> AsyncIterator[tuple[Broker, AnotherCoordinator, list[ErrorCode | None]]]:
     """A broker that has asked whether a group's partition belongs to a transaction, and what it has heard."""
     settings = (*SETTINGS, ("offsets.topic.num.partitions", "1"))
-    async with running(load_config(None, settings), Places(Address("127.0.0.1", 0), folder)) as broker:
+    async with running(
+        load_config(None, settings), BrokerAddresses(Address("127.0.0.1", 0), folder)
+    ) as broker:
         client, _ = await begun(broker)
         await found(client)
         another = AnotherCoordinator()

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from kohort.broker.audit.trail import TEXT_MAX, Trail, cut
+from kohort.broker.audit.audit_log import TEXT_MAX, AuditLog, cut
 from kohort.broker.config import BrokerConfig
 from kohort.broker.config.topic_config import TopicConfig
 from kohort.broker.handlers.prepared import Prepared
@@ -80,9 +80,9 @@ class Observed(WrappedRequest):
 class Auditing:
     """Hands on what is asked. The loop's thread only."""
 
-    def __init__(self, inner: Dispatch, trail: Trail) -> None:
+    def __init__(self, inner: Dispatch, audit_log: AuditLog) -> None:
         self._inner = inner
-        self._trail = trail
+        self._audit_log = audit_log
 
     def handler_of(self, api_key: int) -> Handle:
         """Return the function that answers the API, and tells of it if it changes something."""
@@ -103,11 +103,11 @@ class Auditing:
 
     def _tell(self, request: Request, message: Any, answer: Any) -> None:
         found = answer.message if isinstance(answer, Prepared) else answer
-        if answer is not None and 0 not in outcomes(found) and not self._trail.may_tell_refusal():
+        if answer is not None and 0 not in outcomes(found) and not self._audit_log.may_tell_refusal():
             return
         errors = list(errors_of(found, ""))
         denials = [each for each in errors if each["error"].endswith("AUTHORIZATION_FAILED")]
-        self._trail.tell(
+        self._audit_log.tell(
             "change",
             principal=request.principal,
             host=request.client_host.removeprefix("/"),

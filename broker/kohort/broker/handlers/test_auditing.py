@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from kohort.broker.audit.trail import REFUSALS_PER_SECOND_MAX, TEXT_MAX, Trail
+from kohort.broker.audit.audit_log import REFUSALS_PER_SECOND_MAX, TEXT_MAX, AuditLog
 from kohort.broker.handlers.auditing import UNTOLD, Auditing
 from kohort.broker.runtime.clock import ManualClock
 from kohort.broker.transport.request import ReceivedRequest
@@ -29,12 +29,12 @@ PAGE = BrokerPageResponse(error_code=ErrorCode.NONE, status=200)
 def lines_of(message: Message, answer: Message, times: int = 1) -> list[dict[str, Any]]:
     """Return the lines of a request that is made so often within a second, and answered so."""
     lines: list[dict[str, Any]] = []
-    trail = Trail(lambda line: lines.append(json.loads(line)), ManualClock())
+    audit_log = AuditLog(lambda line: lines.append(json.loads(line)), ManualClock())
     dispatch = SimpleNamespace(handler_of=lambda _: lambda *_: answer)
     api = BY_NAME[type(message).__name__.removesuffix("Request")]
     connection = SimpleNamespace(principal="User:bob", client_host="/10.0.0.1")
     request = ReceivedRequest(cast(Any, connection), api, api.versions.highest, 1, "app")
-    handle = Auditing(cast(Any, dispatch), trail).handler_of(api.api_key)
+    handle = Auditing(cast(Any, dispatch), audit_log).handler_of(api.api_key)
     for _ in range(times):
         assert handle(message, request) is answer
     return lines

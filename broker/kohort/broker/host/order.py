@@ -14,7 +14,7 @@ import msgspec
 from kohort.broker.config import ConfigError
 from kohort.broker.host.channel import LENGTH_BYTES
 from kohort.broker.host.worker_folders import part
-from kohort.broker.transport.places import Address, Listener, bind
+from kohort.broker.transport.addresses import Address, Listener, bind
 
 WORKERS_MAX = 64
 

@@ -8,7 +8,7 @@ import pytest
 from kohort.broker.config import ConfigError
 from kohort.broker.host.order import Order, Ports, check_distances, local, orders, own_address
 from kohort.broker.host.worker_folders import part
-from kohort.broker.transport.places import Address, Listener, bind
+from kohort.broker.transport.addresses import Address, Listener, bind
 
 HTTP = Address("127.0.0.1", 9644)
 

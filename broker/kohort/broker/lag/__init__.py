@@ -1,4 +1,4 @@
-"""How far behind each group is, in offsets and in seconds, and whether it keeps up. Nobody has to consume."""
+"""The lag of each group, in offsets and in seconds, and whether it keeps up. Idle groups count, too."""
 
 from kohort.broker.lag.ends import EndsElsewhere, LocalEnds, NoneElsewhere
 from kohort.broker.lag.watch import LagWatch, PartitionLag

@@ -1,4 +1,4 @@
-"""Where partitions end that this broker leads, and what is asked of those that other brokers lead."""
+"""The start and end offsets of partitions that this broker leads, and those of other brokers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
@@ -16,7 +16,7 @@ TopicPartition = tuple[str, int]
 
 
 class Position(NamedTuple):
-    """From where on a partition is to be read."""
+    """An offset from which a partition is read."""
 
     topic: str
     partition: int
@@ -24,16 +24,17 @@ class Position(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """What of a partition can be read now."""
+    """The readable range of a partition."""
 
     log_start_offset: int
     last_stable_offset: int
     high_watermark: int
 
     def before(self, offset: int) -> int:
-        """Return the end for a group that has read up to `offset`.
+        """Return the end for a group with the committed `offset`.
 
-        Records of open transactions count for those alone that have read some, and so read uncommitted ones.
+        Records of open transactions count only for groups that have read some of them: these read
+        uncommitted.
         """
         return self.last_stable_offset if offset <= self.last_stable_offset else self.high_watermark
 
@@ -49,17 +50,17 @@ class LocalEnds:
         self._workers = workers
 
     async def open(self, partitions: Iterable[TopicPartition]) -> None:
-        """Open the logs that nobody has used since the start: their ends are not known before."""
+        """Open logs that are still closed since the start: their ends are not known before."""
         for topic, index in partitions:
             partition = self._partitions.peek(topic, index)
             if partition is not None and not partition.opened:
                 try:
                     await self._partitions.opened(topic, index)
                 except StorageError:
-                    continue  # It is offline, which is said elsewhere.
+                    continue  # The log is offline, which is logged elsewhere.
 
     def ends(self, topic: str, index: int) -> Ends | None:
-        """Return the ends; None where another broker leads, or nobody knows the end yet."""
+        """Return the ends, or None if another broker leads or the end is not known yet."""
         partition = self._led(topic, index)
         if partition is None:
             return None
@@ -71,11 +72,11 @@ class LocalEnds:
         if partition is None or partition.resigned or partition.serving_log is None:
             return None
         if partition.leadership is not None and partition.leadership.latest_offset is None:
-            return None  # An earlier leader may have shown more (KIP-207).
+            return None  # An earlier leader may have exposed later offsets (KIP-207).
         return partition
 
     def holds_markers(self, topic: str, index: int) -> bool:
-        """Return whether a partition may end with what no consumer is given, even while it is written to."""
+        """Return whether a partition may end with markers or batches that no consumer receives."""
         partition = self._partitions.peek(topic, index)
         log = None if partition is None else partition.serving_log
         if partition is None or log is None:
@@ -86,7 +87,7 @@ class LocalEnds:
         return any(state.coordinator_epoch >= 0 for _, state in producers)
 
     async def first_records(self, positions: Sequence[Position]) -> list[FirstRecord | None]:
-        """Return the first record from each position on, None where another broker leads. Reads the disk."""
+        """Return the first record from each position on, or None if another broker leads. Reads the disk."""
         work: list[Work | None] = []
         for topic, index, offset in positions:
             ends, partition = self.ends(topic, index), self._led(topic, index)
@@ -96,7 +97,7 @@ class LocalEnds:
         return await self._workers.in_thread(first_records, work)
 
     async def found(self, positions: Sequence[Position]) -> list[Found | None]:
-        """Return all that can be told of each position."""
+        """Return the ends and the first record of each position."""
         ends = [self.ends(topic, index) for topic, index, _ in positions]
         firsts = await self.first_records(positions)
         return [
@@ -106,54 +107,54 @@ class LocalEnds:
 
 
 class EndsElsewhere(Protocol):
-    """The partitions that other brokers lead, as these told them last."""
+    """The partitions that other brokers lead, from their last answers."""
 
     def leader(self, topic: str, index: int, /) -> int | None:
-        """Return which other broker leads; None where this one leads, or nobody."""
+        """Return the other broker that leads, or None if this broker or none leads."""
         ...
 
     def is_silent(self, leader: int, /) -> bool:
-        """Return whether this broker did not answer just now."""
+        """Return whether this broker has not answered recently."""
         ...
 
     def ends(self, topic: str, index: int, /) -> Ends | None:
-        """Return what was told last, unless that was too long ago."""
+        """Return the last known ends, unless they are too old."""
         ...
 
     def age_ms(self, topic: str, index: int, /) -> int | None:
-        """Return how long ago the leader has told the ends, None where it has not."""
+        """Return the age of the last known ends, or None."""
         ...
 
     def keep_only(self, partitions: Iterable[TopicPartition], /) -> None:
-        """Forget what was told of all other partitions."""
+        """Forget the ends of all other partitions."""
         ...
 
     async def ask_all(
         self, asked: Mapping[int, Sequence[Position]], /
     ) -> Mapping[int, Sequence[FirstRecord | None]]:
-        """Return what each leader tells of these positions; those who do not answer in time are left out."""
+        """Ask each leader for its positions. The result has only leaders that answer in time."""
         ...
 
 
 class NoneElsewhere:
-    """What a broker alone has in place of `RemoteEnds`: no other broker leads anything."""
+    """Replaces `RemoteEnds` in a single broker: no other broker leads anything."""
 
     def leader(self, _topic: str, _index: int) -> None:
         """Return None: this broker leads everything."""
 
     def is_silent(self, _leader: int) -> bool:
-        """Return False: there is nobody to ask."""
+        """Return False: there is no other broker."""
         return False
 
     def ends(self, _topic: str, _index: int) -> None:
-        """Return None: nobody told anything."""
+        """Return None: there is no other broker."""
 
     def age_ms(self, _topic: str, _index: int) -> None:
-        """Return None: nobody told anything."""
+        """Return None: there is no other broker."""
 
     def keep_only(self, _partitions: Iterable[TopicPartition]) -> None:
-        """Forget nothing."""
+        """Do nothing."""
 
     async def ask_all(self, _asked: Mapping[int, Sequence[Position]]) -> Mapping[int, Sequence[FirstRecord]]:
-        """Return nothing: there is nobody to ask."""
+        """Return an empty mapping: there is no other broker."""
         return {}

@@ -1,4 +1,4 @@
-"""Where partitions end that other brokers lead: each leader is asked; its answer is kept for a while."""
+"""The ends of partitions that other brokers lead: the leaders are asked, and their answers are cached."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -23,11 +23,11 @@ from kohort.protocol.between_brokers import (
 from kohort.protocol.errors import ErrorCode
 
 ANSWER_SECONDS = 2.0
-"""So long a leader is waited for; lag is looked at again soon."""
+"""The timeout of a leader's answer. The next update comes soon."""
 SILENT_MS = 5_000
-"""So long a broker that did not answer is not asked again."""
+"""How long a broker that did not answer is not asked again."""
 KEPT_MS = 60_000
-"""So long an end counts that its leader has told; older ones are unknown."""
+"""How long a leader's answer is valid. Older ends are unknown."""
 NO_TIMESTAMP = -1
 VERSION = 0
 
@@ -35,18 +35,18 @@ log = structlog.get_logger("kohort.lag")
 
 
 class RemoteEnds:
-    """The partitions that other brokers lead, as these told them last. The loop's thread only."""
+    """The partitions that other brokers lead, from their last answers. The loop's thread only."""
 
     def __init__(self, metadata: MetadataStore, others: OtherBrokers, clock: Clock, workers: Workers) -> None:
         self._metadata = metadata
         self._others = others
         self._clock = clock
         self._workers = workers
-        self._told: dict[TopicPartition, tuple[Ends, int]] = {}  # With when it was told.
-        self._silent: dict[int, int] = {}  # Until when brokers that did not answer are left alone.
+        self._told: dict[TopicPartition, tuple[Ends, int]] = {}  # ends, and when they were received
+        self._silent: dict[int, int] = {}  # until when a silent broker is not asked
 
     def leader(self, topic: str, index: int) -> int | None:
-        """Return which other broker leads; None where this one leads, or nobody."""
+        """Return the other broker that leads, or None if this broker or none leads."""
         state = self._metadata.snapshot().topics.get(topic)
         if state is None or not 0 <= index < len(state.partitions):
             return None
@@ -54,27 +54,27 @@ class RemoteEnds:
         return None if leader in (NO_LEADER, self._others.node_id) else leader
 
     def is_silent(self, leader: int) -> bool:
-        """Return whether this broker did not answer just now."""
+        """Return whether this broker has not answered recently."""
         return self._silent.get(leader, -1) > self._clock.now_ms()
 
     def ends(self, topic: str, index: int) -> Ends | None:
-        """Return what was told last, unless that was too long ago."""
+        """Return the last known ends, unless they are too old."""
         told = self._told.get((topic, index))
         return None if told is None or self._clock.now_ms() - told[1] > KEPT_MS else told[0]
 
     def age_ms(self, topic: str, index: int) -> int | None:
-        """Return how long ago the leader has told the ends, None where it has not."""
+        """Return the age of the last known ends, or None."""
         told = self._told.get((topic, index))
         return None if told is None else self._clock.now_ms() - told[1]
 
     def keep_only(self, partitions: Iterable[TopicPartition]) -> None:
-        """Forget what was told of all other partitions."""
+        """Forget the ends of all other partitions."""
         self._told = {each: self._told[each] for each in partitions if each in self._told}
 
     async def ask_all(
         self, asked: Mapping[int, Sequence[Position]]
     ) -> Mapping[int, Sequence[FirstRecord | None]]:
-        """Return what each leader tells of these positions; those who do not answer in time are left out."""
+        """Ask each leader for its positions. The result has only leaders that answer in time."""
         found: dict[int, Sequence[FirstRecord | None]] = {}
         if not asked:
             return found
@@ -86,7 +86,7 @@ class RemoteEnds:
                 answer = await self._ask(leader, positions)
                 if answer is not None:
                     found[leader] = answer
-            except Exception:  # A supervisor: what ails one question costs nobody but who asked it.
+            except Exception:  # A supervisor: one failed request must not stop the others.
                 log.exception("a leader could not be asked for its ends", broker=leader)
             finally:
                 left -= 1
@@ -124,7 +124,7 @@ class RemoteEnds:
 
 
 def readable_offsets_request(positions: Sequence[Position]) -> ReadableOffsetsRequest:
-    """Return the question about these positions, in their order."""
+    """Return the request for these positions, in their order."""
     return ReadableOffsetsRequest(
         topics=tuple(
             ReadableOffsetsTopic(
@@ -140,7 +140,7 @@ def readable_offsets_request(positions: Sequence[Position]) -> ReadableOffsetsRe
 
 
 def positions_of(request: ReadableOffsetsRequest) -> Iterator[Position]:
-    """Yield what a question asks about, in order."""
+    """Yield the positions of a request, in order."""
     for topic in request.topics:
         for each in topic.positions:
             yield Position(topic.name, each.partition_index, each.offset)
@@ -149,7 +149,7 @@ def positions_of(request: ReadableOffsetsRequest) -> Iterator[Position]:
 def readable_offsets_response(
     request: ReadableOffsetsRequest, found: Sequence[Found | None]
 ) -> ReadableOffsetsResponse:
-    """Return the answer to a question: what was found, in the order of its positions."""
+    """Return the response to a request, in the order of its positions."""
     told = iter(found)
     return ReadableOffsetsResponse(
         error_code=ErrorCode.NONE,

@@ -9,7 +9,7 @@ from kohort.broker.broker import Broker, running
 from kohort.broker.config import load_config
 from kohort.broker.coordination.test_shard import GROUP, Client, committed, found
 from kohort.broker.metadata import OFFSETS_TOPIC
-from kohort.broker.transport.places import Address, Places
+from kohort.broker.transport.addresses import Address, BrokerAddresses
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kohort.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -30,7 +30,7 @@ COMMITS = 400
 
 
 def broker_in(folder: Path) -> AbstractAsyncContextManager[Broker]:
-    return running(load_config(None, SETTINGS), Places(Address("127.0.0.1", 0), folder))
+    return running(load_config(None, SETTINGS), BrokerAddresses(Address("127.0.0.1", 0), folder))
 
 
 async def commit_everywhere(client: Client, offset: int) -> None:

@@ -8,7 +8,7 @@ from kohort.broker.broker import Broker, running
 from kohort.broker.config import load_config
 from kohort.broker.coordination.test_shard import Client
 from kohort.broker.partitions.partition import Partition
-from kohort.broker.transport.places import Address, Places
+from kohort.broker.transport.addresses import Address, BrokerAddresses
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kohort.protocol.messages.produce import (
     PartitionProduceData,
@@ -41,14 +41,14 @@ async def produced(broker: Broker, client: Client, count: int) -> Partition:
 
 
 async def test_a_sync_comes_with_every_tenth_record(tmp_path: Path) -> None:
-    async with running(load_config(None, LAX), Places(Address("127.0.0.1", 0), tmp_path)) as broker:
+    async with running(load_config(None, LAX), BrokerAddresses(Address("127.0.0.1", 0), tmp_path)) as broker:
         partition = await produced(broker, await Client.to(broker), 29)
         assert (partition.high_watermark, partition.log.flushed_offset) == (29, 20)
 
 
 async def test_a_sync_comes_when_flush_ms_have_passed(tmp_path: Path) -> None:
     config = load_config(None, (*LAX, ("log.flush.interval.ms", "50")))
-    async with running(config, Places(Address("127.0.0.1", 0), tmp_path)) as broker:
+    async with running(config, BrokerAddresses(Address("127.0.0.1", 0), tmp_path)) as broker:
         partition = await produced(broker, await Client.to(broker), 3)
         with trio.fail_after(5):
             while partition.log.flushed_offset != 3:
@@ -58,6 +58,6 @@ async def test_a_sync_comes_when_flush_ms_have_passed(tmp_path: Path) -> None:
 
 async def test_kafkas_default_leaves_the_sync_to_the_operating_system(tmp_path: Path) -> None:
     config = load_config(None, (("log.flush.interval.messages", str(2**63 - 1)),))
-    async with running(config, Places(Address("127.0.0.1", 0), tmp_path)) as broker:
+    async with running(config, BrokerAddresses(Address("127.0.0.1", 0), tmp_path)) as broker:
         partition = await produced(broker, await Client.to(broker), 20)
         assert (partition.high_watermark, partition.log.flushed_offset) == (20, 0)

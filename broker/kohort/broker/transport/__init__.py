@@ -1,1 +1,1 @@
-"""Bytes to requests and answers to bytes: connections, who is ready, how much may be in flight."""
+"""The network layer: connections, polling, framing, and limits of memory in flight."""

@@ -1,9 +1,9 @@
-"""Takes new connections, as many as may be: by the settings, and by the descriptors that there are.
+"""Accepts new connections, up to the limits of the settings and of file descriptors.
 
-Logs have half of the descriptors, so connections get no more than the rest (`connections_that_fit`). Where
-all places are taken `Admission` says who makes way. Where descriptors run out all the same, one that was kept
-in reserve is given up for a moment to take each waiting connection and close it: its client hears at once,
-and the listener does not stay ready for ever. Then nobody is accepted for a while.
+Logs may use half of the descriptors, so connections get the rest (`connections_that_fit`). At the limit
+`Admission` chooses a connection to close. If descriptors run out anyway, the acceptor closes a reserved
+descriptor for a moment, accepts each waiting connection with it, and closes that. So its client sees the end
+at once, and the listener does not stay readable. Then it accepts nothing for a while.
 """
 
 import errno
@@ -25,19 +25,19 @@ from kohort.broker.transport.request import ANONYMOUS
 from kohort.protocol.addresses import canonical_address, network_of
 
 ACCEPTED_PER_ROUND = 64
-TURNED_AWAY_MAX = 256  # So many connections are kept waiting until they are closed; more are closed at once.
-PAUSE_MS = 100  # Without descriptors: how long until the next look.
+TURNED_AWAY_MAX = 256  # Connections that wait for their delayed close. More are closed at once.
+PAUSE_MS = 100  # The pause after descriptors have run out.
 
 _OUT_OF_THEM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 Opened = Callable[[socket.socket, tuple[str, int], int], Connection]
-"""Takes a socket that does not block, its client's address, and the number of its listener."""
+"""Takes a non-blocking socket, its client's address, and the number of its listener."""
 MakeWay = Callable[[Share], Connection | None]
-"""Finds the connection of such that is to be closed."""
+"""Returns a connection of the share that can be closed, or None."""
 
 
 class Acceptor:
-    """The listeners, and how many connections each address has. The loop's thread only."""
+    """The listeners, and the number of connections of each address. The loop's thread only."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Acceptor:
         admission: Admission,
         make_way: MakeWay,
     ) -> None:
-        """Hand connections to `opened`, at most `connections_max` whatever the settings say."""
+        """Pass connections to `opened`, at most `connections_max` regardless of the settings."""
         self._poller = poller
         self._opened = opened
         self._current = current
@@ -67,18 +67,18 @@ class Acceptor:
         self._make_way = make_way
         self._reserved = reserved(connections_max)
         self._numbers: dict[socket.socket, int] = {}
-        self._knows: set[int] = set()  # Listeners whose clients do not say who they are.
+        self._knows: set[int] = set()  # listeners without authentication
         self._hosts: dict[str, int] = {}
         self._open = 0
         self._reserve: int | None = _spare_descriptor()
         self._turned_away: set[socket.socket] = set()
         self.wait_ms: Callable[[str], int] | None = None
-        """Says of an address for how long a connection waits that is not let in; None lets everybody in."""
+        """Returns the delay before a connection of an address is refused; 0 accepts it. None accepts all."""
 
     def listen(self, sock: socket.socket, number: int = 0, *, is_open: bool = True) -> None:
-        """Accept connections on `sock`, which is bound and not blocking; the first listener has number 0.
+        """Accept connections on `sock`, which is bound and non-blocking. The first listener has number 0.
 
-        Clients of one that `is_open` do not say who they are; of others `entered` is to be called.
+        Clients of an `is_open` listener do not authenticate. For others the caller calls `entered`.
         """
         if is_open:
             self._knows.add(number)
@@ -89,11 +89,11 @@ class Acceptor:
 
     @property
     def pending(self) -> PendingConnections[Connection]:
-        """Those who have not said yet who they are."""
+        """The connections that are not authenticated yet."""
         return self._admission.pending
 
     def accept(self, descriptor: int) -> None:
-        """Take who waits at the listener with that descriptor, if there is one."""
+        """Accept the waiting connections of the listener with this descriptor, if there is one."""
         listener = self._listeners.get(descriptor)
         if listener is None:
             return
@@ -107,7 +107,7 @@ class Acceptor:
                     self._out_of_descriptors(listener, error)
                     return
                 self._log.warning("a connection was not accepted", error=str(error))
-                continue  # The client was gone already.
+                continue  # The client is gone.
             self._take(sock, address, self._numbers[listener])
 
     def _take(self, sock: socket.socket, address: tuple[str, int], listener: int) -> None:
@@ -122,7 +122,7 @@ class Acceptor:
         try:
             _prepare(sock, self._current)
             connection = self._opened(sock, (host, address[1]), listener)
-        except OSError as error:  # The client was gone already: some systems say so here.
+        except OSError as error:  # The client is gone: some systems report it here.
             sock.close()
             self._log.warning("a connection was not accepted", error=str(error))
             return
@@ -135,7 +135,7 @@ class Acceptor:
             self._admission.came(connection, self._clock.now_ms())
 
     def _turn_away(self, sock: socket.socket, host: str, wait_ms: int) -> None:
-        """Close the connection of who comes too often, but not at once: it would be there again."""
+        """Refuse the connection of an address that connects too often, with a delay against quick retries."""
         self._counters.connections_refused += 1
         self._log.warning("an address connects too often, a connection is refused", peer=host)
         if len(self._turned_away) >= TURNED_AWAY_MAX:
@@ -152,15 +152,15 @@ class Acceptor:
         """Whether `max.connections.per.ip` is reached."""
         return self._hosts.get(host, 0) >= self._current.config.max_connections_per_ip
 
-    # -- where all places are taken -----------------------------------------------------------------------
+    # -- at the limit of connections ----------------------------------------------------------------------
 
     @property
     def _places(self) -> int:
-        """How many known clients there may be: by `max.connections`, and by the share of descriptors."""
+        """The limit of authenticated connections: `max.connections`, and the share of descriptors."""
         return min(self._current.config.max_connections, self._connections_max - self._reserved)
 
     def _has_room(self, host: str, listener: int) -> bool:
-        """Return whether one more may come from `host`, once somebody has made way if need be."""
+        """Return whether one more connection from `host` fits. Close another one for it if necessary."""
         if listener in self._knows:
             share = Share(ANONYMOUS, network_of(host))
             return self._admission.known < self._places or self._somebody_goes(share)
@@ -172,7 +172,7 @@ class Acceptor:
         return stranger is not None
 
     def entered(self, connection: Connection) -> None:
-        """Take a connection whose client has said who it is; it is closed where there is no room for it."""
+        """Admit an authenticated connection, or close it if there is no room."""
         share = Share(connection.principal, network_of(connection.host))
         is_full = self._admission.known >= self._places
         if is_full and not self._somebody_goes(share) and not self._fits_besides(connection):
@@ -182,11 +182,11 @@ class Acceptor:
         self._admission.entered(connection)
 
     def _fits_besides(self, connection: Connection) -> bool:
-        """Return whether a super user may keep the place that it has had until now: nobody can make way."""
+        """Return whether a super user may stay over the limit, because no other connection can be closed."""
         return self._admission.is_privileged(connection.principal)
 
     def _somebody_goes(self, share: Share) -> bool:
-        """Return whether somebody has made way for one more of `share`."""
+        """Close a connection to make room for one more of `share`. Return whether there was one."""
         who = self._admission.who_makes_way(share)
         connection = None if who is None else self._make_way(who)
         if connection is None:
@@ -204,7 +204,7 @@ class Acceptor:
         self._log.warning("too many connections, a new one is refused", peer=host, open=self._open)
 
     def left(self, connection: Connection) -> None:
-        """Note that a connection has closed."""
+        """Remove a closed connection."""
         self._admission.left(connection)
         host = connection.host
         self._open -= 1
@@ -225,7 +225,7 @@ class Acceptor:
         self._timers.set("accept again", self._clock.now_ms() + PAUSE_MS, self._accept_again)
 
     def _refuse_waiting(self, listener: socket.socket) -> int:
-        """Take and close who waits, by the descriptor in reserve; return how many."""
+        """Accept and close waiting connections with the reserved descriptor. Return their number."""
         for count in range(ACCEPTED_PER_ROUND):
             if self._reserve is None:
                 return count
@@ -233,7 +233,7 @@ class Acceptor:
             self._reserve = None
             try:
                 sock, _ = listener.accept()
-            except OSError:  # Nobody waits any more, or another thread was quicker to use the descriptor.
+            except OSError:  # None waits any more, or another thread took the descriptor.
                 return count
             else:
                 sock.close()
@@ -248,7 +248,7 @@ class Acceptor:
             self._poller.modify(descriptor, READ)
 
     def close(self) -> None:
-        """Close every listener; nobody is accepted any more."""
+        """Close every listener."""
         self._timers.cancel("accept again")
         for sock in self._turned_away:
             self._timers.cancel(("turned away", sock))
@@ -271,7 +271,7 @@ def _spare_descriptor() -> int | None:
 
 
 def _prepare(sock: socket.socket, current: CurrentConfig) -> None:
-    """Set what every connection has. Raises: OSError."""
+    """Set the socket options. Raises: OSError."""
     config = current.config
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

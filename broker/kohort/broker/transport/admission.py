@@ -1,9 +1,9 @@
-"""Whose connection is closed where there are as many as there may be.
+"""Chooses the connection to close at the limit of connections.
 
-Who is known takes a place of those that there are for everybody. Where none is left, one of the user that has
-most makes way for a user that has fewer, and of one user's the network that has most for one that has fewer.
-Super users are always let in. Whoever is not known yet has a few places besides, so that it can say who it
-is.
+The limit is for authenticated connections. At the limit, the user with the most connections loses one to a
+user with fewer. Among the connections of one user, the network with the most loses one to a network with
+fewer. Super users are always admitted. A few additional connections are reserved for clients that are not
+authenticated yet, so that they can authenticate.
 """
 
 from collections.abc import Callable
@@ -14,41 +14,41 @@ from kohort.broker.transport.pending_connections import PendingConnections
 from kohort.protocol.addresses import network_of
 
 RESERVED_MAX = 32
-"""Places besides, for those who are not known yet."""
+"""The most reserved connections for clients that are not authenticated yet."""
 RESERVED_PART = 8
-"""No more of all places than one in so many."""
+"""At most one of so many connections is reserved."""
 
 
 class Share(NamedTuple):
-    """Whose connections: a user's, from one network."""
+    """The connections of one user from one network."""
 
     principal: str
     network: str
 
 
 class Admission:
-    """Who has how many places. The loop's thread only."""
+    """The number of connections of each user and network. The loop's thread only."""
 
     def __init__(self, is_privileged: Callable[[str], bool]) -> None:
-        """`is_privileged` says which principals are always let in."""
+        """`is_privileged` returns whether a principal is always admitted."""
         self._is_privileged = is_privileged
         self._users: dict[str, int] = {}
         self._shares: dict[Share, int] = {}
         self.pending = PendingConnections[Connection](0)
-        """Those who are not known yet."""
+        """The connections that are not authenticated yet."""
         self.known = 0
-        """How many others there are."""
+        """The number of authenticated connections."""
 
     def is_privileged(self, principal: str) -> bool:
-        """Return whether a principal is let in whoever has to make way."""
+        """Return whether a principal is always admitted."""
         return self._is_privileged(principal)
 
     def came(self, connection: Connection, now_ms: int) -> None:
-        """Note a connection of one who is not known yet."""
+        """Add a connection that is not authenticated yet."""
         self.pending.add(connection, now_ms)
 
     def entered(self, connection: Connection) -> None:
-        """Note that a connection's principal is known."""
+        """Add an authenticated connection."""
         self.pending.remove(connection)
         share = Share(connection.principal, network_of(connection.host))
         self.known += 1
@@ -56,7 +56,7 @@ class Admission:
         self._shares[share] = self._shares.get(share, 0) + 1
 
     def left(self, connection: Connection) -> None:
-        """Note that a connection has closed."""
+        """Remove a closed connection."""
         if self.pending.remove(connection):
             return
         share = Share(connection.principal, network_of(connection.host))
@@ -69,7 +69,7 @@ class Admission:
             del self._users[share.principal]
 
     def who_makes_way(self, share: Share) -> Share | None:
-        """Return whose connection is to be closed for one more of `share`; None where it is not let in."""
+        """Return the share that must lose a connection for one more of `share`, or None to refuse it."""
         users = {user: count for user, count in self._users.items() if not self._is_privileged(user)}
         if not users:
             return None
@@ -89,5 +89,5 @@ class Admission:
 
 
 def reserved(most: int) -> int:
-    """Return how many of all places are for those who are not known yet."""
+    """Return the number of reserved connections, out of `most`."""
     return min(RESERVED_MAX, most // RESERVED_PART)

@@ -1,8 +1,8 @@
-"""One client's connection: what a `Peer` has come to, carried over a transport, in turns.
+"""One client's connection: a `Peer` over a transport, served in turns.
 
-Nothing here blocks. A turn takes what has arrived, hands over every request in it that there is room for,
-and is short: a connection that has more to do, or a great deal to send, goes on in the next round, when
-the others have had theirs. One that may not go on is not read until there is room again.
+Nothing here blocks. A turn reads the bytes received, passes requests to their handlers as far as limits
+allow, and is short. A connection with more requests, or much to send, continues in the next round, after the
+other connections. A connection at its limits is not read until there is room again.
 """
 
 from collections import defaultdict
@@ -22,33 +22,33 @@ from kohort.protocol.errors import WireError
 from kohort.protocol.schema import Message
 
 RECEIVE_BYTES = 65_536
-RECEIVES_PER_TURN = 8  # Then the others have their turn: one busy client starves nobody.
-REQUESTS_PER_LOOK = 8  # After so many requests of one turn the clock is looked at.
+RECEIVES_PER_TURN = 8  # Then other connections have their turn.
+REQUESTS_PER_LOOK = 8  # The clock is read after so many requests of one turn.
 SEND_BYTES_PER_TURN = 4 * 1024 * 1024
-NOTED_STEP_BYTES = 4_096  # What `InFlight` may be off by, for each connection.
-NOTED_BYTES_MIN = 65_536  # Less than this is told to `InFlight` when the round's answers have been sent.
+NOTED_STEP_BYTES = 4_096  # The error of `InFlight`'s count for each connection.
+NOTED_BYTES_MIN = 65_536  # Less than this is reported to `InFlight` only at the end of the round.
 
 
 class Driver(Protocol):
-    """The loop that a connection lives in."""
+    """The event loop of a connection."""
 
     now_ms: int
-    """As of the round under way."""
+    """The time at the start of this round."""
     handlers: Handlers
-    """Who answers, by API key; it has all that there are."""
+    """The handlers of all APIs, by API key."""
     requests: defaultdict[int, int]
-    """How many were handed over, by API key."""
+    """The number of handled requests, by API key."""
     in_flight: InFlight
     log: ThrottledLog
     permissions: Permissions
-    """Those of requests that no authorizer looks at."""
+    """The permissions of requests without an authorizer."""
 
     def touch(self, connection: "Connection", /) -> None:
-        """Send the connection's answers at the end of this round, or in one of their own."""
+        """Send the connection's answers at the end of this round, or start a round for them."""
         ...
 
     def go_on_later(self, connection: "Connection", /) -> None:
-        """Let the connection go on in the next round, though nothing new has arrived."""
+        """Continue with the connection in the next round, even if nothing new has arrived."""
         ...
 
     def elapsed_ms(self) -> int:
@@ -56,11 +56,11 @@ class Driver(Protocol):
         ...
 
     def is_round_long(self) -> bool:
-        """Return whether the round under way has taken so long that whoever can wait should."""
+        """Return whether this round has taken so long that other work should wait."""
         ...
 
     def watch(self, connection: "Connection", /) -> None:
-        """Wait for what the connection wants next: reading unless paused, writing where bytes wait."""
+        """Poll the connection for reading unless it is paused, and for writing if bytes are unsent."""
         ...
 
     def forget(self, connection: "Connection", /) -> None:
@@ -68,43 +68,43 @@ class Driver(Protocol):
         ...
 
     def spawn(self, request: Request, answer: Awaitable[Message | None], /) -> None:
-        """Let a slow handler run as a task of its own."""
+        """Run a slow handler as a task."""
         ...
 
     def warm(self, connection: "Connection", piece: FileRange, /) -> None:
-        """Have a worker read the range's next stretch; then call `connection.warmed`."""
+        """Read the range's next part in a worker thread, then call `connection.warmed`."""
         ...
 
     def malformed(self, connection: "Connection", error: WireError, /) -> None:
-        """Note bytes that were no request; the connection is closed."""
+        """Log and count bytes that are no request. The connection is closed."""
         ...
 
     def lost(self, connection: "Connection", error: OSError, /) -> None:
-        """Note that a client went away in the middle of something."""
+        """Log that a client has disconnected unexpectedly."""
         ...
 
 
 class Transport(Protocol):
-    """What carries a connection's bytes. Nothing in it blocks: BlockingIOError says that it would have to."""
+    """Sends and receives a connection's bytes. It never blocks, but raises BlockingIOError."""
 
     file_descriptor: int
 
     @property
     def receive(self) -> Callable[[int], bytes]:
-        """Return at most so many bytes, none at the end. Raises: OSError."""
+        """Return at most `count` bytes, none at the end. Raises: OSError."""
         ...
 
     @property
     def send(self) -> Callable[[bytes | memoryview], int]:
-        """Send the first bytes; return how many. Raises: OSError."""
+        """Send some bytes. Return their number. Raises: OSError."""
         ...
 
     def receive_into(self, view: memoryview) -> int:
-        """Fill `view` with what has arrived; return how many bytes. Raises: OSError."""
+        """Read received bytes into `view`. Return their number. Raises: OSError."""
         ...
 
     def send_range(self, piece: FileRange) -> int:
-        """Send the next stretch of a file's range; return how many bytes were taken. Raises: OSError."""
+        """Send the next part of a file range. Return the number of bytes. Raises: OSError."""
         ...
 
     def close(self) -> None:
@@ -114,7 +114,7 @@ class Transport(Protocol):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Connection:
-    """The state of one connection; it is driven by the reactor and lives in the loop's thread."""
+    """The state of one connection. The reactor drives it in the loop's thread."""
 
     __slots__ = (
         "_driver",
@@ -152,8 +152,8 @@ class Connection:
     ) -> None:
         self._driver = driver
         self._transport = transport
-        self._noted_bytes = 0  # What `InFlight` has been told that this connection holds.
-        self._warming = False  # Whether a worker reads what is to be sent next.
+        self._noted_bytes = 0  # held bytes that `InFlight` has counted
+        self._warming = False  # whether a worker reads the next part of a file
         self.peer = Peer(
             self, driver.in_flight.allowance, frame_bytes_max=frame_bytes_max, now_ms=driver.now_ms
         )
@@ -164,24 +164,24 @@ class Connection:
         self.client_software = ""
         self.principal = ANONYMOUS
         self.handlers: dict[int, Handle] = driver.handlers
-        """Who answers this client: it may have to say who it is before all others do."""
+        """The handlers for this client. Before authentication there are only a few."""
         self.listener = listener
         self.permissions: Permissions = driver.permissions
         self.closed = False
-        self.is_ending = False  # Whether nothing more is taken, since the broker stops.
-        self.touched = False  # Whether the reactor will send for it at the end of its round.
+        self.is_ending = False  # whether no more requests are read, because the broker stops
+        self.touched = False  # whether the reactor will send its answers at the end of the round
         self.paused = False
         self.wants_write = False
-        self.counted_in = 0  # Bytes that the counters have been told of.
+        self.counted_in = 0  # bytes that the counters include
         self.counted_out = 0
         self.on_close: list[Callable[[], None]] = []
         self._load = Load()
 
-    # -- what arrives -------------------------------------------------------------------------------------
+    # -- requests -----------------------------------------------------------------------------------------
 
     def on_readable(self) -> None:
-        """Take what has arrived and hand over every request in it that there is room for."""
-        if self.paused:  # Since this round's events were asked for.
+        """Read received bytes, and pass requests to their handlers as far as limits allow."""
+        if self.paused:  # It was paused after this round's events were polled.
             return
         try:
             if (not self.peer.frames or self._hand_over()) and self._receive():
@@ -202,7 +202,7 @@ class Connection:
                 self._note()
 
     def go_on(self) -> None:
-        """Hand over what arrived in an earlier turn; read again if all of it was."""
+        """Handle requests that were received in an earlier turn. Then read again."""
         if self.closed:
             return
         if self.peer.deferred:
@@ -214,12 +214,12 @@ class Connection:
             self.close()
             return
         if may_read:
-            self.peer.resumed(self._driver.now_ms)  # That it was not read meanwhile was our doing.
+            self.peer.resumed(self._driver.now_ms)  # The pause was the broker's own.
             self.resume_if_possible()
         self._note()
 
     def _receive(self) -> bool:
-        """Take one `recv`; return whether to go on with the next. Raises: WireError, OSError."""
+        """Read once. Return whether to read again. Raises: WireError, OSError."""
         peer = self.peer
         if not peer.buffer_bytes:
             is_scarce = self._driver.in_flight.allowance.is_scarce
@@ -242,7 +242,7 @@ class Connection:
         return self._hand_over() and more
 
     def _hand_over(self) -> bool:
-        """Give every request that there is room for to its handler; return whether to read on.
+        """Pass requests to their handlers as far as limits allow. Return whether to read more.
 
         Raises: WireError.
         """
@@ -263,7 +263,7 @@ class Connection:
                 requests[api_key] += 1
                 answer = self.handlers[api_key](message, request)
                 if answer is None:
-                    pass  # It comes by `request.respond`.
+                    pass  # The handler calls `request.respond` later.
                 elif hasattr(answer, "__await__"):
                     driver.spawn(request, cast("Awaitable[Message | None]", answer))
                 else:
@@ -280,7 +280,7 @@ class Connection:
         return (not peer.frames and peer.held_bytes < SHARE_BYTES_MIN) or self._may_read()
 
     def _may_read(self) -> bool:
-        """Return whether to read on; where not, see to it that this connection goes on when it may."""
+        """Return whether to read more. If not, arrange that the connection continues later."""
         peer = self.peer
         if peer.may_read():
             return True
@@ -300,7 +300,7 @@ class Connection:
             in_flight.wait(self)
 
     def resume_if_possible(self) -> None:
-        """Go on, and read again, when there is room."""
+        """Continue, and read again, if there is room."""
         if not self.paused or self.closed:
             return
         peer = self.peer
@@ -311,21 +311,21 @@ class Connection:
         elif peer.may_encode() or (peer.frames and peer.may_ask()):
             self._driver.go_on_later(self)
         else:
-            self._pause()  # Room may have become scarce since: then it waits for it with the others.
+            self._pause()  # Memory may have become scarce: then it waits for room.
 
     def mute(self) -> None:
-        """Take nothing more from this client until `unmute`; what it is owed it is told."""
+        """Read nothing more from this client until `unmute`. Pending answers are sent."""
         self.peer.mute()
         self._driver.in_flight.forget(self)
 
     def unmute(self) -> None:
-        """Go on with this client."""
+        """Read from this client again."""
         if not self.is_ending:
             self.peer.unmute(self._driver.in_flight.allowance)
             self.resume_if_possible()
 
     def take_no_more(self) -> None:
-        """Read nothing more, and hand nothing more over; what was handed over is answered."""
+        """Read and handle no more requests. Requests in progress are answered."""
         self.is_ending = True
         self.peer.take_no_more()
         self._driver.in_flight.forget(self)
@@ -334,16 +334,16 @@ class Connection:
     # -- answers ------------------------------------------------------------------------------------------
 
     def complete(self, request: ReceivedRequest, message: Message) -> None:
-        """Answer `request`; it is sent once all before it have been answered.
+        """Answer `request`. The answer is sent after all earlier ones.
 
-        An answer that cannot be encoded costs this connection, and nobody else anything.
+        An answer that cannot be encoded closes only this connection.
         """
         if self.closed:
             return
         peer = self.peer
         try:
             peer.complete(request, message)
-        except Exception:  # A supervisor: whoever answers may be in the middle of answering others.
+        except Exception:  # A supervisor: the caller may be answering other clients, too.
             self._driver.log.exception("an answer cannot be encoded", peer=self.name, api=request.api.name)
             self.close()
             return
@@ -354,7 +354,7 @@ class Connection:
             self._driver.touch(self)
 
     def abandon(self, request: ReceivedRequest) -> None:
-        """Take `request` as answered with nothing."""
+        """Complete `request` without an answer."""
         if not self.closed:
             self.peer.abandon(request)
             self._touch()
@@ -365,7 +365,7 @@ class Connection:
             self._driver.touch(self)
 
     def send_answers(self) -> None:
-        """Send all answers that stand at the head of the order, as far as the socket takes them."""
+        """Send the answers that are next in order, as far as the socket accepts them."""
         self.touched = False
         if self.closed:
             return
@@ -399,7 +399,7 @@ class Connection:
             self.resume_if_possible()
 
     def on_writable(self) -> None:
-        """Send what waits until it is gone, the socket is full, or others should have their turn."""
+        """Send unsent bytes until none are left, the socket is full, or the turn is over."""
         peer, room_bytes = self.peer, SEND_BYTES_PER_TURN
         try:
             while peer.pieces and room_bytes > 0 and not self._warming:
@@ -418,7 +418,7 @@ class Connection:
         self._note()
 
     def _send_some(self) -> int:
-        """Send from the first piece; return the number of bytes. Raises: OSError, BlockingIOError."""
+        """Send from the first piece. Return the number of bytes. Raises: OSError, BlockingIOError."""
         piece = self.peer.pieces[0]
         if not isinstance(piece, FileRange):
             return self._transport.send(piece)
@@ -429,7 +429,7 @@ class Connection:
         return self._transport.send_range(piece)
 
     def warmed(self) -> None:
-        """Go on sending: what comes next is in memory now."""
+        """Continue to send: the next part of the file is in memory now."""
         self._warming = False
         self.peer.resumed(self._driver.now_ms)
         if not self.closed:
@@ -437,32 +437,32 @@ class Connection:
 
     @property
     def is_warming(self) -> bool:
-        """Whether a worker reads from the disk what is to be sent next: then it is we who are slow."""
+        """Whether a worker reads the next part of a file. Then the broker is slow, not the client."""
         return self._warming
 
     @property
     def has_sent(self) -> bool:
-        """Whether any byte of the client has come."""
+        """Whether the client has sent any byte."""
         return self.peer.bytes_in > 0
 
     @property
     def unsent(self) -> bool:
-        """Whether something waits for the socket to take it."""
+        """Whether bytes wait for the socket."""
         return bool(self.peer.pieces) and not self._warming
 
     @property
     def owes(self) -> bool:
-        """Whether anything is to be answered that does not wait for others."""
+        """Whether requests are unanswered that do not wait for other events."""
         return self.peer.owes
 
     def look(self, now_ms: int) -> str | None:
-        """Return why this client is to be given up, or None while it behaves."""
+        """Return the reason to close this connection, or None."""
         return self.peer.look(now_ms, is_paused=self.paused)
 
-    # -- its end ------------------------------------------------------------------------------------------
+    # -- accounting and close -----------------------------------------------------------------------------
 
     def _note_if_much(self) -> None:
-        """Tell `InFlight` where that has changed by more than a small request and its answer."""
+        """Report held bytes to `InFlight` if they have changed by more than a small request and answer."""
         held_bytes, noted_bytes = self.peer.held_bytes, self._noted_bytes
         if held_bytes != noted_bytes and (
             not held_bytes or not -NOTED_STEP_BYTES < held_bytes - noted_bytes < NOTED_STEP_BYTES
@@ -470,14 +470,14 @@ class Connection:
             self._note()
 
     def _note(self) -> None:
-        """Tell `InFlight` what this connection holds."""
+        """Report the held bytes to `InFlight`."""
         held_bytes = self.peer.held_bytes
         if held_bytes != self._noted_bytes:
             self._driver.in_flight.note(self._noted_bytes, held_bytes)
             self._noted_bytes = held_bytes
 
     def close(self) -> None:
-        """Close at once; answers that are still owed are dropped."""
+        """Close at once. Pending answers are dropped."""
         if self.closed:
             return
         self.closed = True
@@ -488,5 +488,5 @@ class Connection:
         for action in tuple(self.on_close):
             try:
                 action()
-            except Exception:  # A supervisor: who waits for an answer may be anybody's code.
-                self._driver.log.exception("a part failed to hear of a closed connection", peer=self.name)
+            except Exception:  # A supervisor of foreign callbacks.
+                self._driver.log.exception("a callback for a closed connection failed", peer=self.name)

@@ -1,10 +1,10 @@
-"""What is counted of connections and requests: plain numbers, read when metrics are asked for."""
+"""Counters of connections and requests: plain numbers that the metrics read."""
 
 from collections import defaultdict
 
 
 class TransportCounters:
-    """Every count since the start. The loop's thread only."""
+    """The counters since the start. The loop's thread only."""
 
     __slots__ = (
         "audit_lines_lost",
@@ -28,7 +28,7 @@ class TransportCounters:
         self.requests: defaultdict[int, int] = defaultdict(int)
         """By api key."""
         self.request_errors: dict[int, int] = {}
-        """By error code, of answers and of the partitions in them."""
+        """By error code, for responses and for partitions in them."""
         self.malformed_requests = 0
         self.bytes_in = 0
         self.bytes_out = 0
@@ -39,16 +39,16 @@ class TransportCounters:
         self.failed_handshakes = 0
         """Of TLS."""
         self.authentications = 0
-        """By SASL; those of clients that were known already as well."""
+        """Successful SASL authentications, including re-authentications."""
         self.failed_authentications = 0
         self.audit_lines_lost = 0
-        """Lines of the audit log that had no room, or that the disk did not take."""
+        """Lost lines of the audit log: the queue was full, or the disk failed."""
         self.locked_out = 0
-        """Of the failed authentications: those that were not looked at, for there were too many before."""
+        """Failed authentications that were refused because of a lockout."""
         self.expired_connections = 0
-        """Closed for what they asked when their time was over (connections.max.reauth.ms)."""
+        """Connections that were closed because their authentication had expired (KIP-368)."""
         self.stalled_connections = 0
 
     def request_failed(self, error_code: int) -> None:
-        """Count an error that a client was answered."""
+        """Count an error in a response."""
         self.request_errors[error_code] = self.request_errors.get(error_code, 0) + 1

@@ -1,4 +1,4 @@
-"""What the transport needs of those who answer: which function takes a request."""
+"""The interface of the transport to the handlers of requests."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
@@ -15,30 +15,30 @@ whose result is one of the two.
 
 
 class Handlers(dict[int, Handle]):
-    """Who answers, by API key: what a `Dispatch` has found is kept."""
+    """The handlers by API key, cached from a `Dispatch`."""
 
     def __init__(self, dispatch: "Dispatch") -> None:
         super().__init__()
         self._dispatch = dispatch
 
         self.copies: list[Callable[[], None]] = []
-        """Each forgets what it has of these: who answers may change."""
+        """Callbacks that clear copies of these handlers."""
 
     def rebind(self) -> None:
-        """Ask the `Dispatch` for everything anew."""
+        """Clear the cache, so that the `Dispatch` is asked again."""
         self.clear()
         for forget in self.copies:
             forget()
 
     def __missing__(self, api_key: int) -> Handle:
-        """Return who is to answer an API that nobody has asked for yet."""
+        """Return the handler of an API that was not used yet."""
         handle = self[api_key] = self._dispatch.handler_of(api_key)
         return handle
 
 
 class Dispatch(Protocol):
-    """Finds who answers an API."""
+    """Finds the handler of an API."""
 
     def handler_of(self, api_key: int, /) -> Handle:
-        """Return the function that answers the API, which is in the registry."""
+        """Return the handler of an API of the registry."""
         ...

@@ -1,14 +1,14 @@
-"""Records that are sent from their file, uncopied, and how the loop is kept from waiting for a disk.
+"""Sends records from their file without a copy, and without blocking the loop for the disk.
 
-`sendfile` reads what the page cache does not hold, and whoever calls it waits. So the loop asks first
-(`preadv2` with RWF_NOWAIT, a microsecond) whether the next stretch is in memory; a cold one is read by a
-worker thread, and sent once it is warm. Where the system cannot tell, it is sent as if it were warm.
+`sendfile` blocks if the data is not in the page cache. So the loop first checks whether the next part is in
+memory (`preadv2` with RWF_NOWAIT, a microsecond). If it is not, a worker thread reads it before it is sent.
+If the system cannot tell, it is sent directly.
 """
 
 import errno
 import os
 
-STRETCH_BYTES = 1024 * 1024  # What one sendfile sends at most, and one worker reads.
+STRETCH_BYTES = 1024 * 1024  # The most that one sendfile sends and one worker call reads.
 PROBE_BYTES = 256 * 1024  # One probe for each; the kernel reads ahead in steps of half of it.
 
 _NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
@@ -16,7 +16,7 @@ _CANNOT_TELL = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
 class FileRange:
-    """A range of an open file that is to be sent as it is: a piece of an answer."""
+    """A range of an open file, as a piece of an answer."""
 
     __slots__ = ("file_descriptor", "keep", "position", "size_bytes", "warm_until")
 
@@ -24,19 +24,19 @@ class FileRange:
         self.file_descriptor = file_descriptor
         self.position = position
         self.size_bytes = size_bytes
-        self.keep = keep  # Whatever holds the descriptor open until the range has been sent.
-        self.warm_until = position  # Up to where it was found, or brought, in memory.
+        self.keep = keep  # keeps the descriptor open until the range is sent
+        self.warm_until = position  # The data up to here is in memory.
 
     def __len__(self) -> int:
         return self.size_bytes
 
     @property
     def stretch_bytes(self) -> int:
-        """How many bytes are to be sent next, at most."""
+        """The size of the next part."""
         return min(self.size_bytes, STRETCH_BYTES)
 
     def is_warm(self) -> bool:
-        """Return whether the next stretch can be sent without waiting for the disk, as far as can be told."""
+        """Return whether the next part can probably be sent without waiting for the disk."""
         end = self.position + self.stretch_bytes
         if end <= self.warm_until or _NOWAIT is None:
             return True
@@ -46,14 +46,14 @@ class FileRange:
         return True
 
     def warm(self) -> None:
-        """Read the next stretch into the page cache. Blocks; a worker's work. Raises: OSError."""
+        """Read the next part into the page cache. Blocks, so workers call it. Raises: OSError."""
         end = self.position + self.stretch_bytes
         position = self.position
         scratch = bytearray(PROBE_BYTES)
         while position < end:
             count = os.preadv(self.file_descriptor, [memoryview(scratch)[: end - position]], position)
             if not count:
-                break  # The file is shorter than it should be: whoever sends it will say so.
+                break  # The file is too short: sending it raises the error.
             position += count
         self.warm_until = end
 
@@ -62,8 +62,8 @@ def _is_cached(file_descriptor: int, position: int, end: int, flags: int) -> boo
     """Return whether the first byte of each probe and the last byte of all are in the page cache."""
     byte = bytearray(1)
     try:
-        for place in (*range(position, end - 1, PROBE_BYTES), end - 1):
-            os.preadv(file_descriptor, [byte], place, flags)
+        for probe in (*range(position, end - 1, PROBE_BYTES), end - 1):
+            os.preadv(file_descriptor, [byte], probe, flags)
     except BlockingIOError:
         return False
     except OSError as error:

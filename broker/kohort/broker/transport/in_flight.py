@@ -1,27 +1,25 @@
-"""How much all connections together may hold, and who has to wait when that is much.
+"""Limits the memory that all connections together hold, and pauses connections at the limit.
 
-`queued.max.request.bytes` counts whatever is kept for clients: requests from their first byte to their
-answer, and answers until they are taken. Each may hold as much as is still free, `HELD_BYTES_MAX` at most:
-so the heaviest wait first, together they never fill it, and who holds little goes on as if nothing were.
-Frames alone cannot take more than all of it; answers can, since each client may ask one thing. When they
-have taken a quarter more, nobody asks what may have a large answer; heartbeats, joins, commits and
-produces go on.
+`queued.max.request.bytes` counts requests from their first byte to their answer, and answers until clients
+read them. A connection may hold as much as is free, at most `HELD_BYTES_MAX`. So connections that hold much
+wait first, and connections that hold little are not affected. Requests alone cannot exceed the limit. Answers
+can, because each client may always send one request. When the limit is exceeded by a quarter, requests that
+may have large answers wait; heartbeats, joins, commits and produces continue.
 
-Two of those who wait are let through, so that none waits for room that only waiting ones could make: one to
-finish a large frame, one to ask, or to have encoded what it has asked. Whose answers have been small comes
-before the others there.
+Two waiting connections may always continue, to prevent deadlocks: one may finish a large frame, and one may
+send a request or have its answer encoded. Connections with small answers have priority for the latter.
 """
 
 from collections.abc import Sized
 from typing import Protocol
 
 HELD_BYTES_MAX = 16 * 1024 * 1024
-SHARE_BYTES_MIN = 16_384  # Who holds less than this may always be read.
-PASSAGE_MS_MAX = 5_000  # Then the next one is let through.
+SHARE_BYTES_MIN = 16_384  # A connection that holds less is always read.
+PASSAGE_MS_MAX = 5_000  # Then the next waiting connection may continue.
 
 
 class Allowance:
-    """What one connection may hold at the moment; one for all of them."""
+    """How much one connection may hold now. All connections share this object."""
 
     __slots__ = ("asking", "finishing", "held_bytes_max", "is_full", "is_scarce")
 
@@ -30,19 +28,19 @@ class Allowance:
         self.is_scarce = False
         self.is_full = False
         self.finishing: object | None = None
-        """Whose large frame is read although things are scarce."""
+        """The peer that may finish its large frame although memory is scarce."""
         self.asking: object | None = None
-        """Whose question is asked although all room is taken."""
+        """The peer whose request is handled although the limit is exceeded."""
 
 
 NOTHING = Allowance()
-"""What one may hold who has to wait: nothing more is read, one thing is asked, and what is owed is told."""
+"""The allowance of a muted connection: it handles at most one request, and sends pending answers."""
 NOTHING.held_bytes_max = 0
 NOTHING.is_scarce = True
 
 
 class Holder(Protocol):
-    """What a connection holds."""
+    """The held memory of a connection."""
 
     held_bytes: int
     buffer_bytes: int
@@ -55,27 +53,27 @@ class Holder(Protocol):
 
     @property
     def frames(self) -> Sized:
-        """What has arrived and was not handed over yet."""
+        """Received requests that are not handled yet."""
         ...
 
     @property
     def pieces(self) -> Sized:
-        """What waits for the client to take it."""
+        """Answers that the client has not read yet."""
         ...
 
 
 class Waiter(Protocol):
-    """A connection that is not read because things are scarce."""
+    """A connection that is paused because memory is scarce."""
 
     paused: bool
 
     @property
     def peer(self) -> Holder:
-        """What it holds."""
+        """The memory that it holds."""
         ...
 
     def resume_if_possible(self) -> None:
-        """Go on where that is allowed by now."""
+        """Continue if that is allowed now."""
         ...
 
 
@@ -85,19 +83,19 @@ class InFlight:
     __slots__ = ("_asking", "_bytes_max", "_finishing", "_since_ms", "allowance", "held_bytes", "waiting")
 
     def __init__(self, bytes_max: int) -> None:
-        """Let all connections hold `bytes_max` together, or whatever they like where it is negative."""
+        """Limit the memory of all connections together to `bytes_max`; a negative number means no limit."""
         self.allowance = Allowance()
         self.held_bytes = 0
         self._bytes_max = bytes_max
         self.waiting: dict[Waiter, None] = {}
-        """Those who wait for room, in the order in which they were paused."""
+        """The connections that wait for room, in the order of their pauses."""
         self._finishing: Waiter | None = None
         self._asking: Waiter | None = None
-        self._since_ms = [0, 0]  # Since when each of them is let through.
+        self._since_ms = [0, 0]  # when `_finishing` and `_asking` were set
         self.note(0, 0)
 
     def note(self, before_bytes: int, now_bytes: int) -> None:
-        """Hear that one connection holds `now_bytes` instead of `before_bytes`."""
+        """Count that one connection holds `now_bytes` instead of `before_bytes`."""
         self.held_bytes += now_bytes - before_bytes
         if self._bytes_max < 0:
             return
@@ -109,11 +107,11 @@ class InFlight:
         allowance.held_bytes_max = min(max(free_bytes, SHARE_BYTES_MIN), HELD_BYTES_MAX)
 
     def wait(self, connection: Waiter) -> None:
-        """Let a connection that was paused while things are scarce go on when there is room."""
+        """Add a paused connection, which continues when there is room."""
         self.waiting[connection] = None
 
     def forget(self, connection: Waiter) -> None:
-        """Forget a connection that closes."""
+        """Remove a connection that closes."""
         self.waiting.pop(connection, None)
         if self._finishing is connection:
             self._let_finish(None)
@@ -121,7 +119,7 @@ class InFlight:
             self._let_ask(None)
 
     def end_round(self, now_ms: int) -> None:
-        """Let those go on for whom there is room by now. To be called at the end of each round."""
+        """Continue the connections for which there is room now. Called at the end of each round."""
         self._end_passages(now_ms)
         for connection in list(self.waiting):
             connection.resume_if_possible()
@@ -137,7 +135,7 @@ class InFlight:
                 self._let_finish(finishing, now_ms)
 
     def _end_passages(self, now_ms: int) -> None:
-        """Take them from those who have no more use for them, or have had them long enough."""
+        """End the exemptions of connections that no longer need them, or have had them too long."""
         if self._finishing is not None:
             is_over = now_ms - self._since_ms[0] > PASSAGE_MS_MAX
             if is_over or not self.allowance.is_scarce or not self._finishing.peer.buffer_bytes:
@@ -160,7 +158,7 @@ class InFlight:
         self._go_on(connection)
 
     def _go_on(self, connection: Waiter | None) -> None:
-        """Let it go on; if it waits again, then behind the others."""
+        """Continue with a connection. If it must wait again, it waits behind the others."""
         if connection is not None:
             self.waiting.pop(connection, None)
             connection.resume_if_possible()
@@ -169,7 +167,7 @@ class InFlight:
 
 
 def _wants_to_ask(connection: Waiter) -> bool:
-    """Return whether it waits to ask or to be answered, and not for its own client to take something."""
+    """Return whether it waits for a request or an answer, and not for its client to read."""
     peer = connection.peer
     return not peer.pieces and (bool(peer.frames) or bool(peer.deferred))
 

@@ -1,17 +1,17 @@
-"""What a client's requests cost the loop: who has been light goes first where there is too much to do.
+"""Measures the cost of a client's requests. Under overload, clients with cheap requests go first.
 
-A round that has taken long leaves everybody for later who is not known to be light. So a crowd that asks
-for much at once waits for itself, and members whose heartbeats and commits cost next to nothing do not.
+When a round takes too long, it defers all clients that are not known as light. So clients with many expensive
+requests delay each other, but not group members with cheap heartbeats and commits.
 """
 
-LIGHT_REQUESTS_MIN = 4  # Nobody is known before.
+LIGHT_REQUESTS_MIN = 4  # A client is not light before.
 LIGHT_MS_PER_REQUEST_MAX = 1
-REMEMBERED_REQUESTS_MAX = 256  # Then older ones count half.
-TURNS_PER_LOOK = 16  # A light one is not timed at each turn: that would cost more than it tells.
+REMEMBERED_REQUESTS_MAX = 256  # Above it, older requests count half.
+TURNS_PER_LOOK = 16  # A light client is timed only every so many turns, because timing costs time.
 
 
 class Load:
-    """How much time one client's requests have taken lately."""
+    """The recent cost of one client's requests."""
 
     __slots__ = ("_requests", "_spent_ms", "is_light", "turns_left")
 
@@ -19,12 +19,12 @@ class Load:
         self._requests = 0
         self._spent_ms = 0
         self.turns_left = 1
-        """How many turns to go until one is timed: who has a turn counts it down, and `note` up."""
+        """The number of turns until the next timed one. The caller decrements it, `note` resets it."""
         self.is_light = False
-        """Whether this client is known to ask for little."""
+        """Whether this client's requests are known to be cheap."""
 
     def note(self, requests: int, spent_ms: int) -> None:
-        """Note what a turn that was timed has taken."""
+        """Add the measurement of a timed turn."""
         self._requests += requests
         self._spent_ms += spent_ms
         if self._requests > REMEMBERED_REQUESTS_MAX:

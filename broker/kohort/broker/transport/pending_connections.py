@@ -8,7 +8,7 @@ everywhere displaces mostly its own: of two connections taken at random, the one
 from secrets import randbelow
 from typing import Generic, Protocol, TypeVar
 
-from kohort.broker.transport.bag import Bag
+from kohort.broker.transport.random_set import RandomSet
 from kohort.protocol.addresses import network_of
 
 MANY = 8
@@ -38,8 +38,8 @@ class PendingConnections(Generic[PendingT]):
         """Hold at most `most` connections."""
         self._most = most
         self._since_ms: dict[PendingT, int] = {}
-        self._all = Bag[PendingT]()
-        self._by_network: dict[str, Bag[PendingT]] = {}
+        self._all = RandomSet[PendingT]()
+        self._by_network: dict[str, RandomSet[PendingT]] = {}
 
     def __len__(self) -> int:
         return len(self._all)
@@ -53,7 +53,7 @@ class PendingConnections(Generic[PendingT]):
         self._all.add(connection)
         network = network_of(connection.host)
         if network not in self._by_network:
-            self._by_network[network] = Bag()
+            self._by_network[network] = RandomSet()
         self._by_network[network].add(connection)
 
     def remove(self, connection: PendingT) -> bool:

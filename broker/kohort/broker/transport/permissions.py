@@ -1,26 +1,26 @@
-"""What whoever asks may know of, and have made: handlers ask it where an answer depends on that."""
+"""The permissions of a request's principal, for handlers whose answers depend on them."""
 
 from typing import Protocol
 
 
 class Permissions(Protocol):
-    """Looks who may do what."""
+    """The permissions of a principal."""
 
     def may_describe(self, topic: str, /) -> bool:
-        """Return whether the topic is one that whoever asks may know of."""
+        """Return whether the principal may describe the topic."""
         ...
 
     def may_describe_transaction(self, transactional_id: str, /) -> bool:
-        """Return whether the transactional id is one that whoever asks may know of."""
+        """Return whether the principal may describe the transactional id."""
         ...
 
     def may_create(self, topic: str, /) -> bool:
-        """Return whether a topic of that name may be made for whoever asks."""
+        """Return whether the principal may create the topic."""
         ...
 
 
 class _All:
-    """One answer to every question."""
+    """Allows everything, or nothing."""
 
     def __init__(self, *, are_allowed: bool) -> None:
         self._are_allowed = are_allowed
@@ -36,7 +36,7 @@ class _All:
 
 
 ALLOW_ALL: Permissions = _All(are_allowed=True)
-"""Those of everybody, where there is no authorizer."""
+"""The permissions of everybody without an authorizer."""
 
 DENY_ALL: Permissions = _All(are_allowed=False)
-"""Those of a request that no authorizer has looked at, where there is one."""
+"""The permissions of a request that the authorizer has not seen."""

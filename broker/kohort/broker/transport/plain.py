@@ -1,8 +1,4 @@
-"""A TCP socket as it is: what a connection sends and receives by when there is no TLS.
-
-A transport has these few methods, none of which blocks: BlockingIOError says that it would have to. One
-over `ssl.SSLObject` has the same, and reads a file's range itself, since it must encrypt it.
-"""
+"""The transport of a connection without TLS: a TCP socket. It implements `Transport`."""
 
 import errno
 import os
@@ -12,23 +8,23 @@ from kohort.broker.transport.file_range import FileRange
 
 
 class PlainTransport:
-    """Bytes to and from a socket; ranges of files by `sendfile`."""
+    """Sends and receives with a socket, and sends file ranges with `sendfile`."""
 
     __slots__ = ("_socket", "file_descriptor", "receive", "send")
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self.file_descriptor = sock.fileno()
-        # The socket's own methods: a call less for each request.
+        # The socket's own methods, to save a call for each request.
         self.receive = sock.recv
         self.send = sock.send
 
     def receive_into(self, view: memoryview) -> int:
-        """Fill `view` with what has arrived; return how many bytes. Raises: OSError."""
+        """Read received bytes into `view`. Return their number. Raises: OSError."""
         return self._socket.recv_into(view)
 
     def send_range(self, piece: FileRange) -> int:
-        """Send the next stretch of a file's range; return how many bytes were taken. Raises: OSError."""
+        """Send the next part of a file range. Return the number of bytes. Raises: OSError."""
         count = os.sendfile(self.file_descriptor, piece.file_descriptor, piece.position, piece.stretch_bytes)
         if not count:
             raise OSError(errno.EIO, "a file range ended before its size")

@@ -1,12 +1,12 @@
-"""Which sockets are ready: epoll on Linux, kqueue on macOS and the BSDs, poll anywhere.
+"""Polls sockets: with epoll on Linux, kqueue on macOS and the BSDs, and poll anywhere.
 
     poller = make_poller()
     poller.register(descriptor, READ)
     for descriptor, event in poller.poll(timeout_seconds, events_max): ...
 
-An event has WRITE where bytes may be sent; any other bit says that reading will tell something: bytes, an
-end, or an error. A descriptor may come twice, once for each. Nothing here is looked up in `select` before a
-poller is made, since no system has all three.
+The bit WRITE of an event means that bytes can be sent. Any other bit means that reading returns bytes, the
+end, or an error. A descriptor may occur twice, once for each. Names of `select` are used only when a poller
+is created, because no system has all three.
 """
 
 import os
@@ -14,20 +14,20 @@ import select
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, cast
 
-READ = 1  # As EPOLLIN and POLLIN,
-WRITE = 4  # as EPOLLOUT and POLLOUT: what those two answer is passed on untouched.
-BROKEN = 8 | 16  # EPOLLERR and EPOLLHUP: told whether or not it was asked for. A kqueue has its filters only.
+READ = 1  # EPOLLIN and POLLIN
+WRITE = 4  # EPOLLOUT and POLLOUT
+BROKEN = 8 | 16  # EPOLLERR and EPOLLHUP, which need no registration. A kqueue does not report them.
 VARIABLE = "KOHORT_POLLER"  # Names the poller to use, for tests.
 
 Events = list[tuple[int, int]]
 
 
 class Poller(Protocol):
-    """A set of descriptors, each with what is wanted of it."""
+    """A set of descriptors with the wanted events."""
 
     @property
     def poll(self) -> Callable[[float, int], Events]:
-        """Return who is ready, after so many seconds at most, and no more events at once than asked for."""
+        """Return events. The arguments are the timeout in seconds and the largest number of events."""
         ...
 
     def register(self, descriptor: int, wanted: int, /) -> None:
@@ -35,24 +35,24 @@ class Poller(Protocol):
         ...
 
     def modify(self, descriptor: int, wanted: int, /) -> None:
-        """Watch for something else from now on; for nothing where `wanted` is 0."""
+        """Change the wanted events; 0 means none."""
         ...
 
     def unregister(self, descriptor: int, /) -> None:
-        """Forget `descriptor`, which is still open."""
+        """Remove `descriptor`, which is still open."""
         ...
 
     def fileno(self) -> int | None:
-        """Return a descriptor that is readable while somebody is ready, or None where there is none."""
+        """Return a descriptor that is readable while there are events, or None if there is none."""
         ...
 
     def close(self) -> None:
-        """Let the set go."""
+        """Close the poller."""
         ...
 
 
 class EpollPoller:
-    """Linux: the set itself is a descriptor, and costs the same for ten connections and ten thousand."""
+    """Linux. Polling costs the same for ten connections and for ten thousand."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -68,19 +68,19 @@ class EpollPoller:
 
 
 class Kevent(Protocol):
-    """What a `select.kevent` tells."""
+    """The used part of `select.kevent`."""
 
     ident: int
     filter: int
 
 
 class Kqueue(Protocol):
-    """The part of a `select.kqueue` that is used."""
+    """The used part of `select.kqueue`."""
 
     def control(
         self, changes: Iterable[Kevent] | None, events_max: int, timeout: float | None = None, /
     ) -> list[Kevent]:
-        """Make the changes; return the events."""
+        """Apply the changes. Return the events."""
         ...
 
     def fileno(self) -> int:
@@ -88,12 +88,12 @@ class Kqueue(Protocol):
         ...
 
     def close(self) -> None:
-        """Let it go."""
+        """Close it."""
         ...
 
 
 class KqueueModule(Protocol):
-    """The names that `select` has where there is a kqueue."""
+    """The names of `select` on systems with kqueue."""
 
     KQ_FILTER_READ: int
     KQ_FILTER_WRITE: int
@@ -104,7 +104,7 @@ class KqueueModule(Protocol):
 
 
 class KqueuePoller:
-    """macOS and the BSDs: a filter for reading and one for writing, each added and deleted by itself."""
+    """macOS and the BSDs. Reading and writing are two separate filters."""
 
     def __init__(self, names: KqueueModule | None = None) -> None:
         self._names = names if names is not None else cast(KqueueModule, cast(Any, select))
@@ -117,11 +117,11 @@ class KqueuePoller:
         self._change(descriptor, 0, wanted)
 
     def modify(self, descriptor: int, wanted: int) -> None:
-        """Watch for something else from now on."""
+        """Change the wanted events."""
         self._change(descriptor, self._wanted[descriptor], wanted)
 
     def unregister(self, descriptor: int) -> None:
-        """Forget `descriptor`."""
+        """Remove `descriptor`."""
         self._change(descriptor, self._wanted[descriptor], 0)
         del self._wanted[descriptor]
 
@@ -138,22 +138,22 @@ class KqueuePoller:
             self._kqueue.control(changes, 0)
 
     def poll(self, timeout_seconds: float, events_max: int) -> Events:
-        """Return who is ready; an end or an error comes with the filter that it ends."""
+        """Return events. An end or an error is reported by the filters."""
         write = self._names.KQ_FILTER_WRITE
         found = self._kqueue.control(None, events_max, timeout_seconds)
         return [(each.ident, WRITE if each.filter == write else READ) for each in found]
 
     def fileno(self) -> int:
-        """Return the descriptor of the queue, which another kqueue or a poll can watch."""
+        """Return the descriptor of the queue, which another poller can watch."""
         return self._kqueue.fileno()
 
     def close(self) -> None:
-        """Let the queue go."""
+        """Close the queue."""
         self._kqueue.close()
 
 
 class PollPoller:
-    """Any POSIX system: `poll`, which is handed the whole set at each call."""
+    """Any POSIX system. Each call of `poll` passes the whole set."""
 
     def __init__(self) -> None:
         self._poll = select.poll()
@@ -162,14 +162,14 @@ class PollPoller:
         self.unregister = self._poll.unregister
 
     def poll(self, timeout_seconds: float, events_max: int) -> Events:
-        """Return who is ready. A thread may wait here while the loop's thread changes the set."""
+        """Return events. A thread may wait here while the loop's thread changes the set."""
         return self._poll.poll(timeout_seconds * 1_000)[:events_max]
 
     def fileno(self) -> None:
-        """Return None: there is nothing that another poller could watch."""
+        """Return None: another poller cannot watch it."""
 
     def close(self) -> None:
-        """There is nothing to let go."""
+        """Do nothing."""
 
 
 POLLERS: dict[str, tuple[str, Callable[[], Poller]]] = {
@@ -177,11 +177,11 @@ POLLERS: dict[str, tuple[str, Callable[[], Poller]]] = {
     "kqueue": ("kqueue", KqueuePoller),
     "poll": ("poll", PollPoller),
 }
-"""By name, the best first: what `select` must have for it, and how it is made."""
+"""The pollers by name, the best first: the name in `select` that each needs, and its class."""
 
 
 def make_poller(name: str | None = None) -> Poller:
-    """Return the poller of that name, or that KOHORT_POLLER names, or the best that this system has.
+    """Return the poller `name`, or the one in KOHORT_POLLER, or the best of this system.
 
     Raises: OSError if the system does not have it.
     """
@@ -189,4 +189,4 @@ def make_poller(name: str | None = None) -> Poller:
     for each, (needed, make) in POLLERS.items():
         if name in (each, None) and hasattr(select, needed):
             return make()
-    raise OSError(f"there is no {name or 'poller'} on this system")
+    raise OSError(f"this system has no {name or 'poller'}")

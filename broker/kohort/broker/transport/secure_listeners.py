@@ -40,15 +40,15 @@ class SecureListeners:
         timers: Timers,
         clock: Clock,
         log: ThrottledLog,
-        entered: Callable[[Connection], None],
-        told: Logins = lambda *_: None,
+        on_authenticated: Callable[[Connection], None],
+        on_login: Logins = lambda *_: None,
     ) -> None:
         """Take these users of SCRAM, besides those that settings name.
 
-        `entered` is told who has come in, `told` of each attempt.
+        `on_authenticated` is told who has come in, `on_login` of each attempt.
         """
-        self._told = told
-        self._entered = entered
+        self._on_login = on_login
+        self._on_authenticated = on_authenticated
         self._current = current
         self.users = users
         self._counters = counters
@@ -87,8 +87,8 @@ class SecureListeners:
                 self._log,
                 self._clock,
                 asks_clients=protocol == SSL,
-                entered=self._entered,
-                told=self._told,
+                on_authenticated=self._on_authenticated,
+                on_login=self._on_login,
             )
             self.tasks[f"certificates of {protocol}"] = handshakes.reload_regularly
         return handshakes.open
@@ -103,9 +103,9 @@ class SecureListeners:
             clock=self._clock,
             counters=self._counters,
             log=self._log,
-            entered=self._entered,
+            on_authenticated=self._on_authenticated,
             lock_out=self._lock_out,
-            told=self._told,
+            on_login=self._on_login,
         )
 
     def _tokens(self) -> Mechanism:

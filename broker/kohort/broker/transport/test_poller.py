@@ -158,7 +158,7 @@ def test_a_poller_is_found_by_name_by_variable_or_by_what_there_is(monkeypatch: 
     assert type(make_poller("poll")).__name__ == "PollPoller"
     monkeypatch.setenv("KOHORT_POLLER", "poll")
     assert type(make_poller()).__name__ == "PollPoller"
-    with pytest.raises(OSError, match="no iocp on this system"):
+    with pytest.raises(OSError, match="this system has no iocp"):
         make_poller("iocp")
 
 

@@ -2,7 +2,7 @@
 
 import structlog
 
-from kohort.broker.audit.trail import Trail
+from kohort.broker.audit.audit_log import AuditLog
 from kohort.broker.authorization.authorizer import Authorizer, super_users
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.handlers.authorization.guard import Guard
@@ -25,11 +25,11 @@ def guarded(
     current: CurrentConfig,
     clock: Clock,
     *,
-    trail: Trail | None = None,
+    audit_log: AuditLog | None = None,
 ) -> Guard:
-    """Return what asks an authorizer that follows the entries in the metadata, and tells `trail` of it.
+    """Return what asks an authorizer that follows the entries in the metadata, and tells `audit_log` of it.
 
-    Where there is no authorizer it lets everybody do everything: then it is there for the trail alone.
+    Where there is no authorizer it lets everybody do everything: then it is there for the audit_log alone.
     """
     config = current.config
     if config.authorizer_class_name:
@@ -53,4 +53,4 @@ def guarded(
             api=requester.api.name,
         )
 
-    return Guard(dispatch, Grounds(authorizer, metadata, sessions, current, denied, trail))
+    return Guard(dispatch, Grounds(authorizer, metadata, sessions, current, denied, audit_log))

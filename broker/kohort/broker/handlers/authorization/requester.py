@@ -5,7 +5,7 @@ from uuid import UUID
 
 import msgspec
 
-from kohort.broker.audit.trail import Trail
+from kohort.broker.audit.audit_log import AuditLog
 from kohort.broker.authorization.authorizer import Authorizer
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.handlers.data.fetch_sessions import FetchSessions, Owner
@@ -60,7 +60,7 @@ class Grounds(msgspec.Struct, frozen=True):
     current: CurrentConfig
     denied: Denied
     """Told of each denial that somebody learns of."""
-    trail: Trail | None = None
+    audit_log: AuditLog | None = None
     """Told of who has used what, where that is kept."""
 
 
@@ -94,10 +94,12 @@ class Requester:
         allowed = self.grounds.authorizer.allows(self.principal, self.host, operation, resource_type, name)
         if quietly:
             return allowed
-        trail = self.grounds.trail
-        if trail is not None:
+        audit_log = self.grounds.audit_log
+        if audit_log is not None:
             resource = f"{resource_type.name}:{name}"
-            trail.used(self.principal, self.host, self.api.name, operation.name, resource, allowed=allowed)
+            audit_log.used(
+                self.principal, self.host, self.api.name, operation.name, resource, allowed=allowed
+            )
         if not allowed:
             self.grounds.denied(self, operation, resource_type, name)
         return allowed

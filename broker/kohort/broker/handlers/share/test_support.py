@@ -12,7 +12,7 @@ from kohort.broker.broker import Broker
 from kohort.broker.broker import running as running_broker
 from kohort.broker.config import load_config
 from kohort.broker.coordination.test_shard import Client
-from kohort.broker.transport.places import Address, Places
+from kohort.broker.transport.addresses import Address, BrokerAddresses
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -63,7 +63,7 @@ Told = Sequence[tuple[int, int, Sequence[int]]]
 
 def running(folder: Path, *settings: tuple[str, str]) -> AbstractAsyncContextManager[Broker]:
     config = load_config(None, (*SETTINGS, *settings))
-    return running_broker(config, Places(Address("127.0.0.1", 0), folder))
+    return running_broker(config, BrokerAddresses(Address("127.0.0.1", 0), folder))
 
 
 class Record(NamedTuple):

@@ -133,17 +133,18 @@ class Gate:
         clock: Clock,
         counters: TransportCounters,
         log: ThrottledLog,
-        entered: Callable[[Connection], None],
+        on_authenticated: Callable[[Connection], None],
         lock_out: LockOut,
-        told: Logins = lambda *_: None,
+        on_login: Logins = lambda *_: None,
     ) -> None:
         """Stand before connections that `opens` makes; these `mechanisms` are taken.
 
-        `entered` is told of connections whose principal is known, once each, and `told` of each attempt.
+        `on_authenticated` is told of connections whose principal is known, once each, and `on_login` of each
+        attempt.
         """
-        self._tell_entered = entered
+        self._on_authenticated = on_authenticated
         self._lock_out = lock_out
-        self._told = told
+        self._on_login = on_login
         self._opens = opens
         self._mechanisms = mechanisms
         self._unauthenticated = unauthenticated
@@ -322,11 +323,11 @@ class Gate:
         connection.handlers = self._for_known
         self._unauthenticated.remove(connection)
         self._counters.authentications += 1
-        self._told(principal, connection.host, session.mechanism, "")
+        self._on_login(principal, connection.host, session.mechanism, "")
         log.debug("authenticated", peer=connection.name, principal=principal, mechanism=session.mechanism)
         self._timers.cancel(session)
         if not was_known:
-            self._tell_entered(connection)
+            self._on_authenticated(connection)
         if lifetime_ms and not connection.closed:
             self._timers.set(session, self._clock.now_ms() + lifetime_ms, partial(self._expire, session))
         return lifetime_ms
@@ -355,7 +356,7 @@ class Gate:
             reason=str(refused),
         )
         user = session.conversation.user if session.conversation is not None else ""
-        self._told(f"User:{user}", session.connection.host, session.mechanism, str(refused))
+        self._on_login(f"User:{user}", session.connection.host, session.mechanism, str(refused))
         session.connection.handlers = _NOBODY
         session.peer.is_bare = False
         wait_ms = self._current.config.connection_failed_authentication_delay_ms

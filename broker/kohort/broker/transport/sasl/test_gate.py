@@ -53,7 +53,7 @@ class Guarded:
             clock=world.clock,
             counters=world.counters,
             log=world.reactor.log,
-            entered=world.reactor.entered,
+            on_authenticated=world.reactor.entered,
             lock_out=LockOut(),
         )
         world.opens(self.gate.open)

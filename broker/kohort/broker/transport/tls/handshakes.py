@@ -45,16 +45,17 @@ class Handshakes:
         clock: Clock,
         *,
         asks_clients: bool = True,
-        entered: Callable[[Connection], None],
-        told: Callable[[str, str, str, str], None] = lambda *_: None,
+        on_authenticated: Callable[[Connection], None],
+        on_login: Callable[[str, str, str, str], None] = lambda *_: None,
     ) -> None:
         """Read the certificates. With `asks_clients`, settings decide whether clients need one.
 
-        `entered` is called with each connection whose principal is known, `told` with each attempt.
+        `on_authenticated` is called with each connection whose principal is known, `on_login` with each
+        attempt.
         Raises: ConfigError.
         """
-        self._tell_entered = entered
-        self._told = told
+        self._on_authenticated = on_authenticated
+        self._on_login = on_login
         self._asks_clients = asks_clients
         self._current = current
         self._counters = counters
@@ -115,13 +116,13 @@ class Handshakes:
         """Admit a connection whose principal is known now; it is closed if there is no room for it."""
         if self._asks_clients:  # Else it has to say by SASL who it is.
             if connection.principal != f"User:{ANONYMOUS}":
-                self._told(connection.principal, connection.host, "SSL", "")
-            self._tell_entered(connection)
+                self._on_login(connection.principal, connection.host, "SSL", "")
+            self._on_authenticated(connection)
 
     def failed(self, connection: TlsConnection, reason: str, /) -> None:
         """Note a handshake that failed."""
         self._counters.failed_handshakes += 1
-        self._told("", connection.host, "SSL", reason)
+        self._on_login("", connection.host, "SSL", reason)
         self._log.warning("a TLS handshake failed", peer=connection.name, reason=reason)
 
     def left(self, connection: TlsConnection, /) -> None:
@@ -179,7 +180,7 @@ class Handshakes:
                 principal=connection.principal,
                 reason="its certificate is revoked",
             )
-            self._told(connection.principal, connection.host, "SSL", "its certificate is revoked")
+            self._on_login(connection.principal, connection.host, "SSL", "its certificate is revoked")
             connection.close()
 
 

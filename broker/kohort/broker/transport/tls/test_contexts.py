@@ -36,7 +36,7 @@ def encrypted(password: bytes) -> str:
 
 def test_key_and_certificates_are_read_from_a_file_in_any_order(tmp_path: Path) -> None:
     for text in (KEY + CHAIN, CHAIN + KEY):
-        (tmp_path / "server.pem").write_text(f"Bag Attributes\n{text}")
+        (tmp_path / "server.pem").write_text(f"RandomSet Attributes\n{text}")
         made = context(ssl_keystore_location=str(tmp_path / "server.pem"))
         assert made.verify_mode == ssl.CERT_NONE
         assert made.minimum_version == ssl.TLSVersion.TLSv1_2

@@ -79,7 +79,7 @@ async def secure(folder: Path, *settings: tuple[str, str], poller: str = "epoll"
             TrioWorkers(nursery),
             world.reactor.log,
             world.clock,
-            entered=world.reactor.entered,
+            on_authenticated=world.reactor.entered,
         )
         world.opens(handshakes.open)
         yield Secure(world, handshakes)

@@ -1,4 +1,4 @@
-"""Where a broker listens, what it tells clients to connect to, and where its data is."""
+"""The addresses and the data folder of a broker."""
 
 import socket
 from pathlib import Path
@@ -9,13 +9,13 @@ PLAINTEXT = "PLAINTEXT"
 
 
 class Address(msgspec.Struct, frozen=True):
-    """A host and a port, and what is spoken there."""
+    """A host and a port, with the security protocol."""
 
     host: str
     port: int
     protocol: str = PLAINTEXT
     name: str = ""
-    """What settings call the listener there; without one it is called after its protocol."""
+    """The listener's name in settings. The default is its protocol."""
 
     def __str__(self) -> str:
         scheme = "" if self.protocol == PLAINTEXT else f"{self.protocol}://"
@@ -25,34 +25,34 @@ class Address(msgspec.Struct, frozen=True):
 
 
 class Listener(msgspec.Struct, frozen=True):
-    """Where a broker listens, and what it tells those who came that way to connect to."""
+    """The address on which a broker listens, and the address that it advertises there."""
 
     listen: Address
     advertise: Address | None = None
 
 
-class Places(msgspec.Struct, frozen=True):
-    """Where a broker listens, what it tells clients to connect to, and where its data is."""
+class BrokerAddresses(msgspec.Struct, frozen=True):
+    """The addresses and the data folder of a broker."""
 
     listen: Address
     data: Path
     advertise: Address | None = None
     more: tuple[Listener, ...] = ()
-    """Where else it listens; to other brokers the first counts."""
+    """More listeners. Other brokers use the first one."""
     shared: tuple[Address, ...] = ()
-    """Where other processes of this host listen as well: each connection reaches one of them. The n-th is the
-    n-th listener's, and what clients are told is that listener's own address."""
+    """Addresses that worker processes of this host share: a connection reaches one of them. The n-th address
+    belongs to the n-th listener, whose own address is advertised."""
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
-        """All of them, the first one first."""
+        """All listeners in order."""
         return Listener(self.listen, self.advertise), *self.more
 
 
 def bind(address: Address, *, is_shared: bool = False) -> socket.socket:
-    """Return a bound socket that does not block. Raises: OSError that names the address.
+    """Return a bound non-blocking socket. Raises: OSError with the address.
 
-    Where it `is_shared`, other processes of the same user that share it may have the address as well.
+    With `is_shared`, other processes of the same user may bind the address as well.
     """
     try:
         family, kind, protocol, _, resolved = socket.getaddrinfo(
@@ -74,12 +74,12 @@ def bind(address: Address, *, is_shared: bool = False) -> socket.socket:
 
 
 def advertised(listener: Listener, port: int) -> tuple[str, int]:
-    """Return what clients of a listener are told to connect to, which listens at that port."""
+    """Return the advertised host and port of a listener that listens at `port`."""
     if listener.advertise is None:
         return reachable_host(listener.listen.host), port
     return listener.advertise.host, listener.advertise.port or port
 
 
 def reachable_host(host: str) -> str:
-    """Return what clients can connect to where a broker listens on `host`."""
+    """Return a host that clients can reach if a broker listens on `host`."""
     return socket.gethostname() if host in ("", "0.0.0.0", "::") else host

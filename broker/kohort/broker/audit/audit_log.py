@@ -1,12 +1,12 @@
-"""What is told of: logins, changes, and who has used what, the last not each time anew.
+"""Formats the lines of the audit log: logins, changes, and uses of resources.
 
     {"time":"2026-11-26T18:20:00.123Z","event":"change","principal":"User:alice","host":"10.0.0.1",...}
 
-Whoever reads a topic asks many times a second. So one line tells of the first time, and the next one, after
-`REPEAT_MS`, how often there was the same meanwhile. Changes are told of each time. Of what is refused, or
-comes to nothing, so many lines a second are written, and the others counted: who is refused shall not turn
-the file over until all that came before is gone. Nor shall who may use any name, and makes names up: of each
-principal's uses so many lines a second are written; what is left out is told of when it is used again.
+A consumer of a topic sends many requests a second. So the first use writes a line, and the next line, after
+`REPEAT_MS`, has the number of uses since then. Every change writes a line. Refused and failed requests have a
+limit of lines per second; the others are only counted, so that a client cannot rotate the file until older
+lines are deleted. The uses of each principal have such a limit, too. A use without a line writes one at the
+next use.
 """
 
 from collections import Counter, OrderedDict
@@ -20,41 +20,41 @@ from kohort.broker.runtime.clock import Clock
 
 REPEAT_MS = 600_000
 KEPT_MAX = 10_000
-"""Whose uses are remembered, allowed ones and refused ones each; of the one that was used longest ago the
-next is told of as the first."""
+"""The number of remembered allowed uses, and of refused ones. The least recently used one is forgotten first,
+and its next use counts as the first."""
 TEXT_MAX = 256
 REFUSALS_PER_SECOND_MAX = 50
 USES_PER_SECOND_MAX = 200
-"""Of one principal."""
+"""For each principal."""
 LOGIN = "LOGIN"
 
 Key = tuple[str, str, str, str, bool]
 
 
-class Trail:
-    """Makes the lines. The loop's thread only."""
+class AuditLog:
+    """Formats the lines. The loop's thread only."""
 
     def __init__(
         self, write: Callable[[bytes], None], clock: Clock, write_use: Callable[[bytes], None] | None = None
     ) -> None:
-        """`write` takes lines, and `write_use`, if there is one, those of uses, of which there are most."""
+        """Pass lines to `write`, and lines about uses to `write_use`, if given."""
         self._write = write
         self._write_use = write_use or write
         self._clock = clock
         self._second = -1
-        self._refusals = 0  # In that second.
+        self._refusals = 0  # in that second
         self._left_out = 0
-        self._uses_told: Counter[str] = Counter()  # In that second, by principal.
+        self._uses_told: Counter[str] = Counter()  # in that second, by principal
         self._uses: OrderedDict[Key, list[int]] = OrderedDict()
         self._refused: OrderedDict[Key, list[int]] = (
             OrderedDict()
-        )  # Apart: anybody can name what there is not.
+        )  # Separate, because anybody can invent names.
 
     def used(
         self, principal: str, host: str, api: str, operation: str, resource: str, *, allowed: bool
     ) -> None:
-        """Note that somebody may, or may not, do that to a resource, and wanted to."""
-        if len(resource) + len(principal) > TEXT_MAX:  # A key is kept: of names that may be 32 KB long.
+        """Log that a principal has used a resource, or that its use was refused."""
+        if len(resource) + len(principal) > TEXT_MAX:  # Keys are stored, and names may have 32 KB.
             principal, resource = cut(principal), cut(resource)
         key = (principal, host, operation, resource, allowed)
         now_ms = self._now_ms()
@@ -89,7 +89,7 @@ class Trail:
         )
 
     def login(self, principal: str, host: str, mechanism: str, refusal: str = "") -> None:
-        """Note somebody who has shown who it is, or has not, for which `refusal` is the reason."""
+        """Log a login, or a failed login with its reason in `refusal`."""
         if not refusal:
             self.used(principal, host, mechanism, LOGIN, "CLUSTER:kafka-cluster", allowed=True)
         elif self.may_tell_refusal():
@@ -98,14 +98,14 @@ class Trail:
             )
 
     def may_tell_refusal(self) -> bool:
-        """Return whether there is room for a line in this second; its first one tells of the others."""
+        """Return whether one more refusal may be logged in this second. Others are counted."""
         self._now_ms()
         self._refusals += 1
         self._left_out += self._refusals > REFUSALS_PER_SECOND_MAX
         return self._refusals <= REFUSALS_PER_SECOND_MAX
 
     def _now_ms(self) -> int:
-        """Return the time; what was left out in the second before is told of where another one has begun."""
+        """Return the time. If a new second has begun, log what was left out in the last one."""
         now_ms = self._clock.now_ms()
         if now_ms // 1000 != self._second:
             self._begin_second(now_ms // 1000)
@@ -121,7 +121,7 @@ class Trail:
                 self._tell(self._write_use, "left out", principal=principal, uses=count - USES_PER_SECOND_MAX)
 
     def _may_tell_use(self, principal: str) -> bool:
-        """Return whether there is room for a line of a principal's use in this second."""
+        """Return whether one more use of the principal may be logged in this second."""
         self._uses_told[principal] += 1
         return self._uses_told[principal] <= USES_PER_SECOND_MAX
 
@@ -137,12 +137,14 @@ class Trail:
 
 
 def cut(text: str) -> str:
-    """Return text that is short, and can be written: what is no text in UTF-8 is escaped."""
+    """Return the text shortened, with characters escaped that are not valid in UTF-8."""
     short = text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."
     return short.encode("utf-8", "backslashreplace").decode()
 
 
-def open_trail(path: str, *, size_bytes_max: int, files_max: int, clock: Clock) -> "tuple[AuditFile, Trail]":
-    """Return the file and what writes to it. Raises: OSError."""
+def open_audit_log(
+    path: str, *, size_bytes_max: int, files_max: int, clock: Clock
+) -> "tuple[AuditFile, AuditLog]":
+    """Return the file and the audit log that writes to it. Raises: OSError."""
     file = AuditFile(path, size_bytes_max=size_bytes_max, files_max=files_max)
-    return file, Trail(file.write, clock, file.write_use)
+    return file, AuditLog(file.write, clock, file.write_use)

@@ -3,14 +3,14 @@
 import json
 from typing import Any
 
-from kohort.broker.audit import trail as trails
-from kohort.broker.audit.trail import (
+from kohort.broker.audit import audit_log as trails
+from kohort.broker.audit.audit_log import (
     KEPT_MAX,
     REFUSALS_PER_SECOND_MAX,
     REPEAT_MS,
     TEXT_MAX,
     USES_PER_SECOND_MAX,
-    Trail,
+    AuditLog,
 )
 from kohort.broker.runtime.clock import ManualClock
 
@@ -19,10 +19,10 @@ class World:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.lines: list[dict[str, Any]] = []
-        self.trail = Trail(lambda line: self.lines.append(json.loads(line)), self.clock)
+        self.audit_log = AuditLog(lambda line: self.lines.append(json.loads(line)), self.clock)
 
     def use(self, topic: str = "orders", *, allowed: bool = True) -> None:
-        self.trail.used("User:alice", "10.0.0.1", "Fetch", "READ", f"TOPIC:{topic}", allowed=allowed)
+        self.audit_log.used("User:alice", "10.0.0.1", "Fetch", "READ", f"TOPIC:{topic}", allowed=allowed)
 
 
 def test_the_same_use_is_told_of_once_and_then_how_often() -> None:
@@ -45,12 +45,12 @@ def test_who_is_refused_does_not_turn_the_file_over() -> None:
     world = World()
     for number in range(5_000):
         world.use(f"topic-{number}", allowed=False)
-        world.trail.login(f"User:user{number}", "10.0.0.1", "PLAIN", "there is no such user")
+        world.audit_log.login(f"User:user{number}", "10.0.0.1", "PLAIN", "there is no such user")
     assert len(world.lines) == REFUSALS_PER_SECOND_MAX
     world.use()
     assert world.lines[-1]["allowed"], "what is allowed is told of all the same"
     world.clock.advance(1_000)
-    world.trail.login("User:x", "10.0.0.1", "PLAIN", "there is no such user")
+    world.audit_log.login("User:x", "10.0.0.1", "PLAIN", "there is no such user")
     assert world.lines[-2]["refusals"] == 10_000 - REFUSALS_PER_SECOND_MAX
     assert world.lines[-1]["principal"] == "User:x"
 
@@ -60,7 +60,7 @@ def test_memory_and_lines_have_bounds_whatever_names_there_are() -> None:
     for number in range(KEPT_MAX + 10):
         world.use(f"{number}")
         world.clock.advance(10)
-    assert len(world.trail._uses) == KEPT_MAX
+    assert len(world.audit_log._uses) == KEPT_MAX
     world.use("\ud800" + "x" * 100_000)
     assert len(world.lines[-1]["resource"]) < TEXT_MAX + 20
     assert trails.cut("line\nbreak") == "line\nbreak", "JSON escapes it"
@@ -70,8 +70,8 @@ def test_who_may_use_any_name_does_not_turn_the_file_over_by_making_names_up() -
     world = World()
     for number in range(5_000):
         world.use(f"made-up-{number}")
-    assert len(world.lines) == USES_PER_SECOND_MAX == len(world.trail._uses)
-    world.trail.used("User:bob", "10.0.0.2", "Fetch", "READ", "TOPIC:orders", allowed=True)
+    assert len(world.lines) == USES_PER_SECOND_MAX == len(world.audit_log._uses)
+    world.audit_log.used("User:bob", "10.0.0.2", "Fetch", "READ", "TOPIC:orders", allowed=True)
     assert world.lines[-1]["principal"] == "User:bob", "whom others leave their room"
     world.clock.advance(1_000)
     world.use("made-up-4999")
@@ -102,4 +102,4 @@ def test_who_is_refused_does_not_have_others_told_of_anew() -> None:
         world.use(f"none-{number}", allowed=False)
     world.use()
     assert len([each for each in world.lines if each.get("allowed")]) == 1
-    assert len(world.trail._refused) == KEPT_MAX
+    assert len(world.audit_log._refused) == KEPT_MAX
