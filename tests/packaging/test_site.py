@@ -6,6 +6,7 @@ from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any
 
+import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
@@ -44,14 +45,45 @@ def test_every_page_has_its_place_in_the_navigation_once() -> None:
     assert set(listed) == {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
 
 
-def test_links_out_of_the_docs_become_words_and_others_stay() -> None:
-    shorten = hook().without_links_outside
+def test_links_out_of_the_docs_lead_to_pages_with_the_files_and_others_stay() -> None:
+    lead = hook().with_pages_of_files
     guides = PurePosixPath("guides")
-    assert shorten("see [the file](../../deploy/x.yml), too", guides) == "see the file, too"
-    assert shorten("see [limits](../limits.md#memory)", guides) == "see [limits](../limits.md#memory)"
-    assert shorten("[a list](decisions/)", PurePosixPath()) == "a list"
-    assert shorten("![one](pictures/one.png)", PurePosixPath()) == "![one](pictures/one.png)"
-    assert shorten("```python\na[0](../x)\n```", PurePosixPath()) == "```python\na[0](../x)\n```"
+    assert lead("see [the file](../../deploy/alerts.yml), too", guides) == (
+        "see [the file](../repository/deploy/alerts.yml.md), too"
+    )
+    assert lead("see [limits](../limits.md#memory)", guides) == "see [limits](../limits.md#memory)"
+    assert lead("[a list](decisions/)", PurePosixPath()) == "[a list](repository/docs/decisions.md)"
+    assert lead("![one](pictures/peers.svg)", PurePosixPath()) == "![one](pictures/peers.svg)"
+    assert lead("[drawn](pictures/peers.svg)", PurePosixPath()) == "[drawn](pictures/peers.svg)"
+    assert lead("```python\na[0](../deploy)\n```", PurePosixPath()) == "```python\na[0](../deploy)\n```"
+
+
+@pytest.mark.parametrize("target", ["../../../etc/passwd", "../.git/config", "../missing.py"])
+def test_nothing_but_files_of_the_repository_gets_a_page(target: str) -> None:
+    assert hook().outside(PurePosixPath(), target) is None
+
+
+def test_pages_of_files_have_the_text_and_those_of_folders_the_names() -> None:
+    module = hook()
+    scenario = "tests/scenarios/commits_are_kept.txt"
+    assert (ROOT / scenario).read_text(encoding="utf-8") in module.text_of(scenario)
+    assert "[commits_are_kept.txt](scenarios/commits_are_kept.txt.md)" in module.text_of("tests/scenarios")
+    decisions = module.text_of("docs/decisions")
+    assert decisions.count("](../../decisions/") == len(list((DOCS / "decisions").glob("*.md")))
+
+
+def test_no_page_asks_another_host_for_a_script() -> None:
+    settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert "font: false" in settings
+    for page in DOCS.rglob("*.md"):
+        assert "```mermaid" not in page.read_text(encoding="utf-8"), page
+
+
+def test_the_index_names_every_page_but_those_of_a_list() -> None:
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    for page in DOCS.rglob("*.md"):
+        name = page.relative_to(DOCS).as_posix()
+        assert name == "index.md" or name.startswith("decisions/") or f"({name})" in index, name
 
 
 def test_the_workflow_calls_what_people_call() -> None:
