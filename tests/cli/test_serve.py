@@ -129,18 +129,18 @@ def test_a_file_that_asks_for_protection_starts_no_broker_without(tmp_path: Path
     places = f"http=127.0.0.1:0\nlog.dirs={tmp_path}/data\n"
     inside = "listeners=INSIDE://127.0.0.1:0\nlistener.security.protocol.map=INSIDE:SASL_PLAINTEXT\n"
     file.write_text(f"{inside}{places}")
-    words = "listener INSIDE speaks SASL_PLAINTEXT: give sasl.enabled.mechanisms"
+    words = "listener INSIDE with SASL_PLAINTEXT needs sasl.enabled.mechanisms"
     for also in ((), ("--check-config",)):
         assert words in refused("--config", str(file), *also)
     enabled = f"{inside}{places}listener.name.inside.sasl.enabled.mechanisms=PLAIN\n"
     file.write_text(enabled)
-    assert "listener.name.inside.plain.sasl.jaas.config: who are the users of PLAIN" in refused(
+    assert "listener.name.inside.plain.sasl.jaas.config: PLAIN needs users" in refused(
         "--config", str(file), "--check-config"
     )
     file.write_text(f"{enabled}listener.name.inside.plain.sasl.jaas.config=Secret\n")
     assert "it is not of the form MODULE required" in refused("--config", str(file), "--check-config")
     file.write_text(f"{enabled}listener.name.outside.plain.sasl.jaas.config=Secret\n")
-    assert "no listener is called so; there are inside" in refused("--config", str(file), "--check-config")
+    assert "there is no such listener; give one of inside" in refused("--config", str(file), "--check-config")
     assert not (tmp_path / "data").exists()
 
 

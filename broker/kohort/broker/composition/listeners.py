@@ -32,7 +32,8 @@ def inter_broker_listener(places: Sequence[Address], config: BrokerConfig) -> in
     if wanted is not None:
         if wanted.upper() not in names:
             raise ConfigError(
-                f"inter.broker.listener.name={wanted}: no listener is called so; there are {', '.join(names)}"
+                f"inter.broker.listener.name={wanted}: there is no such listener; "
+                f"give one of {', '.join(names)}"
             )
         return names.index(wanted.upper())
     protocols = [each.protocol for each in places]

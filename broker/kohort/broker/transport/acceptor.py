@@ -168,7 +168,7 @@ class Acceptor:
             return True
         stranger = self._admission.pending.choose()
         if stranger is not None:
-            self._give_up(stranger, "too many others have not said who they are")
+            self._give_up(stranger, "there are too many connections without authentication")
         return stranger is not None
 
     def entered(self, connection: Connection) -> None:

@@ -1,9 +1,9 @@
-"""The event loop's hot part: one trio task over a poller of its own.
+"""The hot part of the event loop: one trio task with its own poller.
 
-trio wakes a task per ready socket and arms its poller again for each wait, about 45 us for a request
-and its answer. Here trio waits for one descriptor, the poller's set of all connections; one round takes
-what every ready connection brought, lets the flusher write what was staged, and sends the answers.
-Measured on loopback, see docs/decisions/0005-reactor.md.
+trio wakes a task for each ready socket and registers it again for each wait: about 45 us for a request and
+its answer. Here trio waits only for the descriptor of the poller. One round reads from every ready
+connection, flushes the appended records, and sends the answers. The measurements are in
+docs/decisions/0005-reactor.md.
 """
 
 import socket
@@ -36,29 +36,29 @@ from kohort.protocol.addresses import network_of
 from kohort.protocol.errors import WireError
 from kohort.protocol.schema import Message
 
-ROUNDS_PER_TURN = 32  # Then trio's other tasks have their turn.
-TURN_MS_MAX = 4  # Or when the last round began so late: a shard that loads takes several turns.
-LINGER_SECONDS = 0.001  # How long a round waits for the next itself: a way through trio costs 50 us.
+ROUNDS_PER_TURN = 32  # Then trio's other tasks run.
+TURN_MS_MAX = 4  # They also run after this time: a shard that loads needs several turns.
+LINGER_SECONDS = 0.001  # How long a turn waits for more events itself, because a switch in trio costs 50 us.
 EVENTS_PER_ROUND = 512
 EVENTS_WITH_OTHERS = (
-    4  # Where so many have come, others come meanwhile: a few clients wait for their answers.
+    4  # With so many events, more are likely to come before the flush. Few clients wait for their answers.
 )
-ROUND_MS_MAX = 20  # After it, connections with more to ask go on in the next round.
-POLL_SECONDS_MAX = 0.25  # How long a thread waits where a poller has no descriptor for trio.
-LOOK_INTERVAL_MS_FULL = 100  # How often connections are looked after when all room is taken.
-ANSWERS_SECONDS_MAX = 5.0  # How long a stop waits for what was asked to be answered.
-TAKING_SECONDS_MAX = 1.0  # How long for clients to take their answers.
-COLD_READERS = 4  # Threads that read what is to be sent and is not in memory.
+ROUND_MS_MAX = 20  # After it, connections with more requests wait for the next round.
+POLL_SECONDS_MAX = 0.25  # The timeout of a poll in a thread, for pollers without a descriptor.
+LOOK_INTERVAL_MS_FULL = 100  # The interval of sweeps while the limit of memory is exceeded.
+ANSWERS_SECONDS_MAX = 5.0  # How long a stop waits for requests to be answered.
+TAKING_SECONDS_MAX = 1.0  # How long a stop waits for clients to read their answers.
+COLD_READERS = 4  # Threads that read file ranges which are not in memory.
 
 log = structlog.get_logger("kohort.connection")
 
 
 Open = Callable[[Driver, socket.socket, tuple[str, int], int, int], Connection]
-"""Makes a socket's connection, with its address, its largest frame, its listener. Raises: OSError."""
+"""Creates the connection of a socket, with its address, frame limit and listener. Raises: OSError."""
 
 
 class Reactor:
-    """Reads, dispatches and answers for every connection: the `Driver` of them all."""
+    """The event loop of all connections: it reads requests, dispatches them, and sends answers."""
 
     def __init__(
         self,
@@ -78,13 +78,12 @@ class Reactor:
         is_privileged: Callable[[str], bool] = lambda _: False,
         poller: Poller | None = None,
     ) -> None:
-        """Begin with no listener.
+        """Begin without a listener.
 
-        `end_round` is called in each round, once all that had arrived was handled: it flushes, and where
-        `is_to_sync` that takes long enough to look before it who else has come, and shall share it. Requests
-        that no authorizer looks at have these `permissions`. `beat`
-        is called every two seconds, as a sign of life. Principals that `is_privileged` says are let in
-        whoever has to make way.
+        `end_round` is called at the end of each round, and flushes. If `is_to_sync`, the flush syncs: then
+        the round polls once more before it, so that more requests share the sync. `permissions` are those of
+        requests without an authorizer. `beat` is called every two seconds as a sign of life. `is_privileged`
+        returns whether a principal is always admitted.
         """
         self.dispatch = dispatch
         self.permissions = permissions
@@ -92,7 +91,7 @@ class Reactor:
         self.in_flight = InFlight(current.config.queued_max_request_bytes)
         self.log = ThrottledLog(log, clock)
         self.note_turn: Callable[[Connection, float], None] | None = None
-        """Told how many seconds a connection has had, where clients are measured."""
+        """Takes a connection and the seconds of its turn, if quotas measure clients."""
         self._mailbox = mailbox
         self._timers = timers
         self._clock = clock
@@ -101,17 +100,17 @@ class Reactor:
         self.requests = counters.requests
         self._end_round = end_round
         self._is_to_sync = is_to_sync
-        self._found_more = False  # Whether somebody had come when it was looked for others last.
+        self._found_more = False  # whether the last additional poll found events
         self._beat = beat
         self._poller = poller or make_poller()
         self._signals = mailbox.fileno()
         self._poller.register(self._signals, READ)
         self._opens: dict[int, Open] = {}
         self._connections: dict[int, Connection] = {}
-        self._heeded: set[int] = set()  # Descriptors that tasks wait for.
+        self._heeded: set[int] = set()  # descriptors for which tasks wait
         self._touched: list[Connection] = []
         self._must_go_on = False
-        self._unfinished: dict[Connection, None] = {}  # Those with more to hand over.
+        self._unfinished: dict[Connection, None] = {}  # connections with more requests
         self._sweep = Sweep(current, counters, self.log)
         self._acceptor = Acceptor(
             self._poller,
@@ -127,33 +126,32 @@ class Reactor:
         )
         self._current = current
         self._cold_readers = workers.limiter(COLD_READERS)
-        self._spawned = False  # Whether a task wants to run, so that the rounds must end.
+        self._spawned = False  # whether a task must run, so that the turn must end
         self._stopping = False
-        self._turn: trio.Event | None = None  # Set at the end of the turn under way, for who waits for it.
+        self._turn: trio.Event | None = None  # set at the end of this turn
         self._next_look_ms = 0
         self.now_ms = clock.now_ms()
 
     # -- connections ----------------------------------------------------------------------------------
 
     def admit_by(self, wait_ms: Callable[[str], int]) -> None:
-        """Ask of each address that connects for how long it waits, to be closed then; 0 lets it in."""
+        """Set the function that returns the delay before an address is refused; 0 accepts it."""
         self._acceptor.wait_ms = wait_ms
 
     def listen(self, sock: socket.socket, number: int = 0, opens: Open | None = None) -> None:
-        """Accept connections on `sock`, which is bound and not blocking; the first listener has number 0.
+        """Accept connections on `sock`, which is bound and non-blocking. The first listener has number 0.
 
-        `opens` makes its connections; without it they carry bytes as they are. A listener may have several
-        sockets.
+        `opens` creates its connections, by default without TLS and SASL. A listener may have several sockets.
         """
         self._opens[number] = opens or open_plain
         self._acceptor.listen(sock, number, is_open=opens is None)
 
     def entered(self, connection: Connection) -> None:
-        """Take a connection whose client has said who it is; it is closed where there is no room for it."""
+        """Admit an authenticated connection, or close it if there is no room."""
         self._acceptor.entered(connection)
 
     def _longest_idle(self, share: Share) -> Connection | None:
-        """Return the connection of such that has been idle for longest."""
+        """Return the connection of the share that has been idle for the longest time."""
         return min(
             (
                 each
@@ -168,7 +166,7 @@ class Reactor:
 
     @property
     def connections(self) -> int:
-        """How many connections are open."""
+        """The number of open connections."""
         return len(self._connections)
 
     def _opened(self, sock: socket.socket, address: tuple[str, int], listener: int) -> Connection:
@@ -179,7 +177,7 @@ class Reactor:
         return connection
 
     def watch(self, connection: Connection) -> None:
-        """Wait for what `connection` wants next: reading unless paused, writing where bytes wait."""
+        """Poll the connection for reading unless it is paused, and for writing if bytes are unsent."""
         connection.wants_write = connection.unsent
         wanted = (0 if connection.paused else READ) | (WRITE if connection.wants_write else 0)
         self._poller.modify(connection.file_descriptor, wanted)
@@ -197,13 +195,13 @@ class Reactor:
         self._counters.connections_closed += 1
 
     def touch(self, connection: Connection) -> None:
-        """Send the connection's answers at the end of this round, or in one of their own."""
+        """Send the connection's answers at the end of this round, or start a round for them."""
         self._touched.append(connection)
         if not self._mailbox.is_in_round:
             self._mailbox.wake()
 
     def go_on_later(self, connection: Connection) -> None:
-        """Let the connection go on in the next round, though nothing new has arrived."""
+        """Continue with the connection in the next round, even if nothing new has arrived."""
         self._unfinished[connection] = None
         self._mailbox.wake()
 
@@ -212,64 +210,64 @@ class Reactor:
         return self._clock.now_ms()
 
     def is_round_long(self) -> bool:
-        """Return whether the round under way has taken so long that whoever can wait should."""
-        if self._must_go_on:  # For one request.
+        """Return whether this round has taken so long that other work should wait."""
+        if self._must_go_on:  # One request is handled anyway.
             self._must_go_on = False
             return False
         return self._clock.now_ms() - self.now_ms >= ROUND_MS_MAX
 
-    # -- what connections ask of the broker -----------------------------------------------------------
+    # -- for connections ------------------------------------------------------------------------------
 
     def malformed(self, connection: Connection, error: WireError) -> None:
-        """Log one line about bytes that were no request; the connection is closed."""
+        """Log and count bytes that are no request. The connection is closed."""
         self._counters.malformed_requests += 1
         self.log.warning("malformed request", peer=connection.name, error=str(error))
 
     def lost(self, connection: Connection, error: OSError) -> None:
-        """Log that a peer went away in the middle of something."""
+        """Log that a client has disconnected unexpectedly."""
         log.debug("connection lost", peer=connection.name, error=str(error))
 
     def spawn(self, request: Request, answer: Awaitable[Message | None]) -> None:
-        """Let a slow handler run as a task of its own."""
+        """Run a slow handler as a task."""
         self._workers.spawn(self._answer_later, request, answer)
         self._spawned = True
 
     async def _answer_later(self, request: Request, answer: Awaitable[Message | None]) -> None:
         try:
             found = await answer
-            if found is not None:  # Else it comes by `request.respond`.
+            if found is not None:  # Otherwise the handler calls `request.respond`.
                 request.respond(found)
         except Exception:  # The supervisor of handlers: one bug costs one connection, not the broker.
             self.log.exception("a handler failed", api=request.api.name, host=request.client_host)
             request.connection.close()
 
     def warm(self, connection: Connection, piece: FileRange) -> None:
-        """Have a worker read the range's next stretch, and let the connection go on sending then."""
+        """Read the range's next part in a worker thread, then continue to send."""
         self._workers.spawn(self._warm_later, connection, piece)
         self._spawned = True
 
     async def _warm_later(self, connection: Connection, piece: FileRange) -> None:
         try:
             await self._workers.in_thread(piece.warm, limiter=self._cold_readers)
-        except Exception:  # A supervisor: a disk that fails costs who reads from it.
+        except Exception:  # A supervisor: a disk error closes only this connection.
             self.log.exception("records cannot be read", peer=connection.name)
             connection.close()
         else:
             connection.warmed()
 
-    # -- what tasks beside the loop ask of it ----------------------------------------------------------
+    # -- for other tasks -------------------------------------------------------------------------------
 
     def let_tasks_run(self) -> None:
-        """End the rounds: a task has been woken."""
+        """End the turn, because a task must run."""
         self._spawned = True
 
     def heed(self, descriptor: int) -> None:
-        """End the rounds as well where this descriptor is readable: a task waits for that."""
+        """End the turn whenever this descriptor is readable, because a task waits for it."""
         self._heeded.add(descriptor)
         self._poller.register(descriptor, READ)
 
     def unheed(self, descriptor: int) -> None:
-        """Take `heed` back. The descriptor is open yet."""
+        """Undo `heed`. The descriptor is still open."""
         self._heeded.remove(descriptor)
         self._poller.unregister(descriptor)
 
@@ -280,10 +278,10 @@ class Reactor:
         answers_seconds_max: float = ANSWERS_SECONDS_MAX,
         taking_seconds_max: float = TAKING_SECONDS_MAX,
     ) -> None:
-        """Take nothing more; return once what was asked is answered and its answers are taken.
+        """Read no more requests. Return when the pending ones are answered and clients have read the answers.
 
-        Whoever hears nothing sends again what has been appended. What waits for others is left out, and so
-        is who does not take its answers. `run` has to go on meanwhile.
+        Without an answer, clients would send appended records again. Requests that wait for other events, and
+        clients that do not read, are not waited for. `run` must continue meanwhile.
         """
         self._acceptor.close()
         for connection in tuple(self._connections.values()):
@@ -294,13 +292,13 @@ class Reactor:
             await self._until_none(lambda each: each.touched or each.unsent)
 
     async def _until_none(self, is_waited_for: Callable[[Connection], bool]) -> None:
-        """Return at the end of a turn with no connection that is waited for."""
+        """Return at the end of a turn in which `is_waited_for` is false for all connections."""
         while any(map(is_waited_for, self._connections.values())):
             self._turn = trio.Event()
             await self._turn.wait()
 
     def stop(self) -> None:
-        """End `run` after the round under way."""
+        """End `run` after this round."""
         self._stopping = True
         self._mailbox.wake()
 
@@ -328,7 +326,7 @@ class Reactor:
             await trio.lowlevel.checkpoint()
 
     async def _wait(self) -> None:
-        """Return when somebody may be ready, or a timer due."""
+        """Return when there may be events, or a timer is due."""
         deadline_ms, seconds = self._timers.next_deadline_ms(), float("inf")
         if deadline_ms is not None:
             seconds = max(0.0, (deadline_ms - self._clock.now_ms()) / 1000)
@@ -346,7 +344,7 @@ class Reactor:
         if self._unfinished:
             unfinished, self._unfinished = self._unfinished, {}
         connections, signals = self._connections, self._signals
-        for descriptor, event in events:  # As `_serve_all`, a call less.
+        for descriptor, event in events:  # `_serve_all` inlined, to save a call.
             connection = connections.get(descriptor)
             if connection is not None:
                 self._serve(connection, event)
@@ -361,7 +359,7 @@ class Reactor:
             self._found_more = bool(others)
             self._serve_all(others)
         if unfinished:
-            self._must_go_on = True  # The first one: however long each round is, everybody's turn comes.
+            self._must_go_on = True  # The first one always continues, so that every connection has its turn.
             for connection in unfinished:
                 self._serve(connection, 0)
                 self._must_go_on = False
@@ -372,7 +370,7 @@ class Reactor:
             supervise("timers", self._run_timers)
         try:
             self._end_round()
-        except Exception:  # A supervisor, as `supervise`: a call less in each round.
+        except Exception:  # `supervise` inlined, to save a call.
             log.exception("a part failed", part="flusher")
         self._send_touched()
         if self.in_flight.waiting:
@@ -395,7 +393,7 @@ class Reactor:
                 supervise("accept", partial(self._acceptor.accept, descriptor))
 
     def _keep_order(self, waited: dict[Connection, None]) -> None:
-        """Let those who had no turn in this round stand before those who had one and want another."""
+        """Put connections without a turn in this round before those that had one and need another."""
         first = next(iter(waited))
         still = [each for each in waited if each is not first and each in self._unfinished]
         self._unfinished = dict.fromkeys((*still, *self._unfinished))
@@ -409,7 +407,7 @@ class Reactor:
             elif not event:
                 connection.go_on()
             elif connection.paused and event & BROKEN:
-                connection.close()  # It will neither ask nor take anything, and is told at every round.
+                connection.close()  # It is dead, and every poll would report it.
             elif event & ~WRITE:
                 connection.on_readable()
             if event & WRITE and not connection.closed:
@@ -438,8 +436,8 @@ class Reactor:
                     supervise("quotas", partial(note_turn, connection, perf_counter() - began_s))
 
     def _look_after(self) -> None:
-        """Look after the connections, and again later."""
-        self._look_later(SWEEP_INTERVAL_MS)  # First: whatever fails below, there is a next time.
+        """Sweep the connections, and schedule the next sweep."""
+        self._look_later(SWEEP_INTERVAL_MS)  # First, so that an error below does not prevent it.
         self._beat()
         is_full = self.in_flight.allowance.is_full
         self._sweep.look(self._connections.values(), self.now_ms, is_full=is_full)
@@ -449,14 +447,14 @@ class Reactor:
         self._timers.set("sweep connections", self._next_look_ms, self._look_after)
 
     def close(self) -> None:
-        """Close every connection and listener. Its `run` has ended."""
+        """Close every connection and listener. `run` must have ended."""
         for connection in list(self._connections.values()):
             connection.close()
         self._acceptor.close()
         self._poller.close()
 
 
-def open_plain(  # As `Open` is called.
+def open_plain(  # It is an `Open`.
     driver: Driver, sock: socket.socket, address: tuple[str, int], frame_bytes_max: int, listener: int
 ) -> Connection:
     """Return a connection without TLS."""
@@ -468,8 +466,8 @@ def _last_active_ms(connection: Connection) -> int:
 
 
 def supervise(part: str, action: Callable[[], object]) -> None:
-    """Do `action`; log what it raises, and go on."""
+    """Call `action`, and log an exception."""
     try:
         action()
-    except Exception:  # A supervisor: one bug in one part shall not end the broker.
+    except Exception:  # A supervisor: a bug in one part must not end the broker.
         log.exception("a part failed", part=part)

@@ -1,4 +1,4 @@
-"""A request on its way: who sent it in which version, and where its answer goes."""
+"""A received request: its API, version, client, and connection for the answer."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -11,54 +11,54 @@ from kohort.protocol.registry import Api
 from kohort.protocol.schema import Message
 
 ANONYMOUS = "User:ANONYMOUS"
-"""Who has not said who it is, and need not. Source: Kafka's KafkaPrincipal."""
+"""The principal of clients without authentication. Source: Kafka's KafkaPrincipal."""
 
 Answer = bytes | list[bytes | memoryview | FileRange]
-"""An encoded answer or its pieces, its length and header before it."""
+"""An encoded answer, or its pieces, with length and header."""
 
 
 class Origin(Protocol):
-    """Where requests come from: a connection, or what stands for one."""
+    """The source of requests: a connection, or a replacement of one."""
 
     client_host: str
     """The peer's address as Kafka writes it, with a slash before it: `/127.0.0.1`."""
     client_software: str
-    """Name and version of the client's library, once it has told them."""
+    """Name and version of the client's library, from ApiVersions."""
     principal: str
-    """Who asks, as `User:NAME`: `ANONYMOUS` where nobody has to say."""
+    """The principal, `User:NAME`, or `ANONYMOUS` without authentication."""
     listener: int
-    """By which of the broker's listeners it came: 0 for the first."""
+    """The number of the broker's listener: 0 for the first."""
     permissions: Permissions
-    """Those of its requests, unless an authorizer looks at each."""
+    """The permissions of its requests without an authorizer."""
     closed: bool
-    """Whether it is gone."""
+    """Whether it is closed."""
     on_close: list[Callable[[], None]]
-    """What is to be done when it closes."""
+    """Callbacks for its close."""
 
     def complete(self, request: "ReceivedRequest", message: Message) -> None:
-        """Take the answer to `request`; one that cannot be encoded closes the connection."""
+        """Answer `request`. An answer that cannot be encoded closes the connection."""
         ...
 
     def abandon(self, request: "ReceivedRequest") -> None:
-        """Take `request` as answered with nothing."""
+        """Complete `request` without an answer."""
         ...
 
     def close(self) -> None:
-        """Close at once; answers that are still owed are dropped."""
+        """Close at once. Pending answers are dropped."""
         ...
 
     def mute(self) -> None:
-        """Ask nothing more, or one thing at most, until `unmute`."""
+        """Read no more requests, or at most one, until `unmute`."""
         ...
 
     def unmute(self) -> None:
-        """Go on asking."""
+        """Read requests again."""
         ...
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Request(ABC):
-    """One request, as handlers see it. Whoever stands in for one has to say each of these anew."""
+    """One request for handlers. Wrappers must define each of these members."""
 
     __slots__ = ("api", "client_id", "connection", "correlation_id", "version")
 
@@ -78,39 +78,39 @@ class Request(ABC):
 
     @property
     def principal(self) -> str:
-        """Who asks, as `User:NAME`."""
+        """The principal, `User:NAME`."""
         return self.connection.principal
 
     @property
     @abstractmethod
     def received(self) -> "ReceivedRequest":
-        """The request that the connection knows: this one, or the one for which it stands."""
+        """The request of the connection: this one, or the wrapped one."""
 
     @property
     @abstractmethod
     def permissions(self) -> Permissions:
-        """What whoever asks may know of and have made."""
+        """The permissions of the principal."""
 
     @abstractmethod
     def may_have(self, size_bytes: int) -> bool:
-        """Return whether so many bytes of records may be answered now; else it is none, and one waits."""
+        """Return whether quotas allow an answer with so many bytes of records now."""
 
     @abstractmethod
     def respond(self, message: Message) -> None:
-        """Answer the request. The loop's thread only, and once; a peer that is gone is no error."""
+        """Answer the request, once, in the loop's thread. A closed connection is no error."""
 
     @abstractmethod
     def hang_up(self) -> None:
-        """Close the connection: an answer that was owed will not come."""
+        """Close the connection without an answer."""
 
     @abstractmethod
     def abandon(self) -> None:
-        """Never answer: an acks=0 produce. What was asked after it is answered in its turn."""
+        """Complete the request without an answer, as for acks=0. Later requests are answered in order."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ReceivedRequest(Request):
-    """One request of one connection; its answer is sent when all before it have been."""
+    """One request of a connection. Its answer is sent after all earlier ones."""
 
     __slots__ = ("answer", "deferred", "held_bytes")
 
@@ -129,21 +129,21 @@ class ReceivedRequest(Request):
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.answer: Answer | None = None
-        self.deferred: Message | None = None  # The answer, while there is no room to encode it.
-        self.held_bytes = held_bytes  # What it is counted as until it is answered.
+        self.deferred: Message | None = None  # the answer, while there is no room to encode it
+        self.held_bytes = held_bytes  # the counted size until it is answered
 
     @property
     def received(self) -> "ReceivedRequest":
-        """This one."""
+        """This request."""
         return self
 
     @property
     def permissions(self) -> Permissions:
-        """Those of its connection: nobody has looked at this request for itself."""
+        """The permissions of its connection."""
         return self.connection.permissions
 
     def may_have(self, size_bytes: int) -> bool:
-        """Return True: its bytes are not measured."""
+        """Return True: there is no quota."""
         return True
 
     def respond(self, message: Message) -> None:
@@ -155,5 +155,5 @@ class ReceivedRequest(Request):
         self.connection.close()
 
     def abandon(self) -> None:
-        """Never answer."""
+        """Complete the request without an answer."""
         self.connection.abandon(self)

@@ -1,4 +1,4 @@
-"""What makes the connections of listeners that speak TLS or want to know who comes."""
+"""Creates the connections of listeners with TLS or SASL."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -28,7 +28,7 @@ SSL, SASL_SSL, SASL_PLAINTEXT = "SSL", "SASL_SSL", "SASL_PLAINTEXT"
 
 
 class SecureListeners:
-    """Who stands at them. The loop's thread only."""
+    """The TLS handshakes and SASL gates of all listeners. The loop's thread only."""
 
     def __init__(
         self,
@@ -43,9 +43,9 @@ class SecureListeners:
         on_authenticated: Callable[[Connection], None],
         on_login: Logins = lambda *_: None,
     ) -> None:
-        """Take these users of SCRAM, besides those that settings name.
+        """Accept the SCRAM users of `users`, and those of the settings.
 
-        `on_authenticated` is told who has come in, `on_login` of each attempt.
+        `on_authenticated` is called with each authenticated connection, `on_login` with each attempt.
         """
         self._on_login = on_login
         self._on_authenticated = on_authenticated
@@ -61,10 +61,10 @@ class SecureListeners:
         self._handshakes: dict[str, Handshakes] = {}
         self._bearer: Mechanism | None = None
         self.tasks: dict[str, Run] = {}
-        """What is to run as long as there are the listeners, by name."""
+        """Background tasks of the listeners, by name."""
 
     def opens(self, listeners: Sequence[ListenAddress]) -> Mapping[int, Open]:
-        """Return what makes the connections of each, by number; PLAINTEXT has none. Raises: ConfigError."""
+        """Return the factory of connections by listener number, without PLAINTEXT. Raises: ConfigError."""
         mechanisms.check_names(listeners, self._current.config)
         found = {}
         for number, each in enumerate(listeners):
@@ -109,7 +109,7 @@ class SecureListeners:
         )
 
     def _tokens(self) -> Mechanism:
-        """Return the mechanism that takes tokens, one for all listeners. Raises: ConfigError."""
+        """Return the OAUTHBEARER mechanism, one for all listeners. Raises: ConfigError."""
         if self._bearer is None:
             keys = mechanisms.keys_module()
             from kohort.broker.transport.sasl.bearer import Bearer, rules_of  # noqa: PLC0415  # As above.
@@ -122,7 +122,7 @@ class SecureListeners:
 
 
 def check(listeners: Sequence[ListenAddress], config: BrokerConfig) -> None:
-    """Return if all that they need is as it must be. Reads files. Raises: ConfigError."""
+    """Check the settings of the listeners. Reads files. Raises: ConfigError."""
     mechanisms.check(listeners, config)
     if any(each.protocol in (SSL, SASL_SSL) for each in listeners):
         from kohort.broker.transport.tls import contexts  # noqa: PLC0415  # SASL_PLAINTEXT has none.

@@ -1,4 +1,4 @@
-"""Looks after connections, every two seconds: gives up the stalled, closes the idle, counts bytes."""
+"""Checks all connections every two seconds: closes stalled and idle ones, and counts bytes."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ def _held_bytes(connection: Connection) -> int:
 
 
 class Sweep:
-    """One look at every connection. The loop's thread only."""
+    """Checks every connection. The loop's thread only."""
 
     def __init__(self, current: CurrentConfig, counters: TransportCounters, log: ThrottledLog) -> None:
         self._current = current
@@ -23,9 +23,9 @@ class Sweep:
         self._log = log
 
     def look(self, connections: Iterable[Connection], now_ms: int, *, is_full: bool = False) -> None:
-        """Close whoever is to be closed; `connections` may change meanwhile.
+        """Close stalled and idle connections. `connections` may change meanwhile.
 
-        Where the room for all is taken, who holds most has to make way first: then others need not.
+        If `is_full`, connections that hold most are closed first, because then others may stay.
         """
         idle_ms_max = self._current.config.connections_max_idle_ms
         in_order = sorted(connections, key=_held_bytes, reverse=True) if is_full else tuple(connections)
@@ -49,7 +49,7 @@ class Sweep:
         self._log.tell_left_out()
 
     def count_bytes(self, connection: Connection) -> None:
-        """Move what a connection has counted since the last time to the broker's counters."""
+        """Add the bytes since the last call to the broker's counters."""
         peer = connection.peer
         self._counters.bytes_in += peer.bytes_in - connection.counted_in
         self._counters.bytes_out += peer.bytes_out - connection.counted_out

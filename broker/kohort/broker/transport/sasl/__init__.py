@@ -1,1 +1,1 @@
-"""Clients that say who they are before they ask anything else; imported only where a listener wants it."""
+"""SASL authentication, imported only if a listener uses it."""

@@ -1,7 +1,7 @@
-"""OAUTHBEARER: a token that somebody has signed whom this broker trusts says who a client is.
+"""OAUTHBEARER: a signed token of a trusted issuer identifies the client.
 
-A refusal is told at once, as with the other mechanisms, and not as RFC 7628 has it, by a word that the client
-answers first: clients understand it, and fewer of them the other way.
+A failure is answered at once, as with the other mechanisms. RFC 7628 wants a message that the client confirms
+first, but fewer clients understand that.
 Source: RFC 7628, RFC 9068, Kafka's OAuthBearerSaslServer and BrokerJwtValidator.
 """
 
@@ -30,7 +30,7 @@ ALGORITHMS = (
     "Ed25519",
     "EdDSA",
 )
-"""Those whose keys may be known to everybody."""
+"""Algorithms with public keys."""
 TOLD = '{"status":"invalid_token"}'
 _BEGINS = re.compile(rb"n,(?:a=([^,\x00\x01]*))?,", re.IGNORECASE)
 _PAIR = re.compile(rb"[A-Za-z]+=[^\x00\x01]*")
@@ -39,7 +39,7 @@ _ENDS = b"\x01\x01"
 
 
 class Rules(NamedTuple):
-    """What has to stand in a token."""
+    """The requirements for a token."""
 
     issuer: str | None
     audience: frozenset[str]
@@ -48,25 +48,26 @@ class Rules(NamedTuple):
 
 
 class Keys:
-    """By which signatures are checked now, and whether somebody came with one that is none of them."""
+    """The current keys that verify signatures."""
 
     def __init__(self) -> None:
         self.found: KeySet | None = None
         self.want_more: Callable[[], None] = lambda: None
-        """Called where a token names a key that is not there: it may be new."""
+        """Called when a token names an unknown key, which may be new."""
 
 
 def rules_of(config: BrokerConfig) -> Rules:
-    """Return what settings want of tokens. Raises: ConfigError."""
+    """Return the requirements of the settings. Raises: ConfigError."""
     issuer, audience = config.sasl_oauthbearer_expected_issuer, config.sasl_oauthbearer_expected_audience
     if not issuer and not config.sasl_oauthbearer_allow_unverified_issuer:
         raise ConfigError(
-            "sasl.oauthbearer.expected.issuer: whose tokens? or sasl.oauthbearer.allow.unverified.issuer=true"
+            "OAUTHBEARER needs sasl.oauthbearer.expected.issuer, or "
+            "sasl.oauthbearer.allow.unverified.issuer=true"
         )
     if not audience and not config.sasl_oauthbearer_allow_unverified_audience:
         raise ConfigError(
-            "sasl.oauthbearer.expected.audience: tokens for whom? "
-            "or sasl.oauthbearer.allow.unverified.audience=true"
+            "OAUTHBEARER needs sasl.oauthbearer.expected.audience, or "
+            "sasl.oauthbearer.allow.unverified.audience=true"
         )
     return Rules(
         issuer,
@@ -77,21 +78,21 @@ def rules_of(config: BrokerConfig) -> Rules:
 
 
 class Bearer:
-    """Takes the one token that there is."""
+    """One authentication with one token."""
 
     def __init__(self, keys: Keys, rules: Rules, wall_ms: Callable[[], int]) -> None:
         self._keys = keys
         self._rules = rules
         self._wall_ms = wall_ms
-        self.user = ""  # Nobody guesses signatures.
+        self.user = ""  # Lockouts are not needed: signatures cannot be guessed.
 
     def take(self, token: bytes, /) -> Step:
-        """Return who it is, and until when. Raises: Refused."""
+        """Return the user and the expiry. Raises: Refused."""
         other, shown = first_message(token)
         claims = self._claims(shown)
         user, expires_s = self._judged(claims)
         if other and other != user.encode():
-            raise Refused(f"{user} wants to act for another", TOLD)
+            raise Refused(f"{user} wants to act for another user", TOLD)
         return Step(b"", user, int(expires_s + self._rules.skew_seconds) * 1000)
 
     def _claims(self, token: str) -> Mapping[str, object]:
@@ -107,20 +108,20 @@ class Bearer:
             raise Refused(f"a token that cannot be trusted: {type(error).__name__}", TOLD) from None
 
     def _judged(self, claims: Mapping[str, object]) -> tuple[str, float]:
-        """Return who it is and until when. Raises: Refused."""
+        """Return the user and the expiry. Raises: Refused."""
         rules, now_s = self._rules, self._wall_ms() / 1000
         user, expires_s = claims.get(rules.user_claim), claims.get("exp")
         begins_s, issuer, audience = claims.get("nbf"), claims.get("iss"), claims.get("aud")
         if not isinstance(user, str) or not user:
             raise Refused(f"a token without the claim {rules.user_claim}", TOLD)
         if not isinstance(expires_s, int | float) or isinstance(expires_s, bool) or not 0 <= expires_s < 1e11:
-            raise Refused(f"a token of {user} that says no end", TOLD)
+            raise Refused(f"a token of {user} without an expiry", TOLD)
         if expires_s + rules.skew_seconds <= now_s:
             raise Refused(f"a token of {user} that has expired", TOLD)
         if begins_s is not None and not (
             isinstance(begins_s, int | float) and begins_s <= now_s + rules.skew_seconds
         ):
-            raise Refused(f"a token of {user} that is not good yet", TOLD)
+            raise Refused(f"a token of {user} that is not valid yet", TOLD)
         if rules.issuer is not None and issuer != rules.issuer:
             raise Refused(f"a token of {user} by another issuer", TOLD)
         audiences = audience if isinstance(audience, list) else [audience]
@@ -130,9 +131,9 @@ class Bearer:
 
 
 def first_message(message: bytes) -> tuple[bytes, str]:
-    """Return for whom a client wants to act, empty for itself, and its token. Raises: Refused.
+    """Return the requested user, empty for the client's own, and the token. Raises: Refused.
 
-    Pair by pair, in time that grows with the message: it comes from somebody whom nobody knows.
+    The message is parsed in linear time, because the client is not trusted yet.
     """
     head, *pairs = message.removesuffix(_ENDS).split(b"\x01")
     begun = _BEGINS.fullmatch(head)

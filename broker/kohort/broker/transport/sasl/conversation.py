@@ -1,13 +1,13 @@
-"""What a mechanism is: tokens in, answers out, and at the end who it is or why not. Pure."""
+"""The interface of SASL mechanisms: they take tokens, and return answers and finally the user. Pure."""
 
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 
 class Refused(Exception):
-    """A client is not who it says, or does not say it as it must.
+    """An authentication has failed.
 
-    The text is for the log, `told` for the client. Neither has a secret in it.
+    The text is for the log, `told` for the client. Neither contains a secret.
     """
 
     def __init__(self, reason: str, told: str = "") -> None:
@@ -16,22 +16,22 @@ class Refused(Exception):
 
 
 class Step(NamedTuple):
-    """What a token has led to; without a `user` the mechanism goes on."""
+    """The result of a token. Without a `user` the authentication continues."""
 
     answer: bytes
     user: str = ""
     expires_ms: int | None = None
-    """Until when, by wall time, what the client has shown is good; None sets no end."""
+    """The expiry of the client's credentials, in wall time; None for no expiry."""
 
 
 class Conversation(Protocol):
-    """One attempt of one client."""
+    """One authentication attempt of a client."""
 
     user: str
-    """Who it says that it is, as soon as that is known; empty where that is no secret's to show."""
+    """The claimed user, as soon as it is known; empty if no password is involved."""
 
     def take(self, token: bytes, /) -> Step:
-        """Return what the client's next token leads to. Raises: Refused."""
+        """Return the result of the client's next token. Raises: Refused."""
         ...
 
 

@@ -3,7 +3,7 @@
 A client that has not authenticated may send ApiVersions, SaslHandshake and SaslAuthenticate; any other
 request closes its connection. The number of its requests, its time, and the number of such connections are
 limited: each further connection displaces another (`PendingConnections` chooses which). After the
-authentication the broker's own handlers answer, and nothing of this is in their way.
+authentication the broker's own handlers answer directly.
 
 Source: Kafka's SaslServerAuthenticator; KIP-43, KIP-152, KIP-368.
 """
@@ -37,18 +37,18 @@ if TYPE_CHECKING:
 
 UNAUTHENTICATED_MAX = 256
 AUTHENTICATION_MS_MAX = 10_000
-REQUESTS_MAX = 16  # Versions, handshake and a few tokens.
+REQUESTS_MAX = 16  # ApiVersions, handshake and a few tokens
 HANDSHAKE, AUTHENTICATE, API_VERSIONS = 17, 36, 18
 
 log = structlog.get_logger("kohort.sasl")
 
 
 Logins = Callable[[str, str, str, str], None]
-"""Takes of an attempt the principal, the host, the mechanism, and why it was refused; empty: it was not."""
+"""Takes the principal, host and mechanism of a login attempt, and why it failed, if it did."""
 
 
 class LockedOut(Refused):
-    """Too many wrong passwords came from a client's network before."""
+    """A client's network has sent too many wrong passwords before."""
 
     def __init__(self, user: str, wait_ms: int) -> None:
         seconds = -(-wait_ms // 1000)
@@ -60,7 +60,7 @@ class LockedOut(Refused):
 
 
 class Session:
-    """What is known of one connection."""
+    """The authentication state of one connection."""
 
     __slots__ = ("connection", "conversation", "is_expired", "is_known", "mechanism", "peer", "requests")
 
@@ -68,7 +68,7 @@ class Session:
         self.connection = connection
         self.peer = peer
         self.conversation: Conversation | None = None
-        """What it is in the middle of."""
+        """The current attempt."""
         self.mechanism = ""
         self.requests = 0
         """The number of requests before the authentication."""
@@ -91,7 +91,7 @@ class UnauthenticatedConnections:
     def make_room(self) -> None:
         """Close a connection if there are too many."""
         if (connection := self._pending.to_displace()) is not None:
-            self._give_up(connection, "too many others have not said who they are")
+            self._give_up(connection, "there are too many connections without authentication")
 
     def add(self, connection: Connection) -> None:
         """Add a connection; it is closed unless it authenticates in time."""
@@ -111,7 +111,7 @@ class UnauthenticatedConnections:
             if self._clock.now_ms() < due_ms:
                 self._timers.set("sasl authentication", due_ms, self._look)
                 return
-            self._give_up(connection, "it has not said in time who it is")
+            self._give_up(connection, "the client did not authenticate in time")
 
     def _give_up(self, connection: Connection, reason: str) -> None:
         self._pending.remove(connection)
@@ -120,7 +120,7 @@ class UnauthenticatedConnections:
 
 
 class Gate:
-    """One listener's. The loop's thread only."""
+    """The gate of one listener. The loop's thread only."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class Gate:
         lock_out: LockOut,
         on_login: Logins = lambda *_: None,
     ) -> None:
-        """Stand before connections that `opens` makes; these `mechanisms` are taken.
+        """Authenticate connections that `opens` creates, with these `mechanisms`.
 
         `on_authenticated` is told of connections whose principal is known, once each, and `on_login` of each
         attempt.
@@ -164,7 +164,7 @@ class Gate:
         self._for_known: dict[int, Handle] = {}
         self._for_all: dict[int, Handle] = {}
 
-    def open(  # As a connection is made.
+    def open(  # It is an `Open`.
         self,
         driver: Driver,
         sock: socket.socket,
@@ -172,7 +172,7 @@ class Gate:
         frame_bytes_max: int,
         listener: int,
     ) -> Connection:
-        """Return a new connection, which has to say who it is. Raises: OSError where its client has gone."""
+        """Return a new connection that must authenticate. Raises: OSError if the client is gone."""
         self._unauthenticated.make_room()
         limit = min(frame_bytes_max, self._current.config.sasl_server_max_receive_size)
         connection = self._opens(driver, sock, address, limit, listener)
@@ -194,16 +194,16 @@ class Gate:
         self._unauthenticated.remove(connection)
         self._timers.cancel(session)
 
-    # -- what is asked ------------------------------------------------------------------------------------
+    # -- requests -----------------------------------------------------------------------------------------
 
     def _session(self, request: Request) -> Session | None:
-        """Return the session of one that may go on to ask; else its connection is closed."""
+        """Return the session of a request, or close the connection after too many requests."""
         connection = request.connection
         assert isinstance(connection, Connection)
         session = self._sessions[connection]
         session.requests += not session.is_known
         if session.requests > REQUESTS_MAX:
-            self._hang_up(request, "it has asked too often without saying who it is")
+            self._hang_up(request, "the client has sent too many requests without authentication")
             return None
         return session
 
@@ -213,11 +213,11 @@ class Gate:
         request.hang_up()
 
     def _not_yet(self, _message: Message, request: Request) -> None:
-        self._hang_up(request, f"{request.api.name} was asked by one who has not said who it is")
+        self._hang_up(request, f"the client has sent {request.api.name} without authentication")
 
     def _expired(self, _message: Message, request: Request) -> None:
         self._counters.expired_connections += 1
-        log.info("a client did not say in time again who it is", peer=_name(request))
+        log.info("a client did not authenticate again in time", peer=_name(request))
         request.hang_up()
 
     def _versions(self, message: Message, request: Request) -> "Message | Awaitable[Message | None] | None":
@@ -242,7 +242,7 @@ class Gate:
         names = tuple(self._mechanisms)
         if begin is None:
             refusal = SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=names)
-            self._refuse(session, request, Refused("it wants another mechanism"), refusal)
+            self._refuse(session, request, Refused("the mechanism is not enabled"), refusal)
             return None
         session.mechanism = message.mechanism
         session.conversation = begin()
@@ -281,9 +281,9 @@ class Gate:
         )
 
     def _judged(self, session: Session, conversation: Conversation, token: bytes) -> Step:
-        """Return what a token leads to. Raises: Refused, also where it is right and its user has to wait.
+        """Return the result of a token. Raises: Refused, also for a right password during a lockout.
 
-        Whether it is right is not to be learned then: both hear the same.
+        A lockout answers right and wrong passwords alike, so that a client learns nothing from it.
         """
         connection, step, refused = session.connection, None, None
         try:
@@ -307,13 +307,16 @@ class Gate:
             raise refused
         return step
 
-    # -- how it ends --------------------------------------------------------------------------------------
+    # -- results ------------------------------------------------------------------------------------------
 
     def _entered(self, session: Session, step: Step) -> int:
-        """Take a client for who it has shown that it is; return for how long, 0 for ever. Raises: Refused."""
+        """Authenticate the connection. Return the session lifetime, 0 for no limit. Raises: Refused."""
         connection, principal = session.connection, f"User:{step.user}"
         if session.is_known and connection.principal != principal:
-            raise Refused("it is another than before", "Cannot change principals during re-authentication")
+            raise Refused(
+                "the user has changed in a re-authentication",
+                "Cannot change principals during re-authentication",
+            )
         lifetime_ms = self._lifetime_ms(step)
         session.conversation = None
         session.peer.is_bare = False
@@ -333,21 +336,21 @@ class Gate:
         return lifetime_ms
 
     def _lifetime_ms(self, step: Step) -> int:
-        """Return for how long, 0 for ever. Raises: Refused where that is over."""
+        """Return the session lifetime, 0 for no limit. Raises: Refused for expired credentials."""
         most_ms = max(self._current.config.connections_max_reauth_ms, 0)
         if step.expires_ms is None:
             return most_ms
         left_ms = step.expires_ms - self._clock.wall_ms()
         if left_ms <= 0:
-            raise Refused("what it shows has expired")
+            raise Refused("the credentials have expired")
         return min(left_ms, most_ms) if most_ms else left_ms
 
     def _expire(self, session: Session) -> None:
-        """Let a client say again who it is, and nothing else."""
+        """Accept only a re-authentication from now on."""
         session.connection.handlers = self._for_expired
 
     def _refuse(self, session: Session, request: Request, refused: Refused, answer: Message) -> None:
-        """Say so in a while, and close: whoever guesses has to wait for each answer."""
+        """Answer after a delay, and close. The delay slows down the guessing of passwords."""
         self._counters.failed_authentications += 1
         self._log.warning(
             "authentication failed",
@@ -364,7 +367,7 @@ class Gate:
 
 
 class _Answers(dict[int, Handle]):
-    """Some who answer, by API key, and who does in their place."""
+    """Handlers by API key, with a default for other APIs."""
 
     def __init__(self, answers: Mapping[int, Handle], otherwise: Callable[[int], Handle]) -> None:
         super().__init__(answers)
@@ -372,7 +375,7 @@ class _Answers(dict[int, Handle]):
         self._otherwise = otherwise
 
     def forget(self) -> None:
-        """Forget who does in their place: it may be another now."""
+        """Clear the cached defaults."""
         self.clear()
         self.update(self._own)
 
@@ -389,14 +392,14 @@ def _name(request: Request) -> str:
 def _tell_and_close(request: Request, answer: Message) -> None:
     connection = request.connection
     assert isinstance(connection, Connection)
-    if request.version >= 0:  # A token without a header has no answer that could say so.
+    if request.version >= 0:  # A raw token cannot be answered with an error.
         connection.complete(request.received, answer)
         connection.send_answers()
     connection.close()
 
 
 def _ended(_message: Message, request: Request) -> None:
-    """Close the connection of one that goes on though it has failed."""
+    """Close the connection of a client that sends requests after a failure."""
     request.hang_up()
 
 

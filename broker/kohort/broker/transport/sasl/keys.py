@@ -1,4 +1,4 @@
-"""The keys of those who sign tokens, from a file or by HTTP, read again and again.
+"""The keys that verify tokens, read regularly from a file or by HTTP.
 
 Source: Kafka's RefreshingHttpsJwks.
 """
@@ -22,17 +22,17 @@ from kohort.broker.transport.sasl.bearer import Keys, rules_of
 KEYS_BYTES_MAX = 1 << 20
 READ_SECONDS_MAX = 10.0
 READ_MS_MAX = 30_000
-WANTED_AGAIN_SECONDS = 5.0  # Whoever comes with keys of his own has them read no oftener.
+WANTED_AGAIN_SECONDS = 5.0  # Tokens with unknown keys trigger a read at most this often.
 ASYMMETRIC = ("RSA", "EC", "OKP")
 
 log = structlog.get_logger("kohort.sasl")
 
 
 class KeySource:
-    """Reads keys, and keeps the last that could be."""
+    """Reads keys, and keeps the last valid ones."""
 
     def __init__(self, config: BrokerConfig, workers: Workers) -> None:
-        """Raises: ConfigError where a file cannot be read; what comes by HTTP is read later."""
+        """Read a file at once; keys by HTTP are read later. Raises: ConfigError."""
         self._config = config
         self._workers = workers
         self._url = checked_url(config)
@@ -51,7 +51,7 @@ class KeySource:
         self._wanted.set()
 
     async def reload_regularly(self, part: Watched = UNWATCHED) -> None:
-        """Read them at once, as often as the settings say, and when somebody comes with an unknown one."""
+        """Read the keys now, then at the configured interval, and when a token has an unknown key."""
         while True:
             with part.working(READ_MS_MAX):
                 is_read = await self.reload()
@@ -65,7 +65,7 @@ class KeySource:
             self._wanted = trio.Event()
 
     async def reload(self) -> bool:
-        """Read them; return whether they could be. Else the old ones stay."""
+        """Read the keys. Return whether that succeeded; otherwise the old keys stay."""
         try:
             self.keys.found = await self._workers.in_thread(read_keys, self._url)
         except ConfigError as error:
@@ -80,7 +80,7 @@ class KeySource:
 
 
 def check(config: BrokerConfig) -> None:
-    """Return if tokens can be judged by these settings. Reads files. Raises: ConfigError."""
+    """Check the settings of OAUTHBEARER. Reads files. Raises: ConfigError."""
     rules_of(config)
     url = checked_url(config)
     if urlsplit(url).scheme == "file":
@@ -88,7 +88,7 @@ def check(config: BrokerConfig) -> None:
 
 
 def checked_url(config: BrokerConfig) -> str:
-    """Return where the keys are. Raises: ConfigError."""
+    """Return the URL of the keys. Raises: ConfigError."""
     url = config.sasl_oauthbearer_jwks_endpoint_url or ""
     if urlsplit(url).scheme not in ("file", "http", "https"):
         raise ConfigError(
@@ -99,7 +99,7 @@ def checked_url(config: BrokerConfig) -> str:
 
 
 def read_keys(url: str) -> KeySet:
-    """Return the keys, without those that sign by a secret. Blocks. Raises: ConfigError."""
+    """Return the asymmetric keys. Blocks. Raises: ConfigError."""
     place = f"sasl.oauthbearer.jwks.endpoint.url={url}"
     try:
         request = Request(url, headers={"Accept": "application/json"})  # Of these schemes alone.
@@ -113,7 +113,7 @@ def read_keys(url: str) -> KeySet:
         listed = msgspec.json.decode(data)["keys"]
         good = [each for each in listed if each.get("kty") in ASYMMETRIC and each.get("use", "sig") == "sig"]
         if not good:
-            raise ConfigError(f"{place}: there is no key that a signature could be checked by")
+            raise ConfigError(f"{place}: it has no public key for signatures (RSA, EC or OKP)")
         return KeySet.import_key_set({"keys": good})
     except (JoseError, msgspec.DecodeError, KeyError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, ConfigError):

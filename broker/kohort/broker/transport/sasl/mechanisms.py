@@ -1,4 +1,4 @@
-"""From the settings to the mechanisms that a listener takes."""
+"""Creates the SASL mechanisms of a listener from the settings."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -33,7 +33,7 @@ SASL_MECHANISMS = ("PLAIN", *SCRAM, OAUTHBEARER)
 
 
 class ListenAddress(Protocol):
-    """Where a listener listens, as far as it matters here."""
+    """The parts of a listener's address that matter here."""
 
     @property
     def protocol(self) -> str: ...  # noqa: D102  # Such as SASL_SSL.
@@ -42,51 +42,51 @@ class ListenAddress(Protocol):
 
 
 Users = Callable[[str, str], ScramCredential | None]
-"""Finds what is kept of a user's password, by user and mechanism."""
+"""Returns the credential of a user for a mechanism, or None."""
 
 Iterations = Callable[[str], Mapping[int, int]]
-"""Tells how many users of a mechanism have which number of iterations."""
+"""Returns the number of users of a mechanism by their iterations."""
 
 
 class UserStore:
-    """The users of SCRAM that the metadata have, and what the salts of others are made of: see `Scram`."""
+    """The SCRAM users in the metadata, and the secret for salts of unknown users: see `Scram`."""
 
     def __init__(self, find: Users, iterations: Iterations = lambda mechanism: {}) -> None:
         self.find = find
         self.iterations = iterations
         self.secret = token_bytes()
-        """This process's own, until there is one that all brokers have."""
+        """The secret: at first random, later the one that all brokers share."""
         self._after: list[Callable[[], None]] = []
 
     @property
     def is_used(self) -> bool:
-        """Whether any salt is made of it: whether SCRAM is spoken."""
+        """Whether SCRAM is enabled."""
         return bool(self._after)
 
     def then(self, action: Callable[[], None]) -> None:
-        """Do it now, and whenever there is another secret."""
+        """Call `action` now, and whenever the secret changes."""
         self._after.append(action)
         action()
 
     def keep(self, secret: bytes) -> None:
-        """Take the secret that all brokers have, over restarts."""
+        """Set the secret that all brokers share, also after restarts."""
         self.secret = secret
         for action in self._after:
             action()
 
 
 def nobody(_user: str, _mechanism: str) -> None:
-    """Find no user: for those who only look whether settings are as they must be."""
+    """Return None: a `Users` for checks of the settings."""
 
 
 def check(listeners: Iterable[ListenAddress], config: BrokerConfig) -> None:
-    """Return if every listener can say by what it takes its clients. Reads files. Raises: ConfigError."""
+    """Check the SASL settings of every listener. Reads files. Raises: ConfigError."""
     check_names(listeners, config)
 
     def bearer() -> Mechanism:
         keys = keys_module()
         keys.check(config)
-        return partial(Plain, {})  # Of these nobody begins a conversation.
+        return partial(Plain, {})  # It is never used.
 
     for each in listeners:
         if each.protocol.startswith(SASL):
@@ -94,7 +94,7 @@ def check(listeners: Iterable[ListenAddress], config: BrokerConfig) -> None:
 
 
 def keys_module() -> "ModuleType":
-    """Return the module that reads the keys of tokens. Raises: ConfigError where its library is missing."""
+    """Return the module for keys of tokens. Raises: ConfigError if its library is missing."""
     try:
         from kohort.broker.transport.sasl import keys  # noqa: PLC0415  # Few listeners take tokens.
     except ModuleNotFoundError as missing:
@@ -105,16 +105,17 @@ def keys_module() -> "ModuleType":
 
 
 def check_names(listeners: Iterable[ListenAddress], config: BrokerConfig) -> None:
-    """Return if settings of single listeners are of those that there are. Raises: ConfigError."""
+    """Check that settings of single listeners name existing listeners. Raises: ConfigError."""
     names = {listener_name(each).lower() for each in listeners}
     if unknown := sorted(named_listeners(config.kohort_listener_settings) - names):
         raise ConfigError(
-            f"listener.name.{unknown[0]}...: no listener is called so; there are {', '.join(sorted(names))}"
+            f"listener.name.{unknown[0]}...: there is no such listener; "
+            f"give one of {', '.join(sorted(names))}"
         )
 
 
 def listener_name(listener: ListenAddress) -> str:
-    """Return what settings call it."""
+    """Return the listener's name in settings."""
     return listener.name or listener.protocol
 
 
@@ -124,10 +125,10 @@ def mechanisms_of(
     users: UserStore,
     bearer: Callable[[], Mechanism],
 ) -> Mapping[str, Mechanism]:
-    """Return what begins a conversation, by the name of the mechanism. Raises: ConfigError.
+    """Return the mechanisms of a listener by name. Raises: ConfigError.
 
-    `users` are those of SCRAM that the metadata have; those in the settings come behind them. `bearer` makes
-    the mechanism that takes tokens, where it is wanted.
+    `users` are the SCRAM users in the metadata, which win over those in the settings. `bearer` creates the
+    OAUTHBEARER mechanism.
     """
     name = listener_name(listener)
     said = of_listener(config.kohort_listener_settings, name)
@@ -135,8 +136,8 @@ def mechanisms_of(
     names = config.sasl_enabled_mechanisms if enabled is None else enabled
     if not names or any(each not in SASL_MECHANISMS for each in names):
         raise ConfigError(
-            f"listener {name} speaks {listener.protocol}: give sasl.enabled.mechanisms, "
-            f"of {', '.join(SASL_MECHANISMS)}"
+            f"the listener {name} with {listener.protocol} needs sasl.enabled.mechanisms: give some of "
+            f"{', '.join(SASL_MECHANISMS)}"
         )
     return {
         each: bearer() if each == OAUTHBEARER else _mechanism(each, name, said, config, users)
@@ -156,7 +157,7 @@ def _mechanism(
     passwords = _passwords(text, PLAIN_MODULE, place)
     if not passwords:
         raise ConfigError(
-            f"{place}: who are the users of PLAIN? "
+            f"{place}: PLAIN needs users: give "
             'org.apache.kafka.common.security.plain.PlainLoginModule required user_NAME="PASSWORD";'
         )
     return partial(Plain, passwords)
@@ -170,7 +171,7 @@ def _passwords(text: str | None, module: str, place: str) -> Mapping[str, str]:
 
 
 def _scram(mechanism: ScramMechanism, passwords: Mapping[str, str], users: UserStore) -> Mechanism:
-    """Return the mechanism for the users that the settings name, and those of the metadata before them."""
+    """Return the mechanism for the users in the metadata and in the settings."""
     fixed: dict[str, ScramCredential] = {}
 
     def fix() -> None:

@@ -1,4 +1,4 @@
-"""PLAIN: a name and its password, as RFC 4616 has them between zeros. Pure.
+"""PLAIN (RFC 4616): user name and password, separated by zero bytes. Pure.
 
 Source: Kafka's PlainSaslServer and PlainServerCallbackHandler.
 """
@@ -13,14 +13,14 @@ _TOLD = "Authentication failed: Invalid username or password"
 
 
 class Plain:
-    """Takes the one token that there is."""
+    """One authentication with one token."""
 
     def __init__(self, users: Mapping[str, str]) -> None:
         self._users = users
         self.user = ""
 
     def take(self, token: bytes, /) -> Step:
-        """Return who it is. Raises: Refused."""
+        """Return the user. Raises: Refused."""
         try:
             other, name, password = token.decode().split("\0")
         except ValueError:
@@ -29,14 +29,14 @@ class Plain:
             raise Refused("a token without a name or a password")
         self.user = name
         known = self._users.get(name)
-        # Digests are of one length, and compared whether there is such a user or not.
+        # Digests have the same length, and are compared also for unknown users: timing shows nothing.
         is_right = compare_digest(_digest(password), _digest(known or ""))
         if known is None:
             raise Refused("there is no such user", _TOLD)
         if not is_right:
             raise Refused(f"the password is not that of {name}", _TOLD)
         if other not in ("", name):
-            raise Refused(f"{name} wants to act for another")
+            raise Refused(f"{name} wants to act for another user")
         return Step(b"", name)
 
 

@@ -1,4 +1,4 @@
-"""SCRAM as a conversation with a broker, which keeps nothing that could stand for a password.
+"""SCRAM on the broker's side.
 
 Source: Kafka's ScramSaslServer and ScramServerCallbackHandler.
 """
@@ -20,20 +20,20 @@ from kohort.protocol.scram import (
 )
 
 Lookup = Callable[[str], ScramCredential | None]
-"""Finds what is kept of a user's password."""
+"""Returns the credential of a user, or None."""
 
 NO_USERS: Mapping[int, int] = {}
 
 
 def made_up_salt(secret: bytes, user: str) -> bytes:
-    """Return the one salt of a user that there is not, or whose password stands in the settings."""
+    """Return the constant salt of an unknown user, or of a user in the settings."""
     return salt_of(digest(secret, user.encode(), "sha512"))
 
 
 def made_up_iterations(secret: bytes, user: str, counts: Mapping[int, int]) -> int:
-    """Return the one number of iterations of a user that there is not: each as often as users have it.
+    """Return the constant iterations of an unknown user, with the distribution of real users.
 
-    It stays the same where a few users come or go. `counts` says how many users have which number.
+    The result rarely changes when users are added or removed. `counts` has the number of users by iterations.
     """
 
     def weight(iterations: int) -> float:
@@ -44,7 +44,7 @@ def made_up_iterations(secret: bytes, user: str, counts: Mapping[int, int]) -> i
 
 
 class Scram:
-    """Takes two tokens. A user that there is not hears the same as one with another password, as late."""
+    """One authentication with two tokens. Unknown users and wrong passwords get the same answers, as fast."""
 
     def __init__(
         self,
@@ -54,9 +54,9 @@ class Scram:
         secret: bytes,
         iterations: Mapping[int, int] = NO_USERS,
     ) -> None:
-        """`secret` is the brokers' own: by it users that there are not have the same salt at all of them.
+        """`secret` is shared by all brokers, so that unknown users have the same salt at each of them.
 
-        `iterations` says how many users have which number of iterations.
+        `iterations` has the number of users by iterations.
         """
         self._iterations = iterations
         self._mechanism = mechanism
@@ -68,7 +68,7 @@ class Scram:
         self._is_known = False
 
     def take(self, token: bytes, /) -> Step:
-        """Return what it leads to. Raises: Refused."""
+        """Return the result of a token. Raises: Refused."""
         told = (
             "Authentication failed during authentication due to invalid credentials with SASL mechanism "
             f"{self._mechanism.name}"
@@ -87,10 +87,10 @@ class Scram:
     def _begin(self, token: bytes, told: str) -> Step:
         first = client_first(token)
         if first.has_token:
-            raise Refused("it shows a delegation token, and there are none here", told)
+            raise Refused("the client uses a delegation token, which kohort does not support", told)
         if first.authorization_id not in (None, "", first.name):
-            raise Refused("it wants to act for another", told)
-        found, made_up = self._lookup(first.name), self._made_up(first.name)  # Both, whoever it is: as late.
+            raise Refused("the client wants to act for another user", told)
+        found, made_up = self._lookup(first.name), self._made_up(first.name)  # Always both, for equal timing.
         self.user, self._is_known = first.name, found is not None
         self._server = ScramServer(self._mechanism, first, found or made_up, self._nonce)
         return Step(self._server.first)

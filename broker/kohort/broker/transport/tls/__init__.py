@@ -1,1 +1,1 @@
-"""TLS under a connection; imported only where a listener speaks it."""
+"""TLS, imported only if a listener uses it."""

@@ -1,4 +1,4 @@
-"""A connection that shakes hands before it asks anything, and whose transport holds what no poller sees."""
+"""A connection over TLS: it begins with a handshake, and its transport may buffer decrypted data."""
 
 import socket
 import ssl
@@ -12,7 +12,7 @@ NO_TLS = "it does not speak TLS"
 
 
 class Handshakes(Protocol):
-    """What a TLS connection tells of its handshake, and what it needs for it."""
+    """What a TLS connection needs for its handshake, and calls for its result."""
 
     @property
     def context(self) -> ssl.SSLContext:
@@ -46,7 +46,7 @@ class TlsConnection(Connection):
 
     __slots__ = ("_established", "_handshakes", "_opened_ms", "_tls")
 
-    def __init__(  # noqa: PLR0917  # As its base.
+    def __init__(  # noqa: PLR0917  # Like its base.
         self,
         driver: Driver,
         sock: socket.socket,
@@ -55,7 +55,7 @@ class TlsConnection(Connection):
         listener: int,
         handshakes: Handshakes,
     ) -> None:
-        """Raises: OSError where the client has gone."""
+        """Raises: OSError if the client is gone."""
         self._tls = TlsTransport(sock, handshakes.context)
         super().__init__(driver, self._tls, address, frame_bytes_max, listener)
         self._handshakes = handshakes
@@ -63,7 +63,7 @@ class TlsConnection(Connection):
         self._opened_ms = driver.now_ms
 
     def on_readable(self) -> None:
-        """Shake hands; then take what has arrived, and see to it that nothing decrypted is left behind."""
+        """Do the handshake, then handle received bytes. Buffered data is handled in the next round."""
         if not self._established and not self._shake_hands():
             return
         super().on_readable()
@@ -74,8 +74,8 @@ class TlsConnection(Connection):
             self._driver.watch(self)
 
     def _shake_hands(self) -> bool:
-        """Return whether both sides have."""
-        if self._driver.is_round_long():  # A handshake takes a millisecond: many wait for each other.
+        """Continue the handshake. Return whether it is finished."""
+        if self._driver.is_round_long():  # A handshake takes a millisecond.
             self._driver.go_on_later(self)
             return False
         try:
@@ -114,27 +114,27 @@ class TlsConnection(Connection):
             self._driver.go_on_later(self)
 
     def go_on(self) -> None:
-        """Hand over what arrived in an earlier turn; take what was decrypted in one."""
+        """Handle requests of earlier turns, then buffered data."""
         if self._established:
             super().go_on()
         if not self.closed and not self.paused and (not self._established or self._tls.has_leftovers):
             self.on_readable()
 
     def resume_if_possible(self) -> None:
-        """Go on, and read again, when there is room."""
+        """Continue, and read again, if there is room."""
         was_paused = self.paused
         super().resume_if_possible()
         if was_paused and not self.closed:
             self._go_on_with_leftovers()
 
     def send_answers(self) -> None:
-        """Send answers; what is encrypted already may still have to wait for the socket."""
+        """Send answers. Encrypted bytes may still wait for the socket."""
         super().send_answers()
         if not self.closed and self._tls.wants_write and not self.wants_write:
             self._driver.watch(self)
 
     def on_writable(self) -> None:
-        """Send what is encrypted already, then what waits."""
+        """Send encrypted bytes, then unsent answers."""
         try:
             self._tls.flush()
         except OSError as error:
@@ -146,29 +146,29 @@ class TlsConnection(Connection):
 
     @property
     def has_sent(self) -> bool:
-        """Whether any byte of the client has come."""
+        """Whether the client has sent any byte."""
         return self._established or self._tls.has_received
 
     @property
     def unsent(self) -> bool:
-        """Whether something waits for the socket to take it."""
+        """Whether bytes wait for the socket."""
         return super().unsent or self._tls.wants_write
 
     def look(self, now_ms: int) -> str | None:
-        """Return why this client is to be given up, or None while it behaves."""
+        """Return the reason to close this connection, or None."""
         if not self._established and now_ms - self._opened_ms >= HANDSHAKE_MS_MAX:
             return "no TLS handshake in time"
         return super().look(now_ms)
 
     def close(self) -> None:
-        """Close at once; answers that are still owed are dropped."""
+        """Close at once. Pending answers are dropped."""
         if not self.closed:
             self._handshakes.left(self)
         super().close()
 
 
 def handshake_failure(error: OSError) -> str:
-    """Return in words what OpenSSL says of a handshake that failed."""
+    """Return the reason of a failed handshake as text."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is refused: {error.verify_message}"
     reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""

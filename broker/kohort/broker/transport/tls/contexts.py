@@ -1,4 +1,4 @@
-"""Certificates and keys in PEM, from files or from the settings themselves, to what OpenSSL shakes hands by.
+"""Creates OpenSSL contexts from certificates and keys in PEM, in files or in settings.
 
 Source: Kafka's DefaultSslEngineFactory.
 """
@@ -27,9 +27,9 @@ _CONVERT = {
 
 
 def make_context(config: BrokerConfig, *, asks_clients: bool = True) -> ssl.SSLContext:
-    """Return what a listener shakes hands by. Reads files. Raises: ConfigError.
+    """Return the TLS context of a listener. Reads files. Raises: ConfigError.
 
-    Where clients say by SASL who they are, they are not asked for certificates, as in Kafka.
+    As in Kafka, clients that authenticate with SASL are not asked for certificates.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     names = config.ssl_enabled_protocols
@@ -45,10 +45,10 @@ def make_context(config: BrokerConfig, *, asks_clients: bool = True) -> ssl.SSLC
 
 
 def make_peer_context(config: BrokerConfig) -> ssl.SSLContext:
-    """Return what this broker goes to others by, with its certificate. Reads files. Raises: ConfigError."""
+    """Return the TLS context for connections to other brokers. Reads files. Raises: ConfigError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if config.ssl_truststore_location is None and config.ssl_truststore_certificates is None:
-        raise ConfigError("brokers speak TLS to each other: whom do they trust? give ssl.truststore.location")
+        raise ConfigError("TLS between brokers needs trusted certificates: give ssl.truststore.location")
     context.check_hostname = config.ssl_endpoint_identification_algorithm.lower() == "https"
     _load_key(context, config)
     _load_trust(context, config)
@@ -56,7 +56,7 @@ def make_peer_context(config: BrokerConfig) -> ssl.SSLContext:
 
 
 def make_mapper(config: BrokerConfig) -> Mapper:
-    """Return what makes names of subjects. Raises: ConfigError."""
+    """Return the function that maps subjects to names. Raises: ConfigError."""
     try:
         return mapper_of(config.ssl_principal_mapping_rules)
     except ValueError as error:
@@ -64,13 +64,13 @@ def make_mapper(config: BrokerConfig) -> Mapper:
 
 
 def check(config: BrokerConfig) -> None:
-    """Return if TLS can be spoken with these settings. Reads files. Raises: ConfigError."""
+    """Check the TLS settings. Reads files. Raises: ConfigError."""
     make_mapper(config)
     make_context(config)
 
 
 def sources(config: BrokerConfig) -> tuple[tuple[str, int, int], ...]:
-    """Return what tells whether the files are others than before. Blocks."""
+    """Return a fingerprint of the files, which changes when they change. Blocks."""
     found = []
     for name in (
         config.ssl_keystore_location,
@@ -79,9 +79,9 @@ def sources(config: BrokerConfig) -> tuple[tuple[str, int, int], ...]:
     ):
         if name:
             try:
-                status = Path(name).stat()  # Through links: that is how Kubernetes changes secrets.
+                status = Path(name).stat()  # Follows links, because Kubernetes changes secrets by links.
             except OSError:
-                continue  # In the middle of being replaced.
+                continue  # The file is being replaced.
             found.append((name, status.st_mtime_ns, status.st_ino))
     return tuple(found)
 
@@ -129,7 +129,8 @@ def _load_trust(context: ssl.SSLContext, config: BrokerConfig) -> None:
     if not text:
         if config.ssl_client_auth != "none":
             raise ConfigError(
-                f"ssl.client.auth={config.ssl_client_auth}: whose certificates? give ssl.truststore.location"
+                f"ssl.client.auth={config.ssl_client_auth} needs trusted certificates: "
+                "give ssl.truststore.location"
             )
         return
     blocks = [each for each in _blocks(text, place) if each[0] == "CERTIFICATE"]
@@ -141,7 +142,7 @@ def _load_trust(context: ssl.SSLContext, config: BrokerConfig) -> None:
 
 
 def _load_revoked(context: ssl.SSLContext, config: BrokerConfig) -> None:
-    """Have certificates looked up in the lists of those that are revoked, if there are any."""
+    """Load the certificate revocation lists, if there are any."""
     if config.kohort_ssl_crl_location is None:
         return
     place = f"kohort.ssl.crl.location={config.kohort_ssl_crl_location}"
@@ -177,7 +178,7 @@ def _read(path: str, setting: str) -> str:
 
 
 def _blocks(text: str, place: str) -> list[tuple[str, str]]:
-    """Return what each block is, and what stands in it. Raises: ConfigError where there is none."""
+    """Return the type and the content of each PEM block. Raises: ConfigError if there is none."""
     found = [(each[1], each[2]) for each in _PEM.finditer(text)]
     if not found:
         raise ConfigError(f"{place}: there is nothing in PEM (-----BEGIN CERTIFICATE-----)")
@@ -185,9 +186,9 @@ def _blocks(text: str, place: str) -> list[tuple[str, str]]:
 
 
 def _pem(block: tuple[str, str]) -> str:
-    """Return a block as OpenSSL reads it: a properties file may have drawn its lines together."""
+    """Return a block in OpenSSL's format. In a properties file its lines may be joined."""
     kind, content = block
-    if ":" not in content:  # Else an old encrypted key, whose headers stand in lines of their own.
+    if ":" not in content:  # An old encrypted key has headers on their own lines.
         content = re.sub(r"\s+", "", content)
         content = "\n".join(content[at : at + _PEM_LINE] for at in range(0, len(content), _PEM_LINE))
     return f"-----BEGIN {kind}-----\n{content}\n-----END {kind}-----\n"
@@ -211,7 +212,7 @@ def _words_of(error: ssl.SSLError) -> str:
 
 @contextmanager
 def _as_file(text: str) -> Iterator[str]:
-    """Give the path of a file with that text, which nobody else reads: OpenSSL takes keys from files."""
+    """Yield the path of a private file with the text, because OpenSSL reads keys only from files."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("key")
         try:

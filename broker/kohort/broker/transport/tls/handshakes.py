@@ -1,4 +1,4 @@
-"""The TLS handshakes of connections: the current certificates, the handshakes under way, and their results.
+"""The TLS handshakes of connections: the current certificates, unfinished handshakes, and results.
 
 A client may open a connection and stay silent. At most `HALF_OPEN_MAX` handshakes are under way: each further
 one displaces another (`PendingConnections` chooses which).
@@ -78,7 +78,7 @@ class Handshakes:
         """The number of handshakes under way."""
         return len(self._half_open)
 
-    def open(  # As a connection is made.
+    def open(  # It is an `Open`.
         self,
         driver: Driver,
         sock: socket.socket,

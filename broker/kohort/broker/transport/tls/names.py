@@ -1,4 +1,4 @@
-"""Who a client certificate belongs to: its subject as Java writes it (RFC 2253), and rules that shorten it.
+"""The subject of a client certificate in Java's form (RFC 2253), and rules that map it to a name.
 
 Source: java's X500Principal.getName, Kafka's SslPrincipalMapper.
 """
@@ -16,7 +16,7 @@ _KEYWORDS = {
     }.items()
 }  # fmt: skip
 _TEXT = {12: "utf-8", 19: "ascii", 20: "latin-1", 22: "ascii", 28: "utf-32-be", 30: "utf-16-be"}
-"""By the tag of a DER string, how its text is encoded."""
+"""The text encoding by the tag of a DER string."""
 _SEQUENCE, _CONTEXT_0 = 0x30, 0xA0
 
 
@@ -25,7 +25,7 @@ def subject_of(certificate: bytes) -> str:
     try:
         [(_, whole)] = parts_of(certificate)
         fields = [each for each in parts_of(next(parts_of(whole))[1]) if each[0] != _CONTEXT_0]
-        subject = fields[4][1]  # Behind number, algorithm, issuer and validity.
+        subject = fields[4][1]  # After number, algorithm, issuer and validity.
         names = ["+".join(_attribute(pair) for _, pair in parts_of(name)) for _, name in parts_of(subject)]
     except (IndexError, StopIteration, UnicodeDecodeError) as error:
         raise ValueError(f"a certificate whose subject cannot be read: {error}") from None
@@ -78,11 +78,11 @@ def _escaped(text: str) -> str:
 _RULE = re.compile(r"\s*(?:(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?))\s*(?:,|\n|$)")
 
 Mapper = Callable[[str], str]
-"""Returns a principal's name for a subject. Raises: ValueError where no rule knows it."""
+"""Returns a principal's name for a subject. Raises: ValueError if no rule matches."""
 
 
 def mapper_of(rules: str) -> Mapper:
-    """Return what applies `ssl.principal.mapping.rules`, the first that matches. Raises: ValueError."""
+    """Return the function that applies the first matching rule. Raises: ValueError for invalid rules."""
     made: list[Callable[[str], str | None]] = []
     position = 0
     rules = rules.strip() or "DEFAULT"

@@ -1,12 +1,12 @@
-"""A TCP socket with TLS on it: what `PlainTransport` is without.
+"""The transport of a connection with TLS, like `PlainTransport` without.
 
-OpenSSL does not touch the socket: it is given what has arrived, piece by piece. By itself it would go on from
-record to record until there is data for us, and whoever sends new keys without end, which cost us what forty
-bytes of anything else do not, would keep it, and the loop with it, for seconds. So a piece is small, and who
-has sent too many bytes for the data that came of them is closed.
+OpenSSL does not read the socket itself: it gets received bytes piece by piece. Otherwise it would read
+records until it has data, and a client that sends key updates without end would block the loop for seconds,
+because a key update is expensive. So pieces are small, and a client that sends too many bytes for too little
+data is disconnected.
 
-No more than a piece waits here each way: the rest waits in the kernel, which says so by the poller.
-What has arrived and was not taken is the one thing that it cannot tell of: `has_leftovers`.
+At most one piece is buffered in each direction. Other bytes wait in the kernel, and the poller reports them.
+The poller cannot report received bytes that are buffered here: `has_leftovers` does.
 """
 
 import errno
@@ -19,29 +19,29 @@ from typing import cast
 from kohort.broker.transport.file_range import FileRange
 
 RECEIVE_BYTES = 16_645
-"""What OpenSSL is given at once: the longest record."""
+"""The size of a piece for OpenSSL: the longest record."""
 RECEIVES_MAX = 4
 SEND_BYTES_MAX = 65_536
-"""What is taken by one call, and waits here where the socket is full."""
+"""The most bytes that one call encrypts. They wait here if the socket is full."""
 RECORD_BYTES = 16_384
-"""What one record carries at most."""
+"""The most data in one record."""
 DEBT_BYTES_MAX = 2 * RECEIVE_BYTES
-"""So much may arrive that no data come of; half of it may be a record that is not there as a whole."""
+"""The most received bytes without data. Half of it may be an incomplete record."""
 BYTES_FOR_ONE = 128
-"""A byte of data may cost so many. A record of a single one is 23 bytes long, with older ciphers up to 70."""
+"""Each byte of data allows so many received bytes. A record with one byte of data has up to 70."""
 UNSENT_BYTES_MAX = 65_536
-"""More than that waits only of a client that has TLS answer it again and again, and takes nothing."""
+"""More unsent bytes occur only if a client makes TLS answer again and again, and does not read."""
 DROPPED_BYTES = 65_536
 _ALERT = bytes.fromhex("15030300020246")  # Fatal, protocol_version.
 
 
 class TlsTransport:
-    """Bytes to and from a socket, encrypted; ranges of files are read first."""
+    """Sends and receives encrypted bytes. File ranges are read first."""
 
     __slots__ = ("_arrived", "_debt_bytes", "_leaving", "_socket", "_tls", "_unsent", "file_descriptor")
 
     def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:
-        """Take `sock`, connected and not blocking."""
+        """`sock` is connected and non-blocking."""
         self._socket = sock
         self._arrived, self._leaving = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._arrived, self._leaving, server_side=True)
@@ -50,12 +50,12 @@ class TlsTransport:
         self.file_descriptor = sock.fileno()
 
     def shake_hands(self) -> None:
-        """Go on with the handshake; return once it is done. Raises: BlockingIOError, OSError."""
+        """Continue the handshake. Return when it is finished. Raises: BlockingIOError, OSError."""
         try:
             self._try_to_shake_hands()
         except ssl.SSLError:
             with suppress(OSError):
-                self.flush()  # By an alert it is told what is wrong.
+                self.flush()  # Sends the alert.
             raise
         self._debt_bytes = 0
         self.flush()
@@ -70,39 +70,39 @@ class TlsTransport:
             raise BlockingIOError(errno.EAGAIN, "the handshake goes on when more arrives") from None
 
     def certificate(self) -> bytes | None:
-        """Return the certificate by which the client has proved who it is, in DER."""
+        """Return the client's verified certificate in DER, or None."""
         return self._tls.getpeercert(binary_form=True)
 
     def resumed_until_s(self) -> float | None:
-        """Return when the certificate ends that a session was begun with which this one goes on from.
+        """Return the end of the certificate of a resumed session, in seconds since 1970.
 
-        In seconds since 1970; None where it is no such session: then OpenSSL has looked at the certificate.
+        None means that the session is not resumed: then OpenSSL has checked the certificate.
         """
         found = self._tls.getpeercert() if self._tls.session_reused else None
         return ssl.cert_time_to_seconds(str(found["notAfter"])) if found else None
 
     @property
     def has_received(self) -> bool:
-        """Whether a byte has come of a handshake that is under way."""
+        """Whether a byte of the handshake has been received."""
         return self._debt_bytes > 0
 
     @property
     def version(self) -> str:
-        """What is spoken: TLSv1.3."""
+        """The version, such as TLSv1.3."""
         return self._tls.version() or ""
 
     @property
     def has_leftovers(self) -> bool:
-        """Whether something has arrived and not been taken: the poller knows nothing of it."""
+        """Whether received bytes are buffered, which the poller does not report."""
         return self._arrived.pending > 0 or self._arrived.eof or self._tls.pending() > 0
 
     @property
     def wants_write(self) -> bool:
-        """Whether something is encrypted that the socket has not taken yet."""
+        """Whether encrypted bytes wait for the socket."""
         return len(self._unsent) > 0
 
     def receive(self, count: int, /) -> bytes:
-        """Return at most so many bytes, of all records that have arrived; none at the end.
+        """Return at most `count` bytes of the received records; none at the end.
 
         Raises: BlockingIOError, OSError.
         """
@@ -115,28 +115,28 @@ class TlsTransport:
         except ssl.SSLWantReadError:
             self._settle(0)
             raise BlockingIOError(errno.EAGAIN, "nothing has arrived as a whole") from None
-        except ssl.SSLEOFError:  # Some clients do not say that this is the end.
+        except ssl.SSLEOFError:  # Some clients send no close_notify.
             return b""
         self._settle(len(data))
         return data
 
     def _rest(self, count: int) -> bytes:
-        """Return at most so many bytes of the records behind the first one."""
+        """Return at most `count` bytes of the records after the first one."""
         parts: list[bytes] = []
         try:
             while count and self._arrived.pending:
                 data = self._tls.read(count)
                 if not data:
-                    self._arrived.write_eof()  # It has said that this is the end.
+                    self._arrived.write_eof()  # The client has sent close_notify.
                     break
                 parts.append(data)
                 count -= len(data)
-        except ssl.SSLError:  # No record as a whole, or a ruined one: that is heard of when it is read next.
+        except ssl.SSLError:  # An incomplete or invalid record: the next read reports it.
             pass
         return b"".join(parts)
 
     def receive_into(self, view: memoryview) -> int:
-        """Fill `view` with what has arrived; return how many bytes. Raises: BlockingIOError, OSError."""
+        """Read received bytes into `view`. Return their number. Raises: BlockingIOError, OSError."""
         count = 0
         try:
             for _ in range(RECEIVES_MAX):
@@ -151,14 +151,14 @@ class TlsTransport:
         return count
 
     def _read_into(self, view: memoryview) -> int:
-        """Fill `view` with what OpenSSL has been given; return how many bytes. Raises: OSError."""
+        """Read OpenSSL's data into `view`. Return the number of bytes. Raises: OSError."""
         count = 0
         try:
             while count < len(view):
-                # With a buffer it returns a number, which its stubs know nothing of.
+                # With a buffer it returns a number; its type stubs are wrong.
                 read = cast("int", self._tls.read(len(view) - count, cast("bytearray", view[count:])))
                 if not read:
-                    self._arrived.write_eof()  # It has said that this is the end.
+                    self._arrived.write_eof()  # The client has sent close_notify.
                     break
                 count += read
         except ssl.SSLWantReadError:
@@ -169,7 +169,7 @@ class TlsTransport:
         return count
 
     def _fill(self) -> None:
-        """Give OpenSSL what has arrived. Raises: BlockingIOError, OSError."""
+        """Pass received bytes to OpenSSL. Raises: BlockingIOError, OSError."""
         data = self._socket.recv(RECEIVE_BYTES)
         if data:
             self._arrived.write(data)
@@ -178,24 +178,24 @@ class TlsTransport:
             self._arrived.write_eof()
 
     def _settle(self, count: int) -> None:
-        """Take so many bytes of data for what has arrived. Raises: OSError."""
+        """Count data against received bytes. Raises: OSError if there is too little data."""
         self._debt_bytes = max(0, self._debt_bytes - count * BYTES_FOR_ONE)
         if self._leaving.pending:
             self.flush()
         if self._debt_bytes > DEBT_BYTES_MAX or len(self._unsent) > UNSENT_BYTES_MAX:
-            raise OSError(errno.EPROTO, "too much of TLS arrives, and too little with it")
+            raise OSError(errno.EPROTO, "the client sends too many TLS records with too little data")
 
     def send(self, data: bytes | memoryview, /) -> int:
-        """Send the first bytes of `data`; return how many were taken. Raises: BlockingIOError, OSError.
+        """Send the first bytes of `data`. Return their number. Raises: BlockingIOError, OSError.
 
-        They may still wait for the socket, encrypted: `wants_write`, `flush`.
+        Encrypted bytes may still wait for the socket: see `wants_write` and `flush`.
         """
         if self._unsent:
             self.flush()
             if self._unsent:
                 raise BlockingIOError(errno.EAGAIN, "the socket is full")
         taken = 0
-        if len(data) > RECORD_BYTES:  # OpenSSL takes a record at a time.
+        if len(data) > RECORD_BYTES:  # OpenSSL encrypts one record at a time.
             view = memoryview(data)[:SEND_BYTES_MAX]
             while taken < len(view):
                 taken += self._tls.write(view[taken:])
@@ -205,14 +205,14 @@ class TlsTransport:
         return taken
 
     def send_range(self, piece: FileRange) -> int:
-        """Read and send the next stretch of a file's range; return how many bytes. Raises: as `send`."""
+        """Read and send the next part of a file range. Return the number of bytes. Raises: like `send`."""
         data = os.pread(piece.file_descriptor, min(piece.size_bytes, SEND_BYTES_MAX), piece.position)
         if not data:
             raise OSError(errno.EIO, "a file range ended before its size")
         return self.send(data)
 
     def flush(self) -> None:
-        """Send what is encrypted, as far as the socket takes it. Raises: OSError."""
+        """Send encrypted bytes, as far as the socket accepts them. Raises: OSError."""
         if self._leaving.pending:
             self._unsent += self._leaving.read()
         if self._unsent:
@@ -223,19 +223,19 @@ class TlsTransport:
             self._unsent = self._unsent[sent:]
 
     def refuse(self, *, speaks_tls: bool) -> None:
-        """Let a client that is to be closed hear why: what it has sent is dropped, or nothing reaches it."""
+        """Send the reason to a client before its connection closes. Unread bytes would prevent that."""
         with suppress(OSError):
             self._socket.recv(DROPPED_BYTES)
-        if not speaks_tls:  # OpenSSL says nothing to such a one, Java does, and clients know it by that.
+        if not speaks_tls:  # Like Java, unlike OpenSSL: clients recognize it.
             with suppress(OSError):
                 self._socket.send(_ALERT)
 
     def close(self) -> None:
-        """Say that this is the end, if the socket takes that at once, and close it.
+        """Send close_notify if the socket accepts it at once, and close.
 
-        What OpenSSL holds goes at once: the connection itself may wait for the collector.
+        OpenSSL's memory is released at once, before the garbage collector frees the connection.
         """
-        with suppress(OSError, ValueError):  # Its answer is not waited for; one that has gone gets none.
+        with suppress(OSError, ValueError):  # The client's answer is not needed.
             try:
                 self._tls.unwrap()
             finally:

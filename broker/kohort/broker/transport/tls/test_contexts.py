@@ -78,7 +78,7 @@ def test_an_encrypted_key_needs_its_password() -> None:
         ({"ssl_keystore_key": "x", "ssl_keystore_certificate_chain": "x"}, "there is nothing in PEM"),
         (
             {"ssl_keystore_key": KEY, "ssl_keystore_certificate_chain": CHAIN, "ssl_client_auth": "required"},
-            "whose certificates? give ssl.truststore.location",
+            "needs trusted certificates: give ssl.truststore.location",
         ),
         (
             {"ssl_keystore_key": KEY, "ssl_keystore_certificate_chain": CHAIN, "ssl_truststore_type": "JKS"},
