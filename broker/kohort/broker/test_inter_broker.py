@@ -33,7 +33,7 @@ def test_settings_say_which(settings: dict[str, str | None], number: int) -> Non
 @pytest.mark.parametrize(
     "settings, words",
     [
-        ({"inter.broker.listener.name": "other"}, "there are OUTSIDE, PLAINTEXT, INSIDE, SSL"),
+        ({"inter.broker.listener.name": "other"}, "give one of OUTSIDE, PLAINTEXT, INSIDE, SSL"),
         ({"security.inter.broker.protocol": "SASL_PLAINTEXT"}, "brokers speak SASL_PLAINTEXT to each other"),
     ],
 )

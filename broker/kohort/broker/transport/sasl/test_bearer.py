@@ -172,8 +172,8 @@ def test_settings_say_whose_tokens_and_for_whom(tmp_path: Path) -> None:
     for text, words in (
         ("", "no JSON Web Key Set"),
         ("{}", "no JSON Web Key Set"),
-        ('{"keys":[]}', "no key"),
-        ('{"keys":[{"kty":"oct","k":"c2VjcmV0"}]}', "no key"),
+        ('{"keys":[]}', "no public key"),
+        ('{"keys":[{"kty":"oct","k":"c2VjcmV0"}]}', "no public key"),
         ('{"keys":[{"kty":"RSA"}]}', "no JSON Web Key Set"),
         ('{"keys":[5]}', "no JSON Web Key Set"),
         ("[" * 2_000_000, "more than"),
