@@ -33,7 +33,8 @@ COMPILED = (
     ),
     *within(
         "broker/kohort/broker/group",
-        "administration coordinator group history kinds rebalance reports shard_bytes subscriptions turn",
+        "administration coordinator group history kinds notes rebalance reports shard_bytes"
+        " subscriptions turn",
     ),
     *within(
         "broker/kohort/broker/group/classic",

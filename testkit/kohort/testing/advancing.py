@@ -78,6 +78,6 @@ def _send_heartbeat(shard: GroupShard, group: ClassicGroup, member: Member) -> N
         group_id=group.group_id,
         generation_id=group.generation_id,
         member_id=member.member_id,
-        group_instance_id=member.group_instance_id,
+        group_instance_id=member.instance_id,
     )
     shard.submit(Heartbeat(shard.ask(NO_REQUESTER, NO_REQUESTER.hear), message))

@@ -1,12 +1,12 @@
-"""The rebalances that a group remembers, in the room that the history of all groups has.
+"""The past rebalances of each group, within the limit that all groups share.
 
-A rebalance that moves a thousand partitions takes 130 KB; thirty-two of them in each of a hundred groups are
-more than the broker itself takes. Who needs them all reads `__group_events`.
+A rebalance that moves a thousand partitions takes 130 KB: thirty-two of them in each of a hundred groups take
+more memory than the broker itself. All rebalances are in `__group_events`.
 """
 
 import msgspec
 
-from kohort.broker.group.events import Move, RebalanceReport
+from kohort.broker.group.events import Move, Outcome, RebalanceCompleted, RebalanceReport, Waited
 from kohort.broker.group.group import AnyGroup
 from kohort.broker.group.turn import Turn
 
@@ -14,8 +14,47 @@ REBALANCES_KEPT = 32
 REPORT_BYTES, MOVE_BYTES, WAITED_BYTES, CAUSE_BYTES, ID_BYTES = 600, 120, 150, 400, 100
 
 
+def close_rebalance(
+    turn: Turn,
+    group: AnyGroup,
+    outcome: Outcome,
+    *,
+    generation_id: int,
+    members: int,
+    protocol_name: str | None,
+    waited_for: tuple[Waited, ...],
+    moves: tuple[Move, ...],
+    leader: str | None = None,
+    is_by_broker: bool = False,
+) -> None:
+    """Add the rebalance in progress to the group's history, and report it in an event."""
+    rebalance, now_ms = group.rebalance, turn.now_ms
+    assert rebalance is not None
+    assigned_ms = now_ms if rebalance.join_completed_ms is None else rebalance.join_completed_ms
+    report = RebalanceReport(
+        outcome=outcome,
+        generation_id=generation_id,
+        cause=rebalance.cause,
+        further_causes=tuple(rebalance.further_causes),
+        started_ms=rebalance.started_ms,
+        join_ms=assigned_ms - rebalance.started_ms,
+        sync_ms=now_ms - assigned_ms,
+        still_ms=now_ms - rebalance.started_ms,
+        members=members,
+        leader=leader,
+        protocol_name=protocol_name,
+        waited_for=waited_for,
+        removed_member_ids=tuple(rebalance.removed),
+        moves=moves,
+        is_initial=rebalance.is_initial,
+        is_by_broker=is_by_broker,
+    )
+    remember(turn, group, report)
+    turn.note(RebalanceCompleted(group_id=group.group_id, at_ms=now_ms, report=report))
+
+
 def remember(turn: Turn, group: AnyGroup, report: RebalanceReport) -> None:
-    """Keep the rebalance: where there is no room, instead of older ones of its group, or in outline."""
+    """Keep the report. Where there is no room, drop older reports of its group, then its own details."""
     if len(group.history) == REBALANCES_KEPT:
         group.forget_oldest_rebalance()
     size_bytes = bytes_of(report)

@@ -1,6 +1,6 @@
 """Rebalances explained: what moved, who was waited for, how long partitions stood still."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from kohort.broker.group.events import Move
 from kohort.broker.group.group import CONSUMER, AnyGroup
@@ -8,12 +8,13 @@ from kohort.broker.group.rebalance import Rebalance
 from kohort.broker.group.subscriptions import assigned_partitions
 
 MOVES_KEPT = 1_000
+NOBODY: Mapping[str, int] = {}
 
 Owners = dict[tuple[str, int], str]
 
 
 def owners(group: AnyGroup, assignments: Iterable[tuple[str, bytes]]) -> Owners:
-    """Return who has which partition; of other than consumer groups nobody can say."""
+    """Return the owner of each partition; empty for a group whose protocol type is not consumer."""
     owned: Owners = {}
     if group.protocol_type != CONSUMER:
         return owned
@@ -23,10 +24,12 @@ def owners(group: AnyGroup, assignments: Iterable[tuple[str, bytes]]) -> Owners:
     return owned
 
 
-def moves_of(rebalance: Rebalance, before: Owners, after: Owners, now_ms: int) -> tuple[Move, ...]:
-    """Return what members gave up one by one and others got.
+def moves_of(
+    rebalance: Rebalance, before: Owners, after: Owners, now_ms: int, given_ms: Mapping[str, int] = NOBODY
+) -> tuple[Move, ...]:
+    """Return the partitions that changed their owner.
 
-    Nobody had it from when its owner had given it up, at the longest.
+    A partition without an owner stood still until `now_ms`, or until its new member got it by `given_ms`.
     """
     stopped = stopped_ms(rebalance)
     moves = []
@@ -34,13 +37,13 @@ def moves_of(rebalance: Rebalance, before: Owners, after: Owners, now_ms: int) -
         old, new = before.get(place), after.get(place)
         if old != new:
             since_ms = stopped.get(old or "", rebalance.started_ms)
-            until_ms = rebalance.joined_ms.get(new or "", now_ms) if old is None else now_ms
+            until_ms = given_ms.get(new or "", now_ms) if old is None else now_ms
             moves.append(Move(*place, old, new, max(until_ms - since_ms, 0)))
     return tuple(moves[:MOVES_KEPT])
 
 
 def stopped_ms(rebalance: Rebalance) -> dict[str, int]:
-    """Return when each member stopped reading: when it rejoined or left, or was last heard of."""
+    """Return when each member stopped reading: when it rejoined or left, or last sent a request."""
     stopped = rebalance.gone_ms | rebalance.joined_ms
     for cause in (rebalance.cause, *rebalance.further_causes):
         if cause.after_ms:

@@ -177,7 +177,7 @@ class Walk:
             members = list(group.members.values())
             assert group.awaiting_joins == sum(each.awaiting_join is not None for each in members)
             assert (group.leader in group.members) == bool(members)
-            static = {each.group_instance_id: each.member_id for each in members if each.group_instance_id}
+            static = {each.instance_id: each.member_id for each in members if each.instance_id}
             assert group.static_members == static
             names = [protocol.name for each in members for protocol in each.protocols]
             assert group.protocol_counts == {name: names.count(name) for name in names}

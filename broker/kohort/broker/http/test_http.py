@@ -264,7 +264,7 @@ def a_group() -> ClassicGroup:
     group.generation_id = 7
     member = Member(
         member_id="c-1",
-        group_instance_id=None,
+        instance_id=None,
         client_id="c",
         client_host="/127.0.0.1",
         rebalance_timeout_ms=300_000,

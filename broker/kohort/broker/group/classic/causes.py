@@ -1,43 +1,15 @@
-"""Why a rebalance begins: who did what, and with which words."""
+"""The cause of the rebalance that a member of a classic group begins when it joins again."""
 
 from kohort.broker.group.classic.group import ClassicGroup, Member
 from kohort.broker.group.events import Cause, CauseKind
 from kohort.broker.group.group import CONSUMER
+from kohort.broker.group.notes import member_cause
 from kohort.broker.group.turn import Turn
 from kohort.protocol.consumer import ConsumerProtocolSubscription
 from kohort.protocol.errors import WireError
 from kohort.protocol.messages.join_group import JoinGroupRequest
 
 METADATA_CHANGED = "metadata has changed"  # In the reason that Kafka's own clients send (KIP-800).
-REASON_LENGTH_KEPT = 255
-
-
-def client_reason(reason: str | None) -> str:
-    """Return what a client gave as its reason, no longer than KIP-800 lets it be."""
-    return "" if reason is None else reason[:REASON_LENGTH_KEPT]
-
-
-def member_cause(
-    turn: Turn,
-    kind: CauseKind,
-    member: Member,
-    reason: str | None = None,
-    *,
-    after_ms: int = 0,
-    connection_closed_ms: int = 0,
-) -> Cause:
-    """Return the cause that lies with a member."""
-    return Cause(
-        kind=kind,
-        at_ms=turn.now_ms,
-        member_id=member.member_id,
-        client_id=member.client_id,
-        group_instance_id=member.group_instance_id,
-        reason=client_reason(reason),
-        after_ms=after_ms,
-        client_host=member.client_host,
-        connection_closed_ms=connection_closed_ms,
-    )
 
 
 def rejoin_cause(turn: Turn, group: ClassicGroup, member: Member, message: JoinGroupRequest) -> Cause:

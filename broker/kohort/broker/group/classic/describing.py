@@ -47,7 +47,7 @@ def described(group: ClassicGroup) -> DescribedGroup:
 def _described_member(group: ClassicGroup, member: Member, *, is_stable: bool) -> DescribedGroupMember:
     return DescribedGroupMember(
         member_id=member.member_id,
-        group_instance_id=member.group_instance_id,
+        group_instance_id=member.instance_id,
         client_id=member.client_id,
         client_host=member.client_host,
         member_metadata=(member.metadata(group.protocol_name) or b"") if is_stable else b"",

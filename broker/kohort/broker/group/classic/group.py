@@ -36,7 +36,7 @@ class Member:
         "client_host",
         "client_id",
         "connection_closed_ms",
-        "group_instance_id",
+        "instance_id",
         "is_new",
         "join_version",
         "last_seen_ms",
@@ -52,7 +52,7 @@ class Member:
         self,
         *,
         member_id: str,
-        group_instance_id: str | None,
+        instance_id: str | None,
         client_id: str,
         client_host: str,
         rebalance_timeout_ms: int,
@@ -60,7 +60,7 @@ class Member:
         protocols: tuple[JoinGroupRequestProtocol, ...],
     ) -> None:
         self.member_id = member_id
-        self.group_instance_id = group_instance_id
+        self.instance_id = instance_id
         self.client_id = client_id
         self.client_host = client_host
         self.rebalance_timeout_ms = rebalance_timeout_ms
@@ -77,7 +77,7 @@ class Member:
         self.timer_ms: int | None = None
 
     def __repr__(self) -> str:
-        return f"Member({self.member_id!r}, instance={self.group_instance_id!r})"
+        return f"Member({self.member_id!r}, instance={self.instance_id!r})"
 
     @property
     def is_waiting(self) -> bool:
@@ -127,7 +127,7 @@ def loaded_member(metadata: MemberMetadata, protocol_name: str | None) -> Member
     timeout_ms = metadata.rebalance_timeout
     return Member(
         member_id=metadata.member_id,
-        group_instance_id=metadata.group_instance_id,
+        instance_id=metadata.group_instance_id,
         client_id=metadata.client_id,
         client_host=metadata.client_host,
         rebalance_timeout_ms=metadata.session_timeout if timeout_ms < 0 else timeout_ms,
@@ -186,9 +186,9 @@ class ClassicGroup(Group[Member]):
     def add(self, member: Member) -> None:
         """Take a member in; the first one leads and says what kind of group it is."""
         assert member.member_id not in self.members, member
-        if member.group_instance_id is not None:
-            assert member.group_instance_id not in self.static_members, member
-            self.static_members[member.group_instance_id] = member.member_id
+        if member.instance_id is not None:
+            assert member.instance_id not in self.static_members, member
+            self.static_members[member.instance_id] = member.member_id
         if self.leader is None:
             self.leader = member.member_id
         self.members[member.member_id] = member
@@ -200,8 +200,8 @@ class ClassicGroup(Group[Member]):
         member = self.members.pop(member_id)
         assert not member.is_waiting, member
         self._count(member, -1)
-        if member.group_instance_id is not None:
-            del self.static_members[member.group_instance_id]
+        if member.instance_id is not None:
+            del self.static_members[member.instance_id]
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
         self.pending_syncs.pop(member_id, None)
@@ -210,14 +210,14 @@ class ClassicGroup(Group[Member]):
     def replace(self, old: Member, new: Member) -> None:
         """Let a second claimant of a group.instance.id stand where the first stood (KIP-345)."""
         assert not old.is_waiting, old
-        assert new.group_instance_id is not None
+        assert new.instance_id is not None
         new.assignment = old.assignment
         self.members = {
             each.member_id: each for each in (new if one is old else one for one in self.members.values())
         }
         self._count(old, -1)
         self._count(new, 1)
-        self.static_members[new.group_instance_id] = new.member_id
+        self.static_members[new.instance_id] = new.member_id
         if self.leader == old.member_id:
             self.leader = new.member_id
         if old.member_id in self.pending_syncs:

@@ -1,6 +1,6 @@
 """JoinGroup: new members, members that come back, and ids given in advance (KIP-394)."""
 
-from kohort.broker.group.classic.causes import client_reason, member_cause, rejoin_cause
+from kohort.broker.group.classic.causes import rejoin_cause
 from kohort.broker.group.classic.group import ClassicGroup, Member, bytes_of, unique_by_name
 from kohort.broker.group.classic.member_metadata import SMALL_BYTES, fits_join
 from kohort.broker.group.classic.parking import dismiss, join_error, park_join
@@ -19,6 +19,7 @@ from kohort.broker.group.config import GroupConfig
 from kohort.broker.group.decision import SessionTimer
 from kohort.broker.group.events import CauseKind, MemberIdGiven, MemberJoined, MemberRefused, MemberRejoined
 from kohort.broker.group.group import AnyGroup
+from kohort.broker.group.notes import client_reason, fields_of, member_cause
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -207,7 +208,7 @@ def _add_member(turn: Turn, group: ClassicGroup, command: JoinGroup, member_id: 
     message = command.message
     member = Member(
         member_id=member_id,
-        group_instance_id=message.group_instance_id,
+        instance_id=message.group_instance_id,
         client_id=command.client_id,
         client_host=command.client_host,
         rebalance_timeout_ms=rebalance_timeout_ms(command),
@@ -227,12 +228,7 @@ def _add_member(turn: Turn, group: ClassicGroup, command: JoinGroup, member_id: 
     cause = member_cause(turn, CauseKind.MEMBER_JOINED, member, message.reason)
     turn.note(
         MemberJoined(
-            group_id=group.group_id,
-            at_ms=turn.now_ms,
-            member_id=member_id,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            group_instance_id=member.group_instance_id,
+            **fields_of(turn, group, member),
             reason=cause.reason,
         )
     )
@@ -252,12 +248,7 @@ def _rejoin(turn: Turn, group: ClassicGroup, member: Member, command: JoinGroup)
     park_join(turn, group, member, command)
     turn.note(
         MemberRejoined(
-            group_id=group.group_id,
-            at_ms=turn.now_ms,
-            member_id=member.member_id,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            group_instance_id=member.group_instance_id,
+            **fields_of(turn, group, member),
             reason=client_reason(message.reason),
         )
     )

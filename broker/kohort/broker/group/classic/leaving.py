@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import partial
 
-from kohort.broker.group.classic.causes import client_reason, member_cause
 from kohort.broker.group.classic.group import ClassicGroup, Member
 from kohort.broker.group.classic.parking import dismiss
 from kohort.broker.group.classic.rebalancing import complete_join_if_all_joined, prepare_rebalance
@@ -12,6 +11,7 @@ from kohort.broker.group.commands import LeaveGroup
 from kohort.broker.group.decision import SessionTimer
 from kohort.broker.group.events import Cause, CauseKind, MemberLeft
 from kohort.broker.group.group import AnyGroup
+from kohort.broker.group.notes import client_reason, fields_of, member_cause
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -102,12 +102,7 @@ def _let_go(turn: Turn, group: ClassicGroup, member: Member, reason: str) -> Cau
         group.rebalance.gone_ms[member.member_id] = turn.now_ms
     turn.note(
         MemberLeft(
-            group_id=group.group_id,
-            at_ms=turn.now_ms,
-            member_id=member.member_id,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            group_instance_id=member.group_instance_id,
+            **fields_of(turn, group, member),
             reason=reason,
         )
     )

@@ -19,6 +19,7 @@ from kohort.broker.group.events import (
     RebalanceExtended,
     RebalanceStarted,
 )
+from kohort.broker.group.notes import fields_of
 from kohort.broker.group.rebalance import Rebalance
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
@@ -138,7 +139,7 @@ def joined_members(group: ClassicGroup) -> tuple[JoinGroupResponseMember, ...]:
     return tuple(
         JoinGroupResponseMember(
             member_id=member.member_id,
-            group_instance_id=member.group_instance_id,
+            group_instance_id=member.instance_id,
             metadata=member.metadata(group.protocol_name) or b"",
         )
         for member in group.members.values()
@@ -209,9 +210,7 @@ def _stop_waiting_for_joins(turn: Turn, group: ClassicGroup) -> None:
 def _remove_absent(turn: Turn, group: ClassicGroup) -> None:
     """Remove the dynamic members that did not rejoin; static ones keep their place (KIP-345)."""
     absent = [
-        each
-        for each in group.members.values()
-        if each.awaiting_join is None and each.group_instance_id is None
+        each for each in group.members.values() if each.awaiting_join is None and each.instance_id is None
     ]
     for member in absent:
         remove_member(turn, group, member, "did not rejoin within the rebalance timeout")
@@ -227,12 +226,7 @@ def remove_member(turn: Turn, group: ClassicGroup, member: Member, reason: str) 
         group.rebalance.removed.append(member.member_id)
     turn.note(
         MemberExpired(
-            group_id=group.group_id,
-            at_ms=turn.now_ms,
-            member_id=member.member_id,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            group_instance_id=member.group_instance_id,
+            **fields_of(turn, group, member),
             after_ms=turn.now_ms - member.last_seen_ms,
             reason=reason,
         )

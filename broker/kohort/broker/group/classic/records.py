@@ -56,7 +56,7 @@ def _member_metadata(group: ClassicGroup, member: Member, assignment: bytes) -> 
     assert subscription is not None, (group, member)
     return MemberMetadata(
         member_id=member.member_id,
-        group_instance_id=member.group_instance_id,
+        group_instance_id=member.instance_id,
         client_id=member.client_id,
         client_host=member.client_host,
         rebalance_timeout=member.rebalance_timeout_ms,

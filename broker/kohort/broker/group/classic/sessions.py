@@ -1,6 +1,5 @@
 """Heartbeats, and what happens when they stay away."""
 
-from kohort.broker.group.classic.causes import member_cause
 from kohort.broker.group.classic.group import ClassicGroup, Member
 from kohort.broker.group.classic.rebalancing import (
     begin_downgraded,
@@ -13,6 +12,7 @@ from kohort.broker.group.commands import ConnectionClosed, Heartbeat
 from kohort.broker.group.decision import Decision, Reply, SessionTimer
 from kohort.broker.group.events import Cause, CauseKind, GroupLoaded, MemberIdExpired
 from kohort.broker.group.group import AnyGroup
+from kohort.broker.group.notes import member_cause
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Handler, ShardState, Turn
 from kohort.protocol.errors import ErrorCode
@@ -34,7 +34,7 @@ def heartbeat(otherwise: Handler, groups: ShardState, command: Heartbeat, now_ms
         group is None
         or type(member) is not Member  # None, or of another kind of group; a call less than isinstance.
         or message.generation_id != group.generation_id
-        or (message.group_instance_id is not None and message.group_instance_id != member.group_instance_id)
+        or (message.group_instance_id is not None and message.group_instance_id != member.instance_id)
     ):
         return otherwise(groups, command, now_ms)
     member.last_seen_ms = now_ms

@@ -1,6 +1,5 @@
 """Static members that come back (KIP-345, KIP-814)."""
 
-from kohort.broker.group.classic.causes import member_cause
 from kohort.broker.group.classic.group import ClassicGroup, Member
 from kohort.broker.group.classic.parking import dismiss, park_join
 from kohort.broker.group.classic.rebalancing import (
@@ -13,6 +12,7 @@ from kohort.broker.group.classic.records import group_record
 from kohort.broker.group.classic.timers import end_session, extend_session
 from kohort.broker.group.commands import JoinGroup
 from kohort.broker.group.events import CauseKind, MemberFenced, StaticMemberReturned
+from kohort.broker.group.notes import fields_of, member_cause
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ErrorCode
@@ -49,7 +49,7 @@ def _take_place(turn: Turn, group: ClassicGroup, command: JoinGroup) -> Member:
     asked_ms = message.rebalance_timeout_ms
     member = Member(
         member_id=command.member_id,
-        group_instance_id=message.group_instance_id,
+        instance_id=message.group_instance_id,
         client_id=command.client_id,
         client_host=command.client_host,
         rebalance_timeout_ms=message.session_timeout_ms if asked_ms < 0 else asked_ms,
@@ -68,24 +68,14 @@ def _take_place(turn: Turn, group: ClassicGroup, command: JoinGroup) -> Member:
 def _note_return(turn: Turn, group: ClassicGroup, former: Member, member: Member) -> None:
     turn.note(
         MemberFenced(
-            group_id=group.group_id,
-            at_ms=turn.now_ms,
-            member_id=former.member_id,
-            client_id=former.client_id,
-            client_host=former.client_host,
-            group_instance_id=former.group_instance_id,
+            **fields_of(turn, group, former),
             by_member_id=member.member_id,
         )
     )
     stays = group.state is GroupState.STABLE and group.protocol_name == group.select_protocol()
     turn.note(
         StaticMemberReturned(
-            group_id=group.group_id,
-            at_ms=turn.now_ms,
-            member_id=member.member_id,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            group_instance_id=member.group_instance_id,
+            **fields_of(turn, group, member),
             former_member_id=former.member_id,
             rebalances=not stays,
         )

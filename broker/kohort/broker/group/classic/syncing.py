@@ -1,6 +1,5 @@
 """SyncGroup: the leader brings the assignment, everyone gets their part."""
 
-from kohort.broker.group.classic.causes import member_cause
 from kohort.broker.group.classic.group import ClassicGroup, Member
 from kohort.broker.group.classic.member_metadata import fits_assignments
 from kohort.broker.group.classic.parking import answer_sync, park_sync, sync_error
@@ -12,6 +11,7 @@ from kohort.broker.group.commands import SyncGroup
 from kohort.broker.group.decision import SyncTimer
 from kohort.broker.group.events import CauseKind, Outcome
 from kohort.broker.group.group import AnyGroup
+from kohort.broker.group.notes import member_cause
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode

@@ -28,7 +28,7 @@ def _member_view(group: ClassicGroup, member: Member, now_ms: int) -> MemberView
     is_consumer = group.protocol_type == CONSUMER
     return MemberView(
         member_id=member.member_id,
-        group_instance_id=member.group_instance_id,
+        group_instance_id=member.instance_id,
         client_id=member.client_id,
         client_host=member.client_host,
         is_leader=member.member_id == group.leader,

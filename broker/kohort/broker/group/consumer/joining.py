@@ -15,9 +15,10 @@ from kohort.broker.group.consumer.records import (
 )
 from kohort.broker.group.consumer.sessions import forget_timers
 from kohort.broker.group.epochs.members import AWAY, JOINING, fenced, unreleased
-from kohort.broker.group.epochs.notes import note_returned
 from kohort.broker.group.epochs.partitions import owns_only
+from kohort.broker.group.events import StaticMemberReturned
 from kohort.broker.group.metadata import Metadata
+from kohort.broker.group.notes import fields_of
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -117,5 +118,9 @@ def take_place(turn: Turn, group: ConsumerGroup, former: ConsumerMember, member_
     turn.log(target_record(group_id, member_id, group.targets.get(former.member_id, {})))
     turn.log(current_record(group_id, heir))
     forget_timers(turn, group, former.member_id)
-    note_returned(turn, group_id, former, member_id)
+    turn.note(
+        StaticMemberReturned(
+            **fields_of(turn, group, heir), former_member_id=former.member_id, rebalances=False
+        )
+    )
     return Joined(heir, former)

@@ -5,7 +5,6 @@ from functools import partial
 
 import msgspec
 
-from kohort.broker.group.classic.causes import client_reason
 from kohort.broker.group.classic.leaving import Identities, answer
 from kohort.broker.group.commands import LeaveGroup
 from kohort.broker.group.consumer.group import ConsumerGroup
@@ -20,10 +19,10 @@ from kohort.broker.group.consumer.records import (
 from kohort.broker.group.consumer.sessions import forget_timers
 from kohort.broker.group.decision import AwaitedTimer
 from kohort.broker.group.epochs import explaining
-from kohort.broker.group.epochs.leaving import expire
+from kohort.broker.group.epochs.leaving import AWAY_FOR_A_WHILE, LEFT, expire
 from kohort.broker.group.epochs.members import AWAY, known_member
-from kohort.broker.group.epochs.notes import AWAY_FOR_A_WHILE, LEFT, note_emptied, note_left
-from kohort.broker.group.events import Cause, CauseKind
+from kohort.broker.group.events import Cause, CauseKind, GroupEmptied, MemberLeft
+from kohort.broker.group.notes import client_reason, fields_of, member_cause
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages.consumer_group_heartbeat import (
@@ -40,10 +39,10 @@ def leave(turn: Turn, message: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHe
     if message.instance_id is not None and message.member_epoch == AWAY:
         away = msgspec.structs.replace(member, epoch=AWAY, revoking={})
         turn.log(current_record(group.group_id, away))
-        note_left(turn, group.group_id, member, AWAY_FOR_A_WHILE)
+        turn.note(MemberLeft(**fields_of(turn, group, member), reason=AWAY_FOR_A_WHILE))
     else:
-        remove_member(turn, group, explaining.cause_of(turn, CauseKind.MEMBER_LEFT, member), member)
-        note_left(turn, group.group_id, member, LEFT)
+        remove_member(turn, group, member_cause(turn, CauseKind.MEMBER_LEFT, member), member)
+        turn.note(MemberLeft(**fields_of(turn, group, member), reason=LEFT))
     return ConsumerGroupHeartbeatResponse(
         throttle_time_ms=0,
         error_code=ErrorCode.NONE,
@@ -71,7 +70,7 @@ def remove_member(turn: Turn, group: ConsumerGroup, cause: Cause, *members: Cons
     group.metadata_version = None  # The hash is that of its topics, too: the next heartbeat looks again.
     if group.member_count == len(members):
         explaining.emptied(turn, group, group.epoch + 1)
-        note_emptied(turn, group)
+        turn.note(GroupEmptied(group_id=group.group_id, at_ms=turn.now_ms, generation_id=group.epoch + 1))
     downgrade_soon(turn, group, without={each.member_id for each in members})
 
 
@@ -92,9 +91,10 @@ def _leave_together(turn: Turn, group: ConsumerGroup, identities: Identities) ->
             continue
         codes.append(ErrorCode.NONE)
         if leaving.setdefault(member.member_id, member) is member:
-            note_left(turn, group.group_id, member, client_reason(identity.reason) or LEFT)
+            reason = client_reason(identity.reason) or LEFT
+            turn.note(MemberLeft(**fields_of(turn, group, member), reason=reason))
     if leaving:
-        cause = explaining.cause_of(turn, CauseKind.MEMBER_LEFT, next(iter(leaving.values())))
+        cause = member_cause(turn, CauseKind.MEMBER_LEFT, next(iter(leaving.values())))
         remove_member(turn, group, cause, *leaving.values())
     return codes
 

@@ -218,7 +218,7 @@ def _each_upgraded(group: ClassicGroup, metadata: Metadata) -> Iterator[Consumer
         revoking = _held(group, subscription.owned_partitions, metadata, taken)
         yield ConsumerMember(
             member_id=member.member_id,
-            instance_id=member.group_instance_id,
+            instance_id=member.instance_id,
             rack_id=subscription.rack_id,
             client_id=member.client_id,
             client_host=member.client_host,

@@ -21,12 +21,12 @@ from kohort.broker.group.consumer.sessions import extend_session, stop_awaiting
 from kohort.broker.group.consumer.subscriptions import resolved_anew, topics_of
 from kohort.broker.group.consumer.target import assign
 from kohort.broker.group.epochs import explaining
-from kohort.broker.group.epochs.notes import note_joined
 from kohort.broker.group.epochs.partitions import Partitions
 from kohort.broker.group.epochs.sessions import expect_revocation, stop_expecting
 from kohort.broker.group.epochs.target import TargetBuilder
-from kohort.broker.group.events import CauseKind
+from kohort.broker.group.events import CauseKind, MemberJoined
 from kohort.broker.group.metadata import Metadata, metadata_hash
+from kohort.broker.group.notes import fields_of, member_cause
 from kohort.broker.group.turn import Turn
 
 
@@ -76,7 +76,7 @@ class Step:
         if member.classic is None:
             stop_awaiting(turn, group, member.member_id)
         if is_new:
-            note_joined(turn, group.group_id, member)
+            turn.note(MemberJoined(**fields_of(turn, group, member)))
         return member
 
     def _owner(self, topic_id: object, index: int) -> str | None:
@@ -120,7 +120,7 @@ class Step:
         kind = CauseKind.METADATA_CHANGED
         if has_new_wish:
             kind = CauseKind.MEMBER_JOINED if is_new else CauseKind.SUBSCRIPTION_CHANGED
-        explaining.epoch_grows(turn, group, explaining.cause_of(turn, kind, wish))
+        explaining.epoch_grows(turn, group, member_cause(turn, kind, wish))
         return epoch, regexes
 
     def _reads(self, regexes: Mapping[str, Resolved]) -> frozenset[UUID]:

@@ -1,22 +1,15 @@
-"""What the rebalances of groups with epochs were about: why one grew, whom the others waited for, what moved.
+"""Rebalances of groups with epochs: their causes, how long members waited, and which partitions moved.
 
-One begins with a new group epoch and is over when everybody has what the target gives it; epochs that come in
-between are its further causes. Volatile as the classic groups' are, and told by the same reports.
+A rebalance begins with a new group epoch and ends when every member has its target assignment. Group epochs
+in between are its further causes. As in classic groups, it is volatile, and ends in a `RebalanceReport`.
 """
 
 from collections.abc import Collection, Mapping
 
 from kohort.broker.group.epochs.group import EpochGroup, T
-from kohort.broker.group.epochs.members import EpochMember, M
-from kohort.broker.group.events import (
-    Cause,
-    CauseKind,
-    Outcome,
-    RebalanceCompleted,
-    RebalanceReport,
-    RebalanceStarted,
-)
-from kohort.broker.group.history import remember
+from kohort.broker.group.epochs.members import M
+from kohort.broker.group.events import Cause, Outcome, RebalanceStarted
+from kohort.broker.group.history import close_rebalance
 from kohort.broker.group.rebalance import Rebalance
 from kohort.broker.group.reports import moves_of
 from kohort.broker.group.turn import Turn
@@ -24,23 +17,10 @@ from kohort.broker.group.turn import Turn
 ABSENT_KEPT = 1_000
 
 
-def cause_of(turn: Turn, kind: CauseKind, member: EpochMember, *, after_ms: int = 0) -> Cause:
-    """Return the cause that lies with a member."""
-    return Cause(
-        kind=kind,
-        at_ms=turn.now_ms,
-        member_id=member.member_id,
-        client_id=member.client_id,
-        group_instance_id=member.instance_id,
-        client_host=member.client_host,
-        after_ms=after_ms,
-    )
-
-
 def epoch_grows(turn: Turn, group: EpochGroup[M, T], cause: Cause, without: Collection[str] = ()) -> None:
-    """Begin a rebalance, or let the one in progress have one more cause: then all have to come again.
+    """Begin a rebalance, or add a cause to the one in progress: then it waits for all members again.
 
-    For those it is `without` a new one waits not at all, since their going is what begins it.
+    A new rebalance does not wait for the members `without`: it begins because they leave.
     """
     rebalance = group.rebalance
     if rebalance is not None:
@@ -65,7 +45,7 @@ def epoch_grows(turn: Turn, group: EpochGroup[M, T], cause: Cause, without: Coll
 
 
 def gone(turn: Turn, group: EpochGroup[M, T], member_id: str, *, is_expired: bool) -> None:
-    """Wait no longer for who has left, or was put out."""
+    """Stop waiting for a member that has left or was removed."""
     rebalance = group.rebalance
     if rebalance is not None:
         rebalance.gone_ms[member_id] = turn.now_ms
@@ -74,13 +54,13 @@ def gone(turn: Turn, group: EpochGroup[M, T], member_id: str, *, is_expired: boo
 
 
 def assigned(turn: Turn, group: EpochGroup[M, T]) -> None:
-    """The target for the newest epoch is there."""
+    """Note that the target assignment of the newest group epoch was made."""
     if group.rebalance is not None:
         group.rebalance.join_completed_ms = turn.now_ms
 
 
 def stepped(turn: Turn, group: EpochGroup[M, T], member: M, epoch: int) -> None:
-    """Take a member's step into account; with the last one the rebalance is over."""
+    """Note a member's reconciliation; the rebalance ends with that of the last member."""
     rebalance = group.rebalance
     if rebalance is None or rebalance.join_completed_ms is None or member.epoch != epoch:
         return
@@ -91,7 +71,7 @@ def stepped(turn: Turn, group: EpochGroup[M, T], member: M, epoch: int) -> None:
 
 
 def emptied(turn: Turn, group: EpochGroup[M, T], epoch: int) -> None:
-    """The last member has gone: nobody is waited for."""
+    """End the rebalance of a group that has no members any more."""
     if group.rebalance is not None:
         _close(turn, group, group.rebalance, epoch, {})
 
@@ -103,27 +83,17 @@ def _close(
     epoch: int,
     members: Mapping[str, M],
 ) -> None:
-    now_ms = turn.now_ms
-    assigned_ms = now_ms if rebalance.join_completed_ms is None else rebalance.join_completed_ms
-    report = RebalanceReport(
-        outcome=Outcome.STABLE if members else Outcome.EMPTY,
+    after = group.owners_of(members)
+    close_rebalance(
+        turn,
+        group,
+        Outcome.STABLE if members else Outcome.EMPTY,
         generation_id=epoch,
-        cause=rebalance.cause,
-        further_causes=tuple(rebalance.further_causes),
-        started_ms=rebalance.started_ms,
-        join_ms=assigned_ms - rebalance.started_ms,
-        sync_ms=now_ms - assigned_ms,
-        still_ms=now_ms - rebalance.started_ms,
         members=len(members),
-        leader=None,
         protocol_name=f"{group.assignor_name(members, turn.config)} (by the broker)",
-        waited_for=rebalance.waits(now_ms),
-        removed_member_ids=tuple(rebalance.removed),
-        moves=moves_of(rebalance, group.owners_before, group.owners_of(members), now_ms),
-        is_initial=rebalance.is_initial,
+        waited_for=rebalance.waits(turn.now_ms),
+        moves=moves_of(rebalance, group.owners_before, after, turn.now_ms, rebalance.joined_ms),
         is_by_broker=True,
     )
     group.rebalance = None
     group.owners_before = {}
-    remember(turn, group, report)
-    turn.note(RebalanceCompleted(group_id=group.group_id, at_ms=now_ms, report=report))

@@ -4,13 +4,16 @@ from collections.abc import Callable
 from typing import Any
 
 from kohort.broker.group.decision import RevocationTimer, SessionTimer
-from kohort.broker.group.epochs import explaining
 from kohort.broker.group.epochs.group import AnyEpochGroup
 from kohort.broker.group.epochs.members import AWAY
-from kohort.broker.group.epochs.notes import SILENT, note_expired, note_loaded
 from kohort.broker.group.epochs.sessions import expect_revocation, has_ended, silent_ms
-from kohort.broker.group.events import Cause, CauseKind
+from kohort.broker.group.events import Cause, CauseKind, GroupLoaded, MemberExpired
+from kohort.broker.group.notes import fields_of, member_cause
 from kohort.broker.group.turn import Turn
+
+LEFT = "left the group"
+AWAY_FOR_A_WHILE = "left, and will be back"
+SILENT = "nothing was heard of it"
 
 Remove = Callable[[Turn, Any, Cause, Any], None]
 """Removes a member from a group; what it had is free for the others from the next epoch on."""
@@ -39,8 +42,8 @@ def expire(  # noqa: PLR0917  # Two of them say why.
     """Remove the member, and tell why."""
     member = group.member(member_id)
     after_ms = silent_ms(turn, group, member_id)
-    remove(turn, group, explaining.cause_of(turn, kind, member, after_ms=after_ms), member)
-    note_expired(turn, group.group_id, member, reason, after_ms)
+    remove(turn, group, member_cause(turn, kind, member, after_ms=after_ms), member)
+    turn.note(MemberExpired(**fields_of(turn, group, member), after_ms=after_ms, reason=reason))
 
 
 def resume(extend_session: Callable[[Turn, Any, Any], None], turn: Turn, group: AnyEpochGroup) -> None:
@@ -51,4 +54,11 @@ def resume(extend_session: Callable[[Turn, Any, Any], None], turn: Turn, group: 
         extend_session(turn, group, member)
         if member.is_revoking and member.epoch != AWAY:
             expect_revocation(turn, group, member)
-    note_loaded(turn, group)
+    turn.note(
+        GroupLoaded(
+            group_id=group.group_id,
+            at_ms=turn.now_ms,
+            generation_id=group.epoch,
+            members=group.member_count,
+        )
+    )

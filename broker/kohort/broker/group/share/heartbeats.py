@@ -11,10 +11,11 @@ from uuid import UUID
 import msgspec
 
 from kohort.broker.group.epochs.members import JOINING, LEAVING, fenced, refuse_if
-from kohort.broker.group.epochs.notes import note_joined
 from kohort.broker.group.epochs.partitions import Partitions
 from kohort.broker.group.epochs.target import TargetBuilder
+from kohort.broker.group.events import MemberJoined
 from kohort.broker.group.metadata import metadata_hash
+from kohort.broker.group.notes import fields_of
 from kohort.broker.group.share.assignor import assign
 from kohort.broker.group.share.commands import ShareGroupHeartbeat, heartbeat_error
 from kohort.broker.group.share.group import ShareGroup
@@ -152,7 +153,7 @@ class _Step:
             turn.log(current_record(group.group_id, member))
         extend_session(turn, group, member)
         if self.is_new:
-            note_joined(turn, group.group_id, wish)
+            turn.note(MemberJoined(**fields_of(turn, group, wish)))
         return self._answer(member, is_missing=is_missing, is_late=target_epoch < epoch)
 
     @property

@@ -1,8 +1,10 @@
 """Members of share groups that go: by their own word, or because nothing was heard of them."""
 
 from kohort.broker.group.decision import SessionTimer
-from kohort.broker.group.epochs.notes import LEFT, SILENT, note_emptied, note_expired, note_left
+from kohort.broker.group.epochs.leaving import LEFT, SILENT
 from kohort.broker.group.epochs.sessions import begin_session, forget_timers, has_ended, silent_ms
+from kohort.broker.group.events import GroupEmptied, MemberExpired, MemberLeft
+from kohort.broker.group.notes import fields_of
 from kohort.broker.group.share.group import ShareGroup
 from kohort.broker.group.share.member import ShareMember
 from kohort.broker.group.share.records import epoch_record, member_tombstones
@@ -18,7 +20,7 @@ def leave(turn: Turn, message: ShareGroupHeartbeatRequest) -> ShareGroupHeartbea
     """Let the member go, and return the answer. Raises: ApiError."""
     group = turn.groups.existing(message.group_id, ShareGroup)
     member = group.member(message.member_id)
-    note_left(turn, group.group_id, member, LEFT)
+    turn.note(MemberLeft(**fields_of(turn, group, member), reason=LEFT))
     _remove_member(turn, group, member)
     return ShareGroupHeartbeatResponse(
         throttle_time_ms=0,
@@ -33,7 +35,8 @@ def session_timer_fired(turn: Turn, group: ShareGroup, key: SessionTimer) -> Non
     """Remove the member if nothing was heard of it, or wait on for as long as it has said since."""
     if has_ended(turn, group, key):
         member = group.member(key.member_id)
-        note_expired(turn, group.group_id, member, SILENT, silent_ms(turn, group, key.member_id))
+        after_ms = silent_ms(turn, group, key.member_id)
+        turn.note(MemberExpired(**fields_of(turn, group, member), after_ms=after_ms, reason=SILENT))
         _remove_member(turn, group, member)
 
 
@@ -45,7 +48,7 @@ def _remove_member(turn: Turn, group: ShareGroup, member: ShareMember) -> None:
     group.metadata_version = None  # The hash is that of its topics, too: the next heartbeat looks again.
     forget_timers(turn, group, member.member_id)
     if group.member_count == 1:
-        note_emptied(turn, group)
+        turn.note(GroupEmptied(group_id=group.group_id, at_ms=turn.now_ms, generation_id=group.epoch + 1))
 
 
 def extend_session(turn: Turn, group: ShareGroup, member: ShareMember) -> None:

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from kohort.broker.group.epochs.members import AWAY, JOINING, LEAVING
-from kohort.broker.group.epochs.notes import note_joined
+from kohort.broker.group.events import MemberJoined
+from kohort.broker.group.notes import fields_of
 from kohort.broker.group.streams.commands import StreamsGroupHeartbeat, heartbeat_error
 from kohort.broker.group.streams.endpoints import partitions_by_endpoint
 from kohort.broker.group.streams.group import FIRST_ENDPOINTS, StreamsGroup
@@ -67,7 +68,7 @@ def _live(turn: Turn, command: StreamsGroupHeartbeat) -> StreamsGroupHeartbeatRe
     if message.shutdown_application and group.shutdown_member_id is None:
         group.shutdown_member_id = member.member_id
     if step.is_new:
-        note_joined(turn, group.group_id, member)
+        turn.note(MemberJoined(**fields_of(turn, group, member)))
     return _answer(command, step, member, is_new_group=is_new_group)
 
 

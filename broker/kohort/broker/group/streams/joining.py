@@ -6,8 +6,9 @@ import msgspec
 
 from kohort.broker.group.classic.group import ClassicGroup
 from kohort.broker.group.epochs.members import AWAY, JOINING, fenced, known_member, unreleased
-from kohort.broker.group.epochs.notes import note_returned
 from kohort.broker.group.epochs.sessions import forget_timers
+from kohort.broker.group.events import StaticMemberReturned
+from kohort.broker.group.notes import fields_of
 from kohort.broker.group.streams.group import StreamsGroup
 from kohort.broker.group.streams.member import StreamsMember
 from kohort.broker.group.streams.records import (
@@ -82,7 +83,11 @@ def take_place(turn: Turn, group: StreamsGroup, start: Joined) -> None:
     turn.log(target_record(group_id, heir.member_id, group.target(former.member_id)))
     turn.log(current_record(group_id, heir))
     forget_timers(turn, group, former.member_id)
-    note_returned(turn, group_id, former, heir.member_id)
+    turn.note(
+        StaticMemberReturned(
+            **fields_of(turn, group, heir), former_member_id=former.member_id, rebalances=False
+        )
+    )
 
 
 def _check_capacity(turn: Turn, group: StreamsGroup, message: StreamsGroupHeartbeatRequest) -> None:

@@ -3,10 +3,11 @@
 import msgspec
 
 from kohort.broker.group.epochs import explaining
+from kohort.broker.group.epochs.leaving import AWAY_FOR_A_WHILE, LEFT
 from kohort.broker.group.epochs.members import AWAY, known_member
-from kohort.broker.group.epochs.notes import AWAY_FOR_A_WHILE, LEFT, note_emptied, note_left
 from kohort.broker.group.epochs.sessions import forget_timers
-from kohort.broker.group.events import Cause, CauseKind
+from kohort.broker.group.events import Cause, CauseKind, GroupEmptied, MemberLeft
+from kohort.broker.group.notes import fields_of, member_cause
 from kohort.broker.group.streams.group import StreamsGroup
 from kohort.broker.group.streams.member import StreamsMember
 from kohort.broker.group.streams.records import current_record, epoch_record, member_tombstones
@@ -32,8 +33,9 @@ def leave(turn: Turn, message: StreamsGroupHeartbeatRequest) -> StreamsGroupHear
         )
         turn.log(current_record(group.group_id, away))
     else:
-        remove_member(turn, group, explaining.cause_of(turn, CauseKind.MEMBER_LEFT, member), member)
-    note_left(turn, group.group_id, member, AWAY_FOR_A_WHILE if is_away else LEFT)
+        remove_member(turn, group, member_cause(turn, CauseKind.MEMBER_LEFT, member), member)
+    reason = AWAY_FOR_A_WHILE if is_away else LEFT
+    turn.note(MemberLeft(**fields_of(turn, group, member), reason=reason))
     return StreamsGroupHeartbeatResponse(
         throttle_time_ms=0,
         error_code=ErrorCode.NONE,
@@ -59,4 +61,4 @@ def remove_member(turn: Turn, group: StreamsGroup, cause: Cause, member: Streams
     turn.log(epoch_record(group, epoch, group.metadata_hash, validated, group.last_configs))
     if group.member_count == 1:
         explaining.emptied(turn, group, epoch)
-        note_emptied(turn, group)
+        turn.note(GroupEmptied(group_id=group.group_id, at_ms=turn.now_ms, generation_id=group.epoch + 1))

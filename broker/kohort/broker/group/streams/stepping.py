@@ -17,6 +17,7 @@ from kohort.broker.group.epochs.sessions import expect_revocation, stop_expectin
 from kohort.broker.group.epochs.target import TargetBuilder
 from kohort.broker.group.events import CauseKind
 from kohort.broker.group.metadata import Metadata, metadata_hash
+from kohort.broker.group.notes import member_cause
 from kohort.broker.group.streams.assignor import Candidate, Work, assign
 from kohort.broker.group.streams.group import NOT_VALIDATED, StreamsGroup
 from kohort.broker.group.streams.joining import Joined, take_place
@@ -158,7 +159,7 @@ class Step:
             kind = CauseKind.MEMBER_JOINED
         else:
             kind = CauseKind.SUBSCRIPTION_CHANGED if has_new_wish else CauseKind.METADATA_CHANGED
-        explaining.epoch_grows(turn, group, explaining.cause_of(turn, kind, wish))
+        explaining.epoch_grows(turn, group, member_cause(turn, kind, wish))
         return epoch
 
     def _target(self, wish: StreamsMember, epoch: int) -> tuple[Tasks, int]:
