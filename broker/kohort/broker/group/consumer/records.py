@@ -6,6 +6,7 @@ from kohort.broker.group.consumer.group import ConsumerGroup
 from kohort.broker.group.consumer.member import ClassicSide, ConsumerMember, Resolved
 from kohort.broker.group.decision import Record
 from kohort.broker.group.epochs.partitions import Held, Partitions
+from kohort.broker.group.epochs.records import EpochRecords
 from kohort.protocol.consumer_group_records import (
     ClassicMemberMetadata,
     ClassicProtocol,
@@ -24,6 +25,17 @@ from kohort.protocol.consumer_group_records import (
     CurrentPartitions,
     TargetPartitions,
 )
+
+RECORDS = EpochRecords(
+    group_epoch=ConsumerGroupMetadataKey,
+    member=ConsumerGroupMemberMetadataKey,
+    target_epoch=ConsumerGroupTargetAssignmentMetadataKey,
+    target_epoch_value=ConsumerGroupTargetAssignmentMetadataValue,
+    target=ConsumerGroupTargetAssignmentMemberKey,
+    current=ConsumerGroupCurrentMemberAssignmentKey,
+)
+target_epoch_record = RECORDS.target_epoch_record
+member_tombstones = RECORDS.member_tombstones
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
@@ -46,12 +58,6 @@ def member_record(group_id: str, member: ConsumerMember) -> Record:
         classic_member_metadata=_classic(member.classic),
     )
     return Record(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
-
-
-def target_epoch_record(group_id: str, epoch: int, at_ms: int) -> Record:
-    """Return the record of the group epoch that the target was made for, and when; 0 if nobody knows."""
-    value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=at_ms)
-    return Record(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value)
 
 
 def target_record(group_id: str, member_id: str, target: Partitions) -> Record:
@@ -89,13 +95,6 @@ def regex_record(group_id: str, regex: str, resolved: Resolved) -> Record:
 def regex_tombstone(group_id: str, regex: str) -> Record:
     """Return the record that forgets an expression."""
     return Record(ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex), None)
-
-
-def member_tombstones(group_id: str, member_id: str) -> Iterator[Record]:
-    """Yield the records that take a member out, in Kafka's order."""
-    yield Record(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None)
-    yield Record(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None)
-    yield Record(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None)
 
 
 def group_tombstones(group: ConsumerGroup) -> Iterator[Record]:

@@ -1,63 +1,105 @@
-"""What replaying the records of groups with epochs has in common.
+"""The replay of the records that groups with epochs have in common.
 
-While a log is loaded records come in the order in which each key was last written, so that any of them may be
-a group's or a member's first.
+While a log is loaded, records come in the order in which each key was last written: any of them may be the
+first of its group or of its member.
 """
 
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
 
 from kohort.broker.group.epochs.group import AnyEpochGroup
+from kohort.broker.group.epochs.records import EpochRecords
+from kohort.broker.group.kind import Replay
 from kohort.broker.group.turn import ShardState
 
 G = TypeVar("G", bound=AnyEpochGroup)
 
 
-class Target(Protocol):
-    """What the log says of the targets of a group."""
-
-    @property
-    def assignment_epoch(self) -> int:
-        """The group epoch that they were made for."""
-        ...
-
-    @property
-    def assignment_timestamp(self) -> int:
-        """When they were made; 0 where nobody knows."""
-        ...
-
-
-def made_unless_gone(value: object, groups: ShardState, group_id: str, kind: type[G]) -> G | None:
-    """Return the group for a record with a value, made if need be; for a tombstone only one that is known."""
+def group_unless_tombstone(value: object, groups: ShardState, group_id: str, kind: type[G]) -> G | None:
+    """Return the group, a new one where there is none; for a tombstone only a group that is known."""
     return groups.find(group_id, kind) if value is None else groups.group_of_kind(group_id, kind)
 
 
-def forget_group(groups: ShardState, group_id: str, kind: type[G]) -> None:
-    """Forget the group, if there is one of that kind."""
-    group = groups.find(group_id, kind)
-    if group is not None:
-        groups.forget(group)
+def replays(
+    kind: type[G],
+    records: EpochRecords,
+    *,
+    first_assignment_epoch: int,
+    new_member: Callable[[str], Any],
+    described: Callable[[Any, Any], Any],
+    target: Callable[[Any], Any],
+    assigned: Callable[[Any, Any], Any],
+    unassigned: Mapping[str, object],
+    replay_group: Callable[[G, Any], None] = lambda _group, _value: None,
+) -> dict[type, Replay]:
+    """Return what replays the records of a kind of group, by the type of the key.
 
+    `described` returns a member with the metadata of a record, `assigned` one with its current assignment;
+    `unassigned` are a member's fields without any. `replay_group` takes over what the kind has besides.
+    """
 
-def drop_member(groups: ShardState, group_id: str, member_id: str, kind: type[G]) -> None:
-    """Forget the member, if there is one."""
-    group = groups.find(group_id, kind)
-    if group is not None:
-        group.drop_member(member_id)
-
-
-def drop_target(groups: ShardState, group_id: str, member_id: str, kind: type[G]) -> None:
-    """Forget what the member shall have."""
-    group = groups.find(group_id, kind)
-    if group is not None:
-        group.targets.pop(member_id, None)
-
-
-def keep_target_epoch(
-    groups: ShardState, group_id: str, value: Target | None, kind: type[G], first: int
-) -> None:
-    """Keep for which epoch the targets were made; `first` is that of a group for which none were."""
-    group = made_unless_gone(value, groups, group_id, kind)
-    if group is not None:
-        group.assignment_epoch = first if value is None else value.assignment_epoch
-        group.assigned_at_ms = None if value is None else value.assignment_timestamp or None
+    def replay_group_epoch(groups: ShardState, key: Any, value: Any) -> None:
+        if value is None:
+            group = groups.find(key.group_id, kind)
+            if group is not None:
+                groups.forget(group)
+            return
+        group = groups.group_of_kind(key.group_id, kind)
+        group.generation_id = value.epoch
+        group.metadata_hash = value.metadata_hash
+        replay_group(group, value)
         group.refresh()
+
+    def replay_member(groups: ShardState, key: Any, value: Any) -> None:
+        group = group_unless_tombstone(value, groups, key.group_id, kind)
+        if group is None:
+            return
+        if value is None:
+            group.drop_member(key.member_id)
+        else:
+            group.put_member(described(_member(group, key.member_id), value))
+
+    def replay_target_epoch(groups: ShardState, key: Any, value: Any) -> None:
+        group = group_unless_tombstone(value, groups, key.group_id, kind)
+        if group is not None:
+            group.assignment_epoch = first_assignment_epoch if value is None else value.assignment_epoch
+            group.assigned_at_ms = None if value is None else value.assignment_timestamp or None
+            group.refresh()
+
+    def replay_target(groups: ShardState, key: Any, value: Any) -> None:
+        group = group_unless_tombstone(value, groups, key.group_id, kind)
+        if group is None:
+            return
+        if value is None:
+            group.targets.pop(key.member_id, None)
+        else:
+            group.targets[key.member_id] = target(value)
+
+    def replay_current(groups: ShardState, key: Any, value: Any) -> None:
+        group = group_unless_tombstone(value, groups, key.group_id, kind)
+        if group is None:
+            return
+        if value is not None:
+            group.put_member(
+                msgspec.structs.replace(
+                    assigned(_member(group, key.member_id), value),
+                    epoch=value.member_epoch,
+                    previous_epoch=value.previous_member_epoch,
+                )
+            )
+        elif key.member_id in group.members:
+            member = group.members[key.member_id]
+            group.put_member(msgspec.structs.replace(member, epoch=0, previous_epoch=0, **unassigned))
+
+    def _member(group: G, member_id: str) -> Any:
+        return group.members.get(member_id) or new_member(member_id)
+
+    return {
+        records.group_epoch: replay_group_epoch,
+        records.member: replay_member,
+        records.target_epoch: replay_target_epoch,
+        records.target: replay_target,
+        records.current: replay_current,
+    }

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from kohort.broker.group.decision import Record
 from kohort.broker.group.epochs.partitions import Partitions
+from kohort.broker.group.epochs.records import EpochRecords
 from kohort.broker.group.share.group import ShareGroup, ShareTopics
 from kohort.broker.group.share.member import ShareMember
 from kohort.protocol.share_group_records import (
@@ -24,6 +25,17 @@ from kohort.protocol.share_group_records import (
     ShareGroupTargetPartitions,
 )
 
+RECORDS = EpochRecords(
+    group_epoch=ShareGroupMetadataKey,
+    member=ShareGroupMemberMetadataKey,
+    target_epoch=ShareGroupTargetAssignmentMetadataKey,
+    target_epoch_value=ShareGroupTargetAssignmentMetadataValue,
+    target=ShareGroupTargetAssignmentMemberKey,
+    current=ShareGroupCurrentMemberAssignmentKey,
+)
+target_epoch_record = RECORDS.target_epoch_record
+member_tombstones = RECORDS.member_tombstones
+
 STABLE = 0  # The only state that a share group's member has, as the log numbers it.
 
 
@@ -42,12 +54,6 @@ def member_record(group_id: str, member: ShareMember) -> Record:
         subscribed_topic_names=member.topic_names,
     )
     return Record(ShareGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value)
-
-
-def target_epoch_record(group_id: str, epoch: int, at_ms: int) -> Record:
-    """Return the record of the group epoch that the target was made for."""
-    value = ShareGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=at_ms)
-    return Record(ShareGroupTargetAssignmentMetadataKey(group_id=group_id), value)
 
 
 def target_record(group_id: str, member_id: str, target: Partitions) -> Record:
@@ -95,13 +101,6 @@ def _topics(topics: ShareTopics) -> tuple[ShareGroupStatePartitions, ...]:
         )
         for topic_id in sorted(topics)
     )
-
-
-def member_tombstones(group_id: str, member_id: str) -> Iterator[Record]:
-    """Yield the records that take a member out, in Kafka's order."""
-    yield Record(ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None)
-    yield Record(ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None)
-    yield Record(ShareGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None)
 
 
 def group_tombstones(group: ShareGroup) -> Iterator[Record]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from kohort.broker.group.decision import Record
+from kohort.broker.group.epochs.records import EpochRecords
 from kohort.broker.group.streams.group import StreamsGroup
 from kohort.broker.group.streams.member import StreamsMember
 from kohort.broker.group.streams.tasks import Since, Tasks, TaskSet
@@ -30,6 +31,17 @@ from kohort.protocol.streams_group_records import (
     StreamsGroupTopologyKey,
     StreamsGroupTopologyValue,
 )
+
+RECORDS = EpochRecords(
+    group_epoch=StreamsGroupMetadataKey,
+    member=StreamsGroupMemberMetadataKey,
+    target_epoch=StreamsGroupTargetAssignmentMetadataKey,
+    target_epoch_value=StreamsGroupTargetAssignmentMetadataValue,
+    target=StreamsGroupTargetAssignmentMemberKey,
+    current=StreamsGroupCurrentMemberAssignmentKey,
+)
+target_epoch_record = RECORDS.target_epoch_record
+member_tombstones = RECORDS.member_tombstones
 
 
 def epoch_record(
@@ -111,12 +123,6 @@ def _topic_info(topic: InternalTopic) -> StreamsGroupTopicInfo:
     )
 
 
-def target_epoch_record(group_id: str, epoch: int, at_ms: int) -> Record:
-    """Return the record of the group epoch that the target was made for."""
-    value = StreamsGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=at_ms)
-    return Record(StreamsGroupTargetAssignmentMetadataKey(group_id=group_id), value)
-
-
 def target_record(group_id: str, member_id: str, target: Tasks) -> Record:
     """Return the record of what a member shall have."""
 
@@ -165,13 +171,6 @@ def _since_ids(tasks: Since) -> tuple[StreamsGroupCurrentTaskIds, ...]:
         )
         for key in sorted(tasks)
     )
-
-
-def member_tombstones(group_id: str, member_id: str) -> Iterator[Record]:
-    """Yield the records that take a member out, in Kafka's order."""
-    yield Record(StreamsGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None)
-    yield Record(StreamsGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None)
-    yield Record(StreamsGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None)
 
 
 def group_tombstones(group: StreamsGroup) -> Iterator[Record]:

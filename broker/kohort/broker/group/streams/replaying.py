@@ -5,135 +5,70 @@ from collections.abc import Iterable
 import msgspec
 
 from kohort.broker.group.epochs.members import FIRST_EPOCH
-from kohort.broker.group.epochs.replaying import (
-    drop_member,
-    drop_target,
-    forget_group,
-    keep_target_epoch,
-    made_unless_gone,
-)
+from kohort.broker.group.epochs.replaying import replays
 from kohort.broker.group.kind import Replay
 from kohort.broker.group.streams.group import StreamsGroup
 from kohort.broker.group.streams.member import Endpoint, MemberState, StreamsMember
+from kohort.broker.group.streams.records import RECORDS
 from kohort.broker.group.streams.requests import subtopology_of
 from kohort.broker.group.streams.tasks import NOTHING_HELD, HeldTasks, Since, Tasks, task_set
 from kohort.broker.group.streams.topology import Topology
 from kohort.broker.group.turn import ShardState
-from kohort.protocol.schema import Message
 from kohort.protocol.streams_group_records import (
-    StreamsGroupCurrentMemberAssignmentKey,
     StreamsGroupCurrentMemberAssignmentValue,
     StreamsGroupCurrentTaskIds,
-    StreamsGroupMemberMetadataKey,
     StreamsGroupMemberMetadataValue,
-    StreamsGroupMetadataKey,
     StreamsGroupMetadataValue,
-    StreamsGroupTargetAssignmentMemberKey,
     StreamsGroupTargetAssignmentMemberValue,
-    StreamsGroupTargetAssignmentMetadataKey,
-    StreamsGroupTargetAssignmentMetadataValue,
     StreamsGroupTopologyKey,
     StreamsGroupTopologyValue,
 )
 
 
-def _epoch(groups: ShardState, key: StreamsGroupMetadataKey, value: StreamsGroupMetadataValue | None) -> None:
-    if value is None:
-        forget_group(groups, key.group_id, StreamsGroup)
-        return
-    group = groups.group_of_kind(key.group_id, StreamsGroup)
-    group.generation_id = value.epoch
-    group.metadata_hash = value.metadata_hash
+def _replay_group(group: StreamsGroup, value: StreamsGroupMetadataValue) -> None:
     group.validated_topology_epoch = value.validated_topology_epoch
     group.last_configs = {each.key: each.value for each in value.last_assignment_configs or ()}
     group.description_epochs = (
         value.stored_description_topology_epoch,
         value.failed_description_topology_epoch,
     )
-    group.refresh()
 
 
-def _member(
-    groups: ShardState, key: StreamsGroupMemberMetadataKey, value: StreamsGroupMemberMetadataValue | None
-) -> None:
-    if value is None:
-        drop_member(groups, key.group_id, key.member_id, StreamsGroup)
-        return
-    group = groups.group_of_kind(key.group_id, StreamsGroup)
-    member = group.members.get(key.member_id) or StreamsMember(member_id=key.member_id)
+def _described(member: StreamsMember, value: StreamsGroupMemberMetadataValue) -> StreamsMember:
     endpoint = value.user_endpoint
-    group.put_member(
-        msgspec.structs.replace(
-            member,
-            instance_id=value.instance_id,
-            rack_id=value.rack_id,
-            client_id=value.client_id,
-            client_host=value.client_host,
-            rebalance_timeout_ms=value.rebalance_timeout_ms,
-            topology_epoch=value.topology_epoch,
-            process_id=value.process_id,
-            user_endpoint=None if endpoint is None else Endpoint(endpoint.host, endpoint.port),
-            client_tags={each.key: each.value for each in value.client_tags},
-        )
+    return msgspec.structs.replace(
+        member,
+        instance_id=value.instance_id,
+        rack_id=value.rack_id,
+        client_id=value.client_id,
+        client_host=value.client_host,
+        rebalance_timeout_ms=value.rebalance_timeout_ms,
+        topology_epoch=value.topology_epoch,
+        process_id=value.process_id,
+        user_endpoint=None if endpoint is None else Endpoint(endpoint.host, endpoint.port),
+        client_tags={each.key: each.value for each in value.client_tags},
     )
 
 
-def _target_epoch(
-    groups: ShardState,
-    key: StreamsGroupTargetAssignmentMetadataKey,
-    value: StreamsGroupTargetAssignmentMetadataValue | None,
-) -> None:
-    keep_target_epoch(groups, key.group_id, value, StreamsGroup, FIRST_EPOCH)
+def _target(value: StreamsGroupTargetAssignmentMemberValue) -> Tasks:
+    return Tasks(task_set(value.active_tasks), task_set(value.standby_tasks), task_set(value.warmup_tasks))
 
 
-def _target(
-    groups: ShardState,
-    key: StreamsGroupTargetAssignmentMemberKey,
-    value: StreamsGroupTargetAssignmentMemberValue | None,
-) -> None:
-    if value is None:
-        drop_target(groups, key.group_id, key.member_id, StreamsGroup)
-        return
-    groups.group_of_kind(key.group_id, StreamsGroup).targets[key.member_id] = Tasks(
-        task_set(value.active_tasks), task_set(value.standby_tasks), task_set(value.warmup_tasks)
-    )
-
-
-def _current(
-    groups: ShardState,
-    key: StreamsGroupCurrentMemberAssignmentKey,
-    value: StreamsGroupCurrentMemberAssignmentValue | None,
-) -> None:
-    group = made_unless_gone(value, groups, key.group_id, StreamsGroup)
-    if group is None:
-        return
-    member = group.members.get(key.member_id)
-    if value is None:
-        if member is not None:
-            group.put_member(
-                msgspec.structs.replace(
-                    member, epoch=0, previous_epoch=0, assigned=NOTHING_HELD, revoking=NOTHING_HELD
-                )
-            )
-        return
+def _assigned(member: StreamsMember, value: StreamsGroupCurrentMemberAssignmentValue) -> StreamsMember:
     known = {each.value for each in MemberState}
-    group.put_member(
-        msgspec.structs.replace(
-            StreamsMember(member_id=key.member_id) if member is None else member,
-            epoch=value.member_epoch,
-            previous_epoch=value.previous_member_epoch,
-            state=MemberState(value.state) if value.state in known else MemberState.UNKNOWN,
-            assigned=HeldTasks(
-                _since(value.active_tasks, value.member_epoch),
-                task_set(value.standby_tasks),
-                task_set(value.warmup_tasks),
-            ),
-            revoking=HeldTasks(
-                _since(value.active_tasks_pending_revocation, value.member_epoch),
-                task_set(value.standby_tasks_pending_revocation),
-                task_set(value.warmup_tasks_pending_revocation),
-            ),
-        )
+    return msgspec.structs.replace(
+        member,
+        state=MemberState(value.state) if value.state in known else MemberState.UNKNOWN,
+        assigned=HeldTasks(
+            _since(value.active_tasks, value.member_epoch),
+            task_set(value.standby_tasks),
+            task_set(value.warmup_tasks),
+        ),
+        revoking=HeldTasks(
+            _since(value.active_tasks_pending_revocation, value.member_epoch),
+            task_set(value.standby_tasks_pending_revocation),
+            task_set(value.warmup_tasks_pending_revocation),
+        ),
     )
 
 
@@ -161,11 +96,17 @@ def _topology(
     groups.group_of_kind(key.group_id, StreamsGroup).put_topology(topology, len(value.encode(0)))
 
 
-REPLAYS: dict[type[Message], Replay] = {
-    StreamsGroupMetadataKey: _epoch,
-    StreamsGroupMemberMetadataKey: _member,
-    StreamsGroupTargetAssignmentMetadataKey: _target_epoch,
-    StreamsGroupTargetAssignmentMemberKey: _target,
-    StreamsGroupCurrentMemberAssignmentKey: _current,
+REPLAYS: dict[type, Replay] = {
+    **replays(
+        StreamsGroup,
+        RECORDS,
+        first_assignment_epoch=FIRST_EPOCH,
+        new_member=lambda member_id: StreamsMember(member_id=member_id),
+        described=_described,
+        target=_target,
+        assigned=_assigned,
+        unassigned={"state": MemberState.STABLE, "assigned": NOTHING_HELD, "revoking": NOTHING_HELD},
+        replay_group=_replay_group,
+    ),
     StreamsGroupTopologyKey: _topology,
 }
