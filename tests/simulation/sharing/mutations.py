@@ -104,8 +104,12 @@ MUTANTS = (
         is_of_sharing=True,
     ),
     Mutant(
-        "the epoch of a share group is not in its log",
-        Edit(f"{SHARE}.replaying", "_epoch", assign("group.generation_id", "max(group.generation_id, 1)")),
+        "the group epoch is not replayed",
+        Edit(
+            "kohort.broker.group.epochs.replaying",
+            "replays.replay_group_epoch",
+            assign("group.generation_id", "max(group.generation_id, 1)"),
+        ),
         is_of_sharing=True,
     ),
 )
