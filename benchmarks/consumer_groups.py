@@ -287,13 +287,13 @@ def figures(server: Server, options: argparse.Namespace) -> dict[str, list[Figur
         group.let_one_go()
         run["rebalanced"] = timed(server, group.settle)
         group.close()
-        at_rest = Group(server.address, options.alive)
-        at_rest.rest()
+        idle_group = Group(server.address, options.alive)
+        idle_group.rest()
         cpu, began = cpu_seconds(server.pid), time.monotonic()
-        count = at_rest.alive(options.seconds)
+        count = idle_group.alive(options.seconds)
         cpu, wall = cpu_seconds(server.pid) - cpu, time.monotonic() - began
         run["heartbeats"] = Figure(count / wall, count / cpu)
-        at_rest.close()
+        idle_group.close()
         warms_up = number < options.warm_up
         print(f"{server.pid}: {run}{' (warming up)' if warms_up else ''}", file=sys.stderr)
         if not warms_up:
