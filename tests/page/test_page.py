@@ -145,7 +145,12 @@ def test_brokers_and_health(page: Browser) -> None:
     page.until(
         "document.querySelector('main').innerText.includes('Ready: serving all requests')", "health is shown"
     )
+    assert "log cleaner" not in page.text, "the background tasks are folded"
+    page.run("document.querySelector('#tasks summary').click()")
     assert "log cleaner" in page.text
+    cells = page.run("[...document.querySelectorAll('main tbody tr')[0].cells].map((each) => each.innerText)")
+    assert "controller" in cells[1]
+    assert cells[4] == f"{cells[2]} of {cells[3]}", "a broker alone leads all that it has, in sync"
 
 
 def test_what_happens_is_seen_without_a_reload(page: Browser, broker: BrokerProcess) -> None:
@@ -167,6 +172,12 @@ def test_groups_are_searched_and_the_field_keeps_its_focus(page: Browser) -> Non
 def test_it_fits_a_phone_in_light_and_dark(page: Browser, is_dark: bool, tmp_path: Path) -> None:
     page.resize(360, 740, is_dark=is_dark)
     assert page.run("document.documentElement.scrollWidth") <= 360
+    seen = "[...document.querySelectorAll('main th')].filter((each) => each.offsetWidth)"
+    assert page.run(f"{seen}.map((each) => each.innerText)") == ["Group", "Lag", "Trend", "Verdict"]
+    right = f"Math.max(...{seen}.map((each) => each.getBoundingClientRect().right))"
+    assert page.run(right) <= 360, "no column is out of sight"
+    heights = "[...document.querySelectorAll('main td .name')].map((each) => each.offsetHeight)"
+    assert max(page.run(heights)) < 30, "a name stands in one line"
     open_group(page)
     assert page.run("document.documentElement.scrollWidth") <= 360
     assert page.run("document.querySelector('svg.timeline').getBoundingClientRect().width") <= 360

@@ -103,8 +103,12 @@ def _log_of(partition: Json) -> Json:
 
 
 def live_health(told: Told, silent: Silent, own: int, parameters: Mapping[str, str]) -> Json:
-    """Return how this broker fares, and beside each other one whether it does."""
+    """Return how the broker named by `id`, or this one, fares, and beside each other one whether it does."""
     answers = _answers(told)
+    wanted = parameters.get("id") or str(own)
+    chosen = next((each for node_id, each in answers.items() if str(node_id) == wanted), None)
+    if chosen is None:
+        return {"error": f"broker {wanted} is not in the cluster, or does not answer"}
     brokers = [
         {
             **each,
@@ -113,7 +117,7 @@ def live_health(told: Told, silent: Silent, own: int, parameters: Mapping[str, s
         }
         for each in answers[own]["brokers"]
     ]
-    return {**answers[own], "brokers": brokers, "unanswered": unanswered(silent)}
+    return {**chosen, "brokers": brokers, "unanswered": unanswered(silent)}
 
 
 def _answers(told: Told) -> dict[int, Json]:

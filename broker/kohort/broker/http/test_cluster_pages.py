@@ -11,6 +11,7 @@ import trio.testing
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
+from kohort.broker.http import cluster_merging as merging
 from kohort.broker.http.brokers import ANSWER_SECONDS, SILENT_SECONDS, Brokers
 from kohort.broker.http.cluster_pages import ClusterPages
 from kohort.broker.http.own_pages import WAITING_MAX, OwnPages
@@ -187,3 +188,22 @@ async def test_a_group_may_be_named_like_a_feed(path: str, monkeypatch: pytest.M
 
     monkeypatch.setattr(pages, "_answered", made)
     assert (await pages.answer(BrokerPageRequest(path=path))).status == 200
+
+
+def test_health_is_that_of_the_broker_that_is_asked_for_beside_all_others() -> None:
+    brokers = [{"node_id": each} for each in (1, 2, 3)]
+    told = {
+        each: Answer(200, (), msgspec.json.encode({"node_id": each, "reasons": [], "brokers": brokers}))
+        for each in (1, 2)
+    }
+    silent = {3: "it is gone"}
+    assert merging.live_health(told, silent, 1, {})["node_id"] == 1
+    other = merging.live_health(told, silent, 1, {"id": "2"})
+    assert other["node_id"] == 2
+    assert [(each["reasons"], each["silent"]) for each in other["brokers"]] == [
+        ([], None),
+        ([], None),
+        (None, "it is gone"),
+    ]
+    assert "broker 3 is not in the cluster" in merging.live_health(told, silent, 1, {"id": "3"})["error"]
+    assert "error" in merging.live_health(told, silent, 1, {"id": "x"})

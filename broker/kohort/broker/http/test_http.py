@@ -163,6 +163,9 @@ class FakeView:
     def brokers(self) -> int:
         return 1
 
+    def controller(self) -> int:
+        return 1
+
     def others(self) -> None:
         return None
 

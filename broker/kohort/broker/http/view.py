@@ -278,6 +278,10 @@ class View(Protocol):
         """Return how many brokers the cluster has."""
         ...
 
+    def controller(self) -> int:
+        """Return the id of the cluster's controller, -1 where there is none now."""
+        ...
+
     def others(self) -> "Brokers | None":
         """Return the other brokers of the cluster, None where there is no cluster."""
         ...
@@ -456,6 +460,10 @@ class BrokerView:
     def brokers(self) -> int:
         """Return how many brokers the cluster has."""
         return len(self._metadata.snapshot().brokers)
+
+    def controller(self) -> int:
+        """Return the id of the cluster's controller, -1 where there is none now."""
+        return self._metadata.snapshot().controller_id
 
     def others(self) -> "Brokers | None":
         """Return the other brokers of the cluster, None where there is no cluster."""

@@ -1,24 +1,46 @@
 """Brokers and health as the live page shows them."""
 
+from collections import defaultdict
 from collections.abc import Mapping
 from importlib.metadata import version
+
+import trio
 
 from kohort.broker.http.readiness import not_ready
 from kohort.broker.http.view import View
 
+PARTITIONS_PER_SLICE = 1_000
+
 Json = Mapping[str, object]
 
 
-def health_view(view: View) -> Json:
+class Share:
+    """How many partitions a broker leads, has replicas of, and has in sync."""
+
+    __slots__ = ("in_sync", "leaders", "replicas")
+
+    def __init__(self) -> None:
+        self.leaders = self.replicas = self.in_sync = 0
+
+
+async def health_view(view: View) -> Json:
     """Return the cluster's brokers, and how this one fares."""
     health = view.health
+    shares = await _shares(view)
     return {
         "version": version("kohort"),
         "cluster_id": view.cluster_id,
         "node_id": view.node_id,
+        "controller": view.controller(),
         "reasons": not_ready(view),
         "brokers": [
-            {"node_id": each.node_id, "host": each.host, "port": each.port, "rack": each.rack}
+            {
+                "node_id": each.node_id,
+                "host": each.host,
+                "port": each.port,
+                "rack": each.rack,
+                **_counts(shares.get(each.node_id, Share())),
+            }
             for each in view.broker_states()
         ],
         "connections": view.connections(),
@@ -31,3 +53,25 @@ def health_view(view: View) -> Json:
             {"name": each.name, "restarts": each.restarts, "reason": each.reason()} for each in health.tasks
         ],
     }
+
+
+def _counts(share: Share) -> Json:
+    return {"leaders": share.leaders, "replicas": share.replicas, "in_sync": share.in_sync}
+
+
+async def _shares(view: View) -> Mapping[int, Share]:
+    """Return what each broker has of all partitions. Gives way in between."""
+    found: defaultdict[int, Share] = defaultdict(Share)
+    work = 0
+    for topic in list(view.topics()):
+        for state in topic.partitions:
+            found[state.leader].leaders += 1
+            for node_id in state.replicas:
+                found[node_id].replicas += 1
+            for node_id in state.isr:
+                found[node_id].in_sync += 1
+        work += len(topic.partitions)
+        if work >= PARTITIONS_PER_SLICE:
+            work = 0
+            await trio.lowlevel.checkpoint()
+    return found

@@ -133,7 +133,7 @@ class LivePage:
         return await topics.topic_view(self._view, topic)
 
     async def _health(self, parameters: Parameters) -> object:
-        return health_view(self._view)
+        return await health_view(self._view)
 
 
 def _file(name: str) -> Response:

@@ -148,7 +148,9 @@ async def test_health_tells_brokers_and_reasons(site: Site) -> None:
     site.view.health.wrong = ["the disk is full"]
     told = (await site.get("/api/v1/live/health")).json
     assert told["reasons"] == ["the disk is full"]
-    assert told["brokers"] == [{"node_id": 1, "host": "127.0.0.1", "port": 9092, "rack": None}]
+    (broker,) = told["brokers"]
+    assert (broker["node_id"], broker["host"], broker["port"], broker["rack"]) == (1, "127.0.0.1", 9092, None)
+    assert (told["controller"], broker["leaders"], broker["replicas"], broker["in_sync"]) == (1, 2, 2, 2)
 
 
 def held(*records: RecordFields, compression: Compression = Compression.NONE) -> FakePartition:

@@ -11,7 +11,7 @@ const VIEWS = {
   group: { draw: groupView, asks: ["id"], under: "groups" },
   topics: { draw: topicsView, asks: ["q", "internal"], under: "topics" },
   topic: { draw: topicView, asks: ["name"], under: "topics", isCalm: true },
-  health: { draw: healthView, asks: [], under: "health" },
+  health: { draw: healthView, asks: ["id"], under: "health" },
 };
 const main = document.getElementById("main"), state = document.getElementById("link");
 let feed = null, timer = null, current = null, told = null, address = "", typing = null;
@@ -106,7 +106,9 @@ function draw(isForced) {
   const isBusy = main.contains(document.activeElement) && ["SELECT", "PRE"].includes(document.activeElement.tagName);
   if (!isForced && (VIEWS[view].isCalm || isBusy || String(getSelection()))) return;
   const focus = focused(), scrolled = window.scrollY;
+  const unfolded = [...main.querySelectorAll("details[open]")].map((each) => each.id);
   main.replaceChildren(...unanswered(told), ...VIEWS[view].draw(told, { set, parameters }).flat().filter(Boolean));
+  for (const id of unfolded) document.getElementById(id)?.setAttribute("open", "");
   refocus(focus);
   window.scrollTo(0, scrolled);
   document.title = `${parameters.id ?? parameters.name ?? view} – kohort`;

@@ -28,7 +28,7 @@ export function shown(text) {
 }
 
 export function name(text) {
-  return h("bdi", { class: "name" }, shown(text));
+  return h("bdi", { class: "name", title: shown(text) }, shown(text));
 }
 
 export function table(titles, rows, empty) {
@@ -40,6 +40,17 @@ export function table(titles, rows, empty) {
 
 export function facts(pairs) {
   return h("dl", { class: "facts" }, pairs.map(([title, value]) => h("div", {}, h("dt", {}, title), h("dd", {}, value))));
+}
+
+// ISO 8601 in UTC. A record may have a time that no calendar has.
+export function time(ms) {
+  const date = new Date(ms);
+  return ms < 0 ? "–" : Number.isNaN(date.getTime()) ? `${ms} ms` : date.toISOString();
+}
+
+// "1 partition", "2 partitions".
+export function count(value, one) {
+  return `${number(value)} ${one}${value === 1 ? "" : "s"}`;
 }
 
 export function number(value) {

@@ -1,6 +1,6 @@
 // The list of groups, and one group: who owns what, how far it is, and the story of its rebalances.
 
-import { duration, facts, h, link, name, number, shown, table } from "/page/dom.js";
+import { count, duration, facts, h, link, name, number, shown, table } from "/page/dom.js";
 import { legend, timeline } from "/page/timeline.js";
 import { growth, line, note, words } from "/page/trend.js";
 import { changes, removal } from "/page/write.js";
@@ -27,8 +27,8 @@ export function groupsView(told, { set, parameters }) {
           h("option", { value: each, selected: (parameters.order ?? "lag") === each ? "" : null }, each)))),
       h("span", { class: "soft" }, `${number(told.groups.length)} of ${number(told.matching)} shown`,
         told.matching < told.total ? ` (${number(told.total)} in all)` : "", states ? `: ${states}` : "")),
-    told.loading ? h("p", { class: "warn" }, `Groups of ${told.loading} partitions of __consumer_offsets are being loaded.`) : null,
-    table([["Group"], ["State"], ["Members", "number"], ["Lag", "number"], ["Age", "number"], ["Trend", "phone-off"],
+    told.loading ? h("p", { class: "warn" }, `The groups of ${count(told.loading, "partition")} of __consumer_offsets are being loaded.`) : null,
+    table([["Group"], ["State", "phone-off"], ["Members", "number phone-off"], ["Lag", "number"], ["Age", "number phone-off"], ["Trend"],
       ["Verdict"], ["Last cause", "phone-off"]], rows, "No group is here."),
   ];
 }
@@ -66,7 +66,7 @@ export function groupView(told, { set, parameters }) {
     h("h1", {}, link("groups", {}, "Groups"), " / ", name(told.group_id), " ", stormBadge(told.storm)),
     facts([
       ["State", state(told.state)], ["Generation", number(told.generation_id)], ["Members", number(told.members.length + told.members_left_out)],
-      ["Assignor", shown(told.protocol_name ?? "–")], ["Lag", `${number(told.lag)} records`], ["Oldest unread", age(told.lag_seconds)],
+      ["Assignor", shown(told.protocol_name ?? "–")], ["Lag", count(told.lag, "record")], ["Oldest unread", age(told.lag_seconds)],
       ["Trend", trend(looks)], ["Verdict", verdict(told.verdict)],
     ]),
     changes(told),
@@ -100,7 +100,7 @@ function members(told) {
       " ", removal(told, each)),
   ]);
   return [table([["Member"], ["Host", "phone-off"], ["Partitions", "number"], ["Owns"], ["Session", "phone-off"]], rows, "Nobody is in it."),
-    leftOut(told.members_left_out, "members")];
+    leftOut(told.members_left_out, "member")];
 }
 
 function owned(partitions) {
@@ -131,10 +131,10 @@ function offsets(told) {
     return [h("span", {}, link("topic", { name: each.topic }, name(each.topic)), ` ${each.partition}`), owner ? name(owner) : "nobody",
       number(each.offset), number(each.end_offset), number(each.lag), age(each.lag_seconds), words(growth(looks)), verdict(each.verdict)];
   });
-  return [table([["Partition"], ["Read by", "phone-off"], ["Committed", "number"], ["End", "number phone-off"], ["Lag", "number"],
-    ["Age", "number"], ["Trend", "phone-off"], ["Verdict"]], rows, "It has committed nothing."), leftOut(told.offsets_left_out, "partitions")];
+  return [table([["Partition"], ["Read by", "phone-off"], ["Committed", "number phone-off"], ["End", "number phone-off"], ["Lag", "number"],
+    ["Age", "number phone-off"], ["Trend"], ["Verdict"]], rows, "It has committed nothing."), leftOut(told.offsets_left_out, "partition")];
 }
 
-function leftOut(count, what) {
-  return count ? h("p", { class: "soft" }, `${number(count)} more ${what} are left out: those furthest behind are shown.`) : null;
+function leftOut(left, what) {
+  return left ? h("p", { class: "soft" }, `${count(left, what)} more ${left === 1 ? "is" : "are"} not shown.`) : null;
 }

@@ -1,6 +1,6 @@
-// The cluster's brokers, and how the one that serves this page fares.
+// The cluster's brokers, and how one of them fares: the one that serves this page, or the one that was chosen.
 
-import { bytes, facts, h, number, shown, table } from "/page/dom.js";
+import { bytes, count, facts, h, link, name, number, shown, table } from "/page/dom.js";
 
 // A broker alone tells of itself; in a cluster each has been asked.
 function state(broker, told) {
@@ -13,7 +13,10 @@ function state(broker, told) {
 export function healthView(told) {
   const { disk } = told;
   return [
-    h("h1", {}, `Broker ${told.node_id}`),
+    h("h1", {}, "Brokers"),
+    table([["Id", "number"], ["Address"], ["Leads", "number"], ["Replicas", "number phone-off"], ["In sync", "number"], ["Rack", "phone-off"], ["State"]],
+      told.brokers.map((each) => row(each, told)), "No broker is known."),
+    h("h2", {}, `Broker ${told.node_id}`),
     told.reasons.length
       ? h("div", { class: "bad", role: "alert" }, h("p", {}, "Not ready:"), h("ul", {}, told.reasons.map((each) => h("li", {}, shown(each)))))
       : h("p", { class: "good" }, "Ready: serving all requests."),
@@ -24,11 +27,26 @@ export function healthView(told) {
       ["Maximum event-loop delay", `${Math.round(told.loop_late_seconds_max * 1000)} ms`],
       ["Shards of groups", Object.entries(told.shards).map(([state, count]) => `${count} ${state}`).join(", ")],
     ]),
-    h("h2", {}, "Brokers"),
-    table([["Id", "number"], ["Address"], ["Rack"], ["State"]],
-      told.brokers.map((each) => [number(each.node_id), shown(`${each.host}:${each.port}`), shown(each.rack ?? "–"), state(each, told)]), "None is known."),
-    h("h2", {}, "Background tasks"),
-    table([["Task"], ["Restarts", "number"], ["State"]], told.tasks.map((each) => [shown(each.name), number(each.restarts),
-      each.reason ? h("span", { class: "bad" }, shown(each.reason)) : h("span", { class: "good" }, "ok")]), ""),
+    tasks(told.tasks),
   ];
+}
+
+function row(each, told) {
+  const isShort = each.in_sync < each.replicas;
+  return [
+    each.reasons ? link("health", { id: each.node_id }, String(each.node_id)) : String(each.node_id),
+    h("span", {}, name(`${each.host}:${each.port}`), each.node_id === told.controller ? h("span", { class: "soft" }, " controller") : null),
+    number(each.leaders), number(each.replicas),
+    h("span", { class: isShort ? "warn" : null }, `${number(each.in_sync)} of ${number(each.replicas)}`),
+    shown(each.rack ?? "–"), state(each, told),
+  ];
+}
+
+// The last thing on the page, folded: what is wrong with one stands among the reasons above.
+function tasks(all) {
+  const failing = all.filter((each) => each.reason).length;
+  return h("details", { id: "tasks" },
+    h("summary", {}, count(all.length, "background task"), failing ? h("span", { class: "bad" }, `, ${failing} with a problem`) : ", all ok"),
+    table([["Task"], ["Restarts", "number"], ["State"]], all.map((each) => [shown(each.name), number(each.restarts),
+      each.reason ? h("span", { class: "bad" }, shown(each.reason)) : h("span", { class: "good" }, "ok")]), ""));
 }

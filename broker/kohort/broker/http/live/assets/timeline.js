@@ -1,6 +1,6 @@
 // A group's rebalances in time: a storm is a thicket, a calm group a few thin bars.
 
-import { duration, h, shown, svg } from "/page/dom.js";
+import { count, duration, h, shown, svg, time } from "/page/dom.js";
 
 const LANE = 18, TOP = 22, LEAST = 4, MEMBERS = 8;
 const WIDE = { WIDTH: 1000, LEFT: 150, LETTERS: 20 }, NARROW = { WIDTH: 400, LEFT: 92, LETTERS: 12 };
@@ -18,7 +18,7 @@ export function timeline(group, chosen, choose) {
   const names = slowest(all);
   const height = TOP + LANE * (1 + names.length) + 24;
   const picture = svg("svg", { class: "timeline", viewBox: `0 0 ${WIDTH} ${height}`, role: "group",
-    "aria-label": `${all.length} rebalances` });
+    "aria-label": count(all.length, "rebalance") });
   for (const [from, to] of storms(all)) {
     picture.append(svg("rect", { class: "storming", x: x(from) - 3, y: 2, width: width(to - from) + 6, height: height - 22 }));
   }
@@ -85,7 +85,7 @@ function shortened(text, letters) {
 
 // When it began; a phone has no room for the day.
 function moment(ms, letters) {
-  return letters < WIDE.LETTERS ? new Date(ms).toLocaleTimeString() : new Date(ms).toLocaleString();
+  return letters < WIDE.LETTERS ? time(ms).slice(11) : time(ms);
 }
 
 export function legend() {
