@@ -303,7 +303,8 @@ class Peer:
                 self.deferred += 1
                 return
             self._lengthy_in_flight -= 1
-        self._encode(request, message)
+        request.answer = answer = encoded(request, message)
+        self.held_bytes += len(answer) if type(answer) is bytes else held_bytes_of(answer)
 
     def may_encode(self) -> bool:
         """Return whether an answer is deferred for which there is room now.
@@ -328,11 +329,8 @@ class Peer:
                 request.deferred = None
                 self.deferred -= 1
                 self._lengthy_in_flight -= 1
-                self._encode(request, message)
-
-    def _encode(self, request: ReceivedRequest, message: Message) -> None:
-        request.answer = answer = encoded(request, message)
-        self.held_bytes += len(answer) if type(answer) is bytes else held_bytes_of(answer)
+                request.answer = answer = encoded(request, message)
+                self.held_bytes += held_bytes_of(answer)
 
     def abandon(self, request: ReceivedRequest) -> None:
         """Take `request` as answered with nothing. Only what has a short answer may be."""

@@ -42,9 +42,10 @@ class SaslPeer(Peer):
         self._asked += 1
         return request, SaslAuthenticateRequest(auth_bytes=bytes(token))
 
-    def _encode(self, request: ReceivedRequest, message: Message) -> None:
+    def complete(self, request: ReceivedRequest, message: Message) -> None:
+        """Take the answer to `request`; that to a bare token has no header."""
         if request.version != BARE:
-            super()._encode(request, message)
+            super().complete(request, message)
             return
         assert isinstance(message, SaslAuthenticateResponse)
         request.answer = answer = struct.pack(">i", len(message.auth_bytes)) + message.auth_bytes
