@@ -1,4 +1,4 @@
-"""What the core hands back: records to log, effects to run once they are flushed."""
+"""The result of a command: records to log, and effects to run once they are flushed."""
 
 import msgspec
 
@@ -27,20 +27,20 @@ class JoinTimer(msgspec.Struct, frozen=True, gc=False):
 
 
 class SyncTimer(msgspec.Struct, frozen=True, gc=False):
-    """The key of the timer that puts out members that do not sync."""
+    """The key of the timer that removes members that do not sync."""
 
     group_id: str
 
 
 class RevocationTimer(msgspec.Struct, frozen=True, gc=False):
-    """The key of the timer that puts out a consumer group's member that does not give up partitions."""
+    """The key of the timer that removes a member that does not give up partitions or tasks in time."""
 
     group_id: str
     member_id: str
 
 
 class AwaitedTimer(msgspec.Struct, frozen=True, gc=False):
-    """The key of the timer that puts out a consumer group's classic member that does not join or sync."""
+    """The key of the timer that removes a consumer group's classic member that does not join or sync."""
 
     group_id: str
     member_id: str
@@ -70,7 +70,7 @@ class CancelTimer(msgspec.Struct, frozen=True, gc=False):
 
 
 class Note(msgspec.Struct, frozen=True, gc=False):
-    """Tell whoever listens: the log, the metrics, the page."""
+    """Publish the event to the log, the metrics, `__group_events` and the live page."""
 
     event: Event
 
@@ -79,14 +79,14 @@ Effect = Reply | SetTimer | CancelTimer | Note
 
 
 class TransactionEnd(msgspec.Struct, frozen=True, gc=False):
-    """How a producer's transaction ends in the log, and the epoch of the coordinator that says so."""
+    """The end of a producer's transaction, and the epoch of its transaction coordinator."""
 
     is_commit: bool
     coordinator_epoch: int
 
 
 class TransactionalWrite(msgspec.Struct, frozen=True, gc=False):
-    """Whose transaction a decision's records belong to; with an `end` there are none, but its marker."""
+    """The producer whose transaction the records belong to; with an `end`, its marker and no records."""
 
     producer_id: int
     producer_epoch: int

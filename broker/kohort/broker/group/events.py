@@ -149,7 +149,7 @@ class MemberLeft(MemberEvent, frozen=True, kw_only=True):
 
 
 class MemberExpired(MemberEvent, frozen=True, kw_only=True):
-    """A member was put out: nothing was heard of it for `after_ms`."""
+    """A member was removed: its last request was `after_ms` ago."""
 
     after_ms: int
     reason: str = ""
@@ -191,7 +191,7 @@ class RebalanceExtended(Event, frozen=True, kw_only=True):
 
 
 class JoinCompleted(Event, frozen=True, kw_only=True):
-    """Everyone expected has joined, or was put out: the leader assigns now."""
+    """Every expected member has joined or was removed: the leader assigns now."""
 
     generation_id: int
     leader: str

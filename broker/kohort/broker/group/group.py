@@ -127,7 +127,7 @@ class Group(Generic[M]):
         self.shard_bytes.keep_history(size_bytes)
 
     def forget_oldest_rebalance(self) -> None:
-        """Forget the oldest of those that are kept."""
+        """Forget the oldest rebalance that is kept."""
         del self.history[0]
         self.shard_bytes.keep_history(-self._history_bytes.pop(0))
 
@@ -137,4 +137,4 @@ class Group(Generic[M]):
 
 
 AnyGroup = Group[Any]
-"""A group of whichever kind."""
+"""A group of any kind."""

@@ -1,4 +1,4 @@
-"""What the coordinator has to know of a kind of group."""
+"""A kind of group, as the coordinator sees it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ Replay = Callable[[ShardState, Any, Any], None]
 
 
 class GroupKind(NamedTuple):
-    """A kind of group: what is asked of it, what its log says, and what its timers are for."""
+    """A kind of group: its commands, the replay of its records, and its timers."""
 
     group: type[AnyGroup]
     commands: Mapping[type, Callable[[Turn, Any], None]]
@@ -31,4 +31,4 @@ class GroupKind(NamedTuple):
     view: Callable[[Any, int], GroupView]
     """Returns a group for people, as it stands at that time."""
     fast_paths: Mapping[type, Callable[[Handler, ShardState, Any, int], Decision]] = {}
-    """What answers most commands of a class without a turn, and gives the others to their handler."""
+    """Answers to frequent commands without a turn, by class; other commands go to their handler."""

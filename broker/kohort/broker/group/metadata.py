@@ -1,4 +1,4 @@
-"""The topics of the cluster, as far as groups have to know them."""
+"""The part of the cluster's metadata that groups need."""
 
 from collections.abc import Iterable, Mapping, Sized
 from hashlib import blake2b

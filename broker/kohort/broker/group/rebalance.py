@@ -11,7 +11,7 @@ class Rebalance:
 
     `is_initial`: the group was empty, so the join phase lasts its delay, `remaining_ms` at most once more
     while `member_added` says that members keep coming. `joined_ms` says when each member joined, `gone_ms`
-    when one left or was put out.
+    when one left or was removed.
     """
 
     __slots__ = (

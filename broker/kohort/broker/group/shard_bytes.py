@@ -2,7 +2,7 @@
 
 
 class ShardBytes:
-    """Sums that all groups of one shard keep: what members have brought, and past rebalances."""
+    """The bytes of members' metadata and of past rebalances, in all groups of one shard."""
 
     __slots__ = ("_room", "history_bytes", "member_bytes")
 
@@ -18,7 +18,7 @@ class ShardBytes:
             self._room.history_bytes += more_bytes
 
     def keep_members(self, more_bytes: int) -> None:
-        """Count so much more, or less, for what members have brought."""
+        """Count more or fewer bytes of members' metadata."""
         self.member_bytes += more_bytes
         if self._room is not None:
             self._room.member_bytes += more_bytes
@@ -58,7 +58,7 @@ class Room:
             shard.count_in(None)
 
     def member_bytes_with(self, shard: ShardBytes) -> int:
-        """Return what members have brought to this shard, which may not be counted yet, and to all others."""
+        """Return the bytes of members' metadata in all shards and this one, which may not be added yet."""
         return self.member_bytes + (0 if shard.is_counted_in(self) else shard.member_bytes)
 
     def history_bytes_with(self, shard: ShardBytes) -> int:

@@ -27,7 +27,7 @@ G = TypeVar("G", bound=AnyGroup)
 
 
 class Kinds(Protocol):
-    """What commands that know no kind of group have to know of all kinds."""
+    """The kinds of groups, for commands about groups of any kind."""
 
     def simple_group(self, group_id: str, shard_bytes: ShardBytes) -> AnyGroup:
         """Return a group that has offsets alone."""
@@ -46,7 +46,7 @@ class Parked(Protocol):
 
 
 class ShardState:
-    """All that a shard knows: its groups by id, and which member each parked request belongs to."""
+    """The state of a shard: its groups by id, and the member of each parked request."""
 
     __slots__ = (
         "by_id",
@@ -102,7 +102,7 @@ class ShardState:
     # What is logged; `replay` alone calls these.
 
     def group_with_offsets(self, group_id: str) -> AnyGroup:
-        """Return the group of whichever kind, a simple one where there was none."""
+        """Return the group of any kind; make a simple one where there is none."""
         group = self.by_id.get(group_id)
         if group is None:
             group = self.by_id[group_id] = self.kinds.simple_group(group_id, self.shard_bytes)
@@ -159,7 +159,7 @@ class Turn:
         return Decision(tuple(self.records), tuple(self.effects))
 
     def new_group(self, group_id: str, kind: type[G]) -> G:
-        """Return a group that is to be, perhaps instead of one of another kind, once a record says so."""
+        """Return a new group; it takes its place, perhaps of another kind's group, with its first record."""
         group = self.groups.successors[group_id] = kind(group_id, self.groups.shard_bytes)
         return group
 
@@ -184,7 +184,7 @@ class Turn:
         self.effects.append(CancelTimer(key))
 
     def has_room(self, group: AnyGroup | None, more_bytes: int) -> bool:
-        """Return whether members of the group, or of a new one, may bring so much more metadata."""
+        """Return whether there is room for that many more bytes of members' metadata."""
         if more_bytes <= 0:
             return True
         group_bytes = 0 if group is None else group.member_bytes

@@ -86,7 +86,7 @@ class Member:
 
     @property
     def metadata_bytes(self) -> int:
-        """How much is kept of what was brought for the member: its protocols, and its assignment."""
+        """About how many bytes the member's protocols and its assignment take."""
         return bytes_of(self.protocols) + len(self.assignment)
 
     def metadata(self, protocol_name: str | None) -> bytes | None:
@@ -97,7 +97,7 @@ class Member:
         return None
 
     def matches(self, protocols: tuple[JoinGroupRequestProtocol, ...]) -> bool:
-        """Return whether a join brings just the protocols that the member joined with."""
+        """Return whether these are the protocols that the member joined with."""
         return self.protocols == unique_by_name(protocols)
 
 

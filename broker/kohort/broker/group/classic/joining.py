@@ -40,7 +40,7 @@ def join(turn: Turn, group: ClassicGroup | None, command: JoinGroup) -> None:
 
 
 def join_instead(turn: Turn, former: AnyGroup, command: JoinGroup) -> None:
-    """Join a classic group that takes the place of another kind's, which nobody is in."""
+    """Join a new classic group that replaces an empty group of another kind."""
     try:
         check_request(turn, command)
         _check_new(turn, command.message)
@@ -65,9 +65,9 @@ def rebalance_timeout_ms(command: JoinGroup) -> int:
 
 
 def final_error(command: Command, config: GroupConfig) -> ErrorCode | None:
-    """Return the code that the command gets in any case, None where that depends on its group.
+    """Return the error code of a request that is invalid for any group, or None.
 
-    It is told at once, also while a shard loads (Kafka: GroupCoordinatorService, before it asks a shard).
+    It is answered at once, also while the shard loads (Kafka: GroupCoordinatorService).
     """
     if isinstance(command, _OF_GROUPS) and not command.message.group_id:
         return ErrorCode.INVALID_GROUP_ID
@@ -79,7 +79,7 @@ def final_error(command: Command, config: GroupConfig) -> ErrorCode | None:
 
 
 def check_request(turn: Turn, command: JoinGroup) -> None:
-    """Pass what is right whatever state the group is in. Raises: ApiError."""
+    """Check the JoinGroup without its group. Raises: ApiError."""
     code = final_error(command, turn.config)
     if code is not None:
         raise ApiError(code)
@@ -126,9 +126,9 @@ def _check_capacity(turn: Turn, group: ClassicGroup, member_id: str) -> None:
 
 
 def _check_room(turn: Turn, group: ClassicGroup | None, message: JoinGroupRequest) -> None:
-    """Raise GROUP_MAX_SIZE_REACHED where the member brings more metadata than there is room for.
+    """Raise GROUP_MAX_SIZE_REACHED where there is no room for the member's metadata.
 
-    Who is a member already stays one, with what it brought before, until its session ends.
+    A member whose new metadata is refused stays a member with its former metadata until its session ends.
     """
     if bytes_of(message.protocols) <= SMALL_BYTES or fits_join(turn, group, message):
         return
@@ -138,7 +138,7 @@ def _check_room(turn: Turn, group: ClassicGroup | None, message: JoinGroupReques
 
 
 def _drop_for_capacity(turn: Turn, group: ClassicGroup, member_id: str) -> None:
-    """Forget a member, or an id, that came too late to have a place."""
+    """Remove a member, or a member id given in advance, because the group is full."""
     if group.pending_members.pop(member_id, None) is not None:
         turn.cancel_timer(SessionTimer(group.group_id, member_id))
     member = group.members.get(member_id)
@@ -216,7 +216,7 @@ def _add_member(turn: Turn, group: ClassicGroup, command: JoinGroup, member_id: 
         protocols=message.protocols,
     )
     member.is_new = True
-    # The timer of the id that it was given is the session's by now: it goes off first, and is set anew then.
+    # The timer of the member id becomes the session timer: it fires first, and is then set for the session.
     member.timer_ms = group.pending_members.get(member_id)
     if group.rebalance is not None and group.rebalance.is_initial:
         group.rebalance.member_added = True
@@ -236,9 +236,9 @@ def _add_member(turn: Turn, group: ClassicGroup, command: JoinGroup, member_id: 
 
 
 def _rejoin(turn: Turn, group: ClassicGroup, member: Member, command: JoinGroup) -> None:
-    """Let a member join the next generation, with whatever it brings now."""
+    """Let a member join the next generation with its new protocols and timeouts."""
     message = command.message
-    # What it brought before tells the cause; where a rebalance is under way already, nobody asks for it.
+    # The cause depends on its former protocols. A rebalance in progress needs no further cause.
     is_under_way = group.state is GroupState.PREPARING_REBALANCE
     cause = None if is_under_way else rejoin_cause(turn, group, member, message)
     group.update_protocols(member, unique_by_name(message.protocols))
@@ -259,7 +259,7 @@ def _rejoin(turn: Turn, group: ClassicGroup, member: Member, command: JoinGroup)
 
 
 def refuse(turn: Turn, command: JoinGroup, code: ErrorCode, member_id: str = "") -> None:
-    """Answer with the error, and with the id that the member is to come again with."""
+    """Answer with the error, and with the member id for the next JoinGroup."""
     message = command.message
     turn.reply(command.request_id, join_error(code, member_id, command.version))
     turn.note(

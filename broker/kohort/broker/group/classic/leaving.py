@@ -27,7 +27,7 @@ def leave(turn: Turn, group: ClassicGroup | None, command: LeaveGroup) -> None:
 
 
 def refuse_kind(turn: Turn, _group: AnyGroup, command: LeaveGroup) -> None:
-    """Refuse who is no classic member, since the group has none."""
+    """Answer UNKNOWN_MEMBER_ID: this kind of group has no classic members."""
     answer(turn, command, strangers)
 
 
@@ -43,7 +43,7 @@ def answer(turn: Turn, command: LeaveGroup, leave_together: Callable[[Identities
 
 
 def strangers(identities: Identities) -> list[ErrorCode]:
-    """Return what each is told that names no member."""
+    """Return UNKNOWN_MEMBER_ID for each."""
     return [ErrorCode.UNKNOWN_MEMBER_ID] * len(identities)
 
 

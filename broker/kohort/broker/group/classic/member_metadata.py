@@ -11,11 +11,11 @@ from kohort.broker.group.turn import Turn
 from kohort.protocol.messages.join_group import JoinGroupRequest
 
 SMALL_BYTES = 1_024
-"""Who brings no more is let in in any case: a member takes as much without bringing anything."""
+"""A member with less metadata is always let in: it takes as much memory without any metadata."""
 
 
 def fits_join(turn: Turn, group: ClassicGroup | None, message: JoinGroupRequest) -> bool:
-    """Return whether there is room for what the member brings instead of what it has brought before."""
+    """Return whether there is room for the member's new metadata in place of its former metadata."""
     metadata_bytes = bytes_of(message.protocols)
     if group is None:
         return _fits(turn, 0, metadata_bytes)

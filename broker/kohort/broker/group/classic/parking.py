@@ -11,7 +11,7 @@ VERSION_OF_NULL_NAMES = 7  # Before it a protocol name that is not there is sent
 
 
 def park_join(turn: Turn, group: ClassicGroup, member: Member, command: JoinGroup) -> None:
-    """Keep the member's JoinGroup until the join phase ends; an older one is sent away."""
+    """Park the member's JoinGroup until the join phase ends; an older one gets REBALANCE_IN_PROGRESS."""
     answer_join(turn, group, member, parked_join_error(ErrorCode.REBALANCE_IN_PROGRESS, member))
     member.awaiting_join = command.request_id
     member.join_version = command.version
@@ -34,7 +34,7 @@ def answer_join(turn: Turn, group: ClassicGroup, member: Member, response: JoinG
 
 
 def park_sync(turn: Turn, member: Member, request_id: int) -> None:
-    """Keep the member's SyncGroup until the leader's comes; an older one is sent away."""
+    """Park the member's SyncGroup until the leader's comes; an older one gets REBALANCE_IN_PROGRESS."""
     answer_sync(turn, member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))
     member.awaiting_sync = request_id
     turn.groups.parked[request_id] = member
@@ -60,7 +60,7 @@ def dismiss(turn: Turn, group: ClassicGroup, member: Member, code: ErrorCode) ->
 
 
 def lose(turn: Turn, command: RequestLost) -> None:
-    """Never answer that request. Its member stays until its session ends, as in Kafka."""
+    """Forget a parked request whose client is gone. The member stays until its session ends, as in Kafka."""
     member = turn.groups.parked.pop(command.request_id, None)
     if member is None:
         return
@@ -84,12 +84,12 @@ def join_error(code: ErrorCode, member_id: str, version: int) -> JoinGroupRespon
 
 
 def parked_join_error(code: ErrorCode, member: Member, *, forget_id: bool = False) -> JoinGroupResponse:
-    """Return what the member's parked JoinGroup is told."""
+    """Return the error response to the member's parked JoinGroup."""
     return join_error(code, "" if forget_id else member.member_id, member.join_version)
 
 
 def parked_error(code: ErrorCode, member: Parked, request_id: int) -> JoinGroupResponse | SyncGroupResponse:
-    """Return what the member's parked request is told, whichever it is."""
+    """Return the error response to the member's parked JoinGroup or SyncGroup."""
     if member.awaiting_join == request_id:
         assert isinstance(member, Member)
         return parked_join_error(code, member)

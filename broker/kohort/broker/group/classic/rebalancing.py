@@ -73,7 +73,7 @@ def prepare_rebalance(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
 
 
 def begin_downgraded(turn: Turn, group: ClassicGroup) -> None:
-    """Rebalance a group that was a consumer group, as its record says nobody leads: all are to rejoin."""
+    """Rebalance a group that was a consumer group: it has no leader yet, and all members have to rejoin."""
     prepare_rebalance(turn, group, Cause(CauseKind.DOWNGRADED, turn.now_ms))
 
 
@@ -112,7 +112,7 @@ def join_timer_fired(turn: Turn, group: ClassicGroup, key: JoinTimer) -> None:
 
 
 def complete_join(turn: Turn, group: ClassicGroup) -> None:
-    """End the join phase: on to the next generation, or to none where everybody has gone."""
+    """End the join phase: begin the next generation, or empty a group without members."""
     rebalance = group.rebalance
     assert rebalance is not None
     _stop_waiting_for_joins(turn, group)
@@ -122,7 +122,7 @@ def complete_join(turn: Turn, group: ClassicGroup) -> None:
         _become_empty(turn, group)
     elif _elect_leader(turn, group):
         _begin_generation(turn, group, rebalance)
-    else:  # Only static members are left, and none of them is here: wait on, as Kafka does.
+    else:  # Only static members are left, and none has joined: wait again, as Kafka does.
         _wait_for_joins(turn, group, group.rebalance_timeout_ms())
 
 
@@ -217,7 +217,7 @@ def _remove_absent(turn: Turn, group: ClassicGroup) -> None:
 
 
 def remove_member(turn: Turn, group: ClassicGroup, member: Member, reason: str) -> None:
-    """Remove a member that was not heard of; what it waits for is answered UNKNOWN_MEMBER_ID."""
+    """Remove a member after a timeout; its parked request is answered UNKNOWN_MEMBER_ID."""
     dismiss(turn, group, member, ErrorCode.UNKNOWN_MEMBER_ID)
     group.remove(member.member_id)
     end_session(turn, group, member)

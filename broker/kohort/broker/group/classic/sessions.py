@@ -1,4 +1,4 @@
-"""Heartbeats, and what happens when they stay away."""
+"""Heartbeats and session timeouts of classic groups."""
 
 from kohort.broker.group.classic.group import ClassicGroup, Member
 from kohort.broker.group.classic.rebalancing import (
@@ -44,17 +44,17 @@ def heartbeat(otherwise: Handler, groups: ShardState, command: Heartbeat, now_ms
 
 
 def refuse_heartbeat(turn: Turn, group: ClassicGroup | None, command: Heartbeat) -> None:
-    """Answer a heartbeat that does not count."""
+    """Answer a heartbeat that is not from a member in its generation."""
     turn.reply(command.request_id, _refusal(group, command.message))
 
 
 def refuse_kind(turn: Turn, _group: AnyGroup, command: Heartbeat) -> None:
-    """Refuse who is no classic member, since the group has none."""
+    """Refuse the heartbeat: this kind of group has no classic members."""
     turn.reply(command.request_id, _refusal(None, command.message))
 
 
 def resume(turn: Turn, group: ClassicGroup) -> None:
-    """Let the members of a group that came back from the log go on; too many of them rebalance."""
+    """Start the sessions of a loaded group's members; a group with too many members rebalances."""
     if not group.members:
         return
     for member in group.members.values():
@@ -72,7 +72,7 @@ def resume(turn: Turn, group: ClassicGroup) -> None:
 
 
 def session_timer_fired(turn: Turn, group: ClassicGroup, key: SessionTimer) -> None:
-    """Remove the member if nothing was heard of it, or wait on for as long as it has said since."""
+    """Remove the member if its session has ended; otherwise set the timer for its end."""
     member = group.members.get(key.member_id)
     if member is not None:
         _end_or_go_on(turn, group, member, key)
@@ -89,7 +89,7 @@ def connection_closed(turn: Turn, command: ConnectionClosed) -> None:
 
 
 def _refusal(group: ClassicGroup | None, message: HeartbeatRequest) -> HeartbeatResponse:
-    """Return why a heartbeat does not count, in Kafka's order of checks."""
+    """Return the error of such a heartbeat, in Kafka's order of checks."""
     if not message.group_id:
         return HeartbeatResponse(throttle_time_ms=0, error_code=ErrorCode.INVALID_GROUP_ID)
     code = ErrorCode.ILLEGAL_GENERATION
@@ -148,10 +148,10 @@ def _expire_member_id(turn: Turn, group: ClassicGroup, key: SessionTimer) -> Non
 
 
 def remember_given_id(turn: Turn, group_id: str, member_id: str) -> None:
-    """Note that an id was given; the one that was given longest ago goes, if it was not used since.
+    """Remember a member id that was given; above the limit, forget the oldest unused one.
 
-    Ids cost whoever asks for them nothing: so their number has a limit, which no honest client comes near,
-    since it uses its id at once. One whose id has gone asks for another.
+    A client gets member ids at no cost, so their number has a limit. A normal client uses its id at once and
+    stays far below the limit. A client whose id was forgotten asks for another.
     """
     given = turn.groups.given_member_ids
     given.append((group_id, member_id))
@@ -164,7 +164,7 @@ def remember_given_id(turn: Turn, group_id: str, member_id: str) -> None:
 
 
 def _forget_member_id(turn: Turn, group: ClassicGroup, member_id: str) -> None:
-    """Wait no longer for whoever was given the id, nor for a group that came into being for it alone."""
+    """Forget a member id that was given, and its group if it has nothing else."""
     del group.pending_members[member_id]
     turn.note(MemberIdExpired(group_id=group.group_id, at_ms=turn.now_ms, member_id=member_id))
     if group.is_blank:  # No record knows of it.

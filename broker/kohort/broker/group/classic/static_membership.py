@@ -1,4 +1,4 @@
-"""Static members that come back (KIP-345, KIP-814)."""
+"""Static members that join again under a new member id (KIP-345, KIP-814)."""
 
 from kohort.broker.group.classic.group import ClassicGroup, Member
 from kohort.broker.group.classic.parking import dismiss, park_join

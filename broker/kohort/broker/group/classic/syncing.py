@@ -1,4 +1,4 @@
-"""SyncGroup: the leader brings the assignment, everyone gets their part."""
+"""SyncGroup: the leader sends the assignment, and each member gets its part."""
 
 from kohort.broker.group.classic.group import ClassicGroup, Member
 from kohort.broker.group.classic.member_metadata import fits_assignments
@@ -40,7 +40,7 @@ def sync(turn: Turn, group: ClassicGroup | None, command: SyncGroup) -> None:
 
 
 def refuse_kind(turn: Turn, _group: AnyGroup, command: SyncGroup) -> None:
-    """Refuse who is no classic member, since the group has none."""
+    """Refuse the SyncGroup: this kind of group has no classic members."""
     code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL if lacks_protocol(command) else ErrorCode.UNKNOWN_MEMBER_ID
     turn.reply(command.request_id, sync_error(code))
 
@@ -99,7 +99,7 @@ def _expect_no_longer(turn: Turn, group: ClassicGroup, member: Member) -> None:
 
 
 def _complete_rebalance(turn: Turn, group: ClassicGroup, message: SyncGroupRequest) -> None:
-    """Log the assignment and answer who waits for it; `replay` makes the group Stable."""
+    """Log the assignment and answer the parked SyncGroups; `replay` makes the group Stable."""
     given = {each.member_id: each.assignment for each in message.assignments}
     assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
     if not fits_assignments(turn, group, assignments):
@@ -113,7 +113,7 @@ def _complete_rebalance(turn: Turn, group: ClassicGroup, message: SyncGroupReque
 
 
 def _refuse_assignments(turn: Turn, group: ClassicGroup) -> None:
-    """Tell everybody who waits that it failed, and start over, as Kafka does where the log takes no more."""
+    """Answer the parked SyncGroups with an error and rebalance, as Kafka does for a too large record."""
     for member in group.members.values():
         if answer_sync(turn, member, sync_error(ErrorCode.UNKNOWN_SERVER_ERROR)):
             extend_session(turn, group, member)

@@ -193,7 +193,7 @@ def _waits(group: ConsumerGroup, member: ConsumerMember, target: Partitions) -> 
 
 
 def _side(group: ConsumerGroup, command: JoinGroup, member_id: str) -> ClassicSide:
-    """Return what the member brings. Raises: ApiError where the others speak something else."""
+    """Return the member's classic protocols. Raises: ApiError where others have none of them."""
     message = command.message
     protocols = unique_by_name(message.protocols)
     others = [

@@ -22,7 +22,7 @@ from kohort.protocol.messages.consumer_group_heartbeat import (
 class ConsumerGroupHeartbeat(msgspec.Struct, frozen=True, gc=False):
     """Join, live, change the subscription, leave: ConsumerGroupHeartbeatResponse, at once.
 
-    `member_id` is a fresh id for a member of version 0 that brings none.
+    `member_id` is a new member id, for a request of version 0 without one.
     """
 
     group_type: ClassVar[str] = CONSUMER

@@ -1,7 +1,7 @@
-"""The most frequent heartbeat: a member that has nothing to say, in a group where nothing is to be done.
+"""The most frequent heartbeat: it changes nothing in a group that is stable.
 
-What `heartbeats` would do for it is to move a deadline; this is that, for a third of the work. Whatever is
-not quite so goes there.
+Only the end of the session moves, which takes a third of the work of `heartbeats`. All other heartbeats go
+there.
 """
 
 from kohort.broker.group.consumer.commands import ConsumerGroupHeartbeat
@@ -18,13 +18,13 @@ from kohort.protocol.messages.consumer_group_heartbeat import (
 def heartbeat(
     otherwise: Handler, groups: ShardState, command: ConsumerGroupHeartbeat, now_ms: int
 ) -> Decision:
-    """Return the answer; `otherwise` gives it where the heartbeat has to be looked at closely."""
+    """Return the answer; `otherwise` handles heartbeats that may change something."""
     decision = answer_at_once(groups, command, now_ms)
     return otherwise(groups, command, now_ms) if decision is None else decision
 
 
 def answer_at_once(groups: ShardState, command: ConsumerGroupHeartbeat, now_ms: int) -> Decision | None:
-    """Return the answer to a member with nothing to say, None to any other."""
+    """Return the answer to a heartbeat that changes nothing, None for any other."""
     message = command.message
     group = groups.by_id.get(message.group_id)
     if type(group) is not ConsumerGroup or not _has_nothing_to_do(group, command.metadata.version):

@@ -1,7 +1,7 @@
-"""ConsumerGroupHeartbeat: a member joins, lives, says what it reads and has, and is told what it gets.
+"""ConsumerGroupHeartbeat: a member joins, keeps its session, changes its subscription, gets its assignment.
 
-One heartbeat brings the group as far as it goes: the member's wish may make a new group epoch, a new epoch a
-new target, and the target brings this member one step on. All others come with their own next heartbeat.
+A changed subscription makes a new group epoch, and a new group epoch a new target assignment. Then this
+member reconciles with the target; each other member does with its own next heartbeat.
 """
 
 import msgspec

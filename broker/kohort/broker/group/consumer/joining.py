@@ -1,4 +1,4 @@
-"""Who joins: a new member, a static one that comes back, or one that missed an answer."""
+"""Members that join: new ones, static ones that come back, and members that missed an answer."""
 
 import msgspec
 
@@ -64,7 +64,7 @@ def joined(turn: Turn, group: ConsumerGroup, message: ConsumerGroupHeartbeatRequ
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: Owned) -> None:
-    """Pass a member in its epoch, or one that missed the last answer. Raises: ApiError."""
+    """Check the member epoch; the previous one is valid after a lost answer. Raises: ApiError."""
     if epoch == member.epoch:
         return
     if epoch < member.epoch:
@@ -77,9 +77,9 @@ def check_epoch(member: ConsumerMember, epoch: int, owned: Owned) -> None:
 
 
 def check_capacity(turn: Turn, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
-    """Pass who is a member, takes the place of a static one, or finds one. Raises: ApiError.
+    """Check the size of the group for a new member; a static member's successor passes. Raises: ApiError.
 
-    As in Kafka since KAFKA-20601; whether the place is free is looked at later.
+    As in Kafka since KAFKA-20601; `_check_released` checks later whether the instance id is free.
     """
     limit = turn.config.group_consumer_max_size
     if group.member_count < limit or member_id in group.members:
@@ -92,7 +92,7 @@ def check_capacity(turn: Turn, group: ConsumerGroup, member_id: str, instance_id
 
 
 def check_room(turn: Turn, group: ConsumerGroup | None, member_id: str, more_bytes: int) -> None:
-    """Raises: ApiError GROUP_MAX_SIZE_REACHED where members bring more metadata than there is room for."""
+    """Raises: ApiError GROUP_MAX_SIZE_REACHED where there is no room for the member's metadata."""
     if more_bytes <= SMALL_BYTES:
         return
     before = None if group is None else group.members.get(member_id)
@@ -109,7 +109,7 @@ def _check_released(group: ConsumerGroup, instance_id: str, member_id: str) -> N
 
 
 def take_place(turn: Turn, group: ConsumerGroup, former: ConsumerMember, member_id: str) -> Joined:
-    """Let the newcomer have what the static member had and shall have; nobody else notices."""
+    """Give the new member the assignment and the target of the static member; the epoch stays."""
     group_id = group.group_id
     heir = msgspec.structs.replace(former, member_id=member_id, epoch=JOINING, previous_epoch=JOINING)
     for record in member_tombstones(group_id, former.member_id):

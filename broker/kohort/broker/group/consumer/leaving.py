@@ -1,4 +1,4 @@
-"""Members that go: by their own word, for a while as static ones, or because nothing was heard of them."""
+"""Members that leave: for good, for a while as static members, or after a timeout."""
 
 from collections import Counter
 from functools import partial
@@ -80,7 +80,7 @@ def leave_classic(turn: Turn, group: ConsumerGroup, command: LeaveGroup) -> None
 
 
 def _leave_together(turn: Turn, group: ConsumerGroup, identities: Identities) -> list[ErrorCode]:
-    """Let these members go, of whichever protocol; return each one's error code."""
+    """Remove these members of either protocol; return the error code of each."""
     codes: list[ErrorCode] = []
     leaving: dict[str, ConsumerMember] = {}
     for identity in identities:

@@ -32,7 +32,7 @@ class Resolved(msgspec.Struct, frozen=True):
 
 
 class ClassicSide(msgspec.Struct, frozen=True):
-    """What a member brought that speaks the classic protocol: its protocols by name, its first one first."""
+    """The session timeout and the protocols of a member that uses the classic protocol, in its order."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -78,7 +78,7 @@ class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def metadata_bytes(self) -> int:
-        """About how much is kept of what the member has brought."""
+        """About how many bytes the member's metadata takes."""
         return metadata_bytes(self.topic_names, self.topic_regex, self.classic)
 
 

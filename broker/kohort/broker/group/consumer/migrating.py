@@ -116,14 +116,14 @@ def assignment_bytes(held: Held, names: dict[UUID, str], version: int) -> bytes:
 
 
 def version_of(metadata: bytes) -> int:
-    """Return in which version of the consumer protocol a member speaks, as far as it is known here."""
+    """Return the version of a member's consumer protocol, at most the newest one known here."""
     return min(int.from_bytes(metadata[:2], "big"), NEWEST_VERSION)
 
 
 def _has_only_classic(
     turn: Turn, group: ConsumerGroup, without: Collection[str] = (), joined: int = 0
 ) -> bool:
-    # Right after loading nobody has brought names for what they have: the next JoinGroup does.
+    # After a load the names of the assigned topics are unknown until the next JoinGroup brings the metadata.
     left = [each for each in group.members.values() if each.member_id not in without]
     return (
         turn.config.may_downgrade
@@ -134,7 +134,7 @@ def _has_only_classic(
 
 
 def _common_protocol(sides: list[ClassicSide]) -> str:
-    """Return the protocol that most members want of those that all speak, as a classic group chooses."""
+    """Return the protocol that a classic group of these members selects."""
     counts = Counter(name for side in sides for name, _ in side.protocols)
     votes = Counter(next(name for name, _ in side.protocols if counts[name] == len(sides)) for side in sides)
     return max(votes, key=lambda name: (votes[name], -hash_table_place(name)))
@@ -157,7 +157,7 @@ def _member_metadata(
 
 
 def _check_upgrade(turn: Turn, group: ClassicGroup) -> None:
-    """Raises: ApiError GROUP_ID_NOT_FOUND, as to somebody who asks for a group that is not there."""
+    """Raises: ApiError GROUP_ID_NOT_FOUND where the migration policy or the group forbids the upgrade."""
     if (
         not turn.config.may_upgrade
         or group.protocol_type != CONSUMER
@@ -167,7 +167,7 @@ def _check_upgrade(turn: Turn, group: ClassicGroup) -> None:
 
 
 def _stop(turn: Turn, group: ClassicGroup) -> None:
-    """Send everybody who waits away, to come again, and forget what the group was about."""
+    """Answer the parked requests with REBALANCE_IN_PROGRESS; end the group's timers and rebalance."""
     for member in group.members.values():
         answer_join(turn, group, member, parked_join_error(ErrorCode.REBALANCE_IN_PROGRESS, member))
         answer_sync(turn, member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS))

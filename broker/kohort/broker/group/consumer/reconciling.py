@@ -1,4 +1,4 @@
-"""One member brought a step towards its target (Kafka: CurrentAssignmentBuilder).
+"""The next step of a member's reconciliation with its target assignment (Kafka: CurrentAssignmentBuilder).
 
 A member first gives up what it shall no longer have, then comes to the target's epoch, then gets what others
 have released. So no partition is ever two members', and members wait for nobody but its former owner.

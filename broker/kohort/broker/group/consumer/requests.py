@@ -1,4 +1,4 @@
-"""What is wrong with a heartbeat whatever its group is like.
+"""Checks of a heartbeat that do not need its group.
 
 Kafka: GroupMetadataManager.throwIfConsumerGroupHeartbeatRequestIsInvalid.
 """

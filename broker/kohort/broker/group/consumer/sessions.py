@@ -1,4 +1,4 @@
-"""How long members may be silent, and how long classic ones may take for their next request."""
+"""Session timeouts of members, and the timeouts for a classic member's next JoinGroup or SyncGroup."""
 
 from kohort.broker.group.consumer.group import Awaited, ConsumerGroup
 from kohort.broker.group.consumer.member import ConsumerMember
@@ -22,7 +22,7 @@ def extend_session(turn: Turn, group: ConsumerGroup, member: ConsumerMember) -> 
 
 
 def await_request(turn: Turn, group: ConsumerGroup, member: ConsumerMember, request: str) -> None:
-    """Give a classic member its rebalance timeout to send that; what it was told before stands."""
+    """Expect this request of a classic member within its rebalance timeout, from the first call on."""
     awaited = group.awaited.get(member.member_id)
     if awaited is not None and awaited.request == request:
         return
@@ -32,12 +32,12 @@ def await_request(turn: Turn, group: ConsumerGroup, member: ConsumerMember, requ
 
 
 def stop_awaiting(turn: Turn, group: ConsumerGroup, member_id: str) -> None:
-    """Wait no longer for the member's next request."""
+    """Cancel the timer of the member's next request."""
     if group.awaited.pop(member_id, None) is not None:
         turn.cancel_timer(AwaitedTimer(group.group_id, member_id))
 
 
 def forget_timers(turn: Turn, group: ConsumerGroup, member_id: str) -> None:
-    """Forget the session of a member that goes, and what it had to give up."""
+    """Cancel the timers of a member that leaves."""
     forget_member_timers(turn, group, member_id)
     stop_awaiting(turn, group, member_id)

@@ -1,4 +1,4 @@
-"""One step of a member: its wish may make a new epoch, that a new target, and the target brings it on."""
+"""One heartbeat of a member: perhaps a new group epoch, then a new target assignment, then reconciliation."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -124,7 +124,7 @@ class Step:
         return epoch, regexes
 
     def _reads(self, regexes: Mapping[str, Resolved]) -> frozenset[UUID]:
-        """Return the topics that the member reads, as far as there are any."""
+        """Return the existing topics that the member subscribes to."""
         topics = self.metadata.topics
         return frozenset(topics[name].topic_id for name in topics_of(self.wish, regexes) if name in topics)
 

@@ -1,4 +1,4 @@
-"""A group whose members come to its epoch one by one, as far as its kind does not matter."""
+"""What consumer, share and streams groups have in common: epochs, targets and sessions."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -19,10 +19,9 @@ T = TypeVar("T")
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class EpochGroup(Group[M], Generic[M, T]):
-    """A group whose target is made for a group epoch, to which each member comes by itself.
+    """A group with a target assignment for a group epoch; each member reconciles with it by itself.
 
-    The group epoch is its `generation_id`. Volatile are sessions, what members have to give up until when,
-    and what was set for the group alone.
+    `generation_id` is the group epoch. Sessions, revocation deadlines and the group's settings are volatile.
     """
 
     logged: ClassVar[tuple[str, ...]] = (
@@ -72,11 +71,11 @@ class EpochGroup(Group[M], Generic[M, T]):
 
     @abstractmethod
     def owners_of(self, members: Mapping[str, M]) -> Owners:
-        """Return who of these has what."""
+        """Return the owner of each partition or task among these members."""
 
     @abstractmethod
     def assignor_name(self, members: Mapping[str, M], config: GroupConfig) -> str:
-        """Return who makes the targets of these members."""
+        """Return the name of the assignor for these members."""
 
     def member(self, member_id: str) -> M:
         """Return the member. Raises: ApiError UNKNOWN_MEMBER_ID."""
@@ -95,7 +94,7 @@ class EpochGroup(Group[M], Generic[M, T]):
     # What is logged; `replaying` alone calls these.
 
     def put_member(self, member: M) -> None:
-        """Let the member stand as logged."""
+        """Keep the member as its record says."""
         former = self.members.get(member.member_id)
         if former is not None:
             self._hold(-former.metadata_bytes)
@@ -128,7 +127,7 @@ class EpochGroup(Group[M], Generic[M, T]):
             del self.instances[instance_id]
 
     def refresh(self) -> None:
-        """Derive anew which topics are read, and in which state the group is."""
+        """Derive the subscribed topics and the state of the group."""
         self.subscribed_topics = self._topics_read()
         self.state = self._state()
 
@@ -138,11 +137,11 @@ class EpochGroup(Group[M], Generic[M, T]):
 
     @abstractmethod
     def _count(self, member: M) -> None:
-        """Count what the member reads and has."""
+        """Count the member's subscription and its partitions or tasks."""
 
     @abstractmethod
     def _uncount(self, member: M) -> None:
-        """Count what the member reads and has no longer."""
+        """Undo `_count` for the member."""
 
     def _state(self) -> GroupState:
         if not self.members:
@@ -155,4 +154,4 @@ class EpochGroup(Group[M], Generic[M, T]):
 
 
 AnyEpochGroup = EpochGroup[Any, Any]
-"""A group with epochs of whichever kind."""
+"""A group with epochs, of any kind."""

@@ -1,4 +1,4 @@
-"""Members of groups with epochs that are removed, and those that go on when their group was loaded."""
+"""Removal of members of groups with epochs after timeouts, and the timers of a loaded group."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,7 @@ Remove = Callable[[Turn, Any, Cause, Any], None]
 
 
 def session_timer_fired(remove: Remove, turn: Turn, group: AnyEpochGroup, key: SessionTimer) -> None:
-    """Remove the member if nothing was heard of it, or wait on for as long as it has said since."""
+    """Remove the member if its session has ended; otherwise the timer was set again."""
     if has_ended(turn, group, key):
         expire(remove, turn, group, key.member_id, CauseKind.MEMBER_EXPIRED, SILENT)
 
@@ -28,7 +28,7 @@ def session_timer_fired(remove: Remove, turn: Turn, group: AnyEpochGroup, key: S
 def revocation_timer_fired(
     remove: Remove, owned: str, turn: Turn, group: AnyEpochGroup, key: RevocationTimer
 ) -> None:
-    """Remove the member that has not given up what it had to, in the same epoch still."""
+    """Remove the member if it still has partitions pending revocation in the epoch of the timer."""
     asked_epoch = group.revocations.get(key.member_id)
     member = group.members.get(key.member_id)
     if member is not None and member.is_revoking and member.epoch == asked_epoch:
@@ -47,7 +47,7 @@ def expire(  # noqa: PLR0917  # Two of them say why.
 
 
 def resume(extend_session: Callable[[Turn, Any, Any], None], turn: Turn, group: AnyEpochGroup) -> None:
-    """Let the members of a group that came back from the log go on where they were."""
+    """Start the sessions and the revocation timers of a loaded group's members."""
     if not group.members:
         return
     for member in group.members.values():

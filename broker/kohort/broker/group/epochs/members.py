@@ -1,4 +1,4 @@
-"""Members of groups with epochs: who each is, and whether it is in the epoch that it says."""
+"""Members of groups with epochs, and the checks of their ids and epochs."""
 
 from collections import Counter
 from typing import Protocol, TypeVar
@@ -8,7 +8,7 @@ from kohort.protocol.errors import ApiError, ErrorCode
 JOINING = 0
 """The epoch with which a member joins."""
 LEAVING = -1
-"""The epoch with which a member goes for good."""
+"""The epoch with which a member leaves for good."""
 AWAY = -2
 """The epoch of a static member that has left, and will be back."""
 FIRST_EPOCH = 1
@@ -32,36 +32,36 @@ class EpochMember(Protocol):
 
     @property
     def client_id(self) -> str:
-        """What its client calls itself."""
+        """The client.id of its client."""
         ...
 
     @property
     def client_host(self) -> str:
-        """Where it connects from."""
+        """The address that its client connects from."""
         ...
 
     @property
     def epoch(self) -> int:
-        """The epoch that it has come to."""
+        """Its member epoch."""
         ...
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long it may take to give up what it has to."""
+        """Its rebalance timeout: the time limit for a pending revocation."""
         ...
 
     @property
     def metadata_bytes(self) -> int:
-        """About how much is kept of its metadata."""
+        """About how many bytes its metadata takes."""
         ...
 
     @property
     def is_revoking(self) -> bool:
-        """Whether it was asked to give something up, and has not said yet that it has."""
+        """Whether partitions or tasks are pending revocation."""
         ...
 
     def is_reconciled(self, assignment_epoch: int) -> bool:
-        """Return whether the member has what the target of that epoch gives it."""
+        """Return whether the member has the whole target assignment of that epoch."""
         ...
 
 
@@ -70,10 +70,10 @@ M_co = TypeVar("M_co", bound=EpochMember, covariant=True)
 
 
 class WithStaticMembers(Protocol[M_co]):
-    """A group whose members may have a place that outlives them."""
+    """A group with static members."""
 
     def static_member(self, instance_id: str, /) -> M_co | None:
-        """Return who has that group.instance.id."""
+        """Return the member with that group.instance.id."""
         ...
 
     def member(self, member_id: str, /) -> M_co:
@@ -108,13 +108,13 @@ def count_down(counts: "Counter[str]", name: str) -> None:
 
 
 def refuse_if(is_wrong: bool, words: str) -> None:
-    """Refuse a heartbeat that cannot be meant. Raises: ApiError INVALID_REQUEST."""
+    """Refuse an invalid heartbeat. Raises: ApiError INVALID_REQUEST."""
     if is_wrong:
         raise ApiError(ErrorCode.INVALID_REQUEST, words)
 
 
 def unreleased(member: EpochMember, instance_id: str | None, member_id: str) -> ApiError:
-    """Return what a newcomer is told while the static member of its instance id has not gone."""
+    """Return the error for a new member whose group.instance.id is still in use."""
     return ApiError(
         ErrorCode.UNRELEASED_INSTANCE_ID,
         f"Static member {member_id} with instance id {instance_id} cannot join the group because the "
@@ -123,7 +123,7 @@ def unreleased(member: EpochMember, instance_id: str | None, member_id: str) -> 
 
 
 def fenced(kind: str, member: EpochMember, epoch: int) -> ApiError:
-    """Return what a member of a `kind` of group is told that comes with another epoch than its own."""
+    """Return the error for a member with a wrong member epoch, in a `kind` of group."""
     word = "greater" if epoch > member.epoch else "smaller"
     return ApiError(
         ErrorCode.FENCED_MEMBER_EPOCH,
@@ -133,7 +133,7 @@ def fenced(kind: str, member: EpochMember, epoch: int) -> ApiError:
 
 
 def unknown_state(kind: str, owned: str) -> ApiError:
-    """Return what a member is told whose state in the log is one of a newer Kafka."""
+    """Return the error for a member whose logged state only a newer Kafka knows."""
     return ApiError(
         ErrorCode.FENCED_MEMBER_EPOCH,
         f"The {kind} group member is in a unknown state. The member must abandon all its {owned} and rejoin.",

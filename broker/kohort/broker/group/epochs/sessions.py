@@ -1,4 +1,4 @@
-"""How long members may be silent, and how long they may take to give up what they have to."""
+"""Session timeouts and revocation timeouts of members."""
 
 from typing import Protocol
 
@@ -8,7 +8,7 @@ from kohort.broker.group.turn import Turn
 
 
 class Session:
-    """How long a member counts as alive without a word; `timer_ms` is when the shell's timer will fire."""
+    """The session of a member; `timer_ms` is when the shell's timer will fire."""
 
     __slots__ = ("deadline_ms", "last_seen_ms", "timer_ms")
 
@@ -19,7 +19,7 @@ class Session:
 
 
 class WithSessions(Protocol):
-    """A group whose members have sessions, and are asked to give something up."""
+    """A group whose members have sessions and partitions or tasks pending revocation."""
 
     group_id: str
     sessions: dict[str, Session]
@@ -38,7 +38,7 @@ def begin_session(turn: Turn, group: WithSessions, member_id: str, timeout_ms: i
 
 
 def has_ended(turn: Turn, group: WithSessions, key: SessionTimer) -> bool:
-    """Return whether the session whose timer fired is over; if not, the timer is set for when it will be."""
+    """Return whether the session has ended; if not, set its timer again."""
     session = group.sessions.get(key.member_id)
     if session is None:
         return False
@@ -50,32 +50,32 @@ def has_ended(turn: Turn, group: WithSessions, key: SessionTimer) -> bool:
 
 
 def silent_ms(turn: Turn, group: WithSessions, member_id: str) -> int:
-    """Return for how long nothing has been heard of the member."""
+    """Return the time since the member's last heartbeat."""
     session = group.sessions.get(member_id)
     return 0 if session is None else turn.now_ms - session.last_seen_ms
 
 
 def expect_revocation(turn: Turn, group: WithSessions, member: EpochMember) -> None:
-    """Give the member its rebalance timeout to give up what it has to."""
+    """Set the timer for the member's pending revocation: its rebalance timeout."""
     group.revocations[member.member_id] = member.epoch
     deadline_ms = turn.now_ms + max(member.rebalance_timeout_ms, 0)
     turn.set_timer(RevocationTimer(group.group_id, member.member_id), deadline_ms)
 
 
 def stop_expecting(turn: Turn, group: WithSessions, member_id: str) -> None:
-    """Wait no longer for the member to give anything up."""
+    """Cancel the timer of the member's pending revocation."""
     if group.revocations.pop(member_id, None) is not None:
         turn.cancel_timer(RevocationTimer(group.group_id, member_id))
 
 
 def forget_timers(turn: Turn, group: WithSessions, member_id: str) -> None:
-    """Forget the session of a member that goes, and what it had to give up."""
+    """Cancel the timers of a member that leaves."""
     if group.sessions.pop(member_id, None) is not None:
         turn.cancel_timer(SessionTimer(group.group_id, member_id))
     stop_expecting(turn, group, member_id)
 
 
 def _set_timer(turn: Turn, group: WithSessions, member_id: str, session: Session) -> None:
-    """Let the shell come back when the session ends, as it looks now."""
+    """Set the session timer for the present end of the session."""
     session.timer_ms = session.deadline_ms
     turn.set_timer(SessionTimer(group.group_id, member_id), session.deadline_ms)

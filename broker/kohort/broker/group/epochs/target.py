@@ -1,4 +1,4 @@
-"""The target assignment: what every member shall have, decided anew for a new group epoch.
+"""The target assignment of a group, computed for each new group epoch.
 
 Kafka: TargetAssignmentBuilder, which consumer, share and streams groups share as well.
 """
@@ -14,7 +14,7 @@ from kohort.broker.group.turn import Turn
 
 
 class TargetBuilder(Generic[M, T]):
-    """Makes the targets of a group, as its members are after this turn, and logs what of them is new."""
+    """Computes the target assignment with the members as they are after this turn, and logs the changes."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class TargetBuilder(Generic[M, T]):
         target_record: Callable[[str, str, T], Record],
         epoch_record: Callable[[str, int, int], Record],
     ) -> None:
-        """`nothing` is what a member shall have that no target was made for."""
+        """`nothing` is the target of a member that has none yet."""
         self._turn = turn
         self._group = group
         self._target_record = target_record
@@ -35,11 +35,11 @@ class TargetBuilder(Generic[M, T]):
         self._replaced: M | None = None
 
     def put(self, member: M, replaced: M | None = None) -> None:
-        """Let the member be one as well; what the static member had that it replaces is its own."""
+        """Add the member of this turn; it gets the target of the static member that it replaces."""
         self._member, self._replaced = member, replaced
 
     def wait_ms(self, name: str, default_ms: int) -> int:
-        """Return how long it is until the group may be assigned again: many changes share one assignment."""
+        """Return the time until the next assignment is allowed: several changes share one assignment."""
         if self._group.assigned_at_ms is None:
             return 0
         interval_ms = self._turn.config.of_group(self._group.overrides, name, default_ms)
@@ -51,7 +51,7 @@ class TargetBuilder(Generic[M, T]):
     def build(
         self, epoch: int, assign: Callable[[Mapping[str, M], Mapping[str, T]], Mapping[str, T]]
     ) -> Mapping[str, T]:
-        """Return what `assign` gives every member from `epoch` on, by the members and their targets."""
+        """Return the new target of each member, from `epoch` on."""
         turn, group = self._turn, self._group
         targets = assign(*self._members())
         for member_id, target in targets.items():
@@ -62,7 +62,7 @@ class TargetBuilder(Generic[M, T]):
         return targets
 
     def _members(self) -> tuple[Mapping[str, M], Mapping[str, T]]:
-        """Return the members after this turn, and what each should have until now."""
+        """Return the members after this turn, and the former target of each."""
         targets, member, replaced = self._group.targets, self._member, self._replaced
         members = dict(self._group.members)
         if replaced is not None:

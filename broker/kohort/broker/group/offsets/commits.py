@@ -78,8 +78,8 @@ def commit_error(message: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitR
 def fetch_offsets(groups: ShardState, command: OffsetFetch, _now_ms: int) -> Decision:
     """Return the committed offsets of one group, -1 where there is none.
 
-    What is answered has been flushed, since every answer follows the records before it. Whoever wants them
-    stable (KIP-447) is told to come again for those that an open transaction may change.
+    The offsets have been flushed, since each answer is sent after the records before it. A request for stable
+    offsets (KIP-447) gets UNSTABLE_OFFSET_COMMIT for offsets that an open transaction may change.
     """
     asked = command.group
     group = groups.by_id.get(asked.group_id)

@@ -1,4 +1,4 @@
-"""What became of records that were not accepted: which came back and why, which were given up."""
+"""Events of records that were not accepted: released, rejected, or given up."""
 
 from collections import deque
 from collections.abc import Iterator

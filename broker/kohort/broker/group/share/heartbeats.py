@@ -1,7 +1,7 @@
-"""ShareGroupHeartbeat: a member joins, lives, says what it reads, is told what it gets, and leaves.
+"""ShareGroupHeartbeat: a member joins, keeps its session, subscribes, gets its assignment, leaves.
 
-One heartbeat brings the group as far as it goes: the member's wish may make a new group epoch, a new epoch a
-new target, and the target is the member's at once, because nobody has to give anything up for it. Source:
+A changed subscription makes a new group epoch, and a new group epoch a new target assignment. The member has
+its target at once: partitions are shared, so no other member gives anything up for it. Source:
 GroupMetadataManager.shareGroupHeartbeat.
 """
 
@@ -86,7 +86,7 @@ def _live(turn: Turn, command: ShareGroupHeartbeat) -> ShareGroupHeartbeatRespon
 
 
 def _check_epoch(member: ShareMember, epoch: int) -> None:
-    """Pass a member in its epoch, or one that missed the last answer. Raises: ApiError."""
+    """Check the member epoch; the previous one is valid after a lost answer. Raises: ApiError."""
     if epoch not in (member.epoch, member.previous_epoch):
         raise fenced("share", member, epoch)
 

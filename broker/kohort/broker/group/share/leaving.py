@@ -1,4 +1,4 @@
-"""Members of share groups that go: by their own word, or because nothing was heard of them."""
+"""Members of share groups that leave, by their own request or after a timeout."""
 
 from kohort.broker.group.decision import SessionTimer
 from kohort.broker.group.epochs.leaving import LEFT, SILENT
@@ -32,7 +32,7 @@ def leave(turn: Turn, message: ShareGroupHeartbeatRequest) -> ShareGroupHeartbea
 
 
 def session_timer_fired(turn: Turn, group: ShareGroup, key: SessionTimer) -> None:
-    """Remove the member if nothing was heard of it, or wait on for as long as it has said since."""
+    """Remove the member if its session has ended; otherwise the timer was set again."""
     if has_ended(turn, group, key):
         member = group.member(key.member_id)
         after_ms = silent_ms(turn, group, key.member_id)

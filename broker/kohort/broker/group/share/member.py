@@ -24,7 +24,7 @@ class ShareMember(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def metadata_bytes(self) -> int:
-        """About how much is kept of what the member has brought."""
+        """About how many bytes the member's metadata takes."""
         return sum(map(len, self.topic_names)) + 8 * len(self.topic_names)
 
     @property

@@ -75,7 +75,7 @@ class _Quota:
         self.limit = self._per_member()
 
     def given(self, count: int) -> None:
-        """Take note that a member has so many now."""
+        """Set the number of a member's tasks."""
         if count == self.limit:
             self._members -= 1
             self._tasks -= count

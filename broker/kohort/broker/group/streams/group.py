@@ -92,7 +92,7 @@ class StreamsGroup(EpochGroup[StreamsMember, Tasks]):
         return self.targets.get(member_id, NO_TASKS)
 
     def active_process(self, task: Task) -> str | None:
-        """Return the process of whoever runs the task, or has yet to say that it has given it up."""
+        """Return the process of the member that runs the task, or whose revocation of it is pending."""
         return self.active_owners.get(task)
 
     def copying_processes(self, task: Task) -> Collection[str]:

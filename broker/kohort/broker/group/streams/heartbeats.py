@@ -1,4 +1,4 @@
-"""StreamsGroupHeartbeat: a member joins, lives, says which tasks it has, is told what it gets, and leaves."""
+"""StreamsGroupHeartbeat: a member joins, keeps its session, reports and gets tasks, and leaves."""
 
 from collections.abc import Iterable, Mapping
 
@@ -87,7 +87,7 @@ def _check_room(
     wish: StreamsMember,
     message: StreamsGroupHeartbeatRequest,
 ) -> None:
-    """Raises: ApiError GROUP_MAX_SIZE_REACHED where members bring more than there is room for."""
+    """Raises: ApiError GROUP_MAX_SIZE_REACHED where there is no room for the metadata or the topology."""
     more_bytes = wish.metadata_bytes - before.metadata_bytes
     if message.topology is not None and group.topology is None:
         more_bytes += sum(len(each.encode(0)) for each in message.topology.subtopologies)

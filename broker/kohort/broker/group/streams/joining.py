@@ -1,4 +1,4 @@
-"""Who joins: a new member, a static one that comes back, or one that missed an answer."""
+"""Members that join: new ones, static ones that come back, and members that missed an answer."""
 
 from typing import NamedTuple
 
@@ -73,7 +73,7 @@ def checked_member(
 
 
 def take_place(turn: Turn, group: StreamsGroup, start: Joined) -> None:
-    """Let the newcomer have what the static member had and shall have; nobody else notices."""
+    """Give the new member the tasks and the target of the static member; the epoch stays."""
     heir, former = start
     assert former is not None
     group_id = group.group_id
@@ -102,7 +102,7 @@ def _check_capacity(turn: Turn, group: StreamsGroup, message: StreamsGroupHeartb
 
 
 def _check_epoch(member: StreamsMember, epoch: int, owned: Tasks | None) -> None:
-    """Pass a member in its epoch, or one that missed the last answer. Raises: ApiError."""
+    """Check the member epoch; the previous one is valid after a lost answer. Raises: ApiError."""
     if epoch == member.epoch:
         return
     if epoch < member.epoch:

@@ -1,4 +1,4 @@
-"""Members of streams groups that go: by their own word, or because nothing was heard of them."""
+"""Members of streams groups that leave, by their own request or after a timeout."""
 
 import msgspec
 

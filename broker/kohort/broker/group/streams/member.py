@@ -62,7 +62,7 @@ class StreamsMember(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def metadata_bytes(self) -> int:
-        """About how much is kept of what the member has brought."""
+        """About how many bytes the member's metadata takes."""
         tags_bytes = sum(len(key) + len(value) + 16 for key, value in self.client_tags.items())
         host_bytes = 0 if self.user_endpoint is None else len(self.user_endpoint.host)
         return tags_bytes + host_bytes + len(self.process_id) + len(self.rack_id or "")

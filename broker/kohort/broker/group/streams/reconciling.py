@@ -1,4 +1,4 @@
-"""One member brought a step towards its target (Kafka: streams.CurrentAssignmentBuilder).
+"""The next step of a member's reconciliation with its target (Kafka: streams.CurrentAssignmentBuilder).
 
 A member first gives up what it shall no longer have, then comes to the target's epoch, then gets what others
 have released. So no active task is ever two members', and no process has a task twice, in whichever roles.
@@ -18,7 +18,7 @@ class Owners(Protocol):
     """Which processes have a task, or have yet to say that they have given it up."""
 
     def active_process(self, task: Task) -> str | None:
-        """Return the process of whoever runs the task."""
+        """Return the process of the member that runs the task."""
         ...
 
     def copying_processes(self, task: Task) -> Collection[str]:

@@ -103,13 +103,13 @@ def _invalid_if(is_wrong: bool, words: str) -> None:
 
 
 def topology_of(told: StreamsGroupHeartbeatTopology) -> Topology:
-    """Return the topology that a heartbeat brings, its lists in the order that the log has them in."""
+    """Return the topology of a heartbeat, its lists in the order of the log."""
     subtopologies = sorted(map(subtopology_of, told.subtopologies), key=lambda each: each.subtopology_id)
     return Topology(told.epoch, tuple(subtopologies))
 
 
 def subtopology_of(told: StreamsGroupHeartbeatSubtopology | StreamsGroupSubtopology) -> Subtopology:
-    """Return the subtopology that a heartbeat brings, or a record."""
+    """Return the subtopology of a heartbeat or of a record."""
     return Subtopology(
         subtopology_id=told.subtopology_id,
         source_topics=told.source_topics,

@@ -1,4 +1,4 @@
-"""How long members may be silent, and how long a new group waits for more of them."""
+"""Session timeouts of members, and the initial rebalance delay of a new group."""
 
 from kohort.broker.group.decision import JoinTimer
 from kohort.broker.group.epochs.sessions import begin_session

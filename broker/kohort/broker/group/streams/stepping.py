@@ -1,4 +1,4 @@
-"""One heartbeat of a member that is in the group: it brings the group, and the member, as far as it goes.
+"""One heartbeat of a member: perhaps a new group epoch and target assignment, then reconciliation.
 
 What the member says, its topology, the topics as they are, and settings may each make a new group epoch; a
 new epoch makes a new target; the target brings this member one step on. Source:
@@ -76,7 +76,7 @@ class Step:
         """Return the group's topology after this heartbeat. Raises: ApiError."""
         known = self.group.topology
         if told is None:
-            if known is None:  # Only a log that lost it has no topology: who joins brings it again.
+            if known is None:  # Only a damaged log has no topology: a member that joins sends it again.
                 raise ApiError(ErrorCode.FENCED_MEMBER_EPOCH, "The group has lost its topology: join again.")
             return known
         if known is None:
