@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import ssl
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,10 +14,11 @@ import trio
 import trustme
 
 from kohort.client import Admin, NewTopic, ResourceType, TopicPartition
-from kohort.client.aio import Producer
+from kohort.client.aio import Consumer, Producer
 from kohort.client.config import ConsumerOptions
+from kohort.client.errors import KohortError
 from kohort.client.workers import Order
-from kohort.queues.forward import Destination, Forwarder, open_service, purge, replay
+from kohort.queues.forward import Destination, Forwarder, open_service, purge, replay, replaying
 from tests.queues.service import HttpDouble, http_double
 from tests.queues.test_kmq import LARGEST_BYTES, read_all
 
@@ -282,6 +283,59 @@ async def test_dead_letters_are_brought_back_once_or_given_up(
         await wait_for(lambda: forwarder.counts["dead"] == 3)
         assert await purge(destination, destination.dead_letters_topic, **options) == 1
         assert await replay(destination, destination.dead_letters_topic, **options) == 0
+
+
+@pytest.mark.parametrize("bring_back", [replay, purge])
+@pytest.mark.parametrize("commits_before", [0, 1, 2])
+@pytest.mark.parametrize("is_noticed", [True, False])
+async def test_letters_of_a_topic_made_anew_are_not_committed_with_those_before(
+    make: Make,
+    options: ConsumerOptions,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    bring_back: Callable[..., Awaitable[int]],
+    commits_before: int,
+    is_noticed: bool,
+) -> None:
+    destination = make()
+    letters, new = destination.dead_letters_topic, ("new 0", "new 1", "new 2")
+    commits = 0
+
+    async def commit(reader: Consumer[bytes, bytes], offsets: object = None) -> None:
+        nonlocal commits
+        if commits == commits_before:
+            await trio.to_thread.run_sync(remake_topic, options["bootstrap_servers"], letters)
+            await send(letters, options, *new)
+            if is_noticed:
+                await reader._session.cluster.refresh_metadata({letters})
+                reader._session.fetcher.notice_new_topics()
+        commits += 1
+        await usual(reader, offsets)  # type: ignore[arg-type]
+
+    usual = Consumer.commit
+    monkeypatch.setattr(replaying, "BATCH", 4)
+    monkeypatch.setattr(Consumer, "commit", commit)
+    await trio.to_thread.run_sync(make_topic, options["bootstrap_servers"], letters)
+    await send(letters, options, *map(str, range(10)))
+    if commits_before and bring_back is purge:
+        assert await purge(destination, letters, **options) == 10
+        commits = commits_before = 0
+        await send(letters, options, "old")
+    with pytest.raises(KohortError, match="the topic was deleted"):
+        await bring_back(destination, letters, **options)
+    commits = commits_before + 1
+    assert await replay(destination, letters, **options) == len(new)
+
+
+def make_topic(bootstrap: str, name: str) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics(NewTopic(name, partitions=1))
+
+
+def remake_topic(bootstrap: str, name: str) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.delete_topics(name)
+        admin.create_topics(NewTopic(name, partitions=1))
 
 
 async def test_workers_share_partitions_and_a_clean_handover_pushes_nothing_twice(

@@ -156,6 +156,7 @@ class ConsumerSession(PollingSession):
             raise ConfigurationError("the group assigns the partitions: unsubscribe before you assign")
         wanted = one_by_one(partitions, tuple, "assign")
         self.positions.assign(TopicPartition(*each) for each in wanted)
+        self.fetcher.notice_new_topics()  # Offsets that are looked up next belong to the topics known now.
         self.commits.start_interval()
         self.fetcher.wake()
 

@@ -135,7 +135,7 @@ class Fetcher:
             return None
         if self.error is not None:
             return None  # The user has to see it first.
-        self._notice_new_topics()
+        self.notice_new_topics()
         now_ms = monotonic_ms()
         plan = plan_fetches(self._positions, self._find_leader, self._cluster.metadata.nodes, now_ms)
         if plan.without_leader or self._answers.is_metadata_stale:
@@ -155,7 +155,7 @@ class Fetcher:
                 self._begin(tasks, node_id, self._fetch_job(node_id, states, node_id in plan.crowded))
         return plan.next_at_ms
 
-    def _notice_new_topics(self) -> None:
+    def notice_new_topics(self) -> None:
         """Let no position of a topic count for another that was made under its name since."""
         now = self._cluster.metadata.version, self._positions.version
         if now == self._checked:

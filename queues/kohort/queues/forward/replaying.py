@@ -7,6 +7,7 @@ from typing import Unpack
 
 from kohort.client.aio import Consumer, Producer
 from kohort.client.config import ConsumerOptions
+from kohort.client.consumer_records import PolledOffsets
 from kohort.client.errors import KohortError
 from kohort.client.values import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from kohort.queues.copying import is_too_large, write_compressed
@@ -36,20 +37,27 @@ async def replay(destination: Destination, topic: str, **options: Unpack[Consume
     """
     written = 0
     async with (
-        _unread(destination, topic, options) as (reader, parts),
+        _unread(destination, topic, options) as (reader, parts, number),
         Producer(**producer_options(options)) as producer,
     ):
         for part in parts:
             batch: list[ConsumerRecord[bytes, bytes]] = []
-            async for record in scan(reader, part.partition, part.begin, part.end):
+            reader.resume(part.partition)
+            async for record in scan(reader, part.partition, part.begin, part.end, assignment_number=number):
                 batch.append(record)
                 if len(batch) >= BATCH:
                     written += await _write_all(destination, batch, producer, options)
                     batch.clear()
-                    await reader.commit({part.partition: OffsetAndMetadata(record.offset + 1)})
+                    await reader.commit(_offset(part, record.offset + 1, number))
             written += await _write_all(destination, batch, producer, options)
-            await reader.commit({part.partition: OffsetAndMetadata(part.end)})
+            reader.pause(part.partition)
+            await reader.commit(_offset(part, part.end, number))
     return written
+
+
+def _offset(part: _Part, offset: int, assignment_number: int) -> PolledOffsets:
+    """Return an offset that is committed only for the topic that the partition belonged to at first."""
+    return PolledOffsets({part.partition: OffsetAndMetadata(offset)}, assignment_number)
 
 
 async def _write_all(
@@ -83,21 +91,25 @@ async def purge(destination: Destination, topic: str, **options: Unpack[Consumer
 
     Raises: KohortError.
     """
-    async with _unread(destination, topic, options) as (reader, parts):
-        reader.assign(*(each.partition for each in parts))
-        if parts:
-            await reader.commit({each.partition: OffsetAndMetadata(each.end) for each in parts})
+    async with _unread(destination, topic, options) as (reader, parts, number):
+        ends = {each.partition: OffsetAndMetadata(each.end) for each in parts}
+        if ends:
+            await reader.commit(PolledOffsets(ends, number))
     return sum(each.end - each.begin for each in parts)
 
 
 @asynccontextmanager
 async def _unread(
     destination: Destination, topic: str, options: ConsumerOptions
-) -> AsyncIterator[tuple[Reader, list[_Part]]]:
+) -> AsyncIterator[tuple[Reader, list[_Part], int]]:
+    """Open a reader; give the parts of the topic that are not replayed yet, and their assignment number."""
     settings = consumer_options(options, f"{destination.group_id}__replay")
     settings["fetch_max_wait_ms"] = 20
     async with Consumer(**settings) as reader:
         partitions = await reader.partitions_for(topic)
+        reader.assign(*partitions)  # First: the offsets that are looked up below are bound to this topic.
+        reader.pause(*partitions)
+        number = (await reader.poll(timeout_ms=0)).assignment_number
         kept = await reader.committed(*partitions)
         begins, ends = await reader.beginning_offsets(*partitions), await reader.end_offsets(*partitions)
         parts = []
@@ -106,4 +118,4 @@ async def _unread(
             begin = max(begins[each], 0 if found is None else found.offset)
             if begin < ends[each]:
                 parts.append(_Part(each, begin, ends[each]))
-        yield reader, parts
+        yield reader, parts, number
