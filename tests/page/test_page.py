@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,7 +83,7 @@ def page(browser: Browser, broker: BrokerProcess) -> Iterator[Browser]:
     assert browser.run(HARMLESS)
     assert browser.complaints == []
     assert {url.split("/")[2] for url in browser.requested if url.startswith("http")} <= {broker.http}
-    assert all(url.startswith(("http://", "about:")) for url in browser.requested)
+    assert [url for url in browser.requested if not url.startswith(("http://", "about:"))] == []
 
 
 def test_hostile_names_are_shown_and_not_obeyed(page: Browser) -> None:
@@ -120,24 +121,47 @@ def test_topics_partitions_settings_and_messages(page: Browser) -> None:
     page.until("[...document.querySelectorAll('main a')].some((a) => a.textContent === 'orders')", "listed")
     assert "__consumer_offsets" not in page.text
     page.run("[...document.querySelectorAll('main a')].find((a) => a.textContent === 'orders').click()")
-    page.until("document.querySelectorAll('#messages tbody tr').length === 4", "four messages are shown")
-    texts = page.run("[...document.querySelectorAll('#messages td:nth-child(4)')].map((td) => td.innerText)")
-    assert '"order": 7' in texts[0], "JSON is laid out"
+    rows = "document.querySelectorAll('#messages tbody tr:not([hidden])')"
+    page.until(f"{rows}.length === 4", "four messages are shown")
+    assert page.run(f"Math.max(...[...{rows}].map((row) => row.getBoundingClientRect().height))") < 50
+    assert page.run("document.querySelectorAll('#messages select').length") == 0
+    texts = page.run(f"[...{rows}].map((row) => row.cells[4].innerText)")
+    assert '"order": 7' in texts[0]
     assert "ff 00 01" in texts[1], "what is no text is shown in digits"
     assert texts[2] == "null"
     assert MARKUP in texts[3]
-    choose = """(() => {
-      const select = document.querySelector('#messages td:nth-child(4) select');
-      select.value = '2';
-      select.dispatchEvent(new Event('change'));
-      return select.previousSibling.textContent;
-    })()"""
-    assert page.run(choose).startswith("7b 22 68"), "the same as hexadecimal digits"
-    keys = page.run("document.querySelector('#messages td:nth-child(3)').innerText")
-    assert MARKUP in keys
-    assert "trace<b>" in page.text
+    assert MARKUP in page.run(f"{rows}[0].cells[3].innerText")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", page.run(f"{rows}[0].cells[2].innerText"))
+    page.run(f"{rows}[0].querySelector('button').click()")
+    whole = page.run("document.querySelector('#messages .record').innerText")
+    assert '"order": 7' in whole, "JSON is laid out"
+    assert "trace<b>" in whole
+    set_field(page, "Shown as", "hex")
+    page.until(f"{rows}[0]?.cells[4].innerText.startsWith('7b 22 68')", "all are hexadecimal digits")
+    set_field(page, "contains", "img src")
+    page.until(f"{rows}.length === 2", "those are left that contain it")
+    assert "2 records of 4 searched" in page.text
+    set_field(page, "contains", "")
+    set_field(page, "from offset", "2")
+    page.until(f"{rows}.length === 2 && {rows}[0].cells[1].innerText === '2'", "shown from an offset on")
+    set_field(page, "from time (UTC)", "2001-01-01 00:00:00")
+    page.until(f"{rows}.length === 4", "shown from a time on")
+    set_field(page, "from time (UTC)", "2199-01-01")
+    page.until("document.getElementById('messages').innerText.includes('no such record')", "none is as new")
+    set_field(page, "from time (UTC)", "noon")
+    page.until("document.getElementById('messages').innerText.includes('noon is no time')", "it is said")
     assert "Nothing is set for this topic." in page.text
     assert "retention.ms" in page.run("document.querySelector('details').textContent")
+
+
+def set_field(page: Browser, title: str, value: str) -> None:
+    page.run(
+        f"""(() => {{
+          const field = document.querySelector('[aria-label="{title}"]');
+          field.value = '{value}';
+          field.dispatchEvent(new Event('change'));
+        }})()"""
+    )
 
 
 def test_brokers_and_health(page: Browser) -> None:
@@ -151,6 +175,16 @@ def test_brokers_and_health(page: Browser) -> None:
     cells = page.run("[...document.querySelectorAll('main tbody tr')[0].cells].map((each) => each.innerText)")
     assert "controller" in cells[1]
     assert cells[4] == f"{cells[2]} of {cells[3]}", "a broker alone leads all that it has, in sync"
+
+
+def test_the_lag_of_a_group_is_drawn_with_its_rebalances(page: Browser) -> None:
+    open_group(page)
+    page.until("document.querySelector('figure.chart polyline') !== null", "two looks make a chart")
+    assert (
+        page.run("document.querySelector('figure.chart polyline').getAttribute('points').split(' ').length")
+        >= 2
+    )
+    assert "records." in page.run("document.querySelector('figure.chart figcaption').innerText")
 
 
 def test_what_happens_is_seen_without_a_reload(page: Browser, broker: BrokerProcess) -> None:

@@ -21,7 +21,7 @@ from kohort.broker.http.conversation import CONVERSATION
 from kohort.broker.http.guard import USER, error_response
 from kohort.broker.http.keeping import KeptPages
 from kohort.broker.http.live.feed import FeedResponse, Feeds, key_of
-from kohort.broker.http.live.messages import place_of
+from kohort.broker.http.live.messages import question_of
 from kohort.broker.http.named_route import NamedRoute
 from kohort.broker.http.questions import Answer, Question, answered, passed_on, question_from
 from kohort.broker.http.view import View
@@ -131,18 +131,18 @@ class ClusterPages:
         if not self._view_of_own.shows_messages():
             return passed_on(await answered(self._own, question))
         try:
-            place = place_of(request.path_params["topic"], request.query_params)
+            asked = question_of(request.path_params["topic"], request.query_params)
         except ValueError:
             return passed_on(await answered(self._own, question))
-        leader = self._brokers.leader(place.topic, place.partition)
-        where = f"{place.topic}-{place.partition}"
+        leader = self._brokers.leader(asked.topic, asked.partition)
+        where = f"{asked.topic}-{asked.partition}"
         if leader < 0:
             return error_response(UNAVAILABLE, f"{where} has no leader now")
         if leader == self._brokers.node_id:
             return self._own  # It knows who asks, and tells the audit log.
         conversation = request.scope.get(CONVERSATION)
         host = "" if conversation is None else conversation.host
-        self._view_of_own.looked_at(place.topic, request.scope.get(USER, ""), host)
+        self._view_of_own.looked_at(asked.topic, request.scope.get(USER, ""), host)
         return passed_on(await self._of(leader, question, f"leads {where}"))
 
     async def look(self, request: Request) -> ASGIApp:

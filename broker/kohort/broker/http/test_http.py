@@ -37,6 +37,7 @@ from kohort.broker.quotas.meter import Use
 from kohort.broker.transport.counters import TransportCounters
 from kohort.protocol.messages.join_group import JoinGroupRequestProtocol
 from kohort.protocol.offsets_topic import OffsetCommitValue
+from kohort.protocol.records import iterate_batches, iterate_records, read_header
 
 
 @dataclass
@@ -47,7 +48,15 @@ class FakeLog:
     batches: bytes = b""
 
     def read(self, offset: int, max_bytes: int, end_offset: int) -> "FakeSlice":
-        return FakeSlice(self.batches if offset <= self.log_start_offset else b"")
+        found = (batch for batch in iterate_batches(self.batches) if read_header(batch).next_offset > offset)
+        return FakeSlice(b"".join(found))
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int, int] | None:
+        for batch in iterate_batches(self.batches):
+            for record in iterate_records(batch):
+                if record.timestamp >= timestamp_ms:
+                    return record.offset, record.timestamp, 0
+        return None
 
 
 @dataclass

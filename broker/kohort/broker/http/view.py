@@ -63,6 +63,10 @@ class LogFacts(Protocol):
         """Return where batches lie, as `PartitionLog.read` does. Raises: StorageError."""
         ...
 
+    def offset_for_timestamp(self, timestamp_ms: int) -> tuple[int, int, int] | None:
+        """Return offset, timestamp and leader epoch of the first record as new. Raises: StorageError."""
+        ...
+
 
 class PartitionFacts(Protocol):
     """A partition; its log is there once it was opened."""

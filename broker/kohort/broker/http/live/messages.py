@@ -15,49 +15,64 @@ READ_BYTES = 1_048_576
 DECOMPRESSED_BYTES_MAX = 8 * 1_048_576
 SCANNED_MAX = 200_000
 """Records of a batch that are passed over on the way to an offset in it."""
+SEARCHED_RECORDS = 10_000
+"""How far back from the end a search begins that names no offset."""
+SEARCHED_BYTES_MAX = 32 * 1_048_576
+"""How much one search unpacks; the next one goes on from there."""
+RECORD_OVERHEAD_BYTES = 64
 SHOWN_BYTES = 4_096
 HEADERS_SHOWN = 50
 
 Json = Mapping[str, object]
 
 
-class Place(NamedTuple):
-    """Where to look: at so many records from `offset` on; a negative one counts back from the end."""
+class Question(NamedTuple):
+    """Which records to show: the first `records_max` from an offset, or from a time, on.
+
+    A negative offset counts back from the end. With `text` only those are shown that have it in key, value
+    or headers.
+    """
 
     topic: str
     partition: int
     offset: int
     records_max: int
+    time_ms: int | None = None
+    text: bytes = b""
 
 
-def place_of(topic: str, parameters: Mapping[str, str]) -> Place:
-    """Return where a request asks to look. Raises: ValueError for what is no number."""
-    count = int(parameters.get("count", str(RECORDS_MAX)))
-    return Place(
+def question_of(topic: str, parameters: Mapping[str, str]) -> Question:
+    """Return what a request asks for. Raises: ValueError for what is no number."""
+    text, time_ms = parameters.get("q", "").encode(), parameters.get("time")
+    back = SEARCHED_RECORDS if text else RECORDS_MAX
+    return Question(
         topic,
         int(parameters.get("partition", "0")),
-        int(parameters.get("offset", str(-RECORDS_MAX))),
-        min(max(count, 1), RECORDS_MAX),
+        int(parameters.get("offset", str(-back))),
+        min(max(int(parameters.get("count", str(RECORDS_MAX))), 1), RECORDS_MAX),
+        None if time_ms is None else int(time_ms),
+        text,
     )
 
 
-async def messages_view(view: View, place: Place) -> Json | None:
-    """Return the records there and between which offsets there are any; None where the partition is not here.
+async def messages_view(view: View, asked: Question) -> Json | None:
+    """Return records, and between which offsets there are any; None where the partition is not here.
 
     What keeps it from showing more, a damaged batch for instance, is told as `problem`.
     """
-    partition = await view.open_partition(place.topic, place.partition)
+    partition = await view.open_partition(asked.topic, asked.partition)
     if partition is None:
         return None
     start, end = partition.log.log_start_offset, partition.high_watermark
-    offset = end + place.offset if place.offset < 0 else place.offset
-    look = _Look(partition.log, min(max(offset, start), end), end, place.records_max)
+    offset = end + asked.offset if asked.offset < 0 else asked.offset
+    look = _Look(partition.log, min(max(offset, start), end), end, asked)
     await trio.to_thread.run_sync(look.run)
     return {
         "log_start_offset": start,
         "high_watermark": end,
         "offset": look.begin,
         "next_offset": look.offset,
+        "searched": look.searched,
         "records": look.records,
         "problem": look.problem,
     }
@@ -66,25 +81,34 @@ async def messages_view(view: View, place: Place) -> Json | None:
 class _Look:
     """Reads forward from an offset until there is enough to show."""
 
-    def __init__(self, log: LogFacts, offset: int, end: int, count: int) -> None:
+    def __init__(self, log: LogFacts, offset: int, end: int, asked: Question) -> None:
         self.begin = self.offset = offset
         self.records: list[Json] = []
+        self.searched = 0
+        self._searched_bytes = 0
         self.problem = ""
         self._log = log
         self._end = end
-        self._count = count
+        self._asked = asked
+        self._count = asked.records_max
 
     def run(self) -> None:
         """Fill `records`. Blocks."""
         try:
+            if self._asked.time_ms is not None:
+                self._begin_at(self._asked.time_ms)
             for batch in self._batches():
                 self._take(batch)
-                if len(self.records) >= self._count:
+                if len(self.records) >= self._count or self._searched_bytes >= SEARCHED_BYTES_MAX:
                     return
         except (StorageError, OSError) as error:
             self.problem = str(error)
         except WireError as error:
             self.problem = f"what stands at offset {self.offset} cannot be shown: {error}"
+
+    def _begin_at(self, time_ms: int) -> None:
+        found = self._log.offset_for_timestamp(time_ms)
+        self.begin = self.offset = self._end if found is None else min(found[0], self._end)
 
     def _batches(self) -> Iterator[memoryview]:
         while self.offset < self._end:
@@ -100,12 +124,25 @@ class _Look:
             for scanned, record in enumerate(found):
                 if scanned >= SCANNED_MAX:
                     raise WireError(f"a batch of more than {SCANNED_MAX:,} records")
+                self._searched_bytes += (
+                    RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
+                )
                 if self.offset <= record.offset < self._end:
+                    self.searched += 1
+                    if not _has(record, self._asked.text):
+                        continue
                     self.records.append(_as_json(record))
                     if len(self.records) >= self._count:
                         self.offset = record.offset + 1
                         return
         self.offset = max(self.offset, header.next_offset)
+
+
+def _has(record: Record, text: bytes) -> bool:
+    """Return whether key, value, or a header's name or value contains the text."""
+    if not text or text in (record.key or b"") or text in (record.value or b""):
+        return True
+    return any(text in name.encode() or text in (value or b"") for name, value in record.headers)
 
 
 def _as_json(record: Record) -> Json:

@@ -15,7 +15,7 @@ from kohort.broker.http.guard import USER, error_response
 from kohort.broker.http.live import groups, topics, writes
 from kohort.broker.http.live.feed import FeedResponse, Feeds, key_of
 from kohort.broker.http.live.health import health_view
-from kohort.broker.http.live.messages import messages_view, place_of
+from kohort.broker.http.live.messages import messages_view, question_of
 from kohort.broker.http.view import View
 
 ASSETS = Path(__file__).parent / "assets"
@@ -74,15 +74,15 @@ class LivePage:
             return error_response(403, "records are not shown: see kohort.http.messages.enable")
         topic = request.path_params["topic"]
         try:
-            place = place_of(topic, request.query_params)
+            asked = question_of(topic, request.query_params)
         except ValueError:
-            return error_response(400, "partition, offset and count are numbers")
+            return error_response(400, "partition, offset, count and time (ms) are numbers")
         conversation = request.scope.get(CONVERSATION)
         host = "" if conversation is None else conversation.host
         self._view.looked_at(topic, request.scope.get(USER, ""), host)
-        found = await messages_view(self._view, place)
+        found = await messages_view(self._view, asked)
         if found is None:
-            return error_response(404, f"{topic}-{place.partition} is not here, or offline")
+            return error_response(404, f"{topic}-{asked.partition} is not here, or offline")
         return Response(msgspec.json.encode(found), media_type="application/json")
 
     async def write(self, request: Request) -> Response:

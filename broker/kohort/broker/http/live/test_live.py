@@ -20,7 +20,7 @@ from starlette.types import Message
 
 from kohort.broker.group.events import CauseKind
 from kohort.broker.http import keeping, pages
-from kohort.broker.http.live import feed
+from kohort.broker.http.live import feed, messages
 from kohort.broker.http.live.groups import GROUPS_SHOWN, OFFSETS_SHOWN, storm
 from kohort.broker.http.live.messages import DECOMPRESSED_BYTES_MAX, SHOWN_BYTES
 from kohort.broker.http.test_http import FakePartition, FakeView, Site, a_group, a_report
@@ -177,9 +177,52 @@ async def test_messages_are_shown_as_text_or_as_bytes_and_cut(site: Site) -> Non
     assert set(third["value"]["text"]) == {"é"}
     assert fourth["value"] is None
     later = (await site.get("/api/v1/live/messages/flights?offset=-2")).json
-    assert [each["offset"] for each in later["records"]] == []  # The made-up log has one place to read at.
+    assert [each["offset"] for each in later["records"]] == [5, 6]
     few = (await site.get("/api/v1/live/messages/flights?offset=3&count=2")).json
     assert ([each["offset"] for each in few["records"]], few["next_offset"]) == ([3, 4], 5)
+
+
+async def test_messages_are_found_by_what_they_contain(site: Site) -> None:
+    site.view.held = [
+        held(
+            (5, b"red apple", b"1", ()),
+            (6, None, b"a red car", ()),
+            (7, None, b"blue", (("colour", b"dark red"), ("n", None))),
+            (8, None, None, (("red", None),)),
+            (9, b"\xff", b"green", ()),
+        )
+    ]
+    path = "/api/v1/live/messages/flights?q="
+    told = (await site.get(f"{path}red")).json
+    assert [each["offset"] for each in told["records"]] == [3, 4, 5, 6]
+    assert (told["searched"], told["next_offset"]) == (5, 8)
+    assert (await site.get(f"{path}purple")).json["records"] == []
+    few = (await site.get(f"{path}red&count=2")).json
+    assert ([each["offset"] for each in few["records"]], few["next_offset"]) == ([3, 4], 5)
+
+
+async def test_messages_are_shown_from_a_time_on(site: Site) -> None:
+    site.view.held = [held(*((at, None, b"%d" % at, ()) for at in (100, 200, 300)))]
+    path = "/api/v1/live/messages/flights?time="
+    assert [each["offset"] for each in (await site.get(f"{path}150")).json["records"]] == [4, 5]
+    assert (await site.get(f"{path}0")).json["offset"] == 3
+    late = (await site.get(f"{path}301")).json
+    assert (late["records"], late["offset"]) == ([], 6)
+    assert (await site.get(f"{path}noon")).status == 400
+
+
+async def test_a_search_unpacks_so_much_and_says_where_to_go_on(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(messages, "SEARCHED_BYTES_MAX", 5_000)
+    partition = held((1, None, b"x" * 1_000, ()))
+    batches = [build_batch([(1, None, b"x" * 1_000, ())], base_offset=3 + index) for index in range(20)]
+    partition.log.batches, partition.high_watermark = b"".join(batches), 23
+    site.view.held = [partition]
+    told = (await site.get("/api/v1/live/messages/flights?q=needle")).json
+    assert told["records"] == []
+    assert told["searched"] == 5  # With what each record costs beside its bytes.
+    assert told["next_offset"] == 8
 
 
 async def test_a_batch_that_cannot_be_shown_is_said_and_not_unpacked(site: Site) -> None:

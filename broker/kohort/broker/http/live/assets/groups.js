@@ -2,7 +2,7 @@
 
 import { count, duration, facts, h, link, name, number, shown, table } from "/page/dom.js";
 import { legend, timeline } from "/page/timeline.js";
-import { growth, line, note, words } from "/page/trend.js";
+import { chart, growth, line, note, words } from "/page/trend.js";
 import { changes, removal } from "/page/write.js";
 
 const STATES = { Stable: "good", Empty: "soft", PreparingRebalance: "warn", CompletingRebalance: "warn", Dead: "bad" };
@@ -74,6 +74,7 @@ export function groupView(told, { set, parameters }) {
     h("h2", {}, "Rebalances"), timeline(told, chosen, (place) => set({ rebalance: place })),
     told.rebalances.length ? legend() : null,
     told.rebalances.length ? story(told.rebalances[chosen]) : null,
+    h("h2", {}, "Lag"), chart(looks, told.rebalances),
     h("h2", {}, "Who owns what"), members(told),
     h("h2", {}, "Offsets"), offsets(told),
   ];
