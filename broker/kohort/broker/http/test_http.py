@@ -18,6 +18,7 @@ import trio
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
+from kohort.broker.authorization.acls import Binding
 from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.group.classic.group import ClassicGroup, Member
 from kohort.broker.group.events import Cause, CauseKind, Outcome, RebalanceReport
@@ -123,6 +124,7 @@ class FakeView:
     held: list[FakePartition] = field(default_factory=lambda: [FakePartition("flights", 0)])
     group_list: list[AnyGroup] = field(default_factory=list)
     messages_shown: bool = True
+    bindings: list[Binding] = field(default_factory=list)
     looks: list[tuple[str, str, str]] = field(default_factory=list)
     quotas: list[Use] = field(default_factory=list)
 
@@ -180,6 +182,9 @@ class FakeView:
 
     def catching_up(self) -> list[str]:
         return []
+
+    def acl_bindings(self) -> list[Binding]:
+        return self.bindings
 
     def broker_states(self) -> list[BrokerState]:
         return [BrokerState(1, "127.0.0.1", 9092)]

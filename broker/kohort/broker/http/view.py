@@ -22,6 +22,7 @@ from kohort.broker.transport.reactor import Reactor
 from kohort.storage import StorageError
 
 if TYPE_CHECKING:
+    from kohort.broker.authorization.acls import Binding
     from kohort.broker.coordination.share_partitions import SharePartitions
     from kohort.broker.explain.share_groups import ShareGroupExplained
     from kohort.broker.http.asking import Ask
@@ -298,6 +299,10 @@ class View(Protocol):
         """Return the brokers, each with the address at which clients reach it."""
         ...
 
+    def acl_bindings(self) -> "Iterable[Binding]":
+        """Return the access control entries, each with its pattern; none where they may not be shown."""
+        ...
+
     def topic(self, name: str) -> TopicState | None:
         """Return one topic."""
         ...
@@ -480,6 +485,13 @@ class BrokerView:
     def catching_up(self) -> list[str]:
         """Return in words which replicas have not been in sync since the start."""
         return [] if self._catching_up is None else self._catching_up.reasons()
+
+    def acl_bindings(self) -> "Iterable[Binding]":
+        """Return the access control entries, each with its pattern; none where they may not be shown."""
+        from kohort.broker.authorization.acls import Filter  # noqa: PLC0415  # Few look at them.
+        from kohort.broker.metadata.acls import bindings  # noqa: PLC0415
+
+        return bindings(self._metadata.snapshot(), Filter()) if self.shows_messages() else ()
 
     def broker_states(self) -> Iterable[BrokerState]:
         """Return the brokers, each with the address at which clients reach it."""

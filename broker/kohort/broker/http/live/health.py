@@ -3,13 +3,16 @@
 from collections import defaultdict
 from collections.abc import Mapping
 from importlib.metadata import version
+from itertools import islice
 
 import trio
 
+from kohort.broker.authorization.acls import Entry, Pattern
 from kohort.broker.http.readiness import not_ready
 from kohort.broker.http.view import View
 
 PARTITIONS_PER_SLICE = 1_000
+ACLS_SHOWN = 200
 
 Json = Mapping[str, object]
 
@@ -23,16 +26,32 @@ class Share:
         self.leaders = self.replicas = self.in_sync = 0
 
 
+def _acl(pattern: Pattern, entry: Entry) -> Json:
+    """Return who may, or may not, do what to which resource, in Kafka's words."""
+    return {
+        "principal": entry.principal,
+        "host": entry.host,
+        "permission": entry.permission.name,
+        "operation": entry.operation.name,
+        "resource_type": pattern.resource_type.name,
+        "pattern_type": pattern.pattern_type.name,
+        "name": pattern.name,
+    }
+
+
 async def health_view(view: View) -> Json:
     """Return the cluster's brokers, and how this one fares."""
     health = view.health
     shares = await _shares(view)
+    acls = list(islice(view.acl_bindings(), ACLS_SHOWN + 1))
     return {
         "version": version("kohort"),
         "cluster_id": view.cluster_id,
         "node_id": view.node_id,
         "controller": view.controller(),
         "reasons": not_ready(view),
+        "acls": [_acl(*each) for each in acls[:ACLS_SHOWN]],
+        "has_more_acls": len(acls) > ACLS_SHOWN,
         "brokers": [
             {
                 "node_id": each.node_id,

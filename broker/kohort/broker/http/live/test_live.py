@@ -18,14 +18,17 @@ import trio
 import trio.testing
 from starlette.types import Message
 
+from kohort.broker.authorization.acls import Binding, Entry, Pattern
 from kohort.broker.group.events import CauseKind
 from kohort.broker.http import keeping, pages
 from kohort.broker.http.live import feed, messages
 from kohort.broker.http.live.groups import GROUPS_SHOWN, OFFSETS_SHOWN, storm
+from kohort.broker.http.live.health import ACLS_SHOWN
 from kohort.broker.http.live.messages import DECOMPRESSED_BYTES_MAX, SHOWN_BYTES
 from kohort.broker.http.test_http import FakePartition, FakeView, Site, a_group, a_report
 from kohort.broker.http.test_many_groups import a_group_with_offsets, longest_step
 from kohort.broker.metadata import PartitionState, TopicState
+from kohort.protocol.acls import AclOperation, AclPatternType, AclPermission, AclResourceType
 from kohort.protocol.records import Compression, RecordFields, build_batch
 
 STEP_SECONDS_MAX = 0.05
@@ -151,6 +154,26 @@ async def test_health_tells_brokers_and_reasons(site: Site) -> None:
     (broker,) = told["brokers"]
     assert (broker["node_id"], broker["host"], broker["port"], broker["rack"]) == (1, "127.0.0.1", 9092, None)
     assert (told["controller"], broker["leaders"], broker["replicas"], broker["in_sync"]) == (1, 2, 2, 2)
+
+
+async def test_access_control_entries_are_listed_up_to_a_number(site: Site) -> None:
+    pattern = Pattern(AclResourceType.TOPIC, AclPatternType.PREFIXED, "orders-")
+    entries = [
+        Entry(f"User:{number}", "*", AclOperation.READ, AclPermission.DENY)
+        for number in range(ACLS_SHOWN + 1)
+    ]
+    site.view.bindings = [Binding(pattern, entry) for entry in entries]
+    told = (await site.get("/api/v1/live/health")).json
+    assert told["acls"][7] == {
+        "principal": "User:7",
+        "host": "*",
+        "permission": "DENY",
+        "operation": "READ",
+        "resource_type": "TOPIC",
+        "pattern_type": "PREFIXED",
+        "name": "orders-",
+    }
+    assert (len(told["acls"]), told["has_more_acls"]) == (ACLS_SHOWN, True)
 
 
 def held(*records: RecordFields, compression: Compression = Compression.NONE) -> FakePartition:
