@@ -2,7 +2,12 @@
 
 from kohort.broker.group.classic.causes import rejoin_cause
 from kohort.broker.group.classic.group import ClassicGroup, Member, bytes_of, unique_by_name
-from kohort.broker.group.classic.member_metadata import SMALL_BYTES, fits_join
+from kohort.broker.group.classic.member_metadata import (
+    SMALL_BYTES,
+    fits_join,
+    new_member,
+    rebalance_timeout_ms,
+)
 from kohort.broker.group.classic.parking import dismiss, join_error, park_join
 from kohort.broker.group.classic.rebalancing import (
     complete_join_if_all_joined,
@@ -56,12 +61,6 @@ def refuse_kind(turn: Turn, _group: AnyGroup, command: JoinGroup) -> None:
     """Refuse to let a classic member into a group of a kind that has none."""
     code = final_error(command, turn.config) or ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     refuse(turn, command, code)
-
-
-def rebalance_timeout_ms(command: JoinGroup) -> int:
-    """Return how long the member may take to rejoin; version 0 knew the session timeout alone."""
-    asked_ms = command.message.rebalance_timeout_ms
-    return command.message.session_timeout_ms if asked_ms < 0 else asked_ms
 
 
 def final_error(command: Command, config: GroupConfig) -> ErrorCode | None:
@@ -206,15 +205,7 @@ def _has_to_rebalance(group: ClassicGroup, member: Member, message: JoinGroupReq
 def _add_member(turn: Turn, group: ClassicGroup, command: JoinGroup, member_id: str) -> None:
     """Take a new member in, and rebalance for it."""
     message = command.message
-    member = Member(
-        member_id=member_id,
-        instance_id=message.group_instance_id,
-        client_id=command.client_id,
-        client_host=command.client_host,
-        rebalance_timeout_ms=rebalance_timeout_ms(command),
-        session_timeout_ms=message.session_timeout_ms,
-        protocols=message.protocols,
-    )
+    member = new_member(command, member_id)
     member.is_new = True
     # The timer of the member id becomes the session timer: it fires first, and is then set for the session.
     member.timer_ms = group.pending_members.get(member_id)

@@ -1,12 +1,13 @@
-"""Whether there is room for what members bring: their metadata, and the assignments of their leaders.
+"""The metadata that members send, and whether there is room for it and for the assignments of leaders.
 
-In Kafka the largest record that `__consumer_offsets` takes (1 MiB) bounds what the members of a group bring:
-the leader's SyncGroup fails where the group's record would be larger. Here the core counts.
+In Kafka the largest record of `__consumer_offsets` (1 MiB) bounds the metadata and assignments of a group:
+a SyncGroup of the leader fails where the record would be larger. Here the core counts the bytes.
 """
 
 from collections.abc import Mapping
 
-from kohort.broker.group.classic.group import ClassicGroup, bytes_of
+from kohort.broker.group.classic.group import ClassicGroup, Member, bytes_of
+from kohort.broker.group.commands import JoinGroup
 from kohort.broker.group.turn import Turn
 from kohort.protocol.messages.join_group import JoinGroupRequest
 
@@ -43,3 +44,23 @@ def _fits(turn: Turn, group_bytes: int, more_bytes: int) -> bool:
         return False
     taken_bytes = turn.groups.room.member_bytes_with(turn.groups.shard_bytes)
     return taken_bytes + more_bytes <= turn.config.member_bytes_max
+
+
+def new_member(command: JoinGroup, member_id: str) -> Member:
+    """Return the member that a JoinGroup describes."""
+    message = command.message
+    return Member(
+        member_id=member_id,
+        instance_id=message.group_instance_id,
+        client_id=command.client_id,
+        client_host=command.client_host,
+        rebalance_timeout_ms=rebalance_timeout_ms(command),
+        session_timeout_ms=message.session_timeout_ms,
+        protocols=message.protocols,
+    )
+
+
+def rebalance_timeout_ms(command: JoinGroup) -> int:
+    """Return how long the member may take to rejoin; version 0 knew the session timeout alone."""
+    asked_ms = command.message.rebalance_timeout_ms
+    return command.message.session_timeout_ms if asked_ms < 0 else asked_ms

@@ -1,6 +1,7 @@
 """Static members that join again under a new member id (KIP-345, KIP-814)."""
 
 from kohort.broker.group.classic.group import ClassicGroup, Member
+from kohort.broker.group.classic.member_metadata import new_member
 from kohort.broker.group.classic.parking import dismiss, park_join
 from kohort.broker.group.classic.rebalancing import (
     complete_join_if_all_joined,
@@ -46,16 +47,7 @@ def _take_place(turn: Turn, group: ClassicGroup, command: JoinGroup) -> Member:
     former = group.members[group.static_members[message.group_instance_id]]
     dismiss(turn, group, former, ErrorCode.FENCED_INSTANCE_ID)
     end_session(turn, group, former)
-    asked_ms = message.rebalance_timeout_ms
-    member = Member(
-        member_id=command.member_id,
-        instance_id=message.group_instance_id,
-        client_id=command.client_id,
-        client_host=command.client_host,
-        rebalance_timeout_ms=message.session_timeout_ms if asked_ms < 0 else asked_ms,
-        session_timeout_ms=message.session_timeout_ms,
-        protocols=message.protocols,
-    )
+    member = new_member(command, command.member_id)
     group.replace(former, member)
     if group.rebalance is not None and former.member_id in group.rebalance.expected:
         group.rebalance.expected[member.member_id] = member.client_id

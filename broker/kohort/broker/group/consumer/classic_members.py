@@ -12,9 +12,9 @@ from kohort.broker.group.classic.joining import (
     VERSION_OF_KNOWN_MEMBER_IDS,
     check_request,
     join_instead,
-    rebalance_timeout_ms,
     refuse,
 )
+from kohort.broker.group.classic.member_metadata import rebalance_timeout_ms
 from kohort.broker.group.classic.parking import join_error, sync_error
 from kohort.broker.group.classic.syncing import lacks_protocol
 from kohort.broker.group.classic.syncing import refuse_kind as refuse_sync

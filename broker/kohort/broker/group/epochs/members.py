@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Protocol, TypeVar
 
+from kohort.broker.group.notes import Identity
 from kohort.protocol.errors import ApiError, ErrorCode
 
 JOINING = 0
@@ -17,28 +18,8 @@ VERSION_OF_MEMBER_EPOCHS = 9
 """From this version of OffsetCommit on members say their epochs."""
 
 
-class EpochMember(Protocol):
+class EpochMember(Identity, Protocol):
     """A member, as the log has it."""
-
-    @property
-    def member_id(self) -> str:
-        """Its id."""
-        ...
-
-    @property
-    def instance_id(self) -> str | None:
-        """Its group.instance.id, where it is a static one."""
-        ...
-
-    @property
-    def client_id(self) -> str:
-        """The client.id of its client."""
-        ...
-
-    @property
-    def client_host(self) -> str:
-        """The address that its client connects from."""
-        ...
 
     @property
     def epoch(self) -> int:
