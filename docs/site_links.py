@@ -7,6 +7,7 @@ and a folder a page that lists its files.
 import os
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -21,8 +22,7 @@ SECRET_PARTS = frozenset({".git", ".venv", "build", "__pycache__"})
 
 def on_files(files: Any, *, config: Any) -> Any:
     """Add a page for each file and folder that a page links to."""
-    from mkdocs.structure.files import File  # noqa: PLC0415  # Only the site's tools have it.
-
+    generated = import_module("mkdocs.structure.files").File.generated  # Only the site's tools have it.
     wanted: dict[str, None] = {}
     for page in files.documentation_pages():
         folder = PurePosixPath(page.src_uri).parent
@@ -31,7 +31,7 @@ def on_files(files: Any, *, config: Any) -> Any:
         if (ROOT / path).is_dir():
             wanted |= dict.fromkeys(listed(path))
     for path in sorted(wanted):
-        files.append(File.generated(config, page_of(path), content=text_of(path)))
+        files.append(generated(config, page_of(path), content=text_of(path)))
     return files
 
 
