@@ -35,8 +35,9 @@ from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.handlers.opening import Opening
 from kohort.broker.handlers.table import HandlerTable
 from kohort.broker.handlers.transactions.family import TransactionServices
+from kohort.broker.http.broker_view import BrokerView
 from kohort.broker.http.health import Health
-from kohort.broker.http.view import BrokerView, Counters, PageLimits
+from kohort.broker.http.view import Counters, PageLimits
 from kohort.broker.lag import LagWatch, LocalEnds
 from kohort.broker.metadata.configs import Configs, follow_broker_config
 from kohort.broker.metadata.leadership_counters import LeadershipCounters

@@ -34,7 +34,7 @@ from kohort.broker.transport.request import Request
 
 if TYPE_CHECKING:
     from kohort.broker.handlers.authorization.guard import Guard
-    from kohort.broker.http.view import BrokerView
+    from kohort.broker.http.broker_view import BrokerView
 
 
 class Membership:

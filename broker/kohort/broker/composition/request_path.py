@@ -8,7 +8,7 @@ from kohort.broker.composition.standalone import Standalone
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.handlers.data.fetch_sessions import FetchSessions
 from kohort.broker.handlers.quota_switch import QuotaSwitch
-from kohort.broker.http.view import QuotaUse
+from kohort.broker.http.view_facts import QuotaUse
 from kohort.broker.metadata import MetadataStore
 from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.loop import Mailbox

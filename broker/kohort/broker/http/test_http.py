@@ -29,7 +29,8 @@ from kohort.broker.http import pages
 from kohort.broker.http.asking import Ask
 from kohort.broker.http.families import FAMILIES
 from kohort.broker.http.replica_facts import ReplicaFacts
-from kohort.broker.http.view import Counters, PageLimits, PartitionFacts
+from kohort.broker.http.view import Counters, PageLimits
+from kohort.broker.http.view_facts import PartitionFacts
 from kohort.broker.lag import PartitionLag, Verdict
 from kohort.broker.lag.ends import Ends
 from kohort.broker.metadata import BrokerState, PartitionState, TopicState

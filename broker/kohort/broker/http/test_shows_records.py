@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from kohort.broker.config import BrokerConfig
-from kohort.broker.http.view import MESSAGES_ENABLE, BrokerView, shows_records
+from kohort.broker.http.broker_view import MESSAGES_ENABLE, BrokerView, shows_records
 
 AUTHORIZER = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
 CREDENTIALS = {"kohort.http.credentials.file": "/etc/kohort/http-credentials"}

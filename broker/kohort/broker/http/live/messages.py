@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import trio
 
-from kohort.broker.http.view import LogFacts, View
+from kohort.broker.http.view import View
+from kohort.broker.http.view_facts import LogFacts
 from kohort.protocol.errors import WireError
 from kohort.protocol.records import Record, iterate_batches, iterate_records, read_header
 from kohort.storage import StorageError
