@@ -62,6 +62,8 @@ class GroupShards(CoordinatorShards[str, GroupCoordinator]):
         self._note = note
         self._takeovers = takeovers
         self.deleted_topics = DeletedTopics()
+        self._deleted_unheard: dict[int, DeletedTopics] = {}
+        """By partition, the topics that were deleted while its shard was here and not active."""
 
     def start(self) -> None:
         """Load every shard that is here, and expire offsets from now on."""
@@ -73,6 +75,7 @@ class GroupShards(CoordinatorShards[str, GroupCoordinator]):
         )
 
     def _new_shard(self, index: int) -> GroupShard:
+        self._deleted_unheard.pop(index, None)  # Its log may have offsets of topics made since then.
         note = self._note if self._takeovers is None else partial(self._takeovers.tell, index, self._note)
         return self._make(self.shard_type, index, note)
 
@@ -118,8 +121,12 @@ class GroupShards(CoordinatorShards[str, GroupCoordinator]):
         """Also drop the offsets of deleted topics; one of the same name may have come in the same change."""
         if self._takeovers is not None and before.topics.get(self.topic) is not after.topics.get(self.topic):
             self._takeovers.follow(before, after)
-        super()._follow(before, after)
         deleted = topics_deleted(before, after)
+        if deleted:
+            for shard in self:
+                if shard.state is not ShardState.ACTIVE:
+                    self._deleted_unheard.setdefault(shard.index, DeletedTopics()).add(deleted)
+        super()._follow(before, after)
         if deleted:
             self.deleted_topics.add(deleted)
             names = frozenset(topic.name for topic in deleted)
@@ -140,6 +147,9 @@ class GroupShards(CoordinatorShards[str, GroupCoordinator]):
             now = self._metadata.snapshot()
             known = shard.core.topic_ids().items()
             names = frozenset(name for name, ids in known if self.deleted_topics.any_of(ids, now))
+            unheard = self._deleted_unheard.pop(shard.index, None)
+            if unheard is not None:  # Offsets that were written without a topic id are told by its name.
+                names |= unheard.names_gone(now)
             self._tell_deleted(shard, names, now)
 
     def _tell_deleted(self, shard: GroupShard, names: frozenset[str], now: Snapshot) -> None:

@@ -16,8 +16,8 @@ from kohort.broker.broker import running as running_broker
 from kohort.broker.config import load_config
 from kohort.broker.coordination.group_machine import GroupMachine
 from kohort.broker.coordination.group_shards import GroupShard
-from kohort.broker.coordination.shard import Shard, ShardState
-from kohort.broker.group import GroupCoordinator, Record, coordinator_partition
+from kohort.broker.coordination.shard import BrokerRequester, Shard, ShardState
+from kohort.broker.group import GroupCoordinator, OffsetCommit, Record, coordinator_partition
 from kohort.broker.metadata import OFFSETS_TOPIC
 from kohort.broker.metadata.deletions import DeletedTopics
 from kohort.broker.metadata.topic_plans import NewTopic
@@ -156,6 +156,20 @@ def commit_of(offset: int, index: int = 1, member: JoinGroupResponse | None = No
 async def commit(client: Client, offset: int, index: int = 1, member: JoinGroupResponse | None = None) -> int:
     answer = await client.ask(commit_of(offset, index, member), OffsetCommitResponse, 9)
     return answer.topics[0].partitions[0].error_code
+
+
+async def commit_without_topic_id(broker: Broker, offset: int) -> None:
+    """Commit as versions did that wrote no topic ids."""
+    answers: list[Message] = []
+    shard = shard_of(broker)
+    request_id = shard.ask(BrokerRequester(lambda _code: None), answers.append)
+    shard.submit(OffsetCommit(request_id, commit_of(offset), 9))
+    with trio.fail_after(5):
+        while not answers:
+            await trio.sleep(0.005)
+    [answer] = answers
+    assert isinstance(answer, OffsetCommitResponse)
+    assert answer.topics[0].partitions[0].error_code == 0
 
 
 async def committed(client: Client) -> dict[int, int] | None:
@@ -618,6 +632,54 @@ async def test_a_deletion_that_was_told_before_the_shard_came_here_takes_its_off
         await found(client)
         await committed(client)
         assert not shard_of(broker).core.groups[GROUP].offsets
+
+
+@pytest.mark.parametrize("created_again", [False, True])
+async def test_offsets_without_a_topic_id_go_with_a_topic_deleted_during_a_load(
+    tmp_path: Path, created_again: bool
+) -> None:
+    """Earlier versions wrote such offsets."""
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await commit_without_topic_id(broker, 4)
+        with away(broker):
+            await broker.topics.delete(["air"])
+            if created_again:
+                await broker.topics.create([NewTopic("air", 3)])
+        await found(client)
+        assert await committed(client) == {}
+        assert not shard_of(broker).core.groups[GROUP].offsets
+
+
+async def test_a_deletion_is_told_to_the_load_that_it_came_in_alone(tmp_path: Path) -> None:
+    """A later load finds offsets of the topic's successor."""
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        with away(broker):
+            await broker.topics.delete(["air"])
+        await found(client)
+        await broker.topics.create([NewTopic("air", 3)])
+        await commit_without_topic_id(broker, 4)
+        with away(broker):
+            pass
+        await found(client)
+        assert await committed(client) == {1: 4}
+
+
+async def test_a_shard_that_comes_back_does_not_drop_offsets_for_a_deletion_before_it_left(
+    tmp_path: Path,
+) -> None:
+    """Its offsets may be of the topic's successor: another broker has coordinated the group meanwhile."""
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await commit_without_topic_id(broker, 4)
+        shards = broker.group_shards
+        with away(broker) as shard:
+            await broker.topics.delete(["air"])
+            await broker.topics.create([NewTopic("air", 3)])
+            del shards._shards[shard.index]
+        await found(client)
+        assert await committed(client) == {1: 4}
 
 
 async def test_what_was_committed_for_a_topic_that_metadata_have_again_stays(tmp_path: Path) -> None:

@@ -25,25 +25,29 @@ def topics_deleted(before: Snapshot, after: Snapshot) -> tuple[TopicState, ...]:
 
 
 class DeletedTopics:
-    """The ids of the topics that were deleted last, while this process ran."""
+    """The ids and names of the topics that were deleted last, while this process ran."""
 
     def __init__(self) -> None:
-        self._topic_ids: dict[UUID, None] = {}
+        self._names: dict[UUID, str] = {}
 
     def __len__(self) -> int:
-        return len(self._topic_ids)
+        return len(self._names)
 
     def add(self, topics: Iterable[TopicState]) -> None:
         """Remember these, and forget those that were deleted longest ago."""
         for topic in topics:
-            self._topic_ids[topic.topic_id] = None
-        while len(self._topic_ids) > DELETED_TOPICS_MAX:
-            del self._topic_ids[next(iter(self._topic_ids))]
+            self._names[topic.topic_id] = topic.name
+        while len(self._names) > DELETED_TOPICS_MAX:
+            del self._names[next(iter(self._names))]
 
     def any_of(self, topic_ids: Iterable[UUID], now: Snapshot) -> bool:
         """Return whether one of these topics was deleted; restored metadata may have it again."""
-        return any(each in self._topic_ids and each not in now.topics_by_id for each in topic_ids)
+        return any(each in self._names and each not in now.topics_by_id for each in topic_ids)
 
     def gone(self, now: Snapshot) -> frozenset[UUID]:
         """Return all that were deleted and do not exist."""
-        return frozenset(self._topic_ids.keys() - now.topics_by_id.keys())
+        return frozenset(self._names.keys() - now.topics_by_id.keys())
+
+    def names_gone(self, now: Snapshot) -> frozenset[str]:
+        """Return the names of those that were deleted and do not exist; other topics may have these names."""
+        return frozenset(name for each, name in self._names.items() if each not in now.topics_by_id)
