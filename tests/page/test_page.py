@@ -22,7 +22,9 @@ pytestmark = pytest.mark.skipif(
 
 MARKUP = '<img src=x onerror="window.harmed=1"><script>window.harmed=1</script>'
 EVIL = f"{MARKUP}\"'&\u202e\x1b[2J"
-VALUE = json.dumps({"html": MARKUP, "order": 7}).encode()
+LITERALS = ('"id": 12345678901234567890', '"rate": 1.0', '"most": 1e400', '"twice": 1', '"twice": 2')
+"""What JavaScript rounds, shortens, loses or merges where it reads JSON and writes it again."""
+VALUE = f'{{"html": {json.dumps(MARKUP)}, "order": 7, "none": [], {", ".join(LITERALS)}}}'.encode()
 HARMLESS = "window.harmed === undefined && !document.querySelector('main img, main script, main iframe')"
 
 
@@ -134,7 +136,9 @@ def test_topics_partitions_settings_and_messages(page: Browser) -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", page.run(f"{rows}[0].cells[2].innerText"))
     page.run(f"{rows}[0].querySelector('button').click()")
     whole = page.run("document.querySelector('#messages .record').innerText")
-    assert '"order": 7' in whole, "JSON is laid out"
+    assert '\n  "order": 7,\n  "none": [],\n' in whole, "JSON is laid out"
+    for literal in LITERALS:
+        assert f"\n  {literal}" in whole, "numbers and names stay as they were written"
     assert "trace<b>" in whole
     set_field(page, "Shown as", "hex")
     page.until(f"{rows}[0]?.cells[4].innerText.startsWith('7b 22 68')", "all are hexadecimal digits")

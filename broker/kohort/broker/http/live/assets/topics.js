@@ -148,8 +148,22 @@ function lines(text) {
 function json(text) {
   try {
     const value = JSON.parse(text);
-    return typeof value === "object" && value !== null ? lines(JSON.stringify(value, null, 2)) : null;
+    return typeof value === "object" && value !== null ? lines(indented(text)) : null;
   } catch {
     return null;
   }
+}
+
+// Valid JSON over several lines. Its literals stay as they are written: JavaScript would round large numbers.
+function indented(text) {
+  let depth = 0, before = "", found = "";
+  for (const part of text.match(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g)) {
+    const isEnd = part === "}" || part === "]", isBegun = before === "{" || before === "[";
+    depth -= isEnd;
+    if (isEnd ? !isBegun : isBegun || before === ",") found += `\n${"  ".repeat(depth)}`;
+    found += part === ":" ? ": " : part;
+    depth += part === "{" || part === "[";
+    before = part;
+  }
+  return found;
 }
