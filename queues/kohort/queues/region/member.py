@@ -10,10 +10,12 @@ import anyio
 
 from kohort.client.aio import Consumer, RebalanceListener
 from kohort.client.config import ConsumerOptions
-from kohort.client.errors import ConfigurationError, KohortError
+from kohort.client.consumer_records import Assignments, PolledOffsets
+from kohort.client.errors import CommitFailedError, ConfigurationError, KohortError
 from kohort.client.listener import Partitions
 from kohort.client.retry import Backoff, monotonic_ms
 from kohort.client.values import OffsetAndMetadata, TopicPartition
+from kohort.protocol.errors import ErrorCode
 from kohort.queues.options import consumer_options
 from kohort.queues.region.alone import one_error
 from kohort.queues.region.coordinating import Region
@@ -92,6 +94,7 @@ class RegionMember:
         self._stopping = False
         self._told: Report | None = None
         self._saved: list[str] = []
+        self._assignments = Assignments()  # Those of the last poll.
         self._counted = 0  # What had been processed at the last drain, or when a checkpoint was asked for.
         self._drain_ms_last = self._drain_ms_most = 0.0
         self._queue_most = POLLS_QUEUED * options.get("max_poll_records", 500)
@@ -186,8 +189,8 @@ class RegionMember:
             await self._log.write(next_command(self._log.view, Asked.CHECKPOINT))
             self._counted = count
 
-    async def _poll(self, *, is_reading: bool) -> None:
-        """Read, if there is room; stay in the group in any case."""
+    async def _poll(self, *, is_reading: bool) -> bool:
+        """Read, if there is room; stay in the group in any case. Return whether a topic was created again."""
         reads = is_reading and len(self._processing) < self._queue_most
         paused = set(self._consumer.paused())
         wanted = {each for each in self._consumer.assignment() if not (reads and self._is_placed(each))}
@@ -196,11 +199,28 @@ class RegionMember:
         if fewer := paused - wanted:
             self._consumer.resume(*fewer)
         found = await self._consumer.poll(timeout_ms=POLL_MS if reads else WAIT_MS)
+        is_another = self._forget_old_topics(found.assignments)
         # What came with a rebalance within that poll is not where the region wants it, and is read again.
         records = [each for each in found if self._is_placed(TopicPartition(each.topic, each.partition))]
         if records and self._core.state is not MemberState.RESET_PENDING:
             self._core.read()
             self._processing.put(records)
+        return is_another
+
+    def _forget_old_topics(self, assignments: Assignments) -> bool:
+        """Drop what is known of topics that were deleted and created again; return whether there were any.
+
+        Their partitions come as by an assignment, and still stand where the region has placed them.
+        """
+        before, self._assignments = self._assignments, assignments
+        remade = [
+            each
+            for each in self._core.placed_partitions
+            if assignments.has_come_since(partition_of(each), before.number)
+        ]
+        for each in remade:
+            self._processing.forget(each)
+        return bool(remade)
 
     def _is_placed(self, partition: TopicPartition) -> bool:
         return name_of(partition) in self._core.placed_partitions
@@ -257,13 +277,19 @@ class RegionMember:
                 await self._processing.hold()
                 if self._processing.failure is not None or is_void():
                     return  # After a failure the next step asks for a reset.
-                offsets = {each: self._processing.noted[each] for each in core.assigned}
+                offsets = {each: await self._processed_offset(each) for each in core.assigned}
+                if is_void():
+                    return
                 if offsets:
                     committed = {partition_of(each): OffsetAndMetadata(at) for each, at in offsets.items()}
-                    await self._consumer.commit(committed)
+                    await self._consumer.commit(PolledOffsets(committed, self._assignments.number))
                 key = f"{self.name}/{sequence_id}/{core.token}"
                 saved = await self._states.save(key, self._processing.save(sequence_id))
         except (KohortError, TimeoutError) as error:
+            if isinstance(error, CommitFailedError):
+                is_another = await self._poll(is_reading=False)
+                if is_another or error.code is ErrorCode.UNKNOWN_TOPIC_ID:
+                    return  # The next drain commits offsets of the new topic.
             core.want_reset(forced=False, reason=f"{self.name} did not drain: {error!r}")
             return
         if is_void():
@@ -276,6 +302,11 @@ class RegionMember:
         core.drained(sequence_id, generation_id, offsets, saved)
         self._drain_ms_last = monotonic_ms() - began_ms
         self._drain_ms_most = max(self._drain_ms_most, self._drain_ms_last)
+
+    async def _processed_offset(self, partition: str) -> int:
+        """Return the offset behind the records that were processed; where none came, the reading begins."""
+        noted = self._processing.noted.get(partition)
+        return await self._consumer.position(partition_of(partition)) if noted is None else noted
 
     @property
     def _generation_id(self) -> int:

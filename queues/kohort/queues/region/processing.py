@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable
+from itertools import islice
 from typing import Protocol
 
 import anyio
@@ -38,6 +39,8 @@ class Processing:
         self.failure: Exception | None = None
         self._operator = operator
         self._queue: deque[ConsumerRecord[bytes, bytes]] = deque()
+        self._under_way: ConsumerRecord[bytes, bytes] | None = None
+        self._forgotten: set[str] = set()
         self._permit = anyio.Lock()
         self._filled = anyio.Event()
         self._going = anyio.Event()
@@ -48,8 +51,28 @@ class Processing:
 
     def put(self, records: Iterable[ConsumerRecord[bytes, bytes]]) -> None:
         """Have these processed, in their order."""
+        begin = len(self._queue)
         self._queue.extend(records)
+        if self._forgotten:
+            for record in islice(self._queue, begin, None):
+                self._begin_at(record)
         self._filled.set()
+
+    def _begin_at(self, record: ConsumerRecord[bytes, bytes]) -> None:
+        """Note the offset of the first record of a new topic: the records before it are none of ours."""
+        partition = f"{record.topic}-{record.partition}"
+        if partition in self._forgotten:
+            self._forgotten.discard(partition)
+            self.noted[partition] = record.offset
+
+    def forget(self, partition: str) -> None:
+        """Drop the records of a topic that was deleted, and their offset: it is none of the new topic."""
+        self._queue = deque(each for each in self._queue if f"{each.topic}-{each.partition}" != partition)
+        self.noted.pop(partition, None)
+        self._forgotten.add(partition)
+        record = self._under_way
+        if record is not None and f"{record.topic}-{record.partition}" == partition:
+            self._under_way = None
 
     async def run(self) -> None:
         """Process until cancelled. A failure is kept, and nothing processed until `restore`."""
@@ -66,13 +89,15 @@ class Processing:
             await anyio.sleep(0)
 
     async def _process(self, record: ConsumerRecord[bytes, bytes]) -> None:
+        self._under_way = record
         try:
             await self._operator.process(record)
         except Exception as error:  # noqa: BLE001 - the user's code; the region resets for it.
             self.failure = error
             self._queue.clear()
         else:
-            self.noted[f"{record.topic}-{record.partition}"] = record.offset + 1
+            if self._under_way is record:
+                self.noted[f"{record.topic}-{record.partition}"] = record.offset + 1
             self.count += 1
 
     async def hold(self) -> None:
@@ -101,5 +126,6 @@ class Processing:
             self._queue.clear()
             self._operator.restore(state)
             self.noted = {}
+            self._forgotten.clear()
             self.failure = None
         self.go_on()
