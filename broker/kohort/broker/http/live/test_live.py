@@ -92,6 +92,9 @@ async def test_nothing_of_the_page_comes_from_elsewhere_or_is_made_of_markup(sit
         assert "https:" not in text
         for danger in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "srcdoc"):
             assert danger not in text, name
+        assert 'h("details", {}' not in text, (
+            "what is unfolded is found by its id when the view is drawn anew"
+        )
 
 
 async def test_the_list_tells_the_first_groups_by_lag_and_counts_the_others(site: Site) -> None:

@@ -27,7 +27,7 @@ export function healthView(told) {
       ["Maximum event-loop delay", `${Math.round(told.loop_late_seconds_max * 1000)} ms`],
       ["Shards of groups", Object.entries(told.shards).map(([state, count]) => `${count} ${state}`).join(", ")],
     ]),
-    told.acls.length ? h("details", {}, h("summary", {}, `Access control entries (${told.acls.length}${told.has_more_acls ? "+" : ""})`),
+    told.acls.length ? h("details", { id: "acls" }, h("summary", {}, `Access control entries (${told.acls.length}${told.has_more_acls ? "+" : ""})`),
       table([["Principal"], ["Host", "phone-off"], ["Permission"], ["Operation"], ["Resource"]], told.acls.map((each) => [name(each.principal),
         shown(each.host), each.permission, each.operation, h("span", {}, `${each.resource_type} `, name(each.name), each.pattern_type === "PREFIXED" ? "*" : "")]), "")) : null,
     tasks(told.tasks),

@@ -39,7 +39,7 @@ export function topicView(told, context) {
     told.partition_count > told.partitions.length ? h("p", { class: "soft" }, `The first ${count(told.partitions.length, "partition")} of them.`) : null,
     h("h2", {}, "Messages"), messages(told, context),
     h("h2", {}, "Settings"), table([["Set for this topic"], ["Value"]], own.map(setting), "Nothing is set for this topic."),
-    h("details", {}, h("summary", {}, count(others.length, "default")), table([["Setting"], ["Value"]], others.map(setting), "")),
+    h("details", { id: "defaults" }, h("summary", {}, count(others.length, "default")), table([["Setting"], ["Value"]], others.map(setting), "")),
   ];
 }
 
