@@ -147,9 +147,9 @@ class GroupShards(CoordinatorShards[str, GroupCoordinator]):
             now = self._metadata.snapshot()
             known = shard.core.topic_ids().items()
             names = frozenset(name for name, ids in known if self.deleted_topics.any_of(ids, now))
-            unheard = self._deleted_unheard.pop(shard.index, None)
-            if unheard is not None:  # Offsets that were written without a topic id are told by its name.
-                names |= unheard.names_gone(now)
+            if shard is self._shards.get(shard.index) and shard.index in self._deleted_unheard:
+                # Offsets that were written without a topic id are told by its name.
+                names |= self._deleted_unheard.pop(shard.index).names_gone(now)
             self._tell_deleted(shard, names, now)
 
     def _tell_deleted(self, shard: GroupShard, names: frozenset[str], now: Snapshot) -> None:

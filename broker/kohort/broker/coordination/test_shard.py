@@ -682,6 +682,23 @@ async def test_a_shard_that_comes_back_does_not_drop_offsets_for_a_deletion_befo
         assert await committed(client) == {1: 4}
 
 
+async def test_an_abandoned_load_leaves_deletions_to_the_shard_that_follows(tmp_path: Path) -> None:
+    """The partition had another leader during the load, and came back."""
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await commit_without_topic_id(broker, 4)
+        shards = broker.group_shards
+        with away(broker) as abandoned:
+            del shards._shards[abandoned.index]
+            shards._made(abandoned.index)
+            await broker.topics.delete(["air"])
+            await abandoned.load()
+            abandoned.close()
+        await found(client)
+        assert await committed(client) == {}
+        assert not shard_of(broker).core.groups[GROUP].offsets
+
+
 async def test_what_was_committed_for_a_topic_that_metadata_have_again_stays(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
