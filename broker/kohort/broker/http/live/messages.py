@@ -21,6 +21,8 @@ SEARCHED_RECORDS = 10_000
 SEARCHED_BYTES_MAX = 32 * 1_048_576
 """How much one search unpacks; the next one goes on from there."""
 RECORD_OVERHEAD_BYTES = 64
+BATCH_OVERHEAD_BYTES = 64
+"""What a batch costs beside its records: the end of a transaction has none to show."""
 SHOWN_BYTES = 4_096
 HEADERS_SHOWN = 50
 
@@ -120,6 +122,7 @@ class _Look:
 
     def _take(self, batch: memoryview) -> None:
         header = read_header(batch)
+        self._searched_bytes += BATCH_OVERHEAD_BYTES
         if not header.is_control:
             found = iterate_records(batch, max_decompressed_bytes=DECOMPRESSED_BYTES_MAX)
             for scanned, record in enumerate(found):

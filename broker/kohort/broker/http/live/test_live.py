@@ -29,7 +29,13 @@ from kohort.broker.http.test_http import FakePartition, FakeView, Site, a_group,
 from kohort.broker.http.test_many_groups import a_group_with_offsets, longest_step
 from kohort.broker.metadata import PartitionState, TopicState
 from kohort.protocol.acls import AclOperation, AclPatternType, AclPermission, AclResourceType
-from kohort.protocol.records import Compression, RecordFields, build_batch
+from kohort.protocol.records import (
+    Compression,
+    ControlType,
+    RecordFields,
+    build_batch,
+    build_transaction_marker,
+)
 
 STEP_SECONDS_MAX = 0.05
 
@@ -249,6 +255,26 @@ async def test_a_search_unpacks_so_much_and_says_where_to_go_on(
     assert told["records"] == []
     assert told["searched"] == 5  # With what each record costs beside its bytes.
     assert told["next_offset"] == 8
+
+
+@pytest.mark.parametrize("query", ["offset=0", "time=0", "offset=0&q=needle", "offset=-20"])
+async def test_a_look_ends_among_batches_that_have_nothing_to_show(
+    site: Site, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    monkeypatch.setattr(messages, "SEARCHED_BYTES_MAX", 5 * messages.BATCH_OVERHEAD_BYTES)
+    ends = partial(
+        build_transaction_marker,
+        ControlType.COMMIT,
+        timestamp_ms=1,
+        producer_id=1,
+        producer_epoch=0,
+        coordinator_epoch=0,
+    )
+    partition = FakePartition("flights", 0, high_watermark=23)
+    partition.log.batches = b"".join(ends(base_offset=3 + index) for index in range(20))
+    site.view.held = [partition]
+    told = (await site.get(f"/api/v1/live/messages/flights?{query}")).json
+    assert (told["records"], told["next_offset"], told["problem"]) == ([], 8, "")
 
 
 async def test_a_batch_that_cannot_be_shown_is_said_and_not_unpacked(site: Site) -> None:

@@ -57,7 +57,7 @@ function messages(told, { parameters, set }) {
   load(place, told.name, asked, form, set);
   return [h("div", { class: "tools" },
     field("partition", { type: "number", min: 0, max: Math.max(0, told.partition_count - 1) }, "partition"),
-    field("from offset", { type: "number", placeholder: "the last 50" }, "offset"),
+    field("from offset", { type: "number", placeholder: "-50 (the last 50)" }, "offset"),
     field("from time (UTC)", { type: "text", placeholder: "2026-01-31 12:00:00" }, "time"),
     field("contains", { type: "search", placeholder: "in key, value or headers" }, "contains"),
     h("label", {}, "as ", h("select", { "aria-label": "Shown as", onchange: (event) => set({ form: event.target.value }) },
