@@ -76,7 +76,11 @@ class Member:
                 now_s = time.monotonic()
                 self.arrivals += [(now_s, each.partition) for each in records]
                 if records:
-                    self._ends.wait(self._work_s)
+                    self.work()
+
+    def work(self) -> None:
+        """Handle a batch."""
+        self._ends.wait(self._work_s)
 
 
 def measure(bootstrap: str, strategy: str) -> Gap:
