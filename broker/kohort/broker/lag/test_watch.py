@@ -1,6 +1,7 @@
 """The lag of groups in a whole broker with real logs."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ from kohort.broker.http.groups import describe_group
 from kohort.broker.http.metrics import MetricsPage
 from kohort.broker.lag import PartitionLag, Verdict, watch
 from kohort.broker.lag.first_record import first_record
+from kohort.broker.lag.watch import LagWatch
 from kohort.protocol.offsets_topic import OffsetCommitValue
 from kohort.protocol.records import build_batch
 from kohort.storage import StorageError
@@ -34,6 +36,24 @@ async def produce(broker: Broker, *timestamps_ms: int) -> None:
 async def lag_of(broker: Broker) -> PartitionLag:
     (row,) = await broker.lag.of(broker.group_shards.groups())
     return row
+
+
+async def test_the_age_of_a_group_is_known_though_a_look_that_missed_it_ends_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(broker, broker.clock.now_ms() - 60_000)
+        assert await commit(client, 0) == 0
+        refresh = LagWatch._refresh
+
+        async def refresh_while_a_look_ends(self: LagWatch, *given: Any, is_timed: bool) -> bool:
+            found = await refresh(self, *given, is_timed=is_timed)
+            self._windows = {}  # What a look leaves that began before the group had committed.
+            return found
+
+        monkeypatch.setattr(LagWatch, "_refresh", refresh_while_a_look_ends)
+        assert (await lag_of(broker)).lag_seconds == pytest.approx(60, abs=10)
 
 
 async def test_the_lag_in_seconds_is_the_age_of_the_first_record_that_is_not_committed(

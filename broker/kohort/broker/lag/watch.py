@@ -135,8 +135,10 @@ class LagWatch:
         for slice_ in _slices(self._committed_offsets(list(groups)), self._slice):
             await self._local.open((each.topic, each.partition) for each in slice_)
             fresh = [each for each in slice_ if self._window(each) is None]
-            watched = [each for each in slice_ if self._watch(each, self._windows)]
-            await self._refresh(watched, self._windows, is_timed=True)
+            windows = self._windows
+            watched = [each for each in slice_ if self._watch(each, windows)]
+            await self._refresh(watched, windows, is_timed=True)
+            self._keep(watched, windows)
             for committed in fresh:
                 window = self._window(committed)
                 if window is not None:
@@ -202,6 +204,16 @@ class LagWatch:
         self._watched += 1
         known[key] = self._window(committed) or Window(self._clock.now_ms())
         return True
+
+    def _keep(self, watched: list[_CommittedOffset], windows: dict[str, Windows]) -> None:
+        """Keep these windows, even if `look` has replaced all windows since they were taken from `windows`.
+
+        `look` knows nothing of a window that was created after it passed its group.
+        """
+        if windows is not self._windows:
+            for each in watched:
+                key = each.topic, each.partition
+                self._windows.setdefault(each.group_id, {})[key] = windows[each.group_id][key]
 
     async def _refresh(
         self, offsets: list[_CommittedOffset], windows: dict[str, Windows], *, is_timed: bool
