@@ -65,6 +65,12 @@ class Outcome:
     differences: list[Difference] = field(default_factory=list)
     allowed: list[Allowed] = field(default_factory=list)
     transcript: list[str] = field(default_factory=list)
+    is_played_alone: bool = False
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether time or a die has spoiled the script to the end."""
+        return self.verdict in (Verdict.TOO_SLOW, Verdict.BY_CHANCE)
 
 
 class Duel:

@@ -18,13 +18,17 @@ STEPS_SHOWN = 30  # Lines of a transcript before the difference.
 
 @dataclass(frozen=True)
 class Seen:
-    """The counts of one run; a script that time or a die spoiled to the end is in `undecided`."""
+    """The counts of one run; a script that time or a die spoiled to the end is in `undecided`.
+
+    Those of `alone` were spoiled beside others, and played once more without them.
+    """
 
     scripts: int
     requests: int
     answers: int
     different: int
     undecided: tuple[int, ...]
+    alone: tuple[int, ...]
     attempts: int
     allowed: Counter[str]
 
@@ -32,13 +36,13 @@ class Seen:
 def seen(outcomes: Iterable[Outcome]) -> Seen:
     """Return what these scripts add up to."""
     every = list(outcomes)
-    undecided = {Verdict.TOO_SLOW, Verdict.BY_CHANCE}
     return Seen(
         scripts=len(every),
         requests=sum(each.steps for each in every),
         answers=sum(each.answers for each in every),
         different=sum(each.verdict is Verdict.DIFFERENT for each in every),
-        undecided=tuple(each.seed for each in every if each.verdict in undecided),
+        undecided=tuple(each.seed for each in every if each.is_undecided),
+        alone=tuple(each.seed for each in every if each.is_played_alone),
         attempts=sum(each.attempts for each in every),
         allowed=Counter(known.name for each in every for known in each.allowed),
     )
@@ -63,6 +67,10 @@ def summary(found: Seen, passed_s: float) -> str:
         f"{found.attempts - found.scripts} played anew, {passed_s:.0f} s",
         *(f"{count:6} x {name}" for name, count in found.allowed.most_common()),
     ]
+    if found.alone:
+        lines.append(
+            f"played alone, since they were undecided beside others: {', '.join(map(str, found.alone))}"
+        )
     if found.undecided:
         lines.append(f"undecided: {', '.join(map(str, found.undecided))}")
     return "\n".join(lines) + "\n"

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 import trio
 
+from tests.differential import run
 from tests.differential.apache_kafka import MissingTool
-from tests.differential.report import seen, story
+from tests.differential.duel import Outcome, Verdict
+from tests.differential.report import seen, story, summary
 from tests.differential.run import apache_kafka, kohort, play_all
 from tests.differential.side import Broker
 
@@ -39,7 +41,7 @@ def test_scripts_are_answered_as_apache_kafka_answers_them(ours: Broker, theirs:
     found = seen(outcomes)
     assert not found.different, "\n".join(story(each) for each in outcomes if each.differences)
     assert found.answers > 20 * SCRIPTS, "the scripts hardly asked anything"
-    assert len(found.undecided) <= SCRIPTS // 20, found.undecided
+    assert len(found.undecided) <= SCRIPTS // 20, summary(found, 0)
 
 
 def test_two_brokers_of_the_same_kind_answer_alike(ours: Broker, tmp_path: Path) -> None:
@@ -53,3 +55,38 @@ def test_a_broker_that_answers_otherwise_is_found_out(ours: Broker, tmp_path: Pa
     with kohort(tmp_path, setting) as another:
         outcomes = trio.run(play_all, range(5), ours, another)
     assert seen(outcomes).different
+
+
+class Nobody(Broker):
+    """A broker that nobody asks anything."""
+
+    def __init__(self) -> None:
+        super().__init__("nobody", ("127.0.0.1", 1))
+
+    async def prepare(self) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize("in_the_end", [Verdict.SAME, Verdict.DIFFERENT, Verdict.TOO_SLOW])
+def test_a_script_that_is_undecided_beside_others_is_played_alone(
+    in_the_end: Verdict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    under_way: set[int] = set()
+    played: list[int] = []
+
+    async def play(seed: int, _ours: Broker, _theirs: Broker, _run: str) -> Outcome:
+        under_way.add(seed)
+        played.append(seed)
+        await trio.sleep(0)
+        is_alone = under_way == {seed}
+        await trio.sleep(0)
+        under_way.remove(seed)
+        return Outcome(seed, in_the_end if is_alone else Verdict.TOO_SLOW if seed == 2 else Verdict.SAME)
+
+    monkeypatch.setattr(run, "play", play)
+    outcomes = trio.run(play_all, range(4), Nobody(), Nobody())
+    assert sorted(played) == [0, 1, 2, 2, 3]
+    assert [each.verdict for each in outcomes] == [Verdict.SAME, Verdict.SAME, in_the_end, Verdict.SAME]
+    found = seen(outcomes)
+    assert (found.alone, found.attempts) == ((2,), 5)
+    assert "played alone, since they were undecided beside others: 2" in summary(found, 0)
