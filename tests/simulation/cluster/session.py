@@ -217,6 +217,7 @@ class Session(Process):
 
     def leave(self) -> None:
         """Answer nobody any more, and give the lease back: the others hear of it at once."""
+        self._attempt += 1  # What was asked before counts no more, such as a renewal.
         self.authority.lost()
         self.ask(Revoke(self.lease), lambda _: None)
 

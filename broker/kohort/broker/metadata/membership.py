@@ -203,10 +203,15 @@ class Membership:
                 await self._join_again()
 
     async def renew(self) -> None:
-        """Renew the lease once. Raises: EtcdError."""
-        asked_ms = boot_time_ms()
+        """Renew the lease once. Raises: EtcdError.
+
+        The answer counts for the registration for which it was asked: that may be gone by now, while etcd has
+        the lease for some time yet.
+        """
+        asked_ms, epoch = boot_time_ms(), self.epoch
         await self._client.keep_alive(self.lease_id, seconds=max(self._heartbeat_seconds, 0.5))
-        self._tenure.renewed(asked_ms)
+        if self.epoch == epoch:
+            self._tenure.renewed(asked_ms)
 
     def seen(self, snapshot: Snapshot) -> None:
         """Look whether the registration is still there, as the watch tells."""
