@@ -210,7 +210,7 @@ class Group:
         while {each.index for each in self.members} != set(range(PARTITIONS)):
             for each in self.members:
                 each.heartbeat()
-            time.sleep(HEARTBEAT_SECONDS)
+            time.sleep(HEARTBEAT_SECONDS)  # A member learns its partitions by a heartbeat.
 
     def worked(self, records: int, *, one_by_one: bool) -> int:
         """Take so many records and acknowledge them; return how many those were: a fetch is used up."""

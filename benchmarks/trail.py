@@ -382,7 +382,7 @@ def replicated_walks() -> list[Walk]:
             leader._core.call(lambda _, note=walker.note: sys.setprofile(note))
             connection.send(request)
             assert raw_client.is_produced(connection.receive())
-            time.sleep(QUIET_SECONDS)
+            time.sleep(QUIET_SECONDS)  # The followers' next fetches belong to the walk.
             leader._core.call(lambda _: sys.setprofile(None))
             if number >= WARM_UP:
                 walks.append(of_requests(walker.walk))

@@ -83,9 +83,9 @@ def depths(found: Iterable[tuple[str, str]]) -> dict[str, int]:
 
 
 def shown(found: Imports) -> Imports:
-    """Return the imports to draw: without those that a longer way through other folders has as well.
+    """Return the imports to draw. An import is left out if a path through other folders leads there too.
 
-    What everybody may use would hide the rest of the picture: it is said in words.
+    Folders that every folder may use would hide the rest. The text names them.
     """
     drawn = {(here, there) for here, there in found if there not in EVERYBODYS}
     below: dict[str, set[str]] = {}
@@ -100,7 +100,7 @@ def shown(found: Imports) -> Imports:
 
 
 def picture(found: Imports) -> str:
-    """Return an SVG image: the folders in rows, each above those that it imports from."""
+    """Return an SVG image with a row of folders for each depth. Lines lead down to imported folders."""
     above = {name: depth for name, depth in depths(found).items() if name not in EVERYBODYS}
     rows = [sorted(name for name in above if above[name] == depth) for depth in sorted(set(above.values()))]
     rows.reverse()

@@ -75,7 +75,7 @@ class MeasuredBroker:
         for place in range(len(found)):
             while check(found[place]) in say.LOADING:
                 assert time.monotonic() < deadline, ErrorCode(check(found[place])).name
-                time.sleep(0.01)
+                time.sleep(0.01)  # The broker tells nobody when it is ready.
                 (found[place],) = self.answers([frames[place]])
             say.expect(check(found[place]))
         return found
@@ -100,7 +100,7 @@ class MeasuredBroker:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while moving:
             assert time.monotonic() < deadline, f"{len(moving)} logs do not come to rest"
-            time.sleep(0.05)
+            time.sleep(0.05)  # A file can only be looked at.
             with suppress(FileNotFoundError):  # There is none yet, or it has just been removed.
                 for (topic, index), each in decode_resting_logs(path.read_bytes()).items():
                     newest = self.process.data / f"{topic}-{index}" / f"{each.base_offset:020d}.log"

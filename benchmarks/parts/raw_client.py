@@ -134,7 +134,7 @@ def until(holds: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
             if holds():
                 return
         assert time.monotonic() < deadline, holds
-        time.sleep(0.05)
+        time.sleep(0.05)  # A condition of another process can only be asked.
 
 
 def create_topic(address: Address, name: str, partitions: int) -> None:
@@ -285,7 +285,7 @@ class Committer(threading.Thread):
         while not self._ends:
             with suppress(OSError):
                 self._with_coordinator()
-            time.sleep(POLL_SECONDS)
+            time.sleep(POLL_SECONDS)  # The coordinator may be on its way to another broker.
 
     def _with_coordinator(self) -> None:
         for address in tuple(self._addresses.values()):
@@ -304,7 +304,7 @@ class Committer(threading.Thread):
                 if not is_committed(connection.receive()):
                     return
                 self.taken.append((time.monotonic(), node_id))
-                time.sleep(POLL_SECONDS)
+                time.sleep(POLL_SECONDS)  # The pace of the commits.
         finally:
             connection.close()
 

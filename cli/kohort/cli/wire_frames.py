@@ -265,7 +265,7 @@ class FrameReading:
     def _is_secret(self, span: Span) -> bool:
         is_stray = span.kind == UNKNOWN_TAG or (span.part == "remark" and bool(span.data))
         if is_stray and self._api_name in SASL_APIS:
-            return True  # Nobody knows what it is: a password behind a wrong length, perhaps.
+            return True  # It may be a password with a wrong length.
         is_text = span.part == "value" and isinstance(span.value, str | bytes)
         return is_text and is_secret(span, self._setting)
 

@@ -51,7 +51,7 @@ class Segment(NamedTuple):
 
 
 class Packet(NamedTuple):
-    """One packet as it was captured."""
+    """A captured packet."""
 
     seconds: float
     link_type: int

@@ -82,7 +82,7 @@ def _allowed() -> frozenset[Provider]:
 
 
 def providers(settings: Mapping[str, str]) -> tuple[Mapping[str, Provider], dict[str, str]]:
-    """Return the default providers with those that the settings define, and the remaining settings.
+    """Return the default providers and the defined ones, and the settings that define none.
 
     Raises: ValueError for an unknown or forbidden provider, and for a provider's parameters.
     """

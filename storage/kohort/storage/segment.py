@@ -358,8 +358,7 @@ class Segment:
         )
 
     def _ask_index_sizes(self) -> int:
-        sizes = (self.index.size_bytes + 8, self.time_index.size_bytes + 12)
-        self._next_index_bytes = max(sizes)
+        self._next_index_bytes = max(self.index.size_bytes + 8, self.time_index.size_bytes + 12)
         return self._next_index_bytes
 
     def roll_ms(self, config: LogConfig) -> int:

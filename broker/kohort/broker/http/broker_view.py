@@ -206,7 +206,7 @@ class BrokerView:
         self._looked_at(topic, user, host)
 
     def quota_uses(self) -> "Iterable[QuotaUse]":
-        """Return how much of their quotas clients use, those that did so last."""
+        """Return how much of their quotas the clients use that used them last."""
         return self._quota_uses(self.limits.groups_max)
 
     def asks(self) -> "Ask | None":
@@ -238,7 +238,7 @@ class BrokerView:
 
 
 def shows_records(config: BrokerConfig) -> bool:
-    """Return whether the settings, those at the start and those that were altered, let records be shown."""
+    """Return whether records may be shown, by the settings at the start and the altered ones."""
     said = config.layer(ConfigSource.STATIC_BROKER).get(MESSAGES_ENABLE)
     if not config.kohort_http_messages_enable or said == "false":  # Earlier versions could alter it.
         return False

@@ -149,7 +149,7 @@ class View(Protocol):
         ...
 
     def quota_uses(self) -> "Iterable[QuotaUse]":
-        """Return how much of their quotas clients use, those that did so last."""
+        """Return how much of their quotas the clients use that used them last."""
         ...
 
     def asks(self) -> "Ask | None":

@@ -49,5 +49,5 @@ class DeletedTopics:
         return frozenset(self._names.keys() - now.topics_by_id.keys())
 
     def names_gone(self, now: Snapshot) -> frozenset[str]:
-        """Return the names of those that were deleted and do not exist; other topics may have these names."""
+        """Return the names of the deleted topics. Other topics may have these names now."""
         return frozenset(name for each, name in self._names.items() if each not in now.topics_by_id)

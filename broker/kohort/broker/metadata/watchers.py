@@ -1,4 +1,4 @@
-"""Who is told of each change of the metadata."""
+"""The functions that a store of metadata calls at each change."""
 
 from collections.abc import Callable
 

@@ -202,7 +202,7 @@ class PartitionTable(PartitionIndex):
                     action()
                 else:
                     failures.append(error)
-            except Exception as failure:  # noqa: BLE001  # Whoever waits hears of it, of a bug as well.
+            except Exception as failure:  # noqa: BLE001  # The caller that waits gets it, a bug too.
                 failures.append(failure)
             finally:
                 acted.set()

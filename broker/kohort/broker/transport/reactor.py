@@ -393,7 +393,7 @@ class Reactor:
                 supervise("accept", partial(self._acceptor.accept, descriptor))
 
     def _keep_order(self, waited: dict[Connection, None]) -> None:
-        """Put connections without a turn in this round before those that had one and need another."""
+        """Serve first, in the next round, the connections that had no turn in this one."""
         first = next(iter(waited))
         still = [each for each in waited if each is not first and each in self._unfinished]
         self._unfinished = dict.fromkeys((*still, *self._unfinished))

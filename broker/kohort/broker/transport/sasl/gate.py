@@ -139,8 +139,8 @@ class Gate:
     ) -> None:
         """Authenticate connections that `opens` creates, with these `mechanisms`.
 
-        `on_authenticated` is told of connections whose principal is known, once each, and `on_login` of each
-        attempt.
+        `on_authenticated` is called once for each connection, when its principal is known, and `on_login` at
+        each attempt.
         """
         self._on_authenticated = on_authenticated
         self._lock_out = lock_out

@@ -36,7 +36,7 @@ export function topicView(told, context) {
     h("h2", {}, "Partitions"),
     table([["Partition", "number"], ["Leader", "number"], ["Replicas", "phone-off"], ["In sync", "phone-off"], ["Begins", "number"], ["Ends", "number"],
       ["Size", "number"], ["Messages"]], rows, "It has no partitions."),
-    told.partition_count > told.partitions.length ? h("p", { class: "soft" }, `The first ${count(told.partitions.length, "partition")} of them.`) : null,
+    told.partition_count > told.partitions.length ? h("p", { class: "soft" }, `The first ${count(told.partitions.length, "partition")} are shown.`) : null,
     h("h2", {}, "Messages"), messages(told, context),
     h("h2", {}, "Settings"), table([["Set for this topic"], ["Value"]], own.map(setting), "Nothing is set for this topic."),
     h("details", { id: "defaults" }, h("summary", {}, count(others.length, "default")), table([["Setting"], ["Value"]], others.map(setting), "")),
