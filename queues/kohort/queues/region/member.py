@@ -32,7 +32,7 @@ from kohort.queues.region.membership import (
     Stop,
 )
 from kohort.queues.region.opening import open_states
-from kohort.queues.region.processing import Operator, Processing
+from kohort.queues.region.processing import Operator, Processing, name_of
 from kohort.queues.region.view import next_command
 
 logger = logging.getLogger(__name__)
@@ -337,11 +337,6 @@ class _Listener(RebalanceListener):
 
     async def on_lost(self, partitions: Partitions) -> None:
         self._member.become_revoked(partitions)
-
-
-def name_of(partition: TopicPartition) -> str:
-    """Return the name that the region's log has for a partition."""
-    return f"{partition.topic}-{partition.partition}"
 
 
 def partition_of(name: str) -> TopicPartition:

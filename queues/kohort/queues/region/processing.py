@@ -7,7 +7,7 @@ from typing import Protocol
 
 import anyio
 
-from kohort.client.values import ConsumerRecord
+from kohort.client.values import ConsumerRecord, TopicPartition
 from kohort.queues.region.entries import Offsets
 
 AT_ONCE = 100  # So many records are processed under one permit.
@@ -60,18 +60,18 @@ class Processing:
 
     def _begin_at(self, record: ConsumerRecord[bytes, bytes]) -> None:
         """Note the offset of the first record of a new topic: the records before it are none of ours."""
-        partition = f"{record.topic}-{record.partition}"
+        partition = name_of(record)
         if partition in self._forgotten:
             self._forgotten.discard(partition)
             self.noted[partition] = record.offset
 
     def forget(self, partition: str) -> None:
         """Drop the records of a topic that was deleted, and their offset: it is none of the new topic."""
-        self._queue = deque(each for each in self._queue if f"{each.topic}-{each.partition}" != partition)
+        self._queue = deque(each for each in self._queue if name_of(each) != partition)
         self.noted.pop(partition, None)
         self._forgotten.add(partition)
         record = self._under_way
-        if record is not None and f"{record.topic}-{record.partition}" == partition:
+        if record is not None and name_of(record) == partition:
             self._under_way = None
 
     async def run(self) -> None:
@@ -97,7 +97,7 @@ class Processing:
             self._queue.clear()
         else:
             if self._under_way is record:
-                self.noted[f"{record.topic}-{record.partition}"] = record.offset + 1
+                self.noted[name_of(record)] = record.offset + 1
             self.count += 1
 
     async def hold(self) -> None:
@@ -129,3 +129,8 @@ class Processing:
             self._forgotten.clear()
             self.failure = None
         self.go_on()
+
+
+def name_of(item: TopicPartition | ConsumerRecord[bytes, bytes]) -> str:
+    """Return the name that the region's log has for a partition, or for that of a record."""
+    return f"{item.topic}-{item.partition}"
