@@ -1,0 +1,1 @@
+"""A whole Kafka application in virtual time, from one seed."""

@@ -1,0 +1,229 @@
+"""Virtual time and processes: everything that a simulation runs is an action at a time, in one thread.
+
+    kernel = Kernel(seed=7)
+    kernel.call_after(5 * SECOND, lambda: print(kernel.time_ns))
+    kernel.run(until=lambda: done)
+
+The kernel takes the earliest action, moves the clock to its time and calls it. Actions of the same time run
+in the order in which they were made. All randomness comes from the seed, so a seed gives the same run again.
+The idea is FoundationDB's: one thread, virtual time, and all the outside world simulated.
+"""
+
+import gc
+import heapq
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from random import Random
+
+Action = Callable[[], object]
+
+MILLISECOND = 1_000_000
+SECOND = 1_000_000_000
+START_WALL_NS = 1_700_000_000 * SECOND  # The wall time at which every run starts.
+
+
+def _ignore(_unraisable: object) -> None:
+    """Take an error that nobody can catch."""
+
+
+class SimulationStuck(Exception):
+    """Nothing is left to happen, and what the run waits for is not there."""
+
+
+class Handle:
+    """An action that is to happen. It can be cancelled."""
+
+    __slots__ = ("action", "time_ns")
+
+    def __init__(self, time_ns: int, action: Action) -> None:
+        self.time_ns = time_ns
+        self.action: Action | None = action
+
+    def cancel(self) -> None:
+        """Let it not happen."""
+        self.action = None
+
+
+class Kernel:
+    """The clock, the actions that are still to happen, and the processes."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.random = Random(seed)
+        self.time_ns = 0
+        """The virtual time since the start of the run."""
+        self.actions_run = 0
+        self.current: Process | None = None
+        """The process whose code runs now; None in the world outside of all processes."""
+        self.processes: list[Process] = []
+        """All of them, the dead ones too."""
+        self._heap: list[tuple[int, int, Handle]] = []
+        self._sequence = 0
+
+    # -- what is to happen --------------------------------------------------------------------------------
+
+    def call_at(self, time_ns: int, action: Action) -> Handle:
+        """Call `action` at that time, or now if the time is past."""
+        time_ns = max(time_ns, self.time_ns)
+        handle = Handle(time_ns, action)
+        self._sequence += 1
+        heapq.heappush(self._heap, (time_ns, self._sequence, handle))
+        return handle
+
+    def call_after(self, delay_ns: int, action: Action) -> Handle:
+        """Call `action` when `delay_ns` have passed."""
+        return self.call_at(self.time_ns + delay_ns, action)
+
+    def step(self) -> bool:
+        """Do the next thing. Return False if there is none."""
+        heap = self._heap
+        while heap:
+            time_ns, _, handle = heapq.heappop(heap)
+            action = handle.action
+            if action is not None:
+                handle.action = None
+                self.time_ns = time_ns
+                self.actions_run += 1
+                action()
+                return True
+        return False
+
+    def run(self, until: Callable[[], object]) -> None:
+        """Go on until `until` returns something true. Raises: SimulationStuck."""
+        while not until():
+            if not self.step():
+                raise SimulationStuck(f"nothing is left to happen at {self.time_ns / SECOND:.3f} s")
+
+    def run_for(self, duration_ns: int) -> None:
+        """Let so much time pass."""
+        end_ns, heap = self.time_ns + duration_ns, self._heap
+        while heap and heap[0][0] <= end_ns:
+            if heap[0][2].action is None:
+                heapq.heappop(heap)
+            else:
+                self.step()
+        self.time_ns = end_ns
+
+    def close(self) -> None:
+        """Let go of what the processes hold. The run cannot go on."""
+        self._heap.clear()
+        hook, sys.unraisablehook = sys.unraisablehook, _ignore  # Killed code has no say in how it is closed.
+        try:
+            for process in self.processes:
+                process.dispose()
+            self.processes.clear()
+            gc.collect()
+        finally:
+            sys.unraisablehook = hook
+
+    @contextmanager
+    def running(self, process: "Process | None") -> Iterator[None]:
+        """Let the code within the block be that of `process`."""
+        before, self.current = self.current, process
+        try:
+            yield
+        finally:
+            self.current = before
+
+
+class Process:
+    """One process of an operating system: it can be paused and killed, and has a clock of its own.
+
+    Its subclasses run something in it. What reaches it from outside (bytes, timers) comes by `post`.
+    """
+
+    def __init__(self, kernel: Kernel, name: str, *, clock_rate: float = 1.0, wall_ahead_ns: int = 0) -> None:
+        """Begin at the kernel's time. The clock runs `clock_rate` times as fast as virtual time."""
+        self.kernel = kernel
+        self.name = name
+        self.clock_rate = clock_rate
+        self.wall_ahead_ns = wall_ahead_ns
+        self.alive = True
+        self.on_death: dict[Action, None] = {}
+        """Called when the process ends, however it ends: the operating system closes its sockets here."""
+        self._began_ns = kernel.time_ns
+        self._paused_until_ns = 0
+        self._inbox: deque[Action] = deque()  # What came while it was paused.
+        kernel.processes.append(self)
+
+    # -- its clock ----------------------------------------------------------------------------------------
+
+    def elapsed_ns(self) -> int:
+        """Return the time since the process began, by its own clock, which may run fast or slow."""
+        elapsed_ns = self.kernel.time_ns - self._began_ns
+        return elapsed_ns if self.clock_rate == 1.0 else int(elapsed_ns * self.clock_rate)
+
+    def monotonic_ns(self) -> int:
+        """Return what the monotonic clock of the process's host shows."""
+        return self._began_ns + self.elapsed_ns()
+
+    def wall_ns(self) -> int:
+        """Return what the wall clock of the process's host shows, in nanoseconds since 1970."""
+        return START_WALL_NS + self.wall_ahead_ns + self.monotonic_ns()
+
+    def kernel_time_ns(self, elapsed_ns: int) -> int:
+        """Return the virtual time at which `elapsed_ns()` returns at least this."""
+        if self.clock_rate == 1.0:
+            return self._began_ns + elapsed_ns
+        return self._began_ns + int(elapsed_ns / self.clock_rate) + 1
+
+    # -- its life -----------------------------------------------------------------------------------------
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the process stands still."""
+        return self.kernel.time_ns < self._paused_until_ns
+
+    @property
+    def paused_until_ns(self) -> int:
+        """The virtual time at which the process goes on. It is past if the process runs."""
+        return self._paused_until_ns
+
+    def post(self, action: Action) -> None:
+        """Call `action` as code of this process: now, or as soon as the process is not paused."""
+        if not self.alive:
+            return
+        if self._inbox or self.is_paused:
+            self._inbox.append(action)
+            return
+        with self.kernel.running(self):
+            action()
+        self.acted()
+
+    def acted(self) -> None:
+        """Go on with what `post` has made ready. For subclasses."""
+
+    def pause(self, duration_ns: int) -> None:
+        """Stand still for so long: a stopped virtual machine, a long garbage collection, SIGSTOP."""
+        until_ns = self.kernel.time_ns + duration_ns
+        if until_ns > self._paused_until_ns:
+            self._paused_until_ns = until_ns
+            self.kernel.call_at(until_ns, self._resume)
+
+    def _resume(self) -> None:
+        if not self.alive or self.is_paused:
+            return
+        while self._inbox and self.alive:
+            action = self._inbox.popleft()
+            with self.kernel.running(self):
+                action()
+        self.acted()
+
+    def kill(self) -> None:
+        """End without a word, as SIGKILL does: none of its code runs any more."""
+        if self.alive:
+            self.alive = False
+            self._inbox.clear()
+            self._ended()
+
+    def _ended(self) -> None:
+        actions, self.on_death = self.on_death, {}
+        for action in actions:
+            action()
+
+    def dispose(self) -> None:
+        """Release what the process holds in this Python process. Its code does not go on. For subclasses."""
+        self.alive = False
+        self.on_death = {}

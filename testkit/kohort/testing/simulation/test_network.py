@@ -1,0 +1,221 @@
+"""The virtual network: streams that keep order, and all that can happen to them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+import trio
+
+from kohort.testing.simulation.kernel import SECOND, Kernel, Process
+from kohort.testing.simulation.network import Network
+from kohort.testing.simulation.sockets import READ, WRITE, Sockets, VirtualPoller
+from kohort.testing.simulation.trio_process import TrioProcess
+from kohort.testing.simulation.trio_sockets import TrioSockets
+
+
+class Machines:
+    """A kernel, a network, and trio programs on it."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self.kernel = Kernel(seed)
+        self.network = Network(self.kernel)
+
+    def run(self, name: str, main: Callable[..., Any], *arguments: object) -> TrioProcess:
+        """Begin a trio program on a host of that name."""
+
+        def setup() -> None:
+            TrioSockets(Sockets(self.network, self.network.host(name), process)).use()
+
+        process = TrioProcess(self.kernel, name, main, *arguments, setup=setup)
+        return process
+
+    def until_ended(self, *processes: Process) -> None:
+        """Go on until they have ended."""
+        self.kernel.run(lambda: not any(each.alive for each in processes))
+
+
+async def echo(stream: trio.SocketStream) -> None:
+    async for data in stream:
+        await stream.send_all(data)
+
+
+async def serve_echo(port: int = 9000) -> None:
+    async with trio.open_nursery() as nursery:
+        sock = trio.socket.socket()
+        await sock.bind(("0.0.0.0", port))  # On a network that is not real.
+        sock.listen()
+        while True:
+            connection, _ = await sock.accept()
+            nursery.start_soon(echo, trio.SocketStream(connection))
+
+
+async def exchange(data: bytes) -> bytes:
+    async with await trio.open_tcp_stream("server", 9000) as stream:
+        received = bytearray()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stream.send_all, data)
+            while len(received) < len(data):
+                piece = await stream.receive_some(10_000)
+                assert piece
+                received += piece
+        return bytes(received)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_bytes_arrive_whole_and_in_order_however_much_is_sent(seed: int) -> None:
+    machines = Machines(seed)
+    machines.run("server", serve_echo)
+    data = machines.kernel.random.randbytes(3_000_000)
+    client = machines.run("client", exchange, data)
+    machines.until_ended(client)
+    assert client.outcome is not None
+    assert client.outcome.unwrap() == data
+    machines.kernel.close()
+
+
+def test_nobody_listens() -> None:
+    machines = Machines()
+    machines.network.host("server")
+    client = machines.run("client", exchange, b"hello")
+    machines.until_ended(client)
+    with pytest.raises(OSError, match="all attempts"):
+        client.outcome.unwrap()  # type: ignore[union-attr]
+
+
+def test_a_name_that_nobody_has() -> None:
+    machines = Machines()
+    client = machines.run("client", exchange, b"hello")
+    machines.until_ended(client)
+    with pytest.raises(OSError, match="not known"):
+        client.outcome.unwrap()  # type: ignore[union-attr]
+
+
+def test_a_cut_link_holds_what_is_sent_until_it_is_mended() -> None:
+    machines = Machines()
+    machines.run("server", serve_echo)
+    client = machines.run("client", exchange, b"x" * 100_000)
+    network, kernel = machines.network, machines.kernel
+    hosts = network.host("client"), network.host("server")
+    kernel.call_after(SECOND // 200, lambda: network.cut(hosts[1], hosts[0]))
+    kernel.call_after(30 * SECOND, lambda: network.mend(hosts[1], hosts[0]))
+    kernel.run_for(29 * SECOND)
+    assert client.alive
+    machines.until_ended(client)
+    assert client.outcome is not None
+    assert client.outcome.unwrap() == b"x" * 100_000
+
+
+def test_who_dies_closes_its_connections() -> None:
+    machines = Machines()
+    server = machines.run("server", serve_echo)
+
+    async def talk() -> bytes:
+        async with await trio.open_tcp_stream("server", 9000) as stream:
+            await stream.send_all(b"hello")
+            assert await stream.receive_some() == b"hello"
+            return bytes(await stream.receive_some())
+
+    client = machines.run("client", talk)
+    machines.kernel.call_after(SECOND, server.kill)
+    machines.until_ended(client)
+    assert client.outcome is not None
+    assert client.outcome.unwrap() == b""
+
+
+def test_a_host_without_power_says_nothing_and_knows_nothing_when_it_is_back() -> None:
+    machines = Machines()
+    network, kernel = machines.network, machines.kernel
+    server = machines.run("server", serve_echo)
+    seen = list[float]()
+
+    async def talk() -> None:
+        async with await trio.open_tcp_stream("server", 9000) as stream:
+            await stream.send_all(b"hello")
+            await stream.receive_some()
+            await trio.sleep(2)
+            await stream.send_all(b"are you there?")
+            try:
+                await stream.receive_some()
+            except trio.BrokenResourceError:
+                seen.append(trio.current_time())
+
+    def lose_power() -> None:
+        network.lose_power(network.host("server"))
+        server.kill()
+
+    client = machines.run("client", talk)
+    kernel.call_after(SECOND, lose_power)
+    kernel.call_after(10 * SECOND, lambda: network.power_on(network.host("server")))
+    machines.until_ended(client)
+    assert client.outcome is not None
+    client.outcome.unwrap()
+    assert seen
+    assert seen[0] >= 10
+
+
+def test_httpx_speaks_over_it() -> None:
+    machines = Machines()
+
+    async def answer() -> None:
+        sock = trio.socket.socket()
+        await sock.bind(("server", 80))
+        sock.listen()
+        connection, _ = await sock.accept()
+        stream = trio.SocketStream(connection)
+        await stream.receive_some()
+        await stream.send_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    async def ask() -> str:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            return (await client.get("http://server/")).text
+
+    machines.run("server", answer)
+    client = machines.run("client", ask)
+    machines.until_ended(client)
+    assert client.outcome is not None
+    assert client.outcome.unwrap() == "ok"
+
+
+def test_the_poller_reports_as_long_as_a_socket_is_ready() -> None:
+    kernel = Kernel(1)
+    network = Network(kernel)
+    process = Process(kernel, "broker")
+    sockets = Sockets(network, network.host("broker"), process)
+    poller, woken = VirtualPoller(sockets), list[int]()
+    poller.on_ready = lambda: woken.append(kernel.time_ns)
+    here, there = sockets.pair()
+    poller.register(here.fileno(), READ)
+    assert not poller.poll()
+    there.send(b"hello")
+    kernel.run_for(SECOND)
+    assert woken
+    assert poller.poll() == [(here.fileno(), READ)] == poller.poll()
+    assert here.recv(3) == b"hel"
+    assert poller.poll() == [(here.fileno(), READ)]
+    assert here.recv(100) == b"lo"
+    assert not poller.poll()
+    poller.modify(here.fileno(), READ | WRITE)
+    assert poller.poll() == [(here.fileno(), WRITE)]
+    there.close()
+    kernel.run_for(SECOND)
+    assert poller.poll() == [(here.fileno(), READ | WRITE)]
+    assert here.recv(100) == b""
+    poller.close()
+
+
+def test_the_same_seed_gives_the_same_times() -> None:
+    def times(seed: int) -> list[int]:
+        machines = Machines(seed)
+        machines.run("server", serve_echo)
+        clients = [machines.run(f"client-{i}", exchange, b"y" * 50_000) for i in range(5)]
+        ended = list[int]()
+        for each in clients:
+            each.on_death[lambda: ended.append(machines.kernel.time_ns)] = None
+        machines.until_ended(*clients)
+        machines.kernel.run_for(SECOND)
+        machines.kernel.close()
+        return ended
+
+    assert times(3) == times(3)
+    assert times(3) != times(4)

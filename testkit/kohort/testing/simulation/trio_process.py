@@ -1,0 +1,205 @@
+"""A process that runs trio: a whole trio program, stepped by the kernel, beside others in one thread.
+
+trio's guest mode lets a host say when trio takes its next step. Here the host is the kernel: the clock of
+the run is the process's clock, and a run that waits for a deadline is stepped again at that virtual time.
+trio keeps its current run in a global variable of the thread; each step puts its own run there (`_entered`).
+
+The order of ready tasks comes from the seed, by the switch that trio has for pytest-trio and Hypothesis.
+"""
+
+import math
+import sys
+import warnings
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from random import Random
+from typing import Any
+
+import outcome
+import trio
+from trio._core import _run
+
+from kohort.testing.simulation.kernel import SECOND, Handle, Kernel, Process
+
+trio_run: Any = _run  # The current run and the seeded order of tasks have no public names.
+STEP_NS_MIN, STEP_NS_MAX = 1_000, 40_000  # How long one step of a busy run takes, in virtual time.
+
+
+class ProcessClock(trio.abc.Clock):
+    """trio's clock is the clock of the process, in seconds since it began."""
+
+    def __init__(self, process: "TrioProcess") -> None:
+        self._process = process
+        self._last = 0.0
+        self.deadline: float | None = None
+        """Until when the run waits, if it does."""
+
+    def start_clock(self) -> None:
+        """Do nothing: the clock of a process runs from the beginning."""
+
+    def current_time(self) -> float:
+        """Return a time that no call before has returned: equal deadlines have no fixed order."""
+        self._last = max(self._last + 1e-9, self._process.elapsed_ns() / SECOND)
+        return self._last
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        """Note the deadline. Return 0: the kernel waits, not trio."""
+        self.deadline = deadline
+        return 0.0
+
+
+class TrioProcess(Process):
+    """Runs one async function with trio, until it ends or the process is killed."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        name: str,
+        main: Callable[..., Awaitable[object]],
+        *arguments: object,
+        clock_rate: float = 1.0,
+        wall_ahead_ns: int = 0,
+        setup: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Begin with `main(*arguments)` soon. `setup` is called before, within the run, to set its hooks."""
+        super().__init__(kernel, name, clock_rate=clock_rate, wall_ahead_ns=wall_ahead_ns)
+        self.outcome: outcome.Outcome[Any] | None = None
+        """What `main` returned or raised, once it has."""
+        self._main = main
+        self._arguments = arguments
+        self._setup = setup
+        self._clock = ProcessClock(self)
+        self._order = Random(kernel.random.getrandbits(64))
+        self._context: dict[str, object] = {}  # What trio keeps in the thread while this run is current.
+        self._hooks: Any = None
+        self._tick: Callable[[], object] | None = None
+        self._wake: Handle | None = None
+        self._wake_ns = -1
+        self._guest: Any = None
+        self._step_soon(0)
+
+    # -- one step -----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _entered(self) -> Iterator[None]:
+        """Let the run of this process be trio's current one."""
+        current = trio_run.GLOBAL_RUN_CONTEXT.__dict__
+        outer = dict(current)
+        hooks = sys.get_asyncgen_hooks()
+        order, is_seeded = trio_run._r, trio_run._ALLOW_DETERMINISTIC_SCHEDULING
+        current.clear()
+        current.update(self._context)
+        if self._hooks is not None:
+            sys.set_asyncgen_hooks(*self._hooks)
+        trio_run._r, trio_run._ALLOW_DETERMINISTIC_SCHEDULING = self._order, True
+        try:
+            with self.kernel.running(self):
+                yield
+        finally:
+            self._context = dict(current)
+            self._hooks = sys.get_asyncgen_hooks()
+            current.clear()
+            current.update(outer)
+            sys.set_asyncgen_hooks(*hooks)
+            trio_run._r, trio_run._ALLOW_DETERMINISTIC_SCHEDULING = order, is_seeded
+
+    def _step(self) -> None:
+        self._wake, self._wake_ns = None, -1
+        if not self.alive:
+            return
+        if self.is_paused:
+            return  # `acted` steps it when it goes on.
+        with self._entered():
+            if self._guest is None:
+                self._start()
+            self._clock.deadline = None
+            tick, self._tick = self._tick, None
+            assert tick is not None
+            tick()
+        if self._clock.deadline is None:
+            self._step_soon(self._order.randrange(STEP_NS_MIN, STEP_NS_MAX))
+        else:
+            self.acted()
+
+    def _start(self) -> None:
+        trio.lowlevel.start_guest_run(
+            self._run,
+            run_sync_soon_threadsafe=self._take_tick,
+            done_callback=self._done,
+            host_uses_signal_set_wakeup_fd=True,
+            clock=self._clock,
+        )
+        self._guest = getattr(self._tick, "__self__", None)
+
+    async def _run(self) -> Any:
+        self._setup()
+        return await self._main(*self._arguments)
+
+    def _take_tick(self, tick: Callable[[], object]) -> None:
+        self._tick = tick
+
+    def _step_soon(self, delay_ns: int) -> None:
+        self._step_at(self.kernel.time_ns + delay_ns)
+
+    def _step_at(self, time_ns: int) -> None:
+        """Step at that time, unless it is to be stepped before."""
+        if self._wake is not None:
+            if self._wake_ns <= time_ns:
+                return
+            self._wake.cancel()
+        self._wake_ns = time_ns
+        self._wake = self.kernel.call_at(time_ns, self._step)
+
+    # -- from outside -------------------------------------------------------------------------------------
+
+    def post(self, action: Callable[[], object]) -> None:
+        """Call `action` within the run: it may set trio's events and start tasks in nurseries."""
+        if self._guest is None or not self.alive or self.is_paused:
+            super().post(action)
+            return
+        with self._entered():
+            action()
+        self.acted()
+
+    def acted(self) -> None:
+        """Step the run, if something has become ready in it or its next deadline is another one."""
+        if self._tick is None or not self.alive:
+            return
+        runner: Any = self._context["runner"]
+        if runner.runq or runner.entry_queue.size():
+            self._step_soon(self._order.randrange(STEP_NS_MIN, STEP_NS_MAX))
+            return
+        deadline = runner.deadlines.next_deadline()
+        if deadline != math.inf:
+            self._step_at(self.kernel_time_ns(math.ceil(deadline * SECOND)))
+
+    def cancel(self) -> None:
+        """Cancel `main`, as a program does that is told to end."""
+        runner: Any = self._context.get("runner")
+        if runner is not None and runner.main_task is not None:
+            self.post(runner.main_task.parent_nursery.cancel_scope.cancel)
+
+    def _done(self, result: outcome.Outcome[Any]) -> None:
+        self.outcome = result
+        if self.alive:
+            self.alive = False
+            self.kernel.call_after(0, self._ended)
+
+    def dispose(self) -> None:
+        """Drop the run. What its coroutines do when they are closed reaches nothing: the process is dead."""
+        super().dispose()
+        self._tick = None
+        if self._guest is not None and self.outcome is None:
+            with self._entered(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self._close_tasks()
+        self._guest = None
+        self._context = {}
+
+    def _close_tasks(self) -> None:
+        runner: Any = self._context["runner"]
+        for task in sorted(runner.tasks, key=lambda each: -each._counter):
+            with suppress(BaseException):
+                task.coro.close()
+        with suppress(BaseException):
+            self._guest.unrolled_run_gen.close()
