@@ -3,12 +3,9 @@
 import errno
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kohort.testing.simulation.kernel import Process
-
-if TYPE_CHECKING:
-    from kohort.testing.simulation.network import Network
 
 WINDOW_BYTES = 256 * 1024  # What one direction holds at most: unread at the receiver, and on its way.
 EPHEMERAL_PORT_MIN = 32_768
@@ -19,6 +16,18 @@ Address = tuple[str, int]
 
 def _nothing() -> None:
     """Nobody waits for a change of an end."""
+
+
+class Carrier(Protocol):
+    """The part of the network that an end uses."""
+
+    def send(self, sender: "End", piece: bytes) -> None:
+        """Let bytes arrive at the peer."""
+        ...
+
+    def deliver(self, sender: "End", receiver: "End", arrive: Callable[[], None]) -> None:
+        """Call `arrive` when it has come over the link, behind all that was sent before."""
+        ...
 
 
 class Host:
@@ -68,7 +77,7 @@ class End:
     """One end of a connection. Its owner sends and receives; `on_change` tells that more may be possible."""
 
     def __init__(
-        self, network: "Network", host: Host, local: Address, remote: Address, process: Process | None
+        self, network: Carrier, host: Host, local: Address, remote: Address, process: Process | None
     ) -> None:
         self.network = network
         self.host = host
