@@ -5,8 +5,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Protocol
 
+from kohort.testing.simulation.disk import VirtualDisk
 from tests.simulation.administrator import Administrator
-from tests.simulation.disk import VirtualDisk
 from tests.simulation.member import Member
 from tests.simulation.schedule import Schedule
 from tests.simulation.server import Server

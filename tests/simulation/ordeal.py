@@ -7,7 +7,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Protocol
 
-from tests.simulation.disk import VirtualDisk
+from kohort.testing.simulation.disk import VirtualDisk
 from tests.simulation.records import Records
 from tests.simulation.schedule import Schedule
 from tests.simulation.server import Server

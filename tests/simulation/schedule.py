@@ -4,7 +4,7 @@ Nothing in here waits. The next entry of the heap is taken, the clock jumps to i
 """
 
 import heapq
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 from kohort.protocol.errors import ApiError, WireError
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 START_MS = 1_700_000_000_000
 Action = Callable[[], None]
@@ -135,6 +136,20 @@ class VirtualWorker:
         """Drop what has not begun."""
 
 
+class VirtualWriters:
+    """Threads whose work nobody asks the outcome of."""
+
+    def __init__(self, worker: VirtualWorker) -> None:
+        self._worker = worker
+
+    def submit(self, action: Action) -> None:
+        """Do it once what was submitted before is done."""
+        self._worker.submit(action)
+
+    def close(self) -> None:
+        """Drop what has not begun."""
+
+
 class VirtualEvent:
     """Something that tasks wait for."""
 
@@ -178,6 +193,14 @@ class VirtualWorkers:
     def queue(self, name: str) -> Any:
         """Return a thread of its own."""
         return VirtualWorker(self._process)
+
+    def writers(self, name: str, threads: int) -> Any:
+        """Return threads: the flushers of the simulation write by themselves."""
+        return VirtualWriters(VirtualWorker(self._process))
+
+    def map(self, threads: int, function: Callable[[T], R], arguments: Iterable[T]) -> list[R]:
+        """Return what the function returns for each argument."""
+        return list(map(function, arguments))
 
     async def sleep(self, seconds: float) -> None:
         """Return when so much virtual time has passed."""

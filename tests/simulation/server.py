@@ -47,7 +47,7 @@ from kohort.storage import DataDirectory, PartitionLog, StorageError, writable_l
 from kohort.storage.journal import Journal
 from kohort.storage.layout import log_id_of
 from kohort.storage.swapping import Replacement
-from tests.simulation.disk import VirtualDisk
+from kohort.testing.simulation.disk import VirtualDisk
 from tests.simulation.metadata import NODE_ID, Metadata
 from tests.simulation.network import Link, Sent
 from tests.simulation.removals import RETENTION_MINUTES

@@ -21,9 +21,10 @@ from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.join_group import JoinGroupRequest
 from kohort.protocol.messages.sync_group import SyncGroupRequest
 from kohort.storage import StorageError
+from kohort.testing.simulation.disk import VirtualDisk
+from tests.left_open import goes_with_the_test
 from tests.simulation.administrator import Administrator, Loner
 from tests.simulation.books import Books, Violation, replayed_state
-from tests.simulation.disk import VirtualDisk
 from tests.simulation.faults import SESSION_MS, Faults
 from tests.simulation.member import SPARE_TOPIC, Member, Plan
 from tests.simulation.metadata import NODE_ID, Metadata, places
@@ -105,6 +106,7 @@ class World:
         self.books = Books(SHARDS, self.note, self.schedule.now_ms)
         self.network = Network(self.schedule, self.random)
         self.disk = VirtualDisk(self.random.randrange)
+        goes_with_the_test(self.disk)
         self.records = Records(self, Random(seed + 1))
         self.transactions: Ensemble | None = None
         if shape.transactional_ids:

@@ -14,6 +14,7 @@ from kohort.broker.composition.audit import Audit
 from kohort.broker.composition.ensured_topics import EnsuredTopics
 from kohort.broker.composition.folder import close_files
 from kohort.broker.composition.joining import Join, member_of_cluster, parts_of
+from kohort.broker.composition.machine import Machine
 from kohort.broker.composition.on_demand import OnDemand
 from kohort.broker.composition.request_path import RequestPath
 from kohort.broker.config import BrokerConfig
@@ -45,7 +46,7 @@ from kohort.broker.metadata.topics import Topics
 from kohort.broker.partitions import Partition, PartitionTable, ProducerIds
 from kohort.broker.partitions.cleaner import LogCleaner
 from kohort.broker.partitions.counters import PartitionCounters
-from kohort.broker.partitions.flusher import Flusher
+from kohort.broker.partitions.flusher import WRITERS, Flusher
 from kohort.broker.partitions.log_files import LogFiles
 from kohort.broker.partitions.raising_epochs import RaisingEpochs
 from kohort.broker.partitions.retention import LogRetention
@@ -59,7 +60,7 @@ from kohort.broker.runtime.loop import Mailbox
 from kohort.broker.runtime.loop_lag import LoopLag
 from kohort.broker.runtime.supervisor import Supervisor
 from kohort.broker.runtime.timers import Timers
-from kohort.broker.runtime.workers import TrioWorkers, Workers
+from kohort.broker.runtime.workers import Workers
 from kohort.broker.transport.addresses import Address, BrokerAddresses, advertised
 from kohort.broker.transport.counters import TransportCounters
 from kohort.broker.transport.dispatch import Dispatch
@@ -86,13 +87,15 @@ class Broker:
         clock: Clock | None = None,
         filesystem: FileSystem | None = None,
         *,
+        machine: Machine | None = None,
         between: Callable[[Dispatch], Dispatch] | None = None,
         forget_stored_settings: bool = False,
         cluster: "ClusterMember | None" = None,
     ) -> None:
         """Open the data folder, unless the member of a `cluster` has. Raises: StorageError.
 
-        `between` may wrap what answers requests. `forget_stored_settings` ignores altered broker settings.
+        `machine` gives sockets and threads, by default those of this machine. `between` may wrap what answers
+        requests. `forget_stored_settings` ignores altered broker settings.
         """
         self._between = between
         self._listeners = places.listeners
@@ -102,13 +105,14 @@ class Broker:
         self.listening: tuple[Address, ...] = tuple(each.listen for each in places.listeners)
         self.current = CurrentConfig(config)
         self.clock: Clock = clock or SystemClock()
-        self.workers: Workers = TrioWorkers(nursery)
+        self.machine = machine or Machine()
+        self.workers: Workers = self.machine.workers(nursery)
         self.supervisor = Supervisor(self.workers, self.clock)
         self._loop_part = self.supervisor.part("event loop")
         self.on_beat: Callable[[], None] = lambda: None
         """Called every two seconds, as long as the loop goes round."""
         self.loop_lag = LoopLag(self.workers, self.clock.now_ms)
-        self.mailbox = Mailbox()
+        self.mailbox = Mailbox(self.machine.socket_pair())
         self.timers = Timers(self.mailbox.wake)
         self.request_counters = TransportCounters()
         self.partition_counters = PartitionCounters()
@@ -147,6 +151,7 @@ class Broker:
             self.mailbox,
             self.partition_counters,
             self.journal,
+            self.workers.writers("flush", WRITERS),
             on_unsynced=sync_timers.written,
             may_leave_unsynced=unsynced.may_leave,
         )
@@ -225,7 +230,12 @@ class Broker:
         self.retention = LogRetention(
             self.partitions, self.current, clock=clock, counters=cleaning, workers=workers
         )
-        self.disk = DiskSpace(self.data.path, lambda: self.current.config.kohort_disk_free_bytes_min, workers)
+        self.disk = DiskSpace(
+            self.data.path,
+            lambda: self.current.config.kohort_disk_free_bytes_min,
+            workers,
+            self.machine.disk_usage,
+        )
 
     def _answer(self) -> None:
         self.fetch_sessions = FetchSessions(self.current.config.max_incremental_fetch_session_cache_slots)
@@ -304,6 +314,7 @@ class Broker:
             connections_max=connections_that_fit(),
             permissions=self._request_path.permissions,
             is_privileged=listeners.super_users_of(self.current.config),
+            poller=self.machine.poller(),
         )
         self._request_path.begin(self.reactor)
 
@@ -337,7 +348,7 @@ class Broker:
         )
         opens = {} if secure is None else secure.opens(addresses)
         with ExitStack() as unless_registered:
-            socks, shared = listeners.bind_all(unless_registered, self._listeners, self._shared)
+            socks, shared = listeners.bind_all(unless_registered, self.machine, self._listeners, self._shared)
             ports = [sock.getsockname()[1] for sock in socks]
             self.listening = tuple(
                 msgspec.structs.replace(each.listen, port=port)
@@ -407,7 +418,7 @@ class Broker:
         self.mailbox.close()
         self.partitions.close()
         self._audit.close()
-        close_files(self.data, self.journal)
+        close_files(self.data, self.journal, self.workers)
 
     def view(self) -> BrokerView:
         """Return what the HTTP pages look at."""
@@ -446,6 +457,7 @@ async def running(
     clock: Clock | None = None,
     filesystem: FileSystem | None = None,
     *,
+    machine: Machine | None = None,
     between: Callable[[Dispatch], Dispatch] | None = None,
     forget_stored_settings: bool = False,
     join: "Join | None" = None,
@@ -468,6 +480,7 @@ async def running(
                     nursery,
                     clock,
                     filesystem,
+                    machine=machine,
                     between=between,
                     forget_stored_settings=forget_stored_settings,
                     cluster=cluster,

@@ -23,9 +23,10 @@ from kohort.broker.partitions.test_support import FakeMetadata
 from kohort.broker.runtime.clock import ManualClock
 from kohort.protocol.records import build_batch
 from kohort.storage import StorageError
+from kohort.testing.simulation.disk import VirtualDisk
+from tests.left_open import goes_with_the_test
 from tests.simulation.books import Violation
 from tests.simulation.cluster.disk import Record
-from tests.simulation.disk import VirtualDisk
 from tests.simulation.log_lines import log_lines
 from tests.simulation.replicas.acts import CALM, STORM
 from tests.simulation.replicas.fetching import fetch_once
@@ -72,6 +73,7 @@ class World:
         self.clock = ManualClock()
         self.metadata = FakeMetadata()
         self.disk = VirtualDisk(self.random.randrange)
+        goes_with_the_test(self.disk)
         self.topics: dict[str, Topic] = {}
         self._ids = 0
         self._values = 0

@@ -22,8 +22,8 @@ from kohort.broker.metadata import (
 )
 from kohort.broker.share_state.state import ShareKey
 from kohort.protocol.records import iterate_records
+from kohort.testing.simulation.disk import VirtualDisk
 from tests.simulation.books import Books
-from tests.simulation.disk import VirtualDisk
 from tests.simulation.fault_steps import FaultSteps
 from tests.simulation.metadata import Metadata, places
 from tests.simulation.network import Host, Link

@@ -1,12 +1,13 @@
 """The data folder: how a broker takes it, and how it leaves it."""
 
 from base64 import urlsafe_b64encode
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
 from kohort.broker.runtime.descriptors import segments_that_fit
 from kohort.broker.runtime.private_folder import keep_private
+from kohort.broker.runtime.workers import Workers
 from kohort.storage import DataDirectory, FileSystem
 from kohort.storage.journal import Journal
 
@@ -19,13 +20,12 @@ def open_folder(path: Path, files: FileSystem) -> DataDirectory:
     return DataDirectory.open(path, files, segments_max=segments_that_fit())
 
 
-def close_files(data: DataDirectory, journal: Journal) -> None:
+def close_files(data: DataDirectory, journal: Journal, workers: Workers) -> None:
     """Close every log, and then the journal: until a log is synced, some records are in the journal alone.
 
     Raises: StorageError if a log failed; the journal is kept for the next start.
     """
-    with ThreadPoolExecutor(CLOSERS, "log-closer") as closers:
-        data.close(when_sound=journal.close, close_all=closers.map)
+    data.close(when_sound=journal.close, close_all=partial(workers.map, CLOSERS))
 
 
 def new_cluster_id() -> str:

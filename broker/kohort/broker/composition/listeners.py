@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from kohort.broker.composition.machine import Machine
 from kohort.broker.config import BrokerConfig, ConfigError
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.metadata import BrokerState, MetadataStore
@@ -14,7 +15,7 @@ from kohort.broker.runtime.clock import Clock
 from kohort.broker.runtime.throttled_log import ThrottledLog
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.workers import Workers
-from kohort.broker.transport.addresses import PLAINTEXT, Address, Listener, bind
+from kohort.broker.transport.addresses import PLAINTEXT, Address, Listener
 from kohort.broker.transport.connection import Connection
 from kohort.broker.transport.counters import TransportCounters
 from kohort.storage import StorageError
@@ -111,15 +112,15 @@ async def keep_salts(listeners: "SecureListeners", metadata: MetadataStore) -> N
 
 
 def bind_all(
-    stack: ExitStack, listeners: Sequence[Listener], shared: Sequence[Address]
+    stack: ExitStack, machine: Machine, listeners: Sequence[Listener], shared: Sequence[Address]
 ) -> tuple[list[socket.socket], list[socket.socket]]:
     """Return the sockets of all listeners, and those that workers share. Raises: OSError.
 
     They are closed with the stack.
     """
     is_shared = bool(shared)
-    own = [stack.enter_context(bind(each.listen, is_shared=is_shared)) for each in listeners]
-    return own, [stack.enter_context(bind(each, is_shared=is_shared)) for each in shared]
+    own = [stack.enter_context(machine.bind(each.listen, is_shared=is_shared)) for each in listeners]
+    return own, [stack.enter_context(machine.bind(each, is_shared=is_shared)) for each in shared]
 
 
 def broker_state(config: BrokerConfig, advertised: Sequence[tuple[str, int]]) -> BrokerState:

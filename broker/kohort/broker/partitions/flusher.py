@@ -9,8 +9,7 @@ quick disk. A large round, or one on a slow disk, goes to a worker thread.
 
 import time
 from collections.abc import Callable
-from queue import SimpleQueue
-from threading import Thread
+from functools import partial
 
 import msgspec
 import structlog
@@ -18,6 +17,7 @@ import structlog
 from kohort.broker.partitions.counters import PartitionCounters
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.runtime.loop import Loop
+from kohort.broker.runtime.workers import DaemonThreads, Writers
 from kohort.storage import PartitionLog, StorageError
 from kohort.storage.journal import Journal, Written
 from kohort.storage.layout import LogId
@@ -124,6 +124,7 @@ class Flusher:
         loop: Loop,
         counters: PartitionCounters,
         journal: Journal,
+        writers: Writers | None = None,
         *,
         on_unsynced: Callable[[Partition], None] = lambda partition: None,
         may_leave_unsynced: Callable[[Partition], bool] = lambda partition: True,
@@ -138,11 +139,10 @@ class Flusher:
         self._journal_syncs = 0  # How many jobs workers sync in the journal just now.
         self._journaling = 0  # How many jobs under way have, or may have, entries in the journal.
         self._prepare: list[Callable[[], None]] = []
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._to_unname: list[tuple[LogId, Done]] = []  # The journal is to be empty for a moment.
         self._rounds_without_journal = 0
         self._handed_over: dict[Job, float] = {}  # To the writers, and when.
-        self._writers: list[Thread] = []
+        self._writers = writers or DaemonThreads("flush", WRITERS)
         self._mean_sync_seconds = 0.0
         self.on_unsynced = on_unsynced
         self.may_leave_unsynced = may_leave_unsynced
@@ -366,18 +366,13 @@ class Flusher:
         return True
 
     def _hand_over(self, job: Job) -> None:
-        if not self._writers:
-            self._writers = [Thread(target=self._work, name=f"flush-{number}") for number in range(WRITERS)]
-            for writer in self._writers:
-                writer.daemon = True  # A write that hangs in a dead disk shall not keep the process alive.
-                writer.start()
         self._handed_over[job] = time.monotonic()
-        self._jobs.put(job)
+        self._writers.submit(partial(self._write, job))
 
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            job.run(self._journal)
-            self._loop.post(lambda job=job: self._finish(job))  # type: ignore[misc]  # a bound default
+    def _write(self, job: Job) -> None:
+        """Write the job in a thread, and let the loop finish it."""
+        job.run(self._journal)
+        self._loop.post(partial(self._finish, job))
 
     @property
     def longest_seconds(self) -> float:
@@ -455,12 +450,8 @@ class Flusher:
             self._mean_sync_seconds += MEAN_WEIGHT * (mean - self._mean_sync_seconds)
 
     def close(self) -> None:
-        """End the workers once they have written what was handed to them. Blocks."""
-        for _ in self._writers:
-            self._jobs.put(None)
-        for writer in self._writers:
-            writer.join()
-        self._writers = []
+        """Return once the workers have written what was handed to them. Blocks."""
+        self._writers.close()
 
 
 def _fits_one_entry(partition: Partition) -> bool:

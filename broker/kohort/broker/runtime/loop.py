@@ -33,8 +33,9 @@ class Loop(Protocol):
 class Mailbox:
     """Actions for the loop, and a descriptor that is readable while there may be some."""
 
-    def __init__(self) -> None:
-        self._receiver, self._sender = socket.socketpair()
+    def __init__(self, pair: tuple[socket.socket, socket.socket]) -> None:
+        """The two sockets of `pair` are connected with each other."""
+        self._receiver, self._sender = pair
         self._receiver.setblocking(False)
         self._sender.setblocking(False)
         self.actions: deque[Action] = deque()

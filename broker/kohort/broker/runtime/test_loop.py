@@ -1,6 +1,7 @@
 """The way into the loop from other threads."""
 
 import select
+import socket
 from collections.abc import Iterator
 from threading import Barrier, Thread
 
@@ -14,7 +15,7 @@ ACTIONS_EACH = 2_000
 
 @pytest.fixture
 def mailbox() -> Iterator[Mailbox]:
-    made = Mailbox()
+    made = Mailbox(socket.socketpair())
     yield made
     made.close()
 
@@ -55,7 +56,7 @@ def test_signals_that_nobody_reads_hold_up_nobody(mailbox: Mailbox) -> None:
 def test_threads_that_still_post_while_the_mailbox_closes_notice_nothing() -> None:
     """A flush that ends after the loop has: it signals nobody, and above all no other's descriptor."""
     for _ in range(5):
-        mailbox = Mailbox()
+        mailbox = Mailbox(socket.socketpair())
         failures: list[BaseException] = []
         together = Barrier(THREADS + 1)
 

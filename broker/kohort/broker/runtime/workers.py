@@ -3,15 +3,18 @@
 Whoever takes one knows neither trio nor threads, and a simulation gives it virtual ones.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from queue import SimpleQueue
+from threading import Thread
 from typing import Protocol, TypeVar
 
 import structlog
 import trio
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 log = structlog.get_logger("kohort.workers")
 
@@ -40,6 +43,18 @@ class WorkQueue(Protocol):
         ...
 
 
+class Writers(Protocol):
+    """A few threads: what is submitted is done by one of them."""
+
+    def submit(self, action: Callable[[], None]) -> None:
+        """Do it as soon as one of the threads is free."""
+        ...
+
+    def close(self) -> None:
+        """Return once what was submitted is done. Blocks."""
+        ...
+
+
 class Workers(Protocol):
     """How a part of the broker has work done that the loop does not wait for."""
 
@@ -59,6 +74,14 @@ class Workers(Protocol):
 
     def queue(self, name: str) -> WorkQueue:
         """Return a thread of its own."""
+        ...
+
+    def writers(self, name: str, threads: int) -> Writers:
+        """Return so many threads, which are started by the first work that they get."""
+        ...
+
+    def map(self, threads: int, function: Callable[[T], R], arguments: Iterable[T]) -> list[R]:
+        """Return what the function returns for each argument, so many at once. Blocks. Raises: as it does."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -104,6 +127,37 @@ def _log_error(done: "Future[T]") -> None:
         log.error("work in a thread failed", exc_info=error)
 
 
+class DaemonThreads:
+    """Threads that do not keep the process alive: a write may hang in a dead disk."""
+
+    def __init__(self, name: str, threads: int) -> None:
+        self._name = name
+        self._count = threads
+        self._threads: list[Thread] = []
+        self._actions: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+
+    def submit(self, action: Callable[[], None]) -> None:
+        """Do it as soon as one of the threads is free."""
+        if not self._threads:
+            names = (f"{self._name}-{number}" for number in range(self._count))
+            self._threads = [Thread(target=self._run, name=each, daemon=True) for each in names]
+            for thread in self._threads:
+                thread.start()
+        self._actions.put(action)
+
+    def _run(self) -> None:
+        while (action := self._actions.get()) is not None:
+            action()
+
+    def close(self) -> None:
+        """Return once what was submitted is done. Blocks."""
+        for _ in self._threads:
+            self._actions.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._threads = []
+
+
 class TrioWorkers:
     """The real ones: tasks in a nursery, and trio's threads."""
 
@@ -128,6 +182,15 @@ class TrioWorkers:
     def queue(self, name: str) -> WorkQueue:
         """Return a thread of its own, which is started by the first work that it gets."""
         return ThreadPoolExecutor(1, name)
+
+    def writers(self, name: str, threads: int) -> Writers:
+        """Return so many threads, which are started by the first work that they get."""
+        return DaemonThreads(name, threads)
+
+    def map(self, threads: int, function: Callable[[T], R], arguments: Iterable[T]) -> list[R]:
+        """Return what the function returns for each argument, so many at once. Blocks. Raises: as it does."""
+        with ThreadPoolExecutor(threads, "map") as pool:
+            return list(pool.map(function, arguments))
 
     async def sleep(self, seconds: float) -> None:
         """Return when so many seconds have passed."""

@@ -14,9 +14,12 @@ import select
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, cast
 
+import trio
+
 READ = 1  # EPOLLIN and POLLIN
 WRITE = 4  # EPOLLOUT and POLLOUT
 BROKEN = 8 | 16  # EPOLLERR and EPOLLHUP, which need no registration. A kqueue does not report them.
+POLL_SECONDS_MAX = 0.25  # The timeout of a poll in a thread, for a poller that trio cannot watch.
 VARIABLE = "KOHORT_POLLER"  # Names the poller to use, for tests.
 
 Events = list[tuple[int, int]]
@@ -42,8 +45,8 @@ class Poller(Protocol):
         """Remove `descriptor`, which is still open."""
         ...
 
-    def fileno(self) -> int | None:
-        """Return a descriptor that is readable while there are events, or None if there is none."""
+    async def wait(self, seconds: float) -> None:
+        """Return when there may be events, or after so many seconds."""
         ...
 
     def close(self) -> None:
@@ -62,9 +65,10 @@ class EpollPoller:
         self.unregister = self._epoll.unregister
         self.close = self._epoll.close
 
-    def fileno(self) -> int:
-        """Return the descriptor of the set."""
-        return self._epoll.fileno()
+    async def wait(self, seconds: float) -> None:
+        """Return when there may be events, or after so many seconds."""
+        with trio.move_on_after(seconds):
+            await trio.lowlevel.wait_readable(self._epoll.fileno())
 
 
 class Kevent(Protocol):
@@ -143,9 +147,10 @@ class KqueuePoller:
         found = self._kqueue.control(None, events_max, timeout_seconds)
         return [(each.ident, WRITE if each.filter == write else READ) for each in found]
 
-    def fileno(self) -> int:
-        """Return the descriptor of the queue, which another poller can watch."""
-        return self._kqueue.fileno()
+    async def wait(self, seconds: float) -> None:
+        """Return when there may be events, or after so many seconds."""
+        with trio.move_on_after(seconds):
+            await trio.lowlevel.wait_readable(self._kqueue.fileno())
 
     def close(self) -> None:
         """Close the queue."""
@@ -165,8 +170,9 @@ class PollPoller:
         """Return events. A thread may wait here while the loop's thread changes the set."""
         return self._poll.poll(timeout_seconds * 1_000)[:events_max]
 
-    def fileno(self) -> None:
-        """Return None: another poller cannot watch it."""
+    async def wait(self, seconds: float) -> None:
+        """Return when there may be events, or after a while: trio cannot watch it, so a thread polls."""
+        await trio.to_thread.run_sync(self.poll, min(seconds, POLL_SECONDS_MAX), 1)
 
     def close(self) -> None:
         """Do nothing."""

@@ -29,7 +29,7 @@ from kohort.broker.transport.file_range import FileRange
 from kohort.broker.transport.in_flight import InFlight
 from kohort.broker.transport.permissions import Permissions
 from kohort.broker.transport.plain import PlainTransport
-from kohort.broker.transport.poller import BROKEN, READ, WRITE, Events, Poller, make_poller
+from kohort.broker.transport.poller import BROKEN, READ, WRITE, Events, Poller
 from kohort.broker.transport.request import Request
 from kohort.broker.transport.sweep import SWEEP_INTERVAL_MS, Sweep
 from kohort.protocol.addresses import network_of
@@ -44,7 +44,6 @@ EVENTS_WITH_OTHERS = (
     4  # With so many events, more are likely to come before the flush. Few clients wait for their answers.
 )
 ROUND_MS_MAX = 20  # After it, connections with more requests wait for the next round.
-POLL_SECONDS_MAX = 0.25  # The timeout of a poll in a thread, for pollers without a descriptor.
 LOOK_INTERVAL_MS_FULL = 100  # The interval of sweeps while the limit of memory is exceeded.
 ANSWERS_SECONDS_MAX = 5.0  # How long a stop waits for requests to be answered.
 TAKING_SECONDS_MAX = 1.0  # How long a stop waits for clients to read their answers.
@@ -76,7 +75,7 @@ class Reactor:
         is_to_sync: Callable[[], bool] = lambda: False,
         beat: Callable[[], None] = lambda: None,
         is_privileged: Callable[[str], bool] = lambda _: False,
-        poller: Poller | None = None,
+        poller: Poller,
     ) -> None:
         """Begin without a listener.
 
@@ -102,7 +101,7 @@ class Reactor:
         self._is_to_sync = is_to_sync
         self._found_more = False  # whether the last additional poll found events
         self._beat = beat
-        self._poller = poller or make_poller()
+        self._poller = poller
         self._signals = mailbox.fileno()
         self._poller.register(self._signals, READ)
         self._opens: dict[int, Open] = {}
@@ -330,12 +329,7 @@ class Reactor:
         deadline_ms, seconds = self._timers.next_deadline_ms(), float("inf")
         if deadline_ms is not None:
             seconds = max(0.0, (deadline_ms - self._clock.now_ms()) / 1000)
-        descriptor = self._poller.fileno()
-        if descriptor is None:
-            await self._workers.in_thread(self._poller.poll, min(seconds, POLL_SECONDS_MAX), 1)
-            return
-        with trio.move_on_after(seconds):
-            await trio.lowlevel.wait_readable(descriptor)
+        await self._poller.wait(seconds)
 
     def _round(self, events: Events) -> None:
         self._mailbox.is_in_round = True

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 import pytest
+import trio
 
 from kohort.broker.transport import poller as module
 from kohort.broker.transport.poller import READ, WRITE, KqueuePoller, Poller, make_poller
@@ -138,17 +139,26 @@ def test_the_wait_ends_with_its_time_or_with_the_first_event(poller: Poller, pai
     assert [descriptor for descriptor, _ in poller.poll(30, 16)] == [ours.fileno()]
 
 
-def test_the_set_itself_can_be_watched_where_it_has_a_descriptor(poller: Poller, pair: Pair) -> None:
+async def test_a_task_waits_until_there_are_events(poller: Poller, pair: Pair) -> None:
     ours, theirs = pair
     poller.register(ours.fileno(), READ)
-    descriptor = poller.fileno()
-    if descriptor is None:
-        return
-    looking = select.poll()
-    looking.register(descriptor, select.POLLIN)
-    assert looking.poll(0) == []
-    theirs.send(b"x")
-    assert looking.poll(5_000) == [(descriptor, select.POLLIN)]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_send_later, theirs)
+        with trio.fail_after(30):
+            while not poller.poll(0, 16):
+                await poller.wait(30)
+    assert ready(poller) == {ours.fileno(): READ}
+
+
+async def _send_later(sock: socket.socket) -> None:
+    await trio.sleep(0.05)  # While the other one waits.
+    sock.send(b"x")
+
+
+async def test_a_wait_ends_with_its_time(poller: Poller, pair: Pair) -> None:
+    poller.register(pair[0].fileno(), READ)
+    await poller.wait(0.01)
+    assert poller.poll(0, 16) == []
 
 
 def test_a_poller_is_found_by_name_by_variable_or_by_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ class World:
         self.asked: list[tuple[HeartbeatRequest, Request]] = []
         self.counters = TransportCounters()
         self.current = CurrentConfig(load_config(None, [("socket.request.max.bytes", "1000000"), *settings]))
-        self.mailbox = Mailbox()
+        self.mailbox = Mailbox(socket.socketpair())
         self.timers = Timers(self.mailbox.wake)
         self.handlers: dict[int, Handle] = {HEARTBEAT: self._heartbeat}
         self.reactor = Reactor(

@@ -11,11 +11,15 @@ The idea is FoundationDB's: one thread, virtual time, and all the outside world 
 
 import gc
 import heapq
+import logging
+import math
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
+
+from structlog.testing import capture_logs
 
 Action = Callable[[], object]
 
@@ -24,8 +28,17 @@ SECOND = 1_000_000_000
 START_WALL_NS = 1_700_000_000 * SECOND  # The wall time at which every run starts.
 
 
-def _ignore(_unraisable: object) -> None:
-    """Take an error that nobody can catch."""
+@contextmanager
+def _silence() -> Iterator[None]:
+    hook, sys.unraisablehook = sys.unraisablehook, lambda _unraisable: None
+    disabled = logging.root.manager.disable
+    logging.disable()
+    try:
+        with capture_logs():
+            yield
+    finally:
+        logging.disable(disabled)
+        sys.unraisablehook = hook
 
 
 class SimulationStuck(Exception):
@@ -59,6 +72,8 @@ class Kernel:
         """The process whose code runs now; None in the world outside of all processes."""
         self.processes: list[Process] = []
         """All of them, the dead ones too."""
+        self.descriptors: dict[tuple[Process | None, int], object] = {}
+        """The open sockets of all processes, for calls that take a descriptor."""
         self._heap: list[tuple[int, int, Handle]] = []
         self._sequence = 0
 
@@ -90,11 +105,14 @@ class Kernel:
                 return True
         return False
 
-    def run(self, until: Callable[[], object]) -> None:
-        """Go on until `until` returns something true. Raises: SimulationStuck."""
+    def run(self, until: Callable[[], object], seconds_max: float = math.inf) -> None:
+        """Go on until `until` returns something true. Raises: SimulationStuck, also after so many seconds."""
+        end_ns = self.time_ns + seconds_max * SECOND
         while not until():
             if not self.step():
                 raise SimulationStuck(f"nothing is left to happen at {self.time_ns / SECOND:.3f} s")
+            if self.time_ns > end_ns:
+                raise SimulationStuck(f"it was waited for in vain for {seconds_max} s")
 
     def run_for(self, duration_ns: int) -> None:
         """Let so much time pass."""
@@ -109,14 +127,13 @@ class Kernel:
     def close(self) -> None:
         """Let go of what the processes hold. The run cannot go on."""
         self._heap.clear()
-        hook, sys.unraisablehook = sys.unraisablehook, _ignore  # Killed code has no say in how it is closed.
-        try:
+        with (
+            _silence()
+        ):  # What is dropped in the middle runs its `finally` blocks, and nobody shall hear them.
             for process in self.processes:
                 process.dispose()
             self.processes.clear()
             gc.collect()
-        finally:
-            sys.unraisablehook = hook
 
     @contextmanager
     def running(self, process: "Process | None") -> Iterator[None]:
@@ -188,9 +205,13 @@ class Process:
         if self._inbox or self.is_paused:
             self._inbox.append(action)
             return
+        self.act(action)
+        self.acted()
+
+    def act(self, action: Action) -> None:
+        """Call `action` as code of this process. For subclasses."""
         with self.kernel.running(self):
             action()
-        self.acted()
 
     def acted(self) -> None:
         """Go on with what `post` has made ready. For subclasses."""
@@ -206,9 +227,7 @@ class Process:
         if not self.alive or self.is_paused:
             return
         while self._inbox and self.alive:
-            action = self._inbox.popleft()
-            with self.kernel.running(self):
-                action()
+            self.act(self._inbox.popleft())
         self.acted()
 
     def kill(self) -> None:

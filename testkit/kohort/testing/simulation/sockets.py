@@ -32,7 +32,13 @@ class Sockets:
         """Return a descriptor that the process has not had before."""
         self._descriptor += 1
         self.open[self._descriptor] = sock
+        self.process.kernel.descriptors[self.process, self._descriptor] = sock
         return self._descriptor
+
+    def drop_descriptor(self, descriptor: int) -> None:
+        """Forget a socket that is closed."""
+        self.open.pop(descriptor, None)
+        self.process.kernel.descriptors.pop((self.process, descriptor), None)
 
     def socket(self) -> "VirtualSocket":
         """Return a new socket that is neither bound nor connected."""
@@ -149,7 +155,7 @@ class VirtualSocket:
 
     def close(self) -> None:
         """Close it, and what nobody has accepted."""
-        self.sockets.open.pop(self._descriptor, None)
+        self.sockets.drop_descriptor(self._descriptor)
         self._descriptor = -1
         self.on_ready = None
         if self._listener is not None:
@@ -157,6 +163,12 @@ class VirtualSocket:
         for end in (*self._waiting, *(() if self.end is None else (self.end,))):
             end.close()
         self._waiting.clear()
+
+    def __enter__(self) -> "VirtualSocket":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
 
     def _connected(self) -> End:
         if self._descriptor == -1:

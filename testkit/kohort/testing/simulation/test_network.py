@@ -23,11 +23,8 @@ class Machines:
 
     def run(self, name: str, main: Callable[..., Any], *arguments: object) -> TrioProcess:
         """Begin a trio program on a host of that name."""
-
-        def setup() -> None:
-            TrioSockets(Sockets(self.network, self.network.host(name), process)).use()
-
-        process = TrioProcess(self.kernel, name, main, *arguments, setup=setup)
+        process = TrioProcess(self.kernel, name, main, *arguments)
+        process.setup = TrioSockets(Sockets(self.network, self.network.host(name), process)).use
         return process
 
     def until_ended(self, *processes: Process) -> None:

@@ -22,6 +22,7 @@ from trio._core import _run
 from kohort.testing.simulation.kernel import SECOND, Handle, Kernel, Process
 
 trio_run: Any = _run  # The current run and the seeded order of tasks have no public names.
+CLOSES_MAX = 50  # A coroutine that waits again in a `finally` block is closed again.
 STEP_NS_MIN, STEP_NS_MAX = 1_000, 40_000  # How long one step of a busy run takes, in virtual time.
 
 
@@ -59,15 +60,15 @@ class TrioProcess(Process):
         *arguments: object,
         clock_rate: float = 1.0,
         wall_ahead_ns: int = 0,
-        setup: Callable[[], object] = lambda: None,
     ) -> None:
-        """Begin with `main(*arguments)` soon. `setup` is called before, within the run, to set its hooks."""
+        """Begin with `main(*arguments)` soon."""
         super().__init__(kernel, name, clock_rate=clock_rate, wall_ahead_ns=wall_ahead_ns)
         self.outcome: outcome.Outcome[Any] | None = None
         """What `main` returned or raised, once it has."""
         self._main = main
         self._arguments = arguments
-        self._setup = setup
+        self.setup: Callable[[], object] = lambda: None
+        """Called before `main`, within the run, to set its hooks."""
         self._clock = ProcessClock(self)
         self._order = Random(kernel.random.getrandbits(64))
         self._context: dict[str, object] = {}  # What trio keeps in the thread while this run is current.
@@ -132,7 +133,7 @@ class TrioProcess(Process):
         self._guest = getattr(self._tick, "__self__", None)
 
     async def _run(self) -> Any:
-        self._setup()
+        self.setup()
         return await self._main(*self._arguments)
 
     def _take_tick(self, tick: Callable[[], object]) -> None:
@@ -152,14 +153,13 @@ class TrioProcess(Process):
 
     # -- from outside -------------------------------------------------------------------------------------
 
-    def post(self, action: Callable[[], object]) -> None:
+    def act(self, action: Callable[[], object]) -> None:
         """Call `action` within the run: it may set trio's events and start tasks in nurseries."""
-        if self._guest is None or not self.alive or self.is_paused:
-            super().post(action)
+        if self._guest is None:
+            super().act(action)
             return
         with self._entered():
             action()
-        self.acted()
 
     def acted(self) -> None:
         """Step the run, if something has become ready in it or its next deadline is another one."""
@@ -198,8 +198,15 @@ class TrioProcess(Process):
 
     def _close_tasks(self) -> None:
         runner: Any = self._context["runner"]
-        for task in sorted(runner.tasks, key=lambda each: -each._counter):
-            with suppress(BaseException):
-                task.coro.close()
+        tasks = sorted(runner.tasks, key=lambda each: -each._counter)
+        for task in tasks:
+            for nursery in task.child_nurseries:
+                nursery._children.clear()  # Nobody waits for them.
+        for task in tasks:
+            for _ in range(CLOSES_MAX):
+                with suppress(BaseException):
+                    task.coro.close()
+                if task.coro.cr_frame is None:
+                    break
         with suppress(BaseException):
             self._guest.unrolled_run_gen.close()

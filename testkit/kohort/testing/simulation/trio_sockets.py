@@ -64,7 +64,7 @@ class TrioSocket(SocketType):
 
     def __init__(self, sockets: Sockets, sock: VirtualSocket) -> None:
         self._sockets = sockets
-        self._socket = sock
+        self._sock = sock  # The name that trio has, too: anyio asks it for options and addresses.
         self._tasks: dict[trio.lowlevel.Task, int] = {}  # Who waits, and for which event.
         self._has_shut_down = False
         sock.on_change = self._changed
@@ -93,15 +93,15 @@ class TrioSocket(SocketType):
 
     def fileno(self) -> int:
         """Return the descriptor, -1 once it is closed."""
-        return self._socket.fileno()
+        return self._sock.fileno()
 
     def getsockname(self) -> Any:
         """Return the own address."""
-        return self._socket.getsockname()
+        return self._sock.getsockname()
 
     def getpeername(self) -> Any:
         """Return the address of the other side. Raises: OSError."""
-        return self._socket.getpeername()
+        return self._sock.getpeername()
 
     def setsockopt(self, *_option: Any) -> None:
         """Do nothing: no option changes what is simulated."""
@@ -112,20 +112,20 @@ class TrioSocket(SocketType):
 
     def listen(self, backlog: int = 0) -> None:
         """Let clients connect. Raises: OSError."""
-        self._socket.listen(backlog)
+        self._sock.listen(backlog)
 
     def is_readable(self) -> bool:
         """Return whether `recv` would return at once."""
-        return self._socket.events(READ) != 0
+        return self._sock.events(READ) != 0
 
     def shutdown(self, how: int) -> None:
         """Send no more, unless only receiving is ended. Raises: OSError."""
-        self._socket.shutdown(how)
+        self._sock.shutdown(how)
         self._has_shut_down = self._has_shut_down or how != socket.SHUT_RD
 
     def close(self) -> None:
         """Close it: whoever waits has a ClosedResourceError."""
-        self._socket.close()
+        self._sock.close()
         self._changed()
 
     def __enter__(self) -> "TrioSocket":
@@ -139,7 +139,7 @@ class TrioSocket(SocketType):
     async def bind(self, address: Any) -> None:
         """Take the port, 0 for any free one. Raises: OSError."""
         await trio.lowlevel.checkpoint()
-        self._socket.bind(address)
+        self._sock.bind(address)
 
     async def connect(self, address: Any) -> None:
         """Connect. Raises: OSError."""
@@ -147,7 +147,7 @@ class TrioSocket(SocketType):
         sockets = self._sockets
 
         def connected(end: End) -> None:
-            self._socket.attach(end)
+            self._sock.attach(end)
             trio.lowlevel.reschedule(task)
 
         def failed(error: OSError) -> None:
@@ -164,23 +164,23 @@ class TrioSocket(SocketType):
     async def accept(self) -> tuple[SocketType, Any]:
         """Return the next connection and the address of its client."""
         await self._until(READ)
-        sock, address = self._socket.accept()
+        sock, address = self._sock.accept()
         return TrioSocket(self._sockets, sock), address
 
     async def recv(self, buflen: int, flags: int = 0) -> bytes:
         """Return what arrives, b"" at the end. Raises: OSError."""
         await self._until(READ)
-        return self._socket.recv(buflen)
+        return self._sock.recv(buflen)
 
     async def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
         """Write what arrives into the buffer. Return its size. Raises: OSError."""
         await self._until(READ)
-        return self._socket.recv_into(buffer, nbytes)
+        return self._sock.recv_into(buffer, nbytes)
 
     async def send(self, data: Any, flags: int = 0) -> int:
         """Send some of the bytes. Return how many. Raises: OSError."""
         await self._until(WRITE)
-        return self._socket.send(data)
+        return self._sock.send(data)
 
     async def wait_writable(self) -> None:
         """Return when there is room to send."""
@@ -190,9 +190,9 @@ class TrioSocket(SocketType):
         """Return when the event is there. Raises: trio.ClosedResourceError, trio.Cancelled."""
         await trio.lowlevel.checkpoint()
         while True:
-            if self._socket.fileno() == -1:
+            if self._sock.fileno() == -1:
                 raise trio.ClosedResourceError
-            if self._socket.events(event):
+            if self._sock.events(event):
                 return
             task = trio.lowlevel.current_task()
             self._tasks[task] = event
@@ -205,6 +205,6 @@ class TrioSocket(SocketType):
 
     def _changed(self) -> None:
         for task, event in tuple(self._tasks.items()):
-            if self._socket.fileno() == -1 or self._socket.events(event):
+            if self._sock.fileno() == -1 or self._sock.events(event):
                 del self._tasks[task]
                 trio.lowlevel.reschedule(task)

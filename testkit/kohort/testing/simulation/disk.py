@@ -1,26 +1,24 @@
-"""The virtual disk: the storage room's file system in memory, with faults ordered by the seed."""
+"""The disk of a simulated machine: a file system in memory, with faults that the simulation orders."""
 
 from collections.abc import Callable
 from weakref import WeakSet
 
 from kohort.storage.memory_filesystem import MemoryFileSystem
-from tests.left_open import goes_with_the_test
 
 Choose = Callable[[int], int]
 
 
 class VirtualDisk:
-    """The disk of the one machine. Its file system is another one after each crash."""
+    """The disk of one machine. Its file system is another one after each crash."""
 
     def __init__(self, choose: Choose) -> None:
         self.file_system = MemoryFileSystem()
         self.latency_ms = 1
         self._choose = choose
         self._file_systems = WeakSet((self.file_system,))
-        goes_with_the_test(self)
 
     def let_go(self) -> None:
-        """Close the files, which are the process's own, of before the crashes too."""
+        """Close the files, those of before the crashes too."""
         for each in self._file_systems:
             each.close()
 
