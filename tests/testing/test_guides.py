@@ -44,7 +44,12 @@ def test_a_block_of_a_guide_passes(pytester: pytest.Pytester, code: str) -> None
 def test_every_library_has_a_guide() -> None:
     names = {guide.stem for guide in GUIDES}
     libraries = ("confluent-kafka", "kafka-python", "aiokafka", "faststream", "quixstreams")
-    assert names == {*(f"testing-{each}" for each in libraries), "from-testcontainers", "other-languages"}
+    assert names == {
+        *(f"testing-{each}" for each in libraries),
+        "from-testcontainers",
+        "other-languages",
+        "simulating",
+    }
 
 
 @pytest.mark.parametrize(

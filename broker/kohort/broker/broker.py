@@ -195,13 +195,13 @@ class Broker:
             ensure_topic=self._ensured.group_events,
             counters=self.group_counters,
         )
-        self._event_logger = GroupEventLogger(self.group_counters, self.clock, self.group_events.note)
+        self.event_logger = GroupEventLogger(self.group_counters, self.clock, self.group_events.note)
         self.group_shards = GroupShards(
             GroupMachine(GroupConfig.of(self.current.config, bounds(self.current.config))),
             services,
             ensure_topic=self._ensured.offsets,
             counters=self.group_counters,
-            note=self._event_logger.note,
+            note=self.event_logger.note,
             takeovers=self._parts.takeovers(self.partitions, self.clock),
         )
         self._on_demand = OnDemand(
@@ -322,7 +322,7 @@ class Broker:
         """Note that the loop goes round."""
         self.on_beat()
         self._loop_part.beat(LOOP_SILENCE_MS_MAX)
-        self._event_logger.tell_left_out()
+        self.event_logger.tell_left_out()
         self._audit.count_lost(self.request_counters)
 
     # -- starting and ending ------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ fixture.
 
 from __future__ import annotations
 
+import os
 import re
 import uuid
 from collections.abc import Generator, Iterator
@@ -30,6 +31,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the settings."""
     for fixture, setting in SCOPE_SETTINGS.items():
         parser.addini(setting, f"the scope of the fixture {fixture}: {', '.join(SCOPES)}", default="function")
+    parser.getgroup("kohort").addoption(
+        "--kohort-seed", type=int, default=None, metavar="N", help="run simulated tests with this seed alone"
+    )
     parser.addini(BROKERS_SETTING, "the number of brokers of the fixture kohort_cluster", default="3")
 
 
@@ -37,6 +41,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Check the settings before the collection. Raises: pytest.UsageError."""
     for fixture in SCOPE_SETTINGS:
         scope_of(fixture, config)
+    seed = config.getoption("--kohort-seed")
+    if seed is not None:
+        os.environ["KOHORT_SEED"] = str(seed)  # Simulated tests read it, in each process of pytest-xdist.
 
 
 def scope_of(fixture_name: str, config: pytest.Config) -> Scope:

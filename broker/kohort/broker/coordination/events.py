@@ -39,7 +39,8 @@ class GroupEventLogger:
     ) -> None:
         """`then` gets every event afterwards."""
         self._counters = counters
-        self._then = then
+        self.then = then
+        """Gets every event afterwards."""
         self._all = log.bind()  # The proxy would look for its logger at each event.
         self._log = ThrottledLog(self._all, clock, LINES_PER_SECOND_MAX)
         self._loggers: dict[type, Callable[[Any], None]] = {
@@ -66,7 +67,7 @@ class GroupEventLogger:
         else:  # Most are not told: several in a round of a group.
             member = event.member_id if isinstance(event, MemberEvent) else None
             self._all.debug("group event", kind=type(event).__name__, group=event.group_id, member=member)
-        self._then(event)
+        self.then(event)
 
     def _rebalance_started(self, event: RebalanceStarted) -> None:
         cause = event.cause

@@ -72,6 +72,11 @@ class Network:
         host = self.hosts.get(name.removesuffix("."))
         return None if host is None else host.address
 
+    def name_of(self, address: str) -> str:
+        """Return the name of the host with this address, the address itself if there is none."""
+        host = self.by_address.get(address)
+        return address if host is None else host.name
+
     # -- connections --------------------------------------------------------------------------------------
 
     def listen(

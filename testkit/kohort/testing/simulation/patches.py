@@ -22,16 +22,13 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from kohort.testing.simulation.kernel import SECOND, START_WALL_NS, Kernel
+from kohort.testing.simulation.errors import LeftSimulation
+from kohort.testing.simulation.kernel import MILLISECOND, SECOND, START_WALL_NS, Kernel
 from kohort.testing.simulation.sockets import FIRST_DESCRIPTOR, VirtualSocket
 from kohort.testing.simulation.threads import inline_threads
 
 _kernel: Kernel | None = None
 _seen: set[str] = set()  # Modules whose functions were looked at.
-
-
-class LeftSimulation(Exception):
-    """The code wanted something of the real world, which a seed cannot give again."""
 
 
 @contextmanager
@@ -41,7 +38,7 @@ def simulated(kernel: Kernel) -> Iterator[None]:
     _put_stand_ins()
     before, state = _kernel, random.getstate()
     with ExitStack() as stack:
-        for target, name, replacement in _refusals():
+        for target, name, replacement in (*_refusals(), *_libraries()):
             stack.enter_context(patch.object(target, name, replacement))
         stack.enter_context(inline_threads(kernel))
         _kernel = kernel
@@ -117,7 +114,7 @@ _STAND_INS: dict[tuple[Any, str], Callable[..., Any]] = {
     (os, "sendfile"): _sendfile,
 }
 _real: dict[str, Any] = {name: getattr(module, name) for module, name in _STAND_INS if hasattr(module, name)}
-_by_real = {_real[name]: stand_in for (_, name), stand_in in _STAND_INS.items() if name in _real}
+_by_identity = {id(_real[name]): stand_in for (_, name), stand_in in _STAND_INS.items() if name in _real}
 
 
 def _put_stand_ins() -> None:
@@ -128,12 +125,27 @@ def _put_stand_ins() -> None:
         _seen.add(name)
         names = getattr(module, "__dict__", {})
         for each, value in tuple(names.items()):
-            try:
-                stand_in = _by_real.get(value)
-            except TypeError:  # It cannot be hashed.
-                continue
+            stand_in = _by_identity.get(id(value))
             if stand_in is not None:
                 setattr(module, each, stand_in)
+
+
+def _libraries() -> list[tuple[Any, str, Any]]:
+    """Return what has taken a clock where nobody can replace it, and what it is replaced with."""
+    accumulator: Any = sys.modules.get("aiokafka.producer.message_accumulator")
+    if accumulator is None:
+        return []
+    builder: Any = accumulator.DefaultRecordBatchBuilder
+
+    class Builder(builder):  # type: ignore[misc]
+        """aiokafka's, which would take the time of the machine for a record without a timestamp."""
+
+        def append(self, offset: int, timestamp: int | None, *rest: Any, **more: Any) -> Any:
+            """Append a record, with the time of the process."""
+            now_ms = _wall_ns() // MILLISECOND
+            return super().append(offset, now_ms if timestamp is None else timestamp, *rest, **more)
+
+    return [(accumulator, "DefaultRecordBatchBuilder", Builder)]
 
 
 # -- what would leave the simulation ------------------------------------------------------------------------

@@ -8,9 +8,11 @@ import trio
 
 from kohort.broker.broker import Broker, running
 from kohort.broker.config.load import load_config
+from kohort.broker.group.events import Event
 from kohort.broker.transport.addresses import Address, BrokerAddresses
 from kohort.testing.simulation.disk import VirtualDisk
-from kohort.testing.simulation.kernel import Kernel
+from kohort.testing.simulation.group_story import GroupStory
+from kohort.testing.simulation.kernel import SECOND, Kernel
 from kohort.testing.simulation.machine import ProcessTime, VirtualMachine
 from kohort.testing.simulation.network import Network
 from kohort.testing.simulation.sockets import Sockets
@@ -35,6 +37,8 @@ class SimulatedBroker:
         self.disk = VirtualDisk(kernel.random.randrange)
         self.settings = dict(settings or {})
         self.lives = 0
+        self.group_story = GroupStory(network.name_of)
+        """What the groups went through."""
         self.broker: Broker | None = None
         """The broker, while it serves."""
         self.process: TrioProcess
@@ -64,6 +68,13 @@ class SimulatedBroker:
         machine, clock = VirtualMachine(self._sockets), ProcessTime(self.process)
         async with running(config, places, clock, self.disk.file_system, machine=machine) as broker:
             self.broker = broker
+            then = broker.event_logger.then
+
+            def tell(event: Event) -> None:
+                self.group_story.note(self.kernel.time_ns / SECOND, event)
+                then(event)
+
+            broker.event_logger.then = tell
             try:
                 await trio.sleep_forever()
             finally:

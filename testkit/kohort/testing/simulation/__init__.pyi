@@ -1,0 +1,10 @@
+from kohort.testing.simulation.errors import LeftSimulation as LeftSimulation
+from kohort.testing.simulation.invariants import at_least_once as at_least_once
+from kohort.testing.simulation.invariants import exactly_once as exactly_once
+from kohort.testing.simulation.invariants import in_order as in_order
+from kohort.testing.simulation.running import SimulationFailed as SimulationFailed
+from kohort.testing.simulation.running import simulate as simulate
+from kohort.testing.simulation.simulated_broker import SimulatedBroker as SimulatedBroker
+from kohort.testing.simulation.world import App as App
+from kohort.testing.simulation.world import NotReached as NotReached
+from kohort.testing.simulation.world import World as World

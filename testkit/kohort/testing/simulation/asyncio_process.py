@@ -1,0 +1,109 @@
+"""A process that runs an asyncio program, with an event loop of its own."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+from kohort.testing.simulation.ends import Host
+from kohort.testing.simulation.kernel import Handle, Kernel, Process
+from kohort.testing.simulation.loop import SimulatedLoop
+from kohort.testing.simulation.network import Network
+
+STEP_NS_MIN, STEP_NS_MAX = 1_000, 40_000  # How long a step of a busy loop takes, in virtual time.
+
+
+class AsyncioProcess(Process):
+    """Runs one coroutine function, until it ends or the process is killed."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        network: Network,
+        host: Host,
+        main: Callable[..., Coroutine[Any, Any, object]],
+        *arguments: object,
+        name: str | None = None,
+        clock_rate: float = 1.0,
+        wall_ahead_ns: int = 0,
+    ) -> None:
+        """Begin with `main(*arguments)` soon."""
+        super().__init__(kernel, name or host.name, clock_rate=clock_rate, wall_ahead_ns=wall_ahead_ns)
+        self.loop = SimulatedLoop(self, network, host)
+        self.task: asyncio.Task[object] | None = None
+        """The task of `main`, once it has begun."""
+        self._main = main
+        self._arguments = arguments
+        self._wake: Handle | None = None
+        self._wake_ns = -1
+        self.post(self._begin)
+
+    @property
+    def outcome(self) -> "asyncio.Task[object] | None":
+        """The task of `main`, once it is done."""
+        return self.task if self.task is not None and self.task.done() else None
+
+    def _begin(self) -> None:
+        self.task = self.loop.create_task(self._main(*self._arguments), name=self.name)
+        self.task.add_done_callback(self._done)
+
+    def _done(self, _task: object) -> None:
+        if self.alive:
+            self.alive = False
+            self.kernel.call_after(0, self._ended)
+
+    # -- steps --------------------------------------------------------------------------------------------
+
+    def act(self, action: Callable[[], object]) -> None:
+        """Call `action` as code of the loop."""
+        with self.kernel.running(self), self.loop.entered():
+            action()
+
+    def _step(self) -> None:
+        self._wake, self._wake_ns = None, -1
+        if self.alive and not self.is_paused:
+            self.act(self.loop.run_once)
+            self.acted()
+
+    def acted(self) -> None:
+        """Step the loop again when something is to be done."""
+        if not self.alive:
+            return
+        next_ns = self.loop.next_ns()
+        if next_ns == 0:
+            self._step_at(self.kernel.time_ns + self.kernel.random.randrange(STEP_NS_MIN, STEP_NS_MAX))
+        elif next_ns is not None:
+            self._step_at(self.kernel_time_ns(next_ns))
+
+    def _step_at(self, time_ns: int) -> None:
+        if self._wake is not None:
+            if self._wake_ns <= time_ns:
+                return
+            self._wake.cancel()
+        self._wake_ns = time_ns
+        self._wake = self.kernel.call_at(time_ns, self._step)
+
+    # -- its end ------------------------------------------------------------------------------------------
+
+    def terminate(self) -> None:
+        """Ask it to end, as SIGTERM does: by its handler, or by cancelling `main` as `asyncio.run` does."""
+        handler = self.loop.signal_handlers.get(signal.SIGTERM)
+        if handler is not None:
+            self.post(handler)
+        elif self.task is not None:
+            self.post(self.task.cancel)
+
+    def dispose(self) -> None:
+        """Drop the loop and its tasks."""
+        super().dispose()
+        with self.kernel.running(self), self.loop.entered():
+            for task in sorted(asyncio.all_tasks(self.loop), key=lambda each: each.get_name()):
+                task._log_destroy_pending = False  # type: ignore[attr-defined]  # Nobody waits for it.
+                coroutine: Any = task.get_coro()
+                with suppress(BaseException):
+                    coroutine.close()
+        self.loop._ready.clear()
+        self.loop._scheduled.clear()
+        with suppress(RuntimeError):
+            self.loop.close()

@@ -1,0 +1,205 @@
+"""Faults of a simulated test, drawn from the seed: which one happens when, to whom and for how long.
+
+Each fault has a random generator of its own, from the seed and its number. So a run without some of the
+faults has the others unchanged, and a failure can be made smaller.
+"""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from kohort.testing.simulation.kernel import SECOND, Handle, Kernel
+from kohort.testing.simulation.network import Network
+
+if TYPE_CHECKING:
+    from kohort.testing.simulation.simulated_broker import SimulatedBroker
+
+DOWN_SECONDS_MAX = 15.0
+CUT_SECONDS_MAX = 30.0
+
+
+class Fault(NamedTuple):
+    """What was injected."""
+
+    number: int
+    seconds: float
+    words: str
+
+
+class Victim(Protocol):
+    """A process of the application."""
+
+    name: str
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has neither ended nor been killed."""
+        ...
+
+    def kill(self) -> None:
+        """End it at once."""
+        ...
+
+    def start(self) -> None:
+        """Begin a life."""
+        ...
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        ...
+
+    def pause(self, seconds: float) -> None:
+        """Let it stand still."""
+        ...
+
+
+class FaultyWorld(Protocol):
+    """The part of the world that faults need."""
+
+    seed: int
+    kernel: Kernel
+    network: Network
+    faults: list[Fault]
+
+    def note(self, words: str) -> None:
+        """Add to the story."""
+        ...
+
+
+class Chaos:
+    """Injects faults until it is ended."""
+
+    def __init__(
+        self,
+        world: FaultyWorld,
+        *,
+        kill: Sequence[Victim],
+        restart: "Sequence[SimulatedBroker]",
+        pause: Sequence[Victim],
+        pause_seconds: float,
+        cut_network: bool,
+        every_seconds: float,
+        without: frozenset[int],
+    ) -> None:
+        self._world = world
+        self._kill = list(kill)
+        self._restart = list(restart)
+        self._pause = list(pause)
+        self._pause_seconds = pause_seconds
+        self._every_seconds = every_seconds
+        self._without = without
+        self._kinds: list[Callable[[Random], str | None]] = []
+        if kill:
+            self._kinds += [self._kill_one, self._terminate_one]
+        if restart:
+            self._kinds += [self._kill_broker, self._power_off_broker]
+        if self._pause and pause_seconds:
+            self._kinds.append(self._pause_one)
+        if cut_network:
+            self._kinds.append(self._cut_off)
+        self._next: Handle | None = None
+        self._is_over = False
+        self._down: dict[Any, None] = {}  # Who is to be started again.
+
+    def begin(self) -> None:
+        """Have the first fault some time from now."""
+        self._plan()
+
+    def _plan(self) -> None:
+        if not self._kinds or self._is_over:
+            return
+        number = len(self._world.faults)
+        random = Random(f"{self._world.seed}/{number}")
+        delay_ns = int(random.uniform(0.2, 1.8) * self._every_seconds * SECOND)
+        self._next = self._world.kernel.call_after(delay_ns, lambda: self._happen(number, random))
+
+    def _happen(self, number: int, random: Random) -> None:
+        words = None
+        if number not in self._without:
+            words = random.choice(self._kinds)(random)
+        world = self._world
+        world.faults.append(Fault(number, world.kernel.time_ns / SECOND, words or "nothing"))
+        if words is not None:
+            world.note(f"fault {number}: {words}")
+        self._plan()
+
+    def _later(self, seconds: float, action: Callable[[], object]) -> None:
+        self._world.kernel.call_after(int(seconds * SECOND), action)
+
+    # -- faults -------------------------------------------------------------------------------------------
+
+    def _kill_one(self, random: Random) -> str | None:
+        return self._end_one(random, lambda victim: victim.kill(), "is killed")
+
+    def _terminate_one(self, random: Random) -> str | None:
+        return self._end_one(random, lambda victim: victim.terminate(), "is told to end")
+
+    def _end_one(self, random: Random, end: Callable[[Victim], object], words: str) -> str | None:
+        victim, down_seconds = random.choice(self._kill), random.uniform(0, DOWN_SECONDS_MAX)
+        if not victim.is_running or victim in self._down:
+            return None
+        end(victim)
+        self._down[victim] = None
+        self._later(down_seconds, lambda: self._start_again(victim))
+        return f"{victim.name} {words}, and started again {down_seconds:.1f} s later"
+
+    def _start_again(self, victim: Any) -> None:
+        if victim in self._down:
+            if getattr(victim, "is_running", False):  # It takes its time to end.
+                self._later(1.0, lambda: self._start_again(victim))
+                return
+            del self._down[victim]
+            victim.start()
+            self._world.note(f"{victim.name} is started again")
+
+    def _kill_broker(self, random: Random) -> str | None:
+        return self._end_broker(random, lambda broker: broker.kill(), "is killed")
+
+    def _power_off_broker(self, random: Random) -> str | None:
+        return self._end_broker(random, lambda broker: broker.lose_power(), "loses its power")
+
+    def _end_broker(
+        self, random: Random, end: "Callable[[SimulatedBroker], object]", words: str
+    ) -> str | None:
+        broker, down_seconds = random.choice(self._restart), random.uniform(0.5, DOWN_SECONDS_MAX)
+        if broker in self._down or not broker.is_serving:
+            return None
+        end(broker)
+        self._down[broker] = None
+        self._later(down_seconds, lambda: self._start_again(broker))
+        return f"{broker.name} {words}, and is started again {down_seconds:.1f} s later"
+
+    def _pause_one(self, random: Random) -> str | None:
+        victim, seconds = random.choice(self._pause), random.uniform(1, self._pause_seconds)
+        if not victim.is_running:
+            return None
+        victim.pause(seconds)
+        return f"{victim.name} stands still for {seconds:.1f} s"
+
+    def _cut_off(self, random: Random) -> str | None:
+        network = self._world.network
+        names = [each.name for each in (*self._kill, *self._pause)] + [each.name for each in self._restart]
+        if not names:
+            return None
+        host, seconds = network.host(random.choice(names)), random.uniform(1, CUT_SECONDS_MAX)
+        network.cut_off(host)
+
+        def mend() -> None:
+            for other in network.hosts.values():
+                network.mend(host, other)
+                network.mend(other, host)
+
+        self._later(seconds, mend)
+        return f"{host.name} is cut off the network for {seconds:.1f} s"
+
+    # -- the end ------------------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """Inject nothing more, mend the network, and start who is down."""
+        self._is_over = True
+        if self._next is not None:
+            self._next.cancel()
+        self._world.network.mend_all()
+        for victim in tuple(self._down):
+            self._start_again(victim)
+        self._world.note("no more faults")

@@ -1,0 +1,121 @@
+"""`@simulate`: a test that runs once for each seed, each time in a world of its own.
+
+A test that fails is run again with fewer faults, until none of those that are left can be spared. The failure
+names the seed, the command that has it again, and the story.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, TypeVar
+
+from kohort.testing.simulation.asyncio_process import AsyncioProcess
+from kohort.testing.simulation.kernel import SimulationStuck
+from kohort.testing.simulation.patches import simulated
+from kohort.testing.simulation.world import World
+
+Test = Callable[..., Coroutine[Any, Any, None]]
+T = TypeVar("T")
+
+SEED_VARIABLE = "KOHORT_SEED"
+"""Names the one seed to run. `pytest --kohort-seed` sets it."""
+VIRTUAL_SECONDS_MAX = 24 * 3600
+RUNS_TO_SHRINK_MAX = 60
+
+
+class SimulationFailed(AssertionError):
+    """A simulated test failed: the seed, the command that has it again, and the story."""
+
+
+def run_seed(
+    test: Test, seed: int, *arguments: object, without: frozenset[int] = frozenset()
+) -> tuple[World, BaseException | None]:
+    """Run the test once. Return its world, and what it has raised."""
+    world = World(seed, without)
+    with simulated(world.kernel):
+        try:
+            process = AsyncioProcess(
+                world.kernel, world.network, world.network.host("test"), test, world, *arguments
+            )
+            try:
+                world.kernel.run(lambda: process.outcome is not None, VIRTUAL_SECONDS_MAX)
+            except SimulationStuck as stuck:
+                return world, stuck
+            assert process.outcome is not None
+            error: BaseException | None
+            try:
+                error = process.outcome.exception()
+            except asyncio.CancelledError as cancelled:
+                error = cancelled
+            return world, error
+        finally:
+            told = world.told()
+            world.close()
+            world.story_told = told
+
+
+def shrunk(test: Test, seed: int, faults: list[int]) -> tuple[World, BaseException] | None:
+    """Return the world and the error of a run that fails with as few of the faults as was found.
+
+    Halves, then quarters and so on of the faults are left out as long as the test still fails (delta
+    debugging, Zeller and Hildebrandt 2002).
+    """
+    kept, best, runs = list(faults), None, 0
+    size = max(1, len(kept) // 2)
+    while kept:
+        is_smaller = False
+        for start in range(0, len(kept), size):
+            if runs >= RUNS_TO_SHRINK_MAX:
+                return best
+            left = kept[:start] + kept[start + size :]
+            runs += 1
+            world, error = run_seed(test, seed, without=frozenset(faults) - frozenset(left))
+            if error is not None:
+                kept, best, is_smaller = left, (world, error), True
+                break
+        if not is_smaller:
+            if size == 1:
+                break
+            size = max(1, size // 2)
+        else:
+            size = min(size, max(1, len(kept) // 2))
+    return best
+
+
+def simulate(seeds: int = 100) -> Callable[[Test], Callable[..., None]]:
+    """Have a coroutine function run as a test in so many worlds, from as many seeds."""
+
+    def decorate(test: Test) -> Callable[..., None]:
+        def run_all() -> None:
+            for seed in chosen_seeds(seeds):
+                world, error = run_seed(test, seed)
+                if error is not None:
+                    raise failure(test, world, error) from error
+
+        run_all.__name__ = test.__name__
+        run_all.__qualname__ = test.__qualname__
+        run_all.__doc__ = test.__doc__
+        run_all.__module__ = test.__module__
+        return run_all
+
+    return decorate
+
+
+def chosen_seeds(seeds: int) -> Iterator[int]:
+    """Yield the seeds to run: the one that was asked for, or as many as the test says."""
+    asked = os.environ.get(SEED_VARIABLE)
+    yield from range(seeds) if asked is None else [int(asked)]
+
+
+def failure(test: Test, world: World, error: BaseException) -> SimulationFailed:
+    """Return the failure of a test, made as small as it can be."""
+    numbers = [each.number for each in world.faults]
+    smaller = shrunk(test, world.seed, numbers)
+    shown, shown_error = (world, error) if smaller is None else smaller
+    needed = len([each for each in shown.faults if each.words != "nothing"])
+    return SimulationFailed(
+        f"seed {world.seed}: {type(shown_error).__name__}: {shown_error}\n"
+        f"Again: pytest -k {test.__name__} --kohort-seed {world.seed}\n"
+        f"The story, with {needed} of {len(numbers)} faults, {shown.seconds:.0f} virtual seconds:\n"
+        f"{shown.story_told}"
+    )

@@ -1,0 +1,204 @@
+"""The world of a simulated test: brokers, processes of the application, a network, and what happens to them.
+
+The test itself is a process of the world, on the host `test`. Everything that it awaits takes virtual time.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+from kohort.client import NewTopic, aio
+from kohort.testing.simulation.asyncio_process import AsyncioProcess
+from kohort.testing.simulation.chaos import Chaos, Fault
+from kohort.testing.simulation.kernel import SECOND, Kernel
+from kohort.testing.simulation.network import Network
+from kohort.testing.simulation.simulated_broker import SimulatedBroker
+
+START_SECONDS_MAX = 60.0
+LOOK_SECONDS = 0.05  # How often `until` looks.
+
+Main = Callable[..., Coroutine[Any, Any, object]]
+
+
+class NotReached(AssertionError):
+    """What the test has waited for did not come."""
+
+
+class App:
+    """One process of the application, over all its lives."""
+
+    def __init__(self, world: "World", name: str, main: Main, arguments: tuple[object, ...]) -> None:
+        self._world = world
+        self.name = name
+        self._main = main
+        self._arguments = arguments
+        self.lives = 0
+        self.process: AsyncioProcess
+        self.start()
+
+    def start(self) -> None:
+        """Begin a life."""
+        world = self._world
+        self.lives += 1
+        world.network.power_on(world.network.host(self.name))
+        self.process = AsyncioProcess(
+            world.kernel,
+            world.network,
+            world.network.host(self.name),
+            self._main,
+            *self._arguments,
+            name=f"{self.name}#{self.lives}",
+        )
+        life = self.process
+        life.on_death[lambda: self._ended(life)] = None
+
+    def _ended(self, life: AsyncioProcess) -> None:
+        if life.outcome is not None and not life.outcome.cancelled():
+            error = life.outcome.exception()
+            if error is not None:
+                self._world.note(f"{life.name} ended with {type(error).__name__}: {error}")
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has neither ended nor been killed."""
+        return self.process.alive
+
+    def kill(self) -> None:
+        """End it at once, as SIGKILL does."""
+        self.process.kill()
+
+    def terminate(self) -> None:
+        """Ask it to end, as SIGTERM does."""
+        self.process.terminate()
+
+    def pause(self, seconds: float) -> None:
+        """Let it stand still: a long garbage collection, a stopped machine."""
+        self.process.pause(int(seconds * SECOND))
+
+    def result(self) -> object:
+        """Return what its coroutine returned. Raises: what it raised, RuntimeError while it has not ended."""
+        outcome = self.process.outcome
+        if outcome is None:
+            raise RuntimeError(f"{self.name} has not ended by itself")
+        return outcome.result()
+
+
+class World:
+    """What a simulated test is given."""
+
+    def __init__(self, seed: int, without: frozenset[int] = frozenset()) -> None:
+        """Begin from a seed. Faults of these numbers are left out: that is how a failure is made smaller."""
+        self.seed = seed
+        self.kernel = Kernel(seed)
+        self.network = Network(self.kernel)
+        self.random = Random(self.kernel.random.getrandbits(64))
+        """For the test's own choices."""
+        self.brokers: list[SimulatedBroker] = []
+        self.apps: list[App] = []
+        self.faults: list[Fault] = []
+        """What was injected, in order."""
+        self.story: list[tuple[float, str]] = []
+        """What happened: seconds since the start, and words."""
+        self.story_told = ""
+        """The whole story, once the world is closed."""
+        self._without = without
+
+    @property
+    def seconds(self) -> float:
+        """The virtual time since the start."""
+        return self.kernel.time_ns / SECOND
+
+    def note(self, words: str) -> None:
+        """Add to the story what the test wants to read there."""
+        self.story.append((self.seconds, words))
+
+    # -- who is there -------------------------------------------------------------------------------------
+
+    async def broker(
+        self,
+        topics: Mapping[str, int] | None = None,
+        *,
+        name: str = "broker",
+        settings: Mapping[str, str] | None = None,
+    ) -> SimulatedBroker:
+        """Start a broker with these topics, name by number of partitions. Return it when it serves."""
+        broker = SimulatedBroker(self.kernel, self.network, name, settings)
+        self.brokers.append(broker)
+        await self.until(lambda: broker.is_serving, virtual_seconds=START_SECONDS_MAX)
+        if topics:
+            await self._create(broker, topics)
+        return broker
+
+    async def _create(self, broker: SimulatedBroker, topics: Mapping[str, int]) -> None:
+        async with aio.Admin(bootstrap_servers=broker.bootstrap) as admin:
+            await admin.create_topics(*(NewTopic(topic, count) for topic, count in topics.items()))
+
+    def process(self, name: str, main: Main, *arguments: object) -> App:
+        """Run `main(*arguments)` as a process of its own, on a host of that name."""
+        app = App(self, name, main, arguments)
+        self.apps.append(app)
+        return app
+
+    # -- waiting ------------------------------------------------------------------------------------------
+
+    async def until(self, condition: Callable[[], object], virtual_seconds: float = 300.0) -> None:
+        """Return once the condition holds. Raises: NotReached if it does not within that virtual time."""
+        end = self.seconds + virtual_seconds
+        while not condition():
+            if self.seconds > end:
+                raise NotReached(f"it was waited for in vain, for {virtual_seconds:g} virtual seconds")
+            await asyncio.sleep(LOOK_SECONDS)
+
+    # -- what happens to it -------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def chaos(
+        self,
+        *,
+        kill: Sequence[App] = (),
+        restart: Sequence[SimulatedBroker] = (),
+        pause: Sequence[App] = (),
+        pause_seconds: float = 0.0,
+        cut_network: bool = False,
+        every_seconds: float = 10.0,
+    ) -> AsyncIterator[Chaos]:
+        """Let faults happen within the block, from the seed; behind it all is whole and runs again.
+
+        Processes of `kill` are killed and started again, brokers of `restart` are killed or lose their power
+        and are started again, processes of `pause` (by default those of `kill`) stand still for up to
+        `pause_seconds`, hosts are cut off the network.
+        """
+        chaos = Chaos(
+            self,
+            kill=kill,
+            restart=restart,
+            pause=pause or (kill if pause_seconds else ()),
+            pause_seconds=pause_seconds,
+            cut_network=cut_network,
+            every_seconds=every_seconds,
+            without=self._without,
+        )
+        chaos.begin()
+        try:
+            yield chaos
+        finally:
+            chaos.end()
+
+    # -- what happened ------------------------------------------------------------------------------------
+
+    def told(self) -> str:
+        """Return the story, one line for each thing that happened, with what the groups went through."""
+        lines = [*self.story, *self._group_stories()]
+        lines.sort(key=lambda each: each[0])
+        return "\n".join(f"{seconds:10.3f} s  {words}" for seconds, words in lines)
+
+    def _group_stories(self) -> list[tuple[float, str]]:
+        return [each for broker in self.brokers for each in broker.group_story.lines]
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.kernel.close()
+        for broker in self.brokers:
+            broker.disk.let_go()

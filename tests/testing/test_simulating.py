@@ -1,0 +1,121 @@
+"""An unmodified aiokafka application under seeds: the sound one passes, five mistakes are found."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+pytest.importorskip("aiokafka")
+
+from kohort.testing.simulation import World, at_least_once, simulate
+from kohort.testing.simulation.running import failure, run_seed
+from tests.testing.order_service import Database, Shop, place_orders
+
+ORDERS = 120
+SEEDS_MAX = 100
+
+Test = Callable[[World], Coroutine[Any, Any, None]]
+
+
+def a_day_at_the_shop(mistake: str = "", *, faults: bool = True) -> Test:
+    """Return a test of three shops that handle orders while all kinds of things happen."""
+
+    async def test_the_shop(world: World) -> None:
+        broker = await world.broker(topics={"orders": 3})
+        database = Database()
+
+        async def run_shop(bootstrap: str) -> None:
+            await Shop(database, mistake).run(bootstrap)
+
+        shops = [world.process(f"shop-{number}", run_shop, broker.bootstrap) for number in range(3)]
+        victims = (
+            {"kill": shops, "pause_seconds": 15, "restart": [broker], "cut_network": True} if faults else {}
+        )
+        async with world.chaos(**victims):  # type: ignore[arg-type]
+            await place_orders(broker.bootstrap, database, ORDERS, mistake)
+        await world.until(lambda: all(database.shipped[each] for each in database.placed), 900)
+        at_least_once(database.placed, database.shipped)
+        assert max(database.shipped.values()) == 1, "an order was shipped twice"
+        for customer in range(5):
+            count = len([each for each in database.placed if each % 5 == customer])
+            assert database.totals[customer] >= count, (
+                f"customer {customer} has fewer orders than were shipped"
+            )
+
+    return test_the_shop
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_sound_service_passes(seed: int) -> None:
+    world, error = run_seed(a_day_at_the_shop(), seed)
+    assert error is None, world.story_told
+    assert len([each for each in world.faults if each.words != "nothing"]) > 0
+
+
+MISTAKES = {
+    "commits before it works": "waited for in vain",
+    "ships again": "shipped twice",
+    "keeps its state": "fewer orders",
+    "works too long": "shipped twice",
+    "loses errors": "waited for in vain",
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_each_mistake_is_found_and_told(mistake: str) -> None:
+    test = a_day_at_the_shop(mistake, faults=mistake != "works too long")
+    for seed in range(SEEDS_MAX):
+        world, error = run_seed(test, seed)
+        if error is not None:
+            break
+    assert error is not None, f"{SEEDS_MAX} seeds have not found it"
+    assert MISTAKES[mistake] in str(error), world.story_told
+    told = str(failure(test, world, error))
+    assert f"--kohort-seed {seed}" in told
+    assert "group shop: generation" in told
+
+
+def digest_of(seed: int) -> str:
+    """Return all that happened in a run, for a comparison between processes."""
+    world, error = run_seed(a_day_at_the_shop(), seed)
+    assert error is None
+    return f"{world.kernel.actions_run} {world.seconds} {hash_of(world.story_told)}"
+
+
+def hash_of(text: str) -> str:
+    """Return a digest that does not depend on Python's hash seed."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_a_seed_gives_the_same_run_in_two_processes_with_different_hash_seeds() -> None:
+    command = f"from {__name__} import digest_of; print(digest_of(3))"
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", command],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.splitlines()[-1]
+        for hash_seed in ("1", "2")
+    }
+    assert len(found) == 1
+
+
+runs = list[int]()
+
+
+@simulate(seeds=3)
+async def test_a_simulated_test_runs_once_for_each_seed(world: World) -> None:
+    runs.append(world.seed)
+    broker = await world.broker()
+    assert broker.is_serving
+    assert world.seconds > 0
+
+
+def test_the_seeds_were_these() -> None:
+    assert runs in ([0, 1, 2], [])  # The other one may run in another process.
