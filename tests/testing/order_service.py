@@ -72,7 +72,7 @@ class Shop:
 async def place_orders(bootstrap: str, database: Database, count: int, mistake: str = "") -> None:
     """Place so many orders, one after the other, and note those that the broker has."""
     producer = AIOKafkaProducer(
-        bootstrap_servers=bootstrap, enable_idempotence=True, request_timeout_ms=5_000
+        bootstrap_servers=bootstrap, enable_idempotence=mistake != "loses errors", request_timeout_ms=5_000
     )
     await producer.start()
     for order in range(count):

@@ -79,6 +79,32 @@ def test_each_mistake_is_found_and_told(mistake: str) -> None:
     assert "group shop: generation" in told
 
 
+async def orders_on_a_cluster(world: World) -> None:
+    """Orders are placed and shipped while brokers, shops and etcd have all kinds of faults."""
+    cluster = await world.cluster(3, topics={"orders": 3})
+    cluster.etcd.lost_answers = cluster.etcd.lost_requests = 0.02
+    database = Database()
+
+    async def run_shop(bootstrap: str) -> None:
+        await Shop(database).run(bootstrap)
+
+    shops = [world.process(f"shop-{number}", run_shop, cluster.bootstrap) for number in range(3)]
+    servers: list[Any] = [*cluster.brokers.values(), cluster.etcd]
+    async with world.chaos(kill=shops, restart=servers, pause_seconds=15, cut_network=True):
+        await place_orders(cluster.bootstrap, database, ORDERS)
+    cluster.etcd.lost_answers = cluster.etcd.lost_requests = 0.0
+    await world.until(lambda: all(database.shipped[each] for each in database.placed), 900)
+    at_least_once(database.placed, database.shipped)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_cluster_loses_no_order(seed: int) -> None:
+    pytest.importorskip("httpx")
+    world, error = run_seed(orders_on_a_cluster, seed)
+    assert error is None, world.story_told
+    assert world.faults
+
+
 def digest_of(seed: int) -> str:
     """Return all that happened in a run, for a comparison between processes."""
     world, error = run_seed(a_day_at_the_shop(), seed)

@@ -470,7 +470,7 @@ async def running(
     broker: Broker | None = None
     try:
         async with (
-            member_of_cluster(config, places, filesystem, join) as cluster,
+            member_of_cluster(config, places, filesystem, machine or Machine(), join) as cluster,
             trio.open_nursery() as nursery,
         ):
             with without_collections():

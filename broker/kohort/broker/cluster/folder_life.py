@@ -137,7 +137,7 @@ class FolderLife:
             self._known = known
 
 
-def boot_id() -> str:
+def system_boot_id() -> str:
     """Return which run of the machine this is; empty where nobody says."""
     try:
         return BOOT_ID.read_text(encoding="ascii").strip()

@@ -13,7 +13,7 @@ from kohort.broker.cluster.appending import Appending
 from kohort.broker.cluster.dialing import Dial, dial_plain
 from kohort.broker.cluster.duties import Duties
 from kohort.broker.cluster.first_broker import take_along
-from kohort.broker.cluster.folder_life import FolderLife, boot_id
+from kohort.broker.cluster.folder_life import FolderLife, system_boot_id
 from kohort.broker.cluster.followers import Followers
 from kohort.broker.cluster.gate import Gate
 from kohort.broker.cluster.in_sync_replicas import InSyncReplicas
@@ -366,11 +366,12 @@ class ClusterMember:
 
 @asynccontextmanager
 async def joined(
-    options: ClusterOptions, data: DataDirectory, node_id: int, new_id: str
+    options: ClusterOptions, data: DataDirectory, node_id: int, new_id: str, boot_id: str | None = None
 ) -> AsyncIterator[ClusterMember]:
     """Give the cluster's member that has this data folder; it gives its lease back behind the block.
 
-    `new_id` is the cluster's, where this is its first broker. Raises: StorageError.
+    `new_id` is the cluster's, where this is its first broker. `boot_id` names the run of the machine, by
+    default as the system tells it. Raises: StorageError.
     """
     from kohort.broker.etcd.client import EtcdClient  # noqa: PLC0415  # It needs httpx.
 
@@ -390,6 +391,7 @@ async def joined(
             new_id,
             session_timeout_ms=options.session_timeout_ms,
             heartbeat_ms=options.heartbeat_ms,
+            boot_id=boot_id,
         ) as member,
     ):
         yield member
@@ -406,6 +408,7 @@ async def membership(
     session_timeout_ms: int,
     heartbeat_ms: int,
     host: Host | None = None,
+    boot_id: str | None = None,
 ) -> AsyncIterator[ClusterMember]:
     """Give the member of the cluster of this name, whose metadata `calls` reach; as `joined` does.
 
@@ -421,7 +424,7 @@ async def membership(
         tenure=tenure,
     )
     data.write_meta(store.snapshot().cluster_id, node_id)
-    life = FolderLife(data, await store.last_life(node_id), boot_id())
+    life = FolderLife(data, await store.last_life(node_id), system_boot_id() if boot_id is None else boot_id)
     tenure.authority.directory_id = life.directory_id
     await take_along(store, data, node_id)
     try:

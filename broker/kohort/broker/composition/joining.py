@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kohort.broker.composition.folder import new_cluster_id, open_folder
+from kohort.broker.composition.machine import Machine
 from kohort.broker.composition.standalone import Standalone
 from kohort.broker.config import BrokerConfig, ConfigError
 from kohort.broker.config.current import CurrentConfig
@@ -40,7 +41,11 @@ def parts_of(
 
 @asynccontextmanager
 async def member_of_cluster(
-    config: BrokerConfig, places: BrokerAddresses, filesystem: FileSystem | None, join: "Join | None" = None
+    config: BrokerConfig,
+    places: BrokerAddresses,
+    filesystem: FileSystem | None,
+    machine: Machine,
+    join: "Join | None" = None,
 ) -> AsyncIterator["ClusterMember | None"]:
     """Give the member of the cluster that `join` or the settings name, None for a broker alone.
 
@@ -64,5 +69,5 @@ async def member_of_cluster(
     options = cluster_options(config)
     assert options is not None
     data = open_folder(places.data, filesystem or OsFileSystem())
-    async with joined(options, data, config.node_id, new_cluster_id()) as member:
+    async with joined(options, data, config.node_id, new_cluster_id(), machine.boot_id()) as member:
         yield member

@@ -37,6 +37,10 @@ class Machine:
         """
         return bind(address, is_shared=is_shared)
 
+    def boot_id(self) -> str | None:
+        """Return which run of the machine this is, None for what the system tells."""
+        return None
+
     def disk_usage(self, path: Path) -> Usage:
         """Return the bytes of the disk under a folder. Raises: OSError."""
         return shutil.disk_usage(path)

@@ -6,13 +6,10 @@ faults has the others unchanged, and a failure can be made smaller.
 
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kohort.testing.simulation.kernel import SECOND, Handle, Kernel
 from kohort.testing.simulation.network import Network
-
-if TYPE_CHECKING:
-    from kohort.testing.simulation.simulated_broker import SimulatedBroker
 
 DOWN_SECONDS_MAX = 15.0
 CUT_SECONDS_MAX = 30.0
@@ -53,6 +50,29 @@ class Victim(Protocol):
         ...
 
 
+class Server(Protocol):
+    """A broker, or what brokers need."""
+
+    name: str
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether it is started and answers."""
+        ...
+
+    def kill(self) -> None:
+        """End its process at once."""
+        ...
+
+    def lose_power(self) -> None:
+        """Let its machine lose its power."""
+        ...
+
+    def start(self) -> None:
+        """Begin a life."""
+        ...
+
+
 class FaultyWorld(Protocol):
     """The part of the world that faults need."""
 
@@ -74,7 +94,7 @@ class Chaos:
         world: FaultyWorld,
         *,
         kill: Sequence[Victim],
-        restart: "Sequence[SimulatedBroker]",
+        restart: Sequence[Server],
         pause: Sequence[Victim],
         pause_seconds: float,
         cut_network: bool,
@@ -158,9 +178,7 @@ class Chaos:
     def _power_off_broker(self, random: Random) -> str | None:
         return self._end_broker(random, lambda broker: broker.lose_power(), "loses its power")
 
-    def _end_broker(
-        self, random: Random, end: "Callable[[SimulatedBroker], object]", words: str
-    ) -> str | None:
+    def _end_broker(self, random: Random, end: Callable[[Server], object], words: str) -> str | None:
         broker, down_seconds = random.choice(self._restart), random.uniform(0.5, DOWN_SECONDS_MAX)
         if broker in self._down or not broker.is_serving:
             return None

@@ -6,7 +6,6 @@ Threads, subprocesses, datagrams, pipes and TLS are refused with `LeftSimulation
 
 import asyncio
 import heapq
-import math
 import socket
 import sys
 import threading
@@ -79,7 +78,8 @@ class SimulatedLoop(_BaseEventLoop):  # type: ignore[misc]
             handle = self._scheduled[0]
             handle._scheduled = False
             heapq.heappop(self._scheduled)
-        return math.ceil(self._scheduled[0]._when * SECOND) if self._scheduled else None
+        # One more, because a time as a float is a little before or behind the nanosecond that it means.
+        return int(self._scheduled[0]._when * SECOND) + 1 if self._scheduled else None
 
     # -- as asyncio has it ----------------------------------------------------------------------------------
 

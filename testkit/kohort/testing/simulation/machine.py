@@ -68,8 +68,14 @@ class TrioPoller(VirtualPoller):
 class VirtualMachine(Machine):
     """What a broker takes from its machine, in a `TrioProcess`."""
 
-    def __init__(self, sockets: Sockets) -> None:
+    def __init__(self, sockets: Sockets, boot_id: str) -> None:
+        """`boot_id` is another one each time the machine had no power."""
         self._sockets = sockets
+        self._boot_id = boot_id
+
+    def boot_id(self) -> str:
+        """Return which run of the machine this is."""
+        return self._boot_id
 
     def workers(self, nursery: trio.Nursery) -> Workers:
         """Return what runs tasks and threads."""

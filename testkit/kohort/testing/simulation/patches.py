@@ -83,6 +83,10 @@ def _perf_counter() -> float:
     return _real["perf_counter"]() if _kernel is None else _monotonic_ns() / SECOND
 
 
+def _clock_gettime_ns(clock: int) -> int:
+    return int(_real["clock_gettime_ns"](clock)) if _kernel is None else _monotonic_ns()
+
+
 def _sleep(seconds: float) -> None:
     if _kernel is not None:
         raise LeftSimulation("the code wanted time.sleep: it would hold up every process of the simulation")
@@ -109,6 +113,7 @@ _STAND_INS: dict[tuple[Any, str], Callable[..., Any]] = {
     (time, "monotonic"): _monotonic,
     (time, "perf_counter_ns"): _perf_counter_ns,
     (time, "perf_counter"): _perf_counter,
+    (time, "clock_gettime_ns"): _clock_gettime_ns,
     (time, "sleep"): _sleep,
     (os, "urandom"): _urandom,
     (os, "sendfile"): _sendfile,

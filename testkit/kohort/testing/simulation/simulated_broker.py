@@ -20,6 +20,7 @@ from kohort.testing.simulation.trio_process import TrioProcess
 from kohort.testing.simulation.trio_sockets import TrioSockets
 
 PORT = 9092
+RESTART_NS = 5 * SECOND  # A broker that has ended with an error is started again so much later.
 DATA = Path("/data")
 
 
@@ -37,6 +38,9 @@ class SimulatedBroker:
         self.disk = VirtualDisk(kernel.random.randrange)
         self.settings = dict(settings or {})
         self.lives = 0
+        self._boots = 0
+        self.failures: list[BaseException | None] = []
+        """What has ended its lives, beside who was asked to."""
         self.group_story = GroupStory(network.name_of)
         """What the groups went through."""
         self.broker: Broker | None = None
@@ -61,11 +65,23 @@ class SimulatedBroker:
         self.process = TrioProcess(self.kernel, f"{self.name}#{self.lives}", self._serve)
         self._sockets = Sockets(self.network, self.host, self.process)
         self.process.setup = TrioSockets(self._sockets).use
+        life = self.process
+        life.on_death[lambda: self._ended(life)] = None
+
+    def _ended(self, life: TrioProcess) -> None:
+        """Start again what could not start, or has failed, as whoever keeps a broker running does."""
+        if self.failure() is not None and self.process is life:
+            self.failures.append(self.failure())
+            self.kernel.call_after(RESTART_NS, lambda: self._restart(life))
+
+    def _restart(self, life: TrioProcess) -> None:
+        if self.process is life:  # Nobody else has started it again.
+            self.start()
 
     async def _serve(self) -> None:
         config = load_config(None, tuple(self.settings.items()))
         places = BrokerAddresses(Address(self.name, PORT), DATA)
-        machine, clock = VirtualMachine(self._sockets), ProcessTime(self.process)
+        machine, clock = VirtualMachine(self._sockets, f"boot-{self._boots}"), ProcessTime(self.process)
         async with running(config, places, clock, self.disk.file_system, machine=machine) as broker:
             self.broker = broker
             then = broker.event_logger.then
@@ -89,6 +105,7 @@ class SimulatedBroker:
     def lose_power(self) -> None:
         """Let the machine lose its power: what was not synced is there, or not, or in part."""
         self.broker = None
+        self._boots += 1
         self.network.lose_power(self.host)
         self.process.kill()
         self.disk.lose_power(self.disk.operations)

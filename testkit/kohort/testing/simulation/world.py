@@ -11,12 +11,14 @@ from typing import Any
 
 from kohort.client import NewTopic, aio
 from kohort.testing.simulation.asyncio_process import AsyncioProcess
-from kohort.testing.simulation.chaos import Chaos, Fault
+from kohort.testing.simulation.chaos import Chaos, Fault, Server
 from kohort.testing.simulation.kernel import SECOND, Kernel
 from kohort.testing.simulation.network import Network
 from kohort.testing.simulation.simulated_broker import SimulatedBroker
+from kohort.testing.simulation.simulated_cluster import SimulatedCluster
 
 START_SECONDS_MAX = 60.0
+RESTART_SECONDS = 5.0
 LOOK_SECONDS = 0.05  # How often `until` looks.
 
 Main = Callable[..., Coroutine[Any, Any, object]]
@@ -29,8 +31,16 @@ class NotReached(AssertionError):
 class App:
     """One process of the application, over all its lives."""
 
-    def __init__(self, world: "World", name: str, main: Main, arguments: tuple[object, ...]) -> None:
+    def __init__(
+        self,
+        world: "World",
+        name: str,
+        main: Main,
+        arguments: tuple[object, ...],
+        restart_seconds: float | None,
+    ) -> None:
         self._world = world
+        self._restart_seconds = restart_seconds
         self.name = name
         self._main = main
         self._arguments = arguments
@@ -58,7 +68,16 @@ class App:
         if life.outcome is not None and not life.outcome.cancelled():
             error = life.outcome.exception()
             if error is not None:
-                self._world.note(f"{life.name} ended with {type(error).__name__}: {error}")
+                words = str(error).partition("\n")[0]
+                self._world.note(f"{life.name} ended with {type(error).__name__}: {words}")
+                if self._restart_seconds is not None:
+                    delay_ns = int(self._restart_seconds * SECOND)
+                    self._world.kernel.call_after(delay_ns, lambda: self._restart(life))
+
+    def _restart(self, life: AsyncioProcess) -> None:
+        if self.process is life:  # Nobody else has started it again.
+            self.start()
+            self._world.note(f"{self.name} is started again")
 
     @property
     def is_running(self) -> bool:
@@ -131,13 +150,33 @@ class World:
             await self._create(broker, topics)
         return broker
 
-    async def _create(self, broker: SimulatedBroker, topics: Mapping[str, int]) -> None:
+    async def cluster(
+        self,
+        brokers: int = 3,
+        *,
+        topics: Mapping[str, int] | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> SimulatedCluster:
+        """Start brokers with a shared etcd. Return them when each knows all."""
+        cluster = SimulatedCluster(self.kernel, self.network, brokers, settings)
+        self.brokers += cluster.brokers.values()
+        await self.until(lambda: cluster.is_complete, virtual_seconds=START_SECONDS_MAX)
+        if topics:
+            await self._create(cluster, topics)
+        return cluster
+
+    async def _create(self, broker: SimulatedBroker | SimulatedCluster, topics: Mapping[str, int]) -> None:
         async with aio.Admin(bootstrap_servers=broker.bootstrap) as admin:
             await admin.create_topics(*(NewTopic(topic, count) for topic, count in topics.items()))
 
-    def process(self, name: str, main: Main, *arguments: object) -> App:
-        """Run `main(*arguments)` as a process of its own, on a host of that name."""
-        app = App(self, name, main, arguments)
+    def process(
+        self, name: str, main: Main, *arguments: object, restart_seconds: float | None = RESTART_SECONDS
+    ) -> App:
+        """Run `main(*arguments)` as a process of its own, on a host of that name.
+
+        Once it has ended with an error it is started again, as Kubernetes does; with None it is not.
+        """
+        app = App(self, name, main, arguments, restart_seconds)
         self.apps.append(app)
         return app
 
@@ -158,7 +197,7 @@ class World:
         self,
         *,
         kill: Sequence[App] = (),
-        restart: Sequence[SimulatedBroker] = (),
+        restart: Sequence[Server] = (),
         pause: Sequence[App] = (),
         pause_seconds: float = 0.0,
         cut_network: bool = False,
