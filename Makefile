@@ -44,7 +44,7 @@ SPARK_WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv jar demo test attack test-system test-spark again nightly check format interop spark applications suites differential large crash kills chaos bench bench-peers flames budget trail fuzz fuzz-broker sim sim-cluster sim-replicas scenarios mutants mutants-cluster docs tables compiled image wheel wheels sbom constraints clean
+.PHONY: help venv jar demo test attack test-system test-spark again nightly check format interop spark applications suites differential large crash kills chaos bench bench-peers flames budget trail fuzz fuzz-broker sim sim-cluster sim-replicas sim-whole scenarios mutants mutants-cluster docs tables compiled image wheel wheels sbom constraints clean
 
 help:  ## Show the targets.
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -195,6 +195,9 @@ sim-cluster: $(STAMP)  ## Simulate a cluster from a seed: replication, elections
 
 sim-replicas: $(STAMP)  ## Simulate what a follower keeps on its disk from a seed. SEED=7, or SEEDS=200.
 	@$(PY) -m tests.simulation.replicas $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
+
+sim-whole: $(STAMP)  ## Simulate whole brokers, as they are composed, alone and three of them. SEED=7, or SEEDS=20.
+	@$(PY) -m tests.simulation.whole $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
 scenarios: $(STAMP)  ## Play the conversations in tests/scenarios. UPDATE=1 writes what is said now.
 	@UPDATE=$(UPDATE) $(PY) -m pytest tests/scenarios $(ARGS)

@@ -111,6 +111,7 @@ STEPS = (
     Step("compiled", "make compiled", 30, {"KOHORT_TEST_NIGHTLY": "1"}),
     Step("image", "make image", 20, {"KOHORT_TEST_IMAGE": "1"}),
     Step("simulation-replicas", "make sim-replicas SEEDS=1000", 60),
+    Step("simulation-whole", "make sim-whole SEEDS=400", 60),
     Step("busy", f"{PYTEST} tests/client/test_busy_user.py", 10, {"KOHORT_TEST_BUSY": "1"}),
     Step("soak", f"{PYTEST} tests/client/test_soak.py", 20, {"KOHORT_TEST_SOAK_S": "600"}),
     Step("load", f"{PYTEST} -s tests/large/test_steady_load.py", 20, {"KOHORT_TEST_LOAD_S": "600"}),

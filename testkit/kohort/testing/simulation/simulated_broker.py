@@ -71,6 +71,7 @@ class SimulatedBroker:
     def _ended(self, life: TrioProcess) -> None:
         """Start again what could not start, or has failed, as whoever keeps a broker running does."""
         if self.failure() is not None and self.process is life:
+            self.disk.lose_process(self.disk.operations)  # The operating system releases its locks.
             self.failures.append(self.failure())
             self.kernel.call_after(RESTART_NS, lambda: self._restart(life))
 

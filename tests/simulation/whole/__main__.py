@@ -1,0 +1,121 @@
+"""Runs seeds: `python -m tests.simulation.whole --seed 7`, `python -m tests.simulation.whole --seeds 200`."""
+
+import argparse
+import gc
+import logging
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from multiprocessing import get_context
+from typing import Any, NamedTuple
+
+import structlog
+
+from kohort.testing.simulation.running import run_seed
+from tests.simulation.whole.books import Books
+from tests.simulation.whole.scenario import one_broker, three_brokers
+
+SEEDS_PER_PROCESS = 5
+SCENARIOS: dict[str, Callable[[], tuple[Books, Any]]] = {"one": one_broker, "three": three_brokers}
+
+
+class Outcome(NamedTuple):
+    """What came of one seed."""
+
+    scenario: str
+    seed: int
+    virtual_seconds: float
+    faults: Counter[str]
+    checked: Counter[str]
+    shown: int
+    error: str
+    story: str
+    broker_failures: list[str]
+
+
+def run_one(asked: tuple[str, int]) -> Outcome:
+    """Return what came of one seed of one scenario."""
+    scenario, seed = asked
+    _be_quiet()
+    books, test = SCENARIOS[scenario]()
+    world, error = run_seed(test, seed)
+    faults = Counter(_kind(each.words) for each in world.faults if each.words != "nothing")
+    failures = [repr(failure) for broker in world.brokers for failure in broker.failures]
+    gc.collect()
+    return Outcome(
+        scenario,
+        seed,
+        world.seconds,
+        faults,
+        books.checked,
+        sum(books.shown.values()),
+        "" if error is None else f"{type(error).__name__}: {error}",
+        world.story_told,
+        [each for each in failures if "MetadataUnavailable" not in each],
+    )
+
+
+def _kind(words: str) -> str:
+    """Return a fault without its name and its times."""
+    _, _, rest = words.partition(" ")
+    return rest.partition(" for ")[0].partition(",")[0]
+
+
+def _be_quiet() -> None:
+    logging.disable()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+
+
+def main() -> int:
+    """Return 0 where everything held in every seed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.whole", description=__doc__)
+    parser.add_argument("--seed", type=int, help="run this seed alone, and tell its story")
+    parser.add_argument("--seeds", type=int, default=20, help="run that many seeds")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at once")
+    parser.add_argument("--scenario", choices=SCENARIOS, help="one broker, or three")
+    options = parser.parse_args()
+    scenarios = [options.scenario] if options.scenario else list(SCENARIOS)
+    seeds = (
+        [options.seed] if options.seed is not None else range(options.first, options.first + options.seeds)
+    )
+    asked = [(scenario, seed) for seed in seeds for scenario in scenarios]
+    began, outcomes, status = time.perf_counter(), list[Outcome](), 0
+    with get_context("fork").Pool(options.jobs, maxtasksperchild=SEEDS_PER_PROCESS) as pool:
+        for outcome in pool.imap(run_one, asked):
+            outcomes.append(outcome)
+            if outcome.error or outcome.broker_failures or options.seed is not None:
+                _tell(outcome)
+            if outcome.error or outcome.broker_failures:
+                status = 1
+                break
+    _summarise(outcomes, time.perf_counter() - began)
+    return status
+
+
+def _tell(outcome: Outcome) -> None:
+    again = f'make sim-whole SEED={outcome.seed} ARGS="--scenario {outcome.scenario}"'
+    failures = "".join(f"a broker failed: {each}\n" for each in outcome.broker_failures)
+    sys.stdout.write(f"{outcome.story}\n\n{outcome.error}\n{failures}to see it again: {again}\n")
+
+
+def _summarise(outcomes: list[Outcome], seconds: float) -> None:
+    for title, counts in (
+        ("faults injected", sum((each.faults for each in outcomes), Counter[str]())),
+        ("what was checked", sum((each.checked for each in outcomes), Counter[str]())),
+    ):
+        sys.stdout.write(f"{title}\n")
+        for name, count in counts.most_common():
+            sys.stdout.write(f"  {count:>10,}  {name}\n")
+    virtual = sum(each.virtual_seconds for each in outcomes)
+    shown = sum(each.shown for each in outcomes)
+    sys.stdout.write(
+        f"{len(outcomes)} runs, {virtual:,.0f} simulated seconds in {seconds:,.1f} s, "
+        f"{shown:,} records shown\n"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

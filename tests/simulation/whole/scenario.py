@@ -1,0 +1,198 @@
+"""One run of whole brokers: clients write, read, commit and change things while all kinds of faults happen.
+
+The brokers are real, as broker.py composes them, with real bytes on a virtual network, and files on disks
+that lose what was not synced. The clients are kohort's own, on asyncio, each in a process of its own.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from random import Random
+from typing import Any
+
+from kohort.client import (
+    KohortError,
+    NewTopic,
+    ProducerFencedError,
+    ResourceType,
+    TopicPartition,
+    aio,
+)
+from kohort.testing.simulation import World
+from tests.simulation.whole.books import Books
+
+TOPIC = "orders"
+PARTITIONS = 3
+CHAOS_SECONDS = 90
+SETTLE_SECONDS = 900
+TRANSACTIONS_END_SECONDS = 60  # What a dead producer has left open is aborted by then.
+RETRY_SECONDS = 0.5
+SETTINGS = {
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "2",
+    "log.retention.check.interval.ms": "5000",
+    "transactional.id.expiration.ms": "600000",
+}
+
+
+async def whole_run(world: World, books: Books, *, brokers: int, replicas: int) -> None:
+    """Run it. Raises: Violation, NotReached."""
+    bootstrap, servers = await _start(world, brokers, replicas)
+    over = asyncio.Event()
+    clients = Clients(world, books, bootstrap, over)
+    apps = [
+        *(world.process(f"producer-{number}", clients.produce, f"p{number}") for number in range(2)),
+        *(world.process(f"transactional-{number}", clients.transact, f"t{number}") for number in range(2)),
+        *(world.process(f"member-{number}", clients.consume) for number in range(3)),
+        world.process("administrator", clients.administer),
+    ]
+    async with world.chaos(kill=apps, restart=servers, pause_seconds=20, cut_network=True, every_seconds=4):
+        await asyncio.sleep(CHAOS_SECONDS)
+    over.set()
+    writers = [each for each in apps if not each.name.startswith("member")]
+    await world.until(lambda: not any(each.is_running for each in writers), SETTLE_SECONDS)
+    await asyncio.sleep(TRANSACTIONS_END_SECONDS)
+    counting: Callable[[], set[str]] = lambda: books.acknowledged.union(*books.committed)  # noqa: E731
+    await world.until(lambda: counting() <= set(books.shown), SETTLE_SECONDS)
+    books.check_end(await read_all(bootstrap))
+    books.check_shown()
+
+
+async def _start(world: World, brokers: int, replicas: int) -> tuple[str, list[Any]]:
+    if brokers == 1:
+        broker = await world.broker(settings=SETTINGS)
+        await _create(broker.bootstrap, 1)
+        return broker.bootstrap, [broker]
+    cluster = await world.cluster(brokers, settings={**SETTINGS, "min.insync.replicas": "2"})
+    cluster.etcd.lost_answers = cluster.etcd.lost_requests = 0.01
+    await _create(cluster.bootstrap, replicas)
+    return cluster.bootstrap, [*cluster.brokers.values(), cluster.etcd]
+
+
+async def _create(bootstrap: str, replicas: int) -> None:
+    async with aio.Admin(bootstrap_servers=bootstrap) as admin:
+        await admin.create_topics(NewTopic(TOPIC, PARTITIONS, replicas))
+
+
+class Clients:
+    """What the processes run. Each begins anew when it is started again."""
+
+    def __init__(self, world: World, books: Books, bootstrap: str, over: asyncio.Event) -> None:
+        self._world = world
+        self._books = books
+        self._bootstrap = bootstrap
+        self._over = over
+        self._numbers = 0
+
+    def _value(self, name: str) -> str:
+        self._numbers += 1
+        value = f"{name}-{self._numbers}"
+        self._books.sent.add(value)
+        return value
+
+    async def produce(self, name: str) -> None:
+        """Write values one by one, and note those that are acknowledged."""
+        async with aio.Producer(
+            bootstrap_servers=self._bootstrap,
+            acks="all",
+            request_timeout_ms=10_000,
+            delivery_timeout_ms=20_000,
+        ) as producer:
+            while not self._over.is_set():
+                value = self._value(name)
+                try:
+                    await (await producer.send(TOPIC, value.encode(), key=value.encode()))
+                except KohortError:
+                    continue  # It may be there, or come to be there.
+                self._books.acknowledged.add(value)
+                await asyncio.sleep(self._world.random.uniform(0, 0.5))
+
+    async def transact(self, name: str) -> None:
+        """Write transactions, and commit or abort them. Who is started again fences its former life."""
+        async with aio.Producer(
+            bootstrap_servers=self._bootstrap, transactional_id=name, transaction_timeout_ms=15_000
+        ) as producer:
+            await producer.init_transactions()
+            while not self._over.is_set():
+                await self._one_transaction(producer, name, self._world.random)
+
+    async def _one_transaction(self, producer: Any, name: str, random: Random) -> None:
+        values = frozenset(self._value(name) for _ in range(random.randrange(1, 5)))
+        self._books.transactions.append(values)
+        await producer.begin_transaction()
+        try:
+            for value in sorted(values):
+                await (await producer.send(TOPIC, value.encode(), key=value.encode()))
+            await asyncio.sleep(random.uniform(0, 1))
+            if random.random() < 0.7:
+                await producer.commit_transaction()
+                self._books.committed.append(values)
+            else:
+                await producer.abort_transaction()
+                self._books.aborted.append(values)
+        except ProducerFencedError:
+            raise  # The process ends, and is started again.
+        except KohortError:
+            await producer.abort_transaction()
+
+    async def consume(self) -> None:
+        """Be a member of a group that reads committed records."""
+        async with aio.Consumer(
+            TOPIC,
+            bootstrap_servers=self._bootstrap,
+            group_id="shop",
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            session_timeout_ms=10_000,
+        ) as consumer:
+            async for record in consumer:
+                assert record.value is not None
+                self._books.shown[record.value.decode()] += 1
+                if self._world.random.random() < 0.3:
+                    with suppress(KohortError):  # The group has moved on.
+                        await consumer.commit()
+
+    async def administer(self) -> None:
+        """Change settings of the topic, and create and delete another one, again and again."""
+        random = self._world.random
+        async with aio.Admin(bootstrap_servers=self._bootstrap) as admin:
+            while not self._over.is_set():
+                await asyncio.sleep(random.uniform(1, 5))
+                try:
+                    if random.random() < 0.5:
+                        changed = {"segment.ms": str(random.choice((2_000, 10_000, 600_000)))}
+                        await admin.alter_configs(ResourceType.TOPIC, TOPIC, values=changed)
+                    else:
+                        await admin.create_topics(NewTopic("fleeting", 1))
+                        await admin.delete_topics("fleeting")
+                except KohortError as error:
+                    self._world.note(f"the administrator has {type(error).__name__}: {str(error)[:80]}")
+
+
+async def read_all(bootstrap: str) -> list[tuple[int, int, str]]:
+    """Return all committed records of the topic: partition, offset and value."""
+    found: list[tuple[int, int, str]] = []
+    async with aio.Consumer(bootstrap_servers=bootstrap, isolation_level="read_committed") as consumer:
+        partitions = [TopicPartition(TOPIC, index) for index in range(PARTITIONS)]
+        consumer.assign(*partitions)
+        ends = await consumer.end_offsets(*partitions)
+        consumer.seek_to_beginning(*partitions)
+        while any([await consumer.position(each) < ends[each] for each in partitions]):
+            for record in await consumer.poll(timeout_ms=1_000):
+                assert record.value is not None
+                found.append((record.partition, record.offset, record.value.decode()))
+    return found
+
+
+def one_broker() -> tuple[Books, Any]:
+    """Return the books and the test of a broker alone."""
+    books = Books()
+    return books, partial(whole_run, books=books, brokers=1, replicas=1)
+
+
+def three_brokers() -> tuple[Books, Any]:
+    """Return the books and the test of a cluster."""
+    books = Books()
+    return books, partial(whole_run, books=books, brokers=3, replicas=3)
