@@ -48,7 +48,7 @@ def test_ci_goes_on_behind_a_step_that_fails_and_its_status_tells(tmp_path: Path
         assert done.returncode == status
         assert done.stdout.split() == [
             "demo", "test", "venv", ".venv/.installed-spark", "check", "budget", "compiled", "image", "sim",
-            "sim-cluster", "sim-replicas", "test-spark", "test-system",
+            "sim-cluster", "sim-replicas", "sim-whole", "test-spark", "test-system",
         ]  # fmt: skip
 
 
