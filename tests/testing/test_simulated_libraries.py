@@ -95,6 +95,36 @@ def test_aiohttp_on_both_sides() -> None:
     passes(test)
 
 
+def test_faststream() -> None:
+    kafka = pytest.importorskip("faststream.kafka")
+    from faststream import FastStream  # type: ignore[import-not-found,unused-ignore]
+
+    async def test(world: World) -> None:
+        broker = await world.broker(topics={"orders": 3})
+        seen: list[str] = []
+
+        async def app() -> None:
+            router = kafka.KafkaBroker(broker.bootstrap, logger=None)
+
+            @router.subscriber("orders", group_id="shop", auto_offset_reset="earliest")  # type: ignore[untyped-decorator,unused-ignore]
+            async def handle(order: str) -> None:
+                seen.append(order)
+
+            await FastStream(router).run()
+
+        apps = [world.process(f"app-{number}", app) for number in range(2)]
+        async with (
+            world.chaos(kill=apps, pause_seconds=5),
+            kafka.KafkaBroker(broker.bootstrap, logger=None) as router,
+        ):
+            for number in range(40):
+                await router.publish(f"order-{number}", "orders")
+                await asyncio.sleep(0.5)
+        await world.until(lambda: {f"order-{number}" for number in range(40)} <= set(seen), 900)
+
+    assert passes(test).faults
+
+
 def test_time_passes_by_itself_and_randomness_is_the_seeds() -> None:
     def seen(seed: int) -> list[object]:
         found: list[object] = []
