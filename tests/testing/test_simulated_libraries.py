@@ -8,7 +8,6 @@ import uuid
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import httpx
 import pytest
 
 from kohort.client import aio
@@ -51,6 +50,8 @@ def test_kohorts_client_on_asyncio() -> None:
 
 
 def test_a_service_on_asyncios_streams_and_httpx() -> None:
+    httpx = pytest.importorskip("httpx")
+
     async def test(world: World) -> None:
         async def serve() -> None:
             async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
