@@ -45,8 +45,8 @@ class AsyncioProcess(Process):
         return self.task if self.task is not None and self.task.done() else None
 
     def _begin(self) -> None:
-        self.task = self.loop.create_task(self._main(*self._arguments), name=self.name)
-        self.task.add_done_callback(self._done)
+        self.task = task = self.loop.create_task(self._main(*self._arguments), name=self.name)
+        task.add_done_callback(self._done)
 
     def _done(self, _task: object) -> None:
         if self.alive:

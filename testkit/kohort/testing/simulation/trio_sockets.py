@@ -103,10 +103,10 @@ class TrioSocket(SocketType):
         """Return the address of the other side. Raises: OSError."""
         return self._sock.getpeername()
 
-    def setsockopt(self, *_option: Any) -> None:
+    def setsockopt(self, level: int, optname: int, value: Any, optlen: int | None = None) -> None:
         """Do nothing: no option changes what is simulated."""
 
-    def getsockopt(self, *_option: Any) -> Any:
+    def getsockopt(self, level: int, optname: int, buflen: int | None = None) -> Any:
         """Return 0."""
         return 0
 
@@ -118,10 +118,10 @@ class TrioSocket(SocketType):
         """Return whether `recv` would return at once."""
         return self._sock.events(READ) != 0
 
-    def shutdown(self, how: int) -> None:
+    def shutdown(self, flag: int) -> None:
         """Send no more, unless only receiving is ended. Raises: OSError."""
-        self._sock.shutdown(how)
-        self._has_shut_down = self._has_shut_down or how != socket.SHUT_RD
+        self._sock.shutdown(flag)
+        self._has_shut_down = self._has_shut_down or flag != socket.SHUT_RD
 
     def close(self) -> None:
         """Close it: whoever waits has a ClosedResourceError."""
