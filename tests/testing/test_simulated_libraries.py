@@ -169,6 +169,32 @@ def test_what_leaves_the_simulation_is_refused(leave: Callable[[], object], what
     assert what in str(error)
 
 
+def test_other_threads_have_the_real_time_and_may_start_threads() -> None:
+    """The brokers of the test kit, which tests may share, notice nothing of a simulation beside them."""
+    asked, answered = threading.Event(), threading.Event()
+    seen: list[float] = []
+
+    def other() -> None:
+        asked.wait(30)
+        began = time.monotonic()
+        inner = threading.Thread(target=lambda: seen.append(time.monotonic() - began))
+        inner.start()
+        inner.join()
+        answered.set()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+
+    async def test(world: World) -> None:
+        await asyncio.sleep(3_600)
+        asked.set()
+        assert answered.wait(30)
+
+    passes(test)
+    thread.join()
+    assert 0 <= seen[0] < 60
+
+
 def test_a_killed_process_says_nothing_and_a_terminated_one_cleans_up() -> None:
     async def test(world: World) -> None:
         said: list[str] = []

@@ -7,7 +7,8 @@ Clocks answer by the process whose code runs, randomness by the seed. Whatever w
 such as a thread, a socket or a subprocess, raises `LeftSimulation`, which says what.
 
 Modules take functions for themselves (`from time import monotonic`). So every module that has one of the real
-functions gets its stand-in, once, and keeps it: outside of a simulation a stand-in calls the real function.
+functions gets its stand-in, once, and keeps it: outside of a simulation, and in other threads, a stand-in
+calls the real function.
 """
 
 import os
@@ -18,90 +19,98 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from typing import Any
-from unittest.mock import patch
+from contextlib import contextmanager
+from typing import Any, cast
+
+import trio
 
 from kohort.testing.simulation.errors import LeftSimulation
 from kohort.testing.simulation.kernel import MILLISECOND, SECOND, START_WALL_NS, Kernel
 from kohort.testing.simulation.sockets import FIRST_DESCRIPTOR, VirtualSocket
-from kohort.testing.simulation.threads import inline_threads
+from kohort.testing.simulation.threads import run_inline
 
-_kernel: Kernel | None = None
+
+class _State(threading.local):
+    """The simulation of this thread. Other threads, such as those of the test kit's brokers, live on."""
+
+    kernel: Kernel | None = None
+
+
+_state = _State()
 _seen: set[str] = set()  # Modules whose functions were looked at.
 
 
 @contextmanager
 def simulated(kernel: Kernel) -> Iterator[None]:
-    """Let the code within the block live in the simulation of `kernel`."""
-    global _kernel  # noqa: PLW0603  # Clocks are functions without arguments.
+    """Let the code of this thread within the block live in the simulation of `kernel`."""
     _put_stand_ins()
-    before, state = _kernel, random.getstate()
-    with ExitStack() as stack:
-        for target, name, replacement in (*_refusals(), *_libraries()):
-            stack.enter_context(patch.object(target, name, replacement))
-        stack.enter_context(inline_threads(kernel))
-        _kernel = kernel
-        random.seed(kernel.random.getrandbits(64))
-        try:
+    before, state = _state.kernel, random.getstate()
+    _state.kernel = kernel
+    random.seed(kernel.random.getrandbits(64))
+    try:
+        with _libraries():
             yield
-        finally:
-            _kernel = before
-            random.setstate(state)
+    finally:
+        _state.kernel = before
+        random.setstate(state)
 
 
 # -- clocks and randomness ----------------------------------------------------------------------------------
 
 
 def _wall_ns() -> int:
-    if _kernel is None:
+    kernel = _state.kernel
+    if kernel is None:
         return int(_real["time_ns"]())
-    process = _kernel.current
-    return START_WALL_NS + _kernel.time_ns if process is None else process.wall_ns()
+    process = kernel.current
+    return START_WALL_NS + kernel.time_ns if process is None else process.wall_ns()
 
 
 def _wall() -> float:
-    return _real["time"]() if _kernel is None else _wall_ns() / SECOND
+    return _real["time"]() if _state.kernel is None else _wall_ns() / SECOND
 
 
 def _monotonic_ns() -> int:
-    if _kernel is None:
+    kernel = _state.kernel
+    if kernel is None:
         return int(_real["monotonic_ns"]())
-    process = _kernel.current
-    return _kernel.time_ns if process is None else process.monotonic_ns()
+    process = kernel.current
+    return kernel.time_ns if process is None else process.monotonic_ns()
 
 
 def _monotonic() -> float:
-    return _real["monotonic"]() if _kernel is None else _monotonic_ns() / SECOND
+    return _real["monotonic"]() if _state.kernel is None else _monotonic_ns() / SECOND
 
 
 def _perf_counter_ns() -> int:
-    return _real["perf_counter_ns"]() if _kernel is None else _monotonic_ns()
+    return _real["perf_counter_ns"]() if _state.kernel is None else _monotonic_ns()
 
 
 def _perf_counter() -> float:
-    return _real["perf_counter"]() if _kernel is None else _monotonic_ns() / SECOND
+    return _real["perf_counter"]() if _state.kernel is None else _monotonic_ns() / SECOND
 
 
 def _clock_gettime_ns(clock: int) -> int:
-    return int(_real["clock_gettime_ns"](clock)) if _kernel is None else _monotonic_ns()
+    return int(_real["clock_gettime_ns"](clock)) if _state.kernel is None else _monotonic_ns()
 
 
 def _sleep(seconds: float) -> None:
-    if _kernel is not None:
+    if _state.kernel is not None:
         raise LeftSimulation("the code wanted time.sleep: it would hold up every process of the simulation")
     _real["sleep"](seconds)
 
 
 def _urandom(size: int) -> bytes:
-    return _real["urandom"](size) if _kernel is None else _kernel.random.randbytes(size)
+    kernel = _state.kernel
+    return _real["urandom"](size) if kernel is None else kernel.random.randbytes(size)
 
 
 def _sendfile(out_fd: int, in_fd: int, offset: int, count: int) -> int:
     """Send a part of a file, by a virtual socket if it is one."""
-    if _kernel is None or out_fd < FIRST_DESCRIPTOR:
+    kernel = _state.kernel
+    if kernel is None or out_fd < FIRST_DESCRIPTOR:
         return int(_real["sendfile"](out_fd, in_fd, offset, count))
-    sock = _kernel.descriptors[_kernel.current, out_fd]
+    sock = kernel.descriptors[kernel.current, out_fd]
     assert isinstance(sock, VirtualSocket)
     return sock.send(os.pread(in_fd, count, offset))
 
@@ -135,11 +144,13 @@ def _put_stand_ins() -> None:
                 setattr(module, each, stand_in)
 
 
-def _libraries() -> list[tuple[Any, str, Any]]:
-    """Return what has taken a clock where nobody can replace it, and what it is replaced with."""
+@contextmanager
+def _libraries() -> Iterator[None]:
+    """Within the block replace what has taken a clock where nobody can give it another one."""
     accumulator: Any = sys.modules.get("aiokafka.producer.message_accumulator")
     if accumulator is None:
-        return []
+        yield
+        return
     builder: Any = accumulator.DefaultRecordBatchBuilder
 
     class Builder(builder):  # type: ignore[misc]
@@ -150,23 +161,41 @@ def _libraries() -> list[tuple[Any, str, Any]]:
             now_ms = _wall_ns() // MILLISECOND
             return super().append(offset, now_ms if timestamp is None else timestamp, *rest, **more)
 
-    return [(accumulator, "DefaultRecordBatchBuilder", Builder)]
+    accumulator.DefaultRecordBatchBuilder = Builder
+    try:
+        yield
+    finally:
+        accumulator.DefaultRecordBatchBuilder = builder
 
 
 # -- what would leave the simulation ------------------------------------------------------------------------
 
 
-def _refusals() -> list[tuple[Any, str, Callable[..., Any]]]:
-    return [
-        (threading.Thread, "start", _refused("a thread", "use tasks, or the test kit without simulation")),
-        (subprocess.Popen, "__init__", _refused("a subprocess", "it has no virtual time")),
-        (socket.socket, "connect", _refused("a real connection", "connect by asyncio or trio")),
-        (socket.socket, "bind", _refused("a real listener", "listen by asyncio or trio")),
-    ]
+def _refuse(owner: Any, name: str, what: str, why: str) -> None:
+    """Replace a method by one that raises LeftSimulation in a simulation."""
+    real = getattr(owner, name)
+
+    def instead(*arguments: Any, **options: Any) -> Any:
+        if _state.kernel is not None:
+            raise LeftSimulation(f"the code wanted {what}: {why}")
+        return real(*arguments, **options)
+
+    setattr(owner, name, instead)
 
 
-def _refused(what: str, why: str) -> Callable[..., Any]:
-    def refuse(*_arguments: object, **_options: object) -> Any:
-        raise LeftSimulation(f"the code wanted {what}: {why}")
+_refuse(threading.Thread, "start", "a thread", "use tasks, or the test kit without simulation")
+_refuse(subprocess.Popen, "__init__", "a subprocess", "it has no virtual time")
+_refuse(socket.socket, "connect", "a real connection", "connect by asyncio or trio")
+_refuse(socket.socket, "bind", "a real listener", "listen by asyncio or trio")
 
-    return refuse
+_run_in_thread = trio.to_thread.run_sync
+
+
+async def _run_sync(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    kernel = _state.kernel
+    if kernel is None:
+        return await _run_in_thread(function, *arguments, **options)
+    return await run_inline(kernel, function, *arguments, limiter=options.get("limiter"))
+
+
+cast(Any, trio.to_thread).run_sync = _run_sync

@@ -4,9 +4,9 @@ What a thread does happens in one piece at the end of its time. Threads of one q
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from typing import TypeVar
 
@@ -21,25 +21,16 @@ R = TypeVar("R")
 WORK_NS_MAX = 3 * MILLISECOND
 
 
-@contextmanager
-def inline_threads(kernel: Kernel) -> Iterator[None]:
-    """Let `trio.to_thread` take virtual time within the block, and start no thread."""
-
-    async def run_sync(
-        sync_fn: Callable[..., T],
-        *args: object,
-        limiter: trio.CapacityLimiter | None = None,
-        **_options: object,
-    ) -> T:
-        async with limiter or nullcontext():
-            await trio.sleep(kernel.random.randrange(WORK_NS_MAX) / SECOND)
-            return sync_fn(*args)
-
-    real, trio.to_thread.run_sync = trio.to_thread.run_sync, run_sync
-    try:
-        yield
-    finally:
-        trio.to_thread.run_sync = real
+async def run_inline(
+    kernel: Kernel,
+    function: Callable[..., T],
+    *arguments: object,
+    limiter: trio.CapacityLimiter | None = None,
+) -> T:
+    """Return what the function does a while later, in place of `trio.to_thread.run_sync`."""
+    async with limiter or nullcontext():
+        await trio.sleep(kernel.random.randrange(WORK_NS_MAX) / SECOND)
+        return function(*arguments)
 
 
 class VirtualThreads(TrioWorkers):
