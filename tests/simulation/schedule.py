@@ -135,17 +135,6 @@ class VirtualWorker:
     def shutdown(self, **_options: bool) -> None:
         """Drop what has not begun."""
 
-
-class VirtualWriters:
-    """Threads whose work nobody asks the outcome of."""
-
-    def __init__(self, worker: VirtualWorker) -> None:
-        self._worker = worker
-
-    def submit(self, action: Action) -> None:
-        """Do it once what was submitted before is done."""
-        self._worker.submit(action)
-
     def close(self) -> None:
         """Drop what has not begun."""
 
@@ -195,8 +184,8 @@ class VirtualWorkers:
         return VirtualWorker(self._process)
 
     def writers(self, name: str, threads: int) -> Any:
-        """Return threads: the flushers of the simulation write by themselves."""
-        return VirtualWriters(VirtualWorker(self._process))
+        """Return threads. The flusher of the simulation writes by itself, so it gives them nothing."""
+        return VirtualWorker(self._process)
 
     def map(self, threads: int, function: Callable[[T], R], arguments: Iterable[T]) -> list[R]:
         """Return what the function returns for each argument."""

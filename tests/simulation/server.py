@@ -36,7 +36,7 @@ from kohort.broker.metadata.leader_epochs import raised_topic
 from kohort.broker.partitions import Partition, PartitionTable
 from kohort.broker.partitions.cleaner import LogCleaner
 from kohort.broker.partitions.counters import PartitionCounters
-from kohort.broker.partitions.flusher import Flusher, Job
+from kohort.broker.partitions.flusher import WRITERS, Flusher, Job
 from kohort.broker.partitions.log_files import LogFiles
 from kohort.broker.partitions.retention import LogRetention
 from kohort.broker.partitions.sync_timers import SyncTimers
@@ -99,7 +99,7 @@ class VirtualFlusher(Flusher):
     """The real flusher; the seed says whether a round's flush is written in the loop or by a worker."""
 
     def __init__(self, server: "Server", journal: Journal) -> None:
-        super().__init__(server, PartitionCounters(), journal)
+        super().__init__(server, PartitionCounters(), journal, server.workers.writers("flush", WRITERS))
         self._server = server
         self._virtual_journal = journal
         self.handed_over: list[Job] = []

@@ -87,15 +87,15 @@ class Broker:
         clock: Clock | None = None,
         filesystem: FileSystem | None = None,
         *,
-        machine: Machine | None = None,
+        machine: Machine,
         between: Callable[[Dispatch], Dispatch] | None = None,
         forget_stored_settings: bool = False,
         cluster: "ClusterMember | None" = None,
     ) -> None:
         """Open the data folder, unless the member of a `cluster` has. Raises: StorageError.
 
-        `machine` gives sockets and threads, by default those of this machine. `between` may wrap what answers
-        requests. `forget_stored_settings` ignores altered broker settings.
+        `machine` gives sockets and threads. `between` may wrap what answers requests.
+        `forget_stored_settings` ignores altered broker settings.
         """
         self._between = between
         self._listeners = places.listeners
@@ -105,7 +105,7 @@ class Broker:
         self.listening: tuple[Address, ...] = tuple(each.listen for each in places.listeners)
         self.current = CurrentConfig(config)
         self.clock: Clock = clock or SystemClock()
-        self.machine = machine or Machine()
+        self.machine = machine
         self.workers: Workers = self.machine.workers(nursery)
         self.supervisor = Supervisor(self.workers, self.clock)
         self._loop_part = self.supervisor.part("event loop")
@@ -468,9 +468,10 @@ async def running(
     OSError, ConfigError if the start fails.
     """
     broker: Broker | None = None
+    machine = machine or Machine()
     try:
         async with (
-            member_of_cluster(config, places, filesystem, machine or Machine(), join) as cluster,
+            member_of_cluster(config, places, filesystem, machine, join) as cluster,
             trio.open_nursery() as nursery,
         ):
             with without_collections():

@@ -12,6 +12,7 @@ import trio
 from kohort.broker import ephemeral
 from kohort.broker.broker import Broker, running
 from kohort.broker.cluster.member import Host, membership
+from kohort.broker.composition.machine import Machine
 from kohort.broker.config import BrokerConfig
 from kohort.broker.etcd.messages import Json
 from kohort.broker.host.channel import Channel
@@ -71,6 +72,7 @@ async def serve(order: Order, sock: socket.socket) -> None:
         new_id=order.cluster_id,
         session_timeout_ms=SESSION_TIMEOUT_MS,
         heartbeat_ms=HEARTBEAT_MS,
+        boot_id=Machine().boot_id(),
         host=Host(order.addresses),
     )
     files = ephemeral.file_system() if order.is_ephemeral else None

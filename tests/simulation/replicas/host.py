@@ -19,7 +19,7 @@ from kohort.broker.config import BrokerConfig
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.partitions import Partition, PartitionTable
 from kohort.broker.partitions.counters import PartitionCounters
-from kohort.broker.partitions.flusher import Flusher, Job
+from kohort.broker.partitions.flusher import WRITERS, Flusher, Job
 from kohort.broker.partitions.host import OpenedLog
 from kohort.broker.partitions.log_files import LogFiles
 from kohort.broker.partitions.replicas import Replicas
@@ -29,6 +29,7 @@ from kohort.broker.partitions.unsynced import Unsynced
 from kohort.broker.runtime.clock import ManualClock
 from kohort.broker.runtime.timers import Timers
 from kohort.broker.runtime.turns import NoTurns
+from kohort.broker.runtime.workers import DaemonThreads
 from kohort.storage import DataDirectory, StorageError
 from kohort.storage.journal import Journal
 from kohort.storage.layout import log_id_of
@@ -47,7 +48,7 @@ class SteppedFlusher(Flusher):
     """The real one; the seed says which job a writer's thread gets, and when that has written it."""
 
     def __init__(self, host: "Host", journal: Journal) -> None:
-        super().__init__(host, PartitionCounters(), journal)
+        super().__init__(host, PartitionCounters(), journal, DaemonThreads("flush", WRITERS))
         self._host = host
         self.jobs: list[Job] = []
 

@@ -5,7 +5,6 @@ life is written down before it registers. A folder that is not known to have eve
 directory id, before anybody hears of it, and so leaves the in-sync replicas as one that came back empty does.
 """
 
-from pathlib import Path
 from threading import Lock
 from uuid import UUID, uuid4
 
@@ -17,7 +16,6 @@ from kohort.storage import DataDirectory, StorageError
 
 FILE_NAME = "kohort-lives.json"
 FORMER_MAX = 8
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 log = structlog.get_logger("kohort.cluster")
 
@@ -135,11 +133,3 @@ class FolderLife:
             except OSError as error:
                 raise StorageError(f"{path / FILE_NAME} can't be written: {error}") from error
             self._known = known
-
-
-def system_boot_id() -> str:
-    """Return which run of the machine this is; empty where nobody says."""
-    try:
-        return BOOT_ID.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        return ""

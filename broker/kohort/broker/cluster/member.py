@@ -13,7 +13,7 @@ from kohort.broker.cluster.appending import Appending
 from kohort.broker.cluster.dialing import Dial, dial_plain
 from kohort.broker.cluster.duties import Duties
 from kohort.broker.cluster.first_broker import take_along
-from kohort.broker.cluster.folder_life import FolderLife, system_boot_id
+from kohort.broker.cluster.folder_life import FolderLife
 from kohort.broker.cluster.followers import Followers
 from kohort.broker.cluster.gate import Gate
 from kohort.broker.cluster.in_sync_replicas import InSyncReplicas
@@ -366,12 +366,12 @@ class ClusterMember:
 
 @asynccontextmanager
 async def joined(
-    options: ClusterOptions, data: DataDirectory, node_id: int, new_id: str, boot_id: str | None = None
+    options: ClusterOptions, data: DataDirectory, node_id: int, new_id: str, boot_id: str
 ) -> AsyncIterator[ClusterMember]:
     """Give the cluster's member that has this data folder; it gives its lease back behind the block.
 
-    `new_id` is the cluster's, where this is its first broker. `boot_id` names the run of the machine, by
-    default as the system tells it. Raises: StorageError.
+    `new_id` is the cluster's, where this is its first broker. `boot_id` names the run of the machine.
+    Raises: StorageError.
     """
     from kohort.broker.etcd.client import EtcdClient  # noqa: PLC0415  # It needs httpx.
 
@@ -407,8 +407,8 @@ async def membership(
     *,
     session_timeout_ms: int,
     heartbeat_ms: int,
+    boot_id: str,
     host: Host | None = None,
-    boot_id: str | None = None,
 ) -> AsyncIterator[ClusterMember]:
     """Give the member of the cluster of this name, whose metadata `calls` reach; as `joined` does.
 
@@ -424,7 +424,7 @@ async def membership(
         tenure=tenure,
     )
     data.write_meta(store.snapshot().cluster_id, node_id)
-    life = FolderLife(data, await store.last_life(node_id), system_boot_id() if boot_id is None else boot_id)
+    life = FolderLife(data, await store.last_life(node_id), boot_id)
     tenure.authority.directory_id = life.directory_id
     await take_along(store, data, node_id)
     try:

@@ -14,6 +14,8 @@ from kohort.broker.runtime.workers import TrioWorkers, Workers
 from kohort.broker.transport.addresses import Address, bind
 from kohort.broker.transport.poller import Poller, make_poller
 
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
 
 class Machine:
     """The machine on which this process runs."""
@@ -37,9 +39,12 @@ class Machine:
         """
         return bind(address, is_shared=is_shared)
 
-    def boot_id(self) -> str | None:
-        """Return which run of the machine this is, None for what the system tells."""
-        return None
+    def boot_id(self) -> str:
+        """Return which run of the machine this is; empty where the system does not tell."""
+        try:
+            return BOOT_ID.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError):
+            return ""
 
     def disk_usage(self, path: Path) -> Usage:
         """Return the bytes of the disk under a folder. Raises: OSError."""

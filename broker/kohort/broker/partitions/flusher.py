@@ -17,7 +17,7 @@ import structlog
 from kohort.broker.partitions.counters import PartitionCounters
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.runtime.loop import Loop
-from kohort.broker.runtime.workers import DaemonThreads, Writers
+from kohort.broker.runtime.workers import Writers
 from kohort.storage import PartitionLog, StorageError
 from kohort.storage.journal import Journal, Written
 from kohort.storage.layout import LogId
@@ -124,12 +124,15 @@ class Flusher:
         loop: Loop,
         counters: PartitionCounters,
         journal: Journal,
-        writers: Writers | None = None,
+        writers: Writers,
         *,
         on_unsynced: Callable[[Partition], None] = lambda partition: None,
         may_leave_unsynced: Callable[[Partition], bool] = lambda partition: True,
     ) -> None:
-        """`on_unsynced` is told of writes without a sync; `may_leave_unsynced` allows them, before each."""
+        """`writers` are `WRITERS` threads.
+
+        `on_unsynced` is told of writes without a sync; `may_leave_unsynced` allows them, before each.
+        """
         self._loop = loop
         self._journal = journal
         self._journaled: dict[LogId, Partition] = {}  # Logs of which only the journal has all synced.
@@ -142,7 +145,7 @@ class Flusher:
         self._to_unname: list[tuple[LogId, Done]] = []  # The journal is to be empty for a moment.
         self._rounds_without_journal = 0
         self._handed_over: dict[Job, float] = {}  # To the writers, and when.
-        self._writers = writers or DaemonThreads("flush", WRITERS)
+        self._writers = writers
         self._mean_sync_seconds = 0.0
         self.on_unsynced = on_unsynced
         self.may_leave_unsynced = may_leave_unsynced

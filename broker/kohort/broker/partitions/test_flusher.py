@@ -9,7 +9,8 @@ from uuid import UUID
 import pytest
 
 from kohort.broker.partitions.counters import PartitionCounters
-from kohort.broker.partitions.flusher import INLINE_BYTES_MAX, INLINE_LOGS_MAX, Flusher
+from kohort.broker.partitions.flusher import INLINE_BYTES_MAX, INLINE_LOGS_MAX, WRITERS, Flusher
+from kohort.broker.runtime.workers import DaemonThreads
 from kohort.storage import StorageError
 from kohort.storage.journal import Written
 from kohort.storage.layout import LogId, log_id_of
@@ -124,7 +125,12 @@ class World:
         self.arrived = threading.Semaphore(0)
         self.counters = PartitionCounters()
         reactor = SimpleNamespace(is_in_round=False, wake=lambda: None, post=self._post)
-        self.flusher = Flusher(cast(Any, reactor), self.counters, cast(Any, self.journal))
+        self.flusher = Flusher(
+            cast(Any, reactor),
+            self.counters,
+            cast(Any, self.journal),
+            DaemonThreads("flush", WRITERS),
+        )
 
     def _post(self, action: Any) -> None:
         self.posted.append(action)

@@ -14,9 +14,10 @@ import pytest
 
 from kohort.broker.config import BrokerConfig, topic_config
 from kohort.broker.partitions.counters import PartitionCounters
-from kohort.broker.partitions.flusher import Flusher
+from kohort.broker.partitions.flusher import WRITERS, Flusher
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.partitions.test_support import BareHost
+from kohort.broker.runtime.workers import DaemonThreads
 from kohort.protocol.records import build_batch, iterate_records, read_header
 from kohort.storage import LogConfig, PartitionLog, StorageError
 from kohort.storage.filesystem import StrPath
@@ -70,7 +71,9 @@ class World:
         self.journal = Journal(self.disk, ROOT, JOURNAL_BYTES)
         self.posted: list[Callable[[], None]] = []
         loop = SimpleNamespace(is_in_round=False, wake=lambda: None, post=self.posted.append)
-        self.flusher = Flusher(cast(Any, loop), PartitionCounters(), self.journal)
+        self.flusher = Flusher(
+            cast(Any, loop), PartitionCounters(), self.journal, DaemonThreads("flush", WRITERS)
+        )
         self.acknowledged: dict[str, list[bytes]] = {}
         self.promised: dict[str, int] = {}  # How many of them had been when the topic was last durable.
         self.ids: dict[str, UUID] = {}

@@ -19,7 +19,7 @@ from kohort.broker.partitions import Partition, PartitionTable, ProducerIds
 from kohort.broker.partitions.assignment import MayLead
 from kohort.broker.partitions.cleaner import LogCleaner
 from kohort.broker.partitions.counters import PartitionCounters
-from kohort.broker.partitions.flusher import Flusher, Job
+from kohort.broker.partitions.flusher import WRITERS, Flusher, Job
 from kohort.broker.partitions.host import OpenedLog
 from kohort.broker.partitions.log_files import LogFiles
 from kohort.broker.partitions.produced import Appended
@@ -27,7 +27,7 @@ from kohort.broker.partitions.retention import LogRetention
 from kohort.broker.runtime.clock import ManualClock
 from kohort.broker.runtime.loop import Loop
 from kohort.broker.runtime.timers import Timers
-from kohort.broker.runtime.workers import TrioWorkers
+from kohort.broker.runtime.workers import DaemonThreads, TrioWorkers
 from kohort.broker.transport.connection import Connection
 from kohort.broker.transport.counters import TransportCounters
 from kohort.broker.transport.permissions import ALLOW_ALL
@@ -103,7 +103,8 @@ class HeldFlusher(Flusher):
     """The real one: its rounds begin when a test says so, and it writes in the caller's thread."""
 
     def __init__(self, counters: PartitionCounters, journal: Journal) -> None:
-        super().__init__(cast(Loop, SimpleNamespace(is_in_round=False, wake=lambda: None)), counters, journal)
+        loop = cast(Loop, SimpleNamespace(is_in_round=False, wake=lambda: None))
+        super().__init__(loop, counters, journal, DaemonThreads("flush", WRITERS))
         self.immediate = False
 
     @property
