@@ -11,12 +11,11 @@ from typing import Any, cast
 
 import msgspec
 
-from kohort.broker.etcd.key_store import KeyStore, Refused
+from kohort.broker.etcd.key_store import KeyStore
 from kohort.broker.etcd.messages import Json
+from kohort.testing.etcd_gateway import HTTP_OK, answered, watched
 
 TICK_SECONDS = 0.05  # Leases may end so late, and watches of closed connections as well.
-STATUS = {5: 404, 12: 501}
-HTTP_OK, BAD_REQUEST = 200, 400
 
 
 class MetadataServer:
@@ -57,26 +56,22 @@ class MetadataServer:
         for each in self._threads:
             each.join()
 
-    def answer(self, path: str, form: Json) -> Json:
-        """Return the answer to a call. Raises: Refused."""
+    def answer(self, path: str, form: Json) -> tuple[int, Json]:
+        """Return the HTTP status and the answer of a call."""
         with self._changed:
             revision = self._store.revision
-            answer = self._store.answer(path, form, time.monotonic())
+            found = answered(self._store, path, form, time.monotonic())
             if self._store.revision != revision:
                 self._changed.notify_all()
-        return answer
+        return found
 
     def watch(self, form: dict[str, Any], sock: socket.socket) -> Iterator[Json]:
         """Yield the responses of a watch, until its connection closes or this server ends."""
         yield {"created": True}
-        while True:
+        goes_on = True
+        while goes_on:
             with self._changed:
-                try:
-                    news, form["start_revision"] = self._store.news(form)
-                except Refused as refused:
-                    compacted = str(self._store.compacted)
-                    yield {"canceled": True, "cancel_reason": str(refused), "compact_revision": compacted}
-                    return
+                news, goes_on = watched(self._store, form)
                 if news is None and not self._ended:
                     self._changed.wait(TICK_SECONDS)
                 if self._ended:
@@ -130,11 +125,7 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "watch":
             self._stream(form["create_request"])
             return
-        try:
-            self._answer(HTTP_OK, self._metadata.answer(path, form))
-        except Refused as refused:
-            status = STATUS.get(refused.code, BAD_REQUEST)
-            self._answer(status, {"code": refused.code, "message": str(refused)})
+        self._answer(*self._metadata.answer(path, form))
 
     def _answer(self, status: int, answer: Json) -> None:
         content = msgspec.json.encode(answer)

@@ -92,7 +92,7 @@ class Clients:
         return value
 
     async def produce(self, name: str) -> None:
-        """Write values one by one, and note those that are acknowledged."""
+        """Write values one by one. Record the acknowledged ones."""
         async with aio.Producer(
             bootstrap_servers=self._bootstrap,
             acks="all",

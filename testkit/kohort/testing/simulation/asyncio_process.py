@@ -7,14 +7,12 @@ from contextlib import suppress
 from typing import Any
 
 from kohort.testing.simulation.ends import Host
-from kohort.testing.simulation.kernel import Handle, Kernel, Process
+from kohort.testing.simulation.kernel import Kernel, SteppedProcess
 from kohort.testing.simulation.loop import SimulatedLoop
 from kohort.testing.simulation.network import Network
 
-STEP_NS_MIN, STEP_NS_MAX = 1_000, 40_000  # How long a step of a busy loop takes, in virtual time.
 
-
-class AsyncioProcess(Process):
+class AsyncioProcess(SteppedProcess):
     """Runs one coroutine function, until it ends or the process is killed."""
 
     def __init__(
@@ -35,8 +33,6 @@ class AsyncioProcess(Process):
         """The task of `main`, once it has begun."""
         self._main = main
         self._arguments = arguments
-        self._wake: Handle | None = None
-        self._wake_ns = -1
         self.post(self._begin)
 
     @property
@@ -44,14 +40,15 @@ class AsyncioProcess(Process):
         """The task of `main`, once it is done."""
         return self.task if self.task is not None and self.task.done() else None
 
+    @property
+    def error(self) -> BaseException | None:
+        """The error that has ended it, None if there is none."""
+        done = self.outcome
+        return None if done is None or done.cancelled() else done.exception()
+
     def _begin(self) -> None:
         self.task = task = self.loop.create_task(self._main(*self._arguments), name=self.name)
-        task.add_done_callback(self._done)
-
-    def _done(self, _task: object) -> None:
-        if self.alive:
-            self.alive = False
-            self.kernel.call_after(0, self._ended)
+        task.add_done_callback(lambda _task: self.ended_by_itself())
 
     # -- steps --------------------------------------------------------------------------------------------
 
@@ -60,11 +57,10 @@ class AsyncioProcess(Process):
         with self.kernel.running(self), self.loop.entered():
             action()
 
-    def _step(self) -> None:
-        self._wake, self._wake_ns = None, -1
-        if self.alive and not self.is_paused:
-            self.act(self.loop.run_once)
-            self.acted()
+    def step(self) -> None:
+        """Let the loop do what is ready."""
+        self.act(self.loop.run_once)
+        self.acted()
 
     def acted(self) -> None:
         """Step the loop again when something is to be done."""
@@ -72,17 +68,9 @@ class AsyncioProcess(Process):
             return
         next_ns = self.loop.next_ns()
         if next_ns == 0:
-            self._step_at(self.kernel.time_ns + self.kernel.random.randrange(STEP_NS_MIN, STEP_NS_MAX))
+            self.step_soon()
         elif next_ns is not None:
-            self._step_at(self.kernel_time_ns(next_ns))
-
-    def _step_at(self, time_ns: int) -> None:
-        if self._wake is not None:
-            if self._wake_ns <= time_ns:
-                return
-            self._wake.cancel()
-        self._wake_ns = time_ns
-        self._wake = self.kernel.call_at(time_ns, self._step)
+            self.step_at(self.kernel_time_ns(next_ns))
 
     # -- its end ------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ faults has the others unchanged, and a failure can be made smaller.
 
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from kohort.testing.simulation.kernel import SECOND, Handle, Kernel
 from kohort.testing.simulation.network import Network
@@ -24,7 +24,7 @@ class Fault(NamedTuple):
 
 
 class Victim(Protocol):
-    """A process of the application."""
+    """A program that is ended and started again."""
 
     name: str
 
@@ -41,6 +41,10 @@ class Victim(Protocol):
         """Begin a life."""
         ...
 
+
+class Application(Victim, Protocol):
+    """A process of the application."""
+
     def terminate(self) -> None:
         """Ask it to end."""
         ...
@@ -50,26 +54,16 @@ class Victim(Protocol):
         ...
 
 
-class Server(Protocol):
+class Server(Victim, Protocol):
     """A broker, or what brokers need."""
-
-    name: str
 
     @property
     def is_serving(self) -> bool:
         """Whether it is started and answers."""
         ...
 
-    def kill(self) -> None:
-        """End its process at once."""
-        ...
-
     def lose_power(self) -> None:
         """Let its machine lose its power."""
-        ...
-
-    def start(self) -> None:
-        """Begin a life."""
         ...
 
 
@@ -93,9 +87,9 @@ class Chaos:
         self,
         world: FaultyWorld,
         *,
-        kill: Sequence[Victim],
+        kill: Sequence[Application],
         restart: Sequence[Server],
-        pause: Sequence[Victim],
+        pause: Sequence[Application],
         pause_seconds: float,
         cut_network: bool,
         every_seconds: float,
@@ -119,7 +113,7 @@ class Chaos:
             self._kinds.append(self._cut_off)
         self._next: Handle | None = None
         self._is_over = False
-        self._down: dict[Any, None] = {}  # Who is to be started again.
+        self._down: dict[Victim, None] = {}  # Who is to be started again.
 
     def begin(self) -> None:
         """Have the first fault some time from now."""
@@ -149,43 +143,39 @@ class Chaos:
     # -- faults -------------------------------------------------------------------------------------------
 
     def _kill_one(self, random: Random) -> str | None:
-        return self._end_one(random, lambda victim: victim.kill(), "is killed")
+        victim, seconds = random.choice(self._kill), random.uniform(0, DOWN_SECONDS_MAX)
+        return self._end(victim, victim.kill, "is killed", seconds) if victim.is_running else None
 
     def _terminate_one(self, random: Random) -> str | None:
-        return self._end_one(random, lambda victim: victim.terminate(), "is told to end")
-
-    def _end_one(self, random: Random, end: Callable[[Victim], object], words: str) -> str | None:
-        victim, down_seconds = random.choice(self._kill), random.uniform(0, DOWN_SECONDS_MAX)
-        if not victim.is_running or victim in self._down:
-            return None
-        end(victim)
-        self._down[victim] = None
-        self._later(down_seconds, lambda: self._start_again(victim))
-        return f"{victim.name} {words}, and started again {down_seconds:.1f} s later"
-
-    def _start_again(self, victim: Any) -> None:
-        if victim in self._down:
-            if getattr(victim, "is_running", False):  # It takes its time to end.
-                self._later(1.0, lambda: self._start_again(victim))
-                return
-            del self._down[victim]
-            victim.start()
-            self._world.note(f"{victim.name} is started again")
+        victim, seconds = random.choice(self._kill), random.uniform(0, DOWN_SECONDS_MAX)
+        return self._end(victim, victim.terminate, "is told to end", seconds) if victim.is_running else None
 
     def _kill_broker(self, random: Random) -> str | None:
-        return self._end_broker(random, lambda broker: broker.kill(), "is killed")
+        server, seconds = random.choice(self._restart), random.uniform(0.5, DOWN_SECONDS_MAX)
+        return self._end(server, server.kill, "is killed", seconds) if server.is_serving else None
 
     def _power_off_broker(self, random: Random) -> str | None:
-        return self._end_broker(random, lambda broker: broker.lose_power(), "loses its power")
+        server, seconds = random.choice(self._restart), random.uniform(0.5, DOWN_SECONDS_MAX)
+        return self._end(server, server.lose_power, "loses its power", seconds) if server.is_serving else None
 
-    def _end_broker(self, random: Random, end: Callable[[Server], object], words: str) -> str | None:
-        broker, down_seconds = random.choice(self._restart), random.uniform(0.5, DOWN_SECONDS_MAX)
-        if broker in self._down or not broker.is_serving:
+    def _end(self, victim: Victim, end: Callable[[], object], words: str, seconds: float) -> str | None:
+        """End a program that is not down already, and plan its next life."""
+        if victim in self._down:
             return None
-        end(broker)
-        self._down[broker] = None
-        self._later(down_seconds, lambda: self._start_again(broker))
-        return f"{broker.name} {words}, and is started again {down_seconds:.1f} s later"
+        end()
+        self._down[victim] = None
+        self._later(seconds, lambda: self._start_again(victim))
+        return f"{victim.name} {words}, and is started again {seconds:.1f} s later"
+
+    def _start_again(self, victim: Victim) -> None:
+        if victim not in self._down:
+            return
+        if victim.is_running:  # It takes its time to end.
+            self._later(1.0, lambda: self._start_again(victim))
+            return
+        del self._down[victim]
+        victim.start()
+        self._world.note(f"{victim.name} is started again")
 
     def _pause_one(self, random: Random) -> str | None:
         victim, seconds = random.choice(self._pause), random.uniform(1, self._pause_seconds)

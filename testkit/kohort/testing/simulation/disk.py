@@ -47,6 +47,10 @@ class VirtualDisk:
         """Keep what a machine finds that died behind so many operations: what was not synced is at risk."""
         self._become(self.file_system.after_crash(operations, self._choose))
 
+    def begin_process(self) -> None:
+        """Give a new process the files as they are, without the locks of the one before."""
+        self.lose_process(self.operations)
+
     def lose_process(self, operations: int) -> None:
         """Keep what was written up to there; what was not synced is as much at risk as before."""
         survivor = MemoryFileSystem()

@@ -3,45 +3,40 @@
 What is stored outlives the process, as etcd's disk does. The brokers ask it with their own client over TCP.
 """
 
-import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import h11
+import msgspec
 import trio
 
-from kohort.broker.etcd.key_store import KeyStore, Refused
+from kohort.broker.etcd.key_store import KeyStore
 from kohort.broker.etcd.messages import Json
+from kohort.testing.etcd_gateway import HTTP_OK, answered, watched
 from kohort.testing.simulation.kernel import SECOND, Kernel
 from kohort.testing.simulation.network import Network
-from kohort.testing.simulation.sockets import Sockets
+from kohort.testing.simulation.program import Program
 from kohort.testing.simulation.trio_process import TrioProcess
-from kohort.testing.simulation.trio_sockets import TrioSockets
+from kohort.testing.simulation.trio_sockets import put_on_network
 
 PORT = 2379
 TICK_SECONDS = 0.25  # Leases may end so late.
 RECEIVE_BYTES = 64 * 1024
-STATUS = {5: 404, 12: 501}
-HTTP_OK, BAD_REQUEST = 200, 400
 JSON_HEADER = ("content-type", "application/json")
 
 
-class SimulatedEtcd:
+class SimulatedEtcd(Program[TrioProcess]):
     """One etcd, over all lives of its process."""
 
     def __init__(self, kernel: Kernel, network: Network, name: str = "etcd") -> None:
         """Start it."""
-        self.kernel = kernel
-        self.network = network
-        self.name = name
-        self.host = network.host(name)
+        super().__init__(kernel, network, name)
         self.lost_requests = 0.0
         """How often a request gets lost before anything is done: from 0 to 1."""
         self.lost_answers = 0.0
         """How often what was asked for is done, and the answer gets lost: from 0 to 1."""
         self._store = KeyStore()
         self._changed: trio.Event
-        self.process: TrioProcess
         self.start()
 
     @property
@@ -52,26 +47,13 @@ class SimulatedEtcd:
     @property
     def is_serving(self) -> bool:
         """Whether its process lives."""
-        return self.process.alive
+        return self.is_running
 
-    def start(self) -> None:
-        """Begin a life."""
-        self.network.power_on(self.host)
-        self.process = TrioProcess(self.kernel, self.name, self._serve)
-        self.process.setup = TrioSockets(Sockets(self.network, self.host, self.process)).use
-
-    def kill(self) -> None:
-        """End the process at once. What was stored stays."""
-        self.process.kill()
-
-    def lose_power(self) -> None:
-        """Let the machine lose its power. What was stored stays: etcd syncs it first."""
-        self.network.lose_power(self.host)
-        self.process.kill()
-
-    def pause(self, seconds: float) -> None:
-        """Let it stand still."""
-        self.process.pause(int(seconds * SECOND))
+    def begin(self) -> TrioProcess:
+        """Return a process that serves what is stored: etcd syncs it before it answers."""
+        process = TrioProcess(self.kernel, self.name, self._serve)
+        put_on_network(process, self.network, self.host)
+        return process
 
     # -- serving ------------------------------------------------------------------------------------------
 
@@ -127,7 +109,7 @@ class SimulatedEtcd:
                 break
             else:
                 return False
-        form = json.loads(body or b"{}")
+        form = msgspec.json.decode(body or b"{}")
         if path == "watch":
             await self._stream(protocol, stream, form["create_request"])
             return False
@@ -137,7 +119,7 @@ class SimulatedEtcd:
         status, answer = self._answer(path, form)
         if random.random() < self.lost_answers:
             return False
-        content = json.dumps(answer).encode()
+        content = msgspec.json.encode(answer)
         headers = [JSON_HEADER, ("content-length", str(len(content)))]
         for part in (
             h11.Response(status_code=status, headers=headers),
@@ -149,12 +131,9 @@ class SimulatedEtcd:
 
     def _answer(self, path: str, form: Json) -> tuple[int, Json]:
         revision = self._store.revision
-        try:
-            return HTTP_OK, self._store.answer(path, form, self._now())
-        except Refused as refused:
-            return STATUS.get(refused.code, BAD_REQUEST), {"code": refused.code, "message": str(refused)}
-        finally:
-            self._tell(revision)
+        found = answered(self._store, path, form, self._now())
+        self._tell(revision)
+        return found
 
     async def _stream(
         self, protocol: h11.Connection, stream: trio.SocketStream, form: dict[str, Any]
@@ -165,24 +144,20 @@ class SimulatedEtcd:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_until_gone, stream, nursery.cancel_scope)
             async for message in self._news(form):
-                line = json.dumps({"result": message}).encode() + b"\n"
+                line = msgspec.json.encode({"result": message}) + b"\n"
                 await stream.send_all(protocol.send(h11.Data(line)) or b"")
             nursery.cancel_scope.cancel()
 
     async def _news(self, form: dict[str, Any]) -> AsyncIterator[Json]:
         yield {"created": True}
-        while True:
+        goes_on = True
+        while goes_on:
             changed = self._changed
-            try:
-                news, form["start_revision"] = self._store.news(form)
-            except Refused as refused:
-                compacted = str(self._store.compacted)
-                yield {"canceled": True, "cancel_reason": str(refused), "compact_revision": compacted}
-                return
-            if news is not None:
-                yield news
-            else:
+            news, goes_on = watched(self._store, form)
+            if news is None:
                 await changed.wait()
+            else:
+                yield news
 
 
 async def _until_gone(stream: trio.SocketStream, scope: trio.CancelScope) -> None:

@@ -43,7 +43,7 @@ class GroupStory:
 
 
 def words_of(event: Event) -> list[str]:
-    """Return the lines about an event, none for those that say nothing more."""
+    """Return the lines that describe an event. Some events have none."""
     group = f"group {event.group_id}:"
     match event:
         case RebalanceCompleted():

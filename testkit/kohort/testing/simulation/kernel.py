@@ -14,6 +14,7 @@ import heapq
 import logging
 import math
 import sys
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ Action = Callable[[], object]
 
 MILLISECOND = 1_000_000
 SECOND = 1_000_000_000
+STEP_NS_MIN, STEP_NS_MAX = 1_000, 40_000  # How long one step of a busy process takes, in virtual time.
 START_WALL_NS = 1_700_000_000 * SECOND  # The wall time at which every run starts.
 
 
@@ -48,10 +50,9 @@ class SimulationStuck(Exception):
 class Handle:
     """An action that is to happen. It can be cancelled."""
 
-    __slots__ = ("action", "time_ns")
+    __slots__ = ("action",)
 
-    def __init__(self, time_ns: int, action: Action) -> None:
-        self.time_ns = time_ns
+    def __init__(self, action: Action) -> None:
         self.action: Action | None = action
 
     def cancel(self) -> None:
@@ -63,7 +64,6 @@ class Kernel:
     """The clock, the actions that are still to happen, and the processes."""
 
     def __init__(self, seed: int) -> None:
-        self.seed = seed
         self.random = Random(seed)
         self.time_ns = 0
         """The virtual time since the start of the run."""
@@ -72,8 +72,6 @@ class Kernel:
         """The process whose code runs now; None in the world outside of all processes."""
         self.processes: list[Process] = []
         """All of them, the dead ones too."""
-        self.descriptors: dict[tuple[Process | None, int], object] = {}
-        """The open sockets of all processes, for calls that take a descriptor."""
         self._heap: list[tuple[int, int, Handle]] = []
         self._sequence = 0
 
@@ -82,7 +80,7 @@ class Kernel:
     def call_at(self, time_ns: int, action: Action) -> Handle:
         """Call `action` at that time, or now if the time is past."""
         time_ns = max(time_ns, self.time_ns)
-        handle = Handle(time_ns, action)
+        handle = Handle(action)
         self._sequence += 1
         heapq.heappush(self._heap, (time_ns, self._sequence, handle))
         return handle
@@ -127,9 +125,8 @@ class Kernel:
     def close(self) -> None:
         """Let go of what the processes hold. The run cannot go on."""
         self._heap.clear()
-        with (
-            _silence()
-        ):  # What is dropped in the middle runs its `finally` blocks, and nobody shall hear them.
+        # Killed code runs its `finally` blocks when it is dropped. Nobody shall hear them.
+        with _silence():
             for process in self.processes:
                 process.dispose()
             self.processes.clear()
@@ -160,10 +157,17 @@ class Process:
         self.alive = True
         self.on_death: dict[Action, None] = {}
         """Called when the process ends, however it ends: the operating system closes its sockets here."""
+        self.descriptors: dict[int, object] = {}
+        """Its open sockets, for calls that take a descriptor."""
         self._began_ns = kernel.time_ns
         self._paused_until_ns = 0
         self._inbox: deque[Action] = deque()  # What came while it was paused.
         kernel.processes.append(self)
+
+    @property
+    def error(self) -> BaseException | None:
+        """The error that has ended it, None if there is none. For subclasses."""
+        return None
 
     # -- its clock ----------------------------------------------------------------------------------------
 
@@ -192,11 +196,6 @@ class Process:
     def is_paused(self) -> bool:
         """Whether the process stands still."""
         return self.kernel.time_ns < self._paused_until_ns
-
-    @property
-    def paused_until_ns(self) -> int:
-        """The virtual time at which the process goes on. It is past if the process runs."""
-        return self._paused_until_ns
 
     def post(self, action: Action) -> None:
         """Call `action` as code of this process: now, or as soon as the process is not paused."""
@@ -246,3 +245,41 @@ class Process:
         """Release what the process holds in this Python process. Its code does not go on. For subclasses."""
         self.alive = False
         self.on_death = {}
+
+
+class SteppedProcess(Process, ABC):
+    """A process whose program takes one step at a time, when something is to be done in it."""
+
+    def __init__(self, kernel: Kernel, name: str, *, clock_rate: float = 1.0, wall_ahead_ns: int = 0) -> None:
+        super().__init__(kernel, name, clock_rate=clock_rate, wall_ahead_ns=wall_ahead_ns)
+        self._order = Random(kernel.random.getrandbits(64))
+        self._wake: Handle | None = None
+        self._wake_ns = -1
+
+    def step_soon(self) -> None:
+        """Step a moment from now: something is ready."""
+        self.step_at(self.kernel.time_ns + self._order.randrange(STEP_NS_MIN, STEP_NS_MAX))
+
+    def step_at(self, time_ns: int) -> None:
+        """Step at that virtual time, unless it is to be stepped before."""
+        if self._wake is not None:
+            if self._wake_ns <= time_ns:
+                return
+            self._wake.cancel()
+        self._wake_ns = time_ns
+        self._wake = self.kernel.call_at(time_ns, self._woken)
+
+    def _woken(self) -> None:
+        self._wake, self._wake_ns = None, -1
+        if self.alive and not self.is_paused:  # A paused process is stepped by `acted` when it goes on.
+            self.step()
+
+    @abstractmethod
+    def step(self) -> None:
+        """Take one step, and see to the next one."""
+
+    def ended_by_itself(self) -> None:
+        """Note that the program has ended. For subclasses."""
+        if self.alive:
+            self.alive = False
+            self.kernel.call_after(0, self._ended)

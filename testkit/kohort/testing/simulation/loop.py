@@ -123,11 +123,7 @@ class SimulatedLoop(_BaseEventLoop):  # type: ignore[misc]
     ) -> list[tuple[Any, ...]]:
         """Return the address of a name of the network. Raises: socket.gaierror."""
         await asyncio.sleep(LOOKUP_SECONDS)
-        name = host.decode() if isinstance(host, bytes) else host or ""
-        address = self._network.resolve(name, self._host)
-        if address is None:
-            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, int(port or 0)))]
+        return self._network.address_info(host, port, self._host)
 
     async def getnameinfo(self, sockaddr: Any, flags: int = 0) -> tuple[str, str]:
         """Return the numbers as text."""

@@ -12,8 +12,10 @@ not: its peers are told when they send something to it after it is back.
 """
 
 import errno
+import socket
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from kohort.testing.simulation.ends import Address, End, Host, Listener
 from kohort.testing.simulation.kernel import MILLISECOND, SECOND, Handle, Kernel, Process
@@ -43,14 +45,13 @@ class Link:
 class Network:
     """Hosts, and what is on its way between them."""
 
-    def __init__(self, kernel: Kernel, domain: str = "") -> None:
+    def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.random = kernel.random
         self.latency_ns = (LATENCY_NS_MIN, LATENCY_NS_MAX)
         self.hosts: dict[str, Host] = {}
         self.by_address: dict[str, Host] = {}
         self._links: dict[tuple[Host, Host], Link] = {}
-        self._domain = domain
 
     # -- hosts --------------------------------------------------------------------------------------------
 
@@ -71,6 +72,17 @@ class Network:
             return name
         host = self.hosts.get(name.removesuffix("."))
         return None if host is None else host.address
+
+    def address_info(self, name: str | bytes | None, port: object, asking: Host) -> list[tuple[Any, ...]]:
+        """Return what `socket.getaddrinfo` returns, for a process on the host `asking`.
+
+        Raises: socket.gaierror.
+        """
+        text = name.decode() if isinstance(name, bytes) else name or ""
+        address = self.resolve(text, asking)
+        if address is None:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, int(str(port or 0))))]
 
     def name_of(self, address: str) -> str:
         """Return the name of the host with this address, the address itself if there is none."""

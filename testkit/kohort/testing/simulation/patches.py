@@ -48,8 +48,7 @@ def simulated(kernel: Kernel) -> Iterator[None]:
     _state.kernel = kernel
     random.seed(kernel.random.getrandbits(64))
     try:
-        with _libraries():
-            yield
+        yield
     finally:
         _state.kernel = before
         random.setstate(state)
@@ -110,7 +109,8 @@ def _sendfile(out_fd: int, in_fd: int, offset: int, count: int) -> int:
     kernel = _state.kernel
     if kernel is None or out_fd < FIRST_DESCRIPTOR:
         return int(_real["sendfile"](out_fd, in_fd, offset, count))
-    sock = kernel.descriptors[kernel.current, out_fd]
+    assert kernel.current is not None
+    sock = kernel.current.descriptors[out_fd]
     assert isinstance(sock, VirtualSocket)
     return sock.send(os.pread(in_fd, count, offset))
 
@@ -142,30 +142,23 @@ def _put_stand_ins() -> None:
             stand_in = _by_identity.get(id(value))
             if stand_in is not None:
                 setattr(module, each, stand_in)
+        if name == "aiokafka.producer.message_accumulator":
+            _give_aiokafka_the_time(module)
 
 
-@contextmanager
-def _libraries() -> Iterator[None]:
-    """Within the block replace what has taken a clock where nobody can give it another one."""
-    accumulator: Any = sys.modules.get("aiokafka.producer.message_accumulator")
-    if accumulator is None:
-        yield
-        return
+def _give_aiokafka_the_time(accumulator: Any) -> None:
+    """Replace the builder of record batches: it takes the time of the machine where nobody can replace it."""
     builder: Any = accumulator.DefaultRecordBatchBuilder
 
     class Builder(builder):  # type: ignore[misc]
-        """aiokafka's, which would take the time of the machine for a record without a timestamp."""
+        """aiokafka's, which gives a record without a timestamp the time of the process."""
 
         def append(self, offset: int, timestamp: int | None, *rest: Any, **more: Any) -> Any:
-            """Append a record, with the time of the process."""
+            """Append a record."""
             now_ms = _wall_ns() // MILLISECOND
             return super().append(offset, now_ms if timestamp is None else timestamp, *rest, **more)
 
     accumulator.DefaultRecordBatchBuilder = Builder
-    try:
-        yield
-    finally:
-        accumulator.DefaultRecordBatchBuilder = builder
 
 
 # -- what would leave the simulation ------------------------------------------------------------------------

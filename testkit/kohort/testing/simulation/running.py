@@ -1,13 +1,13 @@
 """`@simulate`: a test that runs once for each seed, each time in a world of its own.
 
-A test that fails is run again with fewer faults, until none of those that are left can be spared. The failure
-names the seed, the command that has it again, and the story.
+A test that fails runs again with fewer faults, as long as it still fails. The failure has the seed, the
+command that repeats it, and the story.
 """
 
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 from kohort.testing.simulation.asyncio_process import AsyncioProcess
 from kohort.testing.simulation.kernel import SimulationStuck
@@ -15,7 +15,6 @@ from kohort.testing.simulation.patches import simulated
 from kohort.testing.simulation.world import World
 
 Test = Callable[..., Coroutine[Any, Any, None]]
-T = TypeVar("T")
 
 SEED_VARIABLE = "KOHORT_SEED"
 """Names the one seed to run. `pytest --kohort-seed` sets it."""
@@ -42,16 +41,12 @@ def run_seed(
             except SimulationStuck as stuck:
                 return world, stuck
             assert process.outcome is not None
-            error: BaseException | None
             try:
-                error = process.outcome.exception()
+                return world, process.outcome.exception()
             except asyncio.CancelledError as cancelled:
-                error = cancelled
-            return world, error
+                return world, cancelled
         finally:
-            told = world.told()
             world.close()
-            world.story_told = told
 
 
 def shrunk(test: Test, seed: int, faults: list[int]) -> tuple[World, BaseException] | None:

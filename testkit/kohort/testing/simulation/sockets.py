@@ -25,20 +25,23 @@ class Sockets:
         self.network = network
         self.host = host
         self.process = process
-        self.open: dict[int, VirtualSocket] = {}
         self._descriptor = FIRST_DESCRIPTOR
 
     def take_descriptor(self, sock: "VirtualSocket") -> int:
         """Return a descriptor that the process has not had before."""
         self._descriptor += 1
-        self.open[self._descriptor] = sock
-        self.process.kernel.descriptors[self.process, self._descriptor] = sock
+        self.process.descriptors[self._descriptor] = sock
         return self._descriptor
 
     def drop_descriptor(self, descriptor: int) -> None:
         """Forget a socket that is closed."""
-        self.open.pop(descriptor, None)
-        self.process.kernel.descriptors.pop((self.process, descriptor), None)
+        self.process.descriptors.pop(descriptor, None)
+
+    def find(self, descriptor: int) -> "VirtualSocket | None":
+        """Return the open socket with this descriptor."""
+        sock = self.process.descriptors.get(descriptor)
+        assert sock is None or isinstance(sock, VirtualSocket)
+        return sock
 
     def socket(self) -> "VirtualSocket":
         """Return a new socket that is neither bound nor connected."""
@@ -70,7 +73,7 @@ class VirtualSocket:
         self._waiting: deque[End] = deque()  # Connections that nobody has accepted yet.
         self._descriptor = sockets.take_descriptor(self)
         if end is not None:
-            end.on_change = self._changed
+            self.attach(end)
 
     # -- as in socket.socket ------------------------------------------------------------------------------
 
@@ -216,35 +219,37 @@ class VirtualPoller:
 
     def register(self, descriptor: int, wanted: int, /) -> None:
         """Watch the socket for the wanted events, some of READ and WRITE."""
-        self._sockets.open[descriptor].on_ready = lambda: self._is_ready(descriptor)
+        sock = self._sockets.find(descriptor)
+        assert sock is not None
+        sock.on_ready = lambda: self._is_ready(descriptor)
         self.modify(descriptor, wanted)
 
     def modify(self, descriptor: int, wanted: int, /) -> None:
         """Change the wanted events; 0 means none."""
         self._wanted[descriptor] = wanted
-        if self._sockets.open[descriptor].events(wanted):
+        sock = self._sockets.find(descriptor)
+        if sock is not None and sock.events(wanted):
             self._is_ready(descriptor)
 
     def unregister(self, descriptor: int, /) -> None:
         """Watch the socket no more."""
         del self._wanted[descriptor]
         self._maybe_ready.pop(descriptor, None)
-        sock = self._sockets.open.get(descriptor)
+        sock = self._sockets.find(descriptor)
         if sock is not None:
             sock.on_ready = None
 
     def _is_ready(self, descriptor: int) -> None:
-        if not self._maybe_ready:
-            self._maybe_ready[descriptor] = None
+        is_first = not self._maybe_ready
+        self._maybe_ready[descriptor] = None
+        if is_first:
             self.on_ready()
-        else:
-            self._maybe_ready[descriptor] = None
 
     def poll(self, _timeout_seconds: float = 0, events_max: int = -1) -> list[tuple[int, int]]:
         """Return the events of now, at most so many. A socket is reported as long as it is ready."""
         found: list[tuple[int, int]] = []
         for descriptor in tuple(self._maybe_ready):
-            sock = self._sockets.open.get(descriptor)
+            sock = self._sockets.find(descriptor)
             events = 0 if sock is None else sock.events(self._wanted[descriptor])
             if not events:
                 del self._maybe_ready[descriptor]
@@ -256,9 +261,6 @@ class VirtualPoller:
     def has_events(self) -> bool:
         """Whether `poll` may return events."""
         return bool(self._maybe_ready)
-
-    def fileno(self) -> None:
-        """Return None: no real poller can watch it."""
 
     def close(self) -> None:
         """Watch nothing."""

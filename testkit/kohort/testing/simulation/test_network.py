@@ -11,7 +11,7 @@ from kohort.testing.simulation.kernel import SECOND, Kernel, Process
 from kohort.testing.simulation.network import Network
 from kohort.testing.simulation.sockets import READ, WRITE, Sockets, VirtualPoller
 from kohort.testing.simulation.trio_process import TrioProcess
-from kohort.testing.simulation.trio_sockets import TrioSockets
+from kohort.testing.simulation.trio_sockets import put_on_network
 
 
 class Machines:
@@ -24,7 +24,7 @@ class Machines:
     def run(self, name: str, main: Callable[..., Any], *arguments: object) -> TrioProcess:
         """Begin a trio program on a host of that name."""
         process = TrioProcess(self.kernel, name, main, *arguments)
-        process.setup = TrioSockets(Sockets(self.network, self.network.host(name), process)).use
+        put_on_network(process, self.network, self.network.host(name))
         return process
 
     def until_ended(self, *processes: Process) -> None:

@@ -1,9 +1,6 @@
 """The real broker and the real client in virtual time, over all that can happen to a broker."""
 
 import hashlib
-import os
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
@@ -15,9 +12,9 @@ from kohort.testing.simulation.kernel import SECOND, Kernel
 from kohort.testing.simulation.network import Network
 from kohort.testing.simulation.patches import simulated
 from kohort.testing.simulation.simulated_broker import SimulatedBroker
-from kohort.testing.simulation.sockets import Sockets
 from kohort.testing.simulation.trio_process import TrioProcess
-from kohort.testing.simulation.trio_sockets import TrioSockets
+from kohort.testing.simulation.trio_sockets import put_on_network
+from tests.hash_seeds import under_hash_seeds
 
 RECORDS = 60
 SECONDS_MAX = 900  # Who waits for a JoinGroup that a host without power had waits five minutes.
@@ -36,7 +33,7 @@ class Shop:
     def run(self, name: str, main: Callable[..., Awaitable[object]], *arguments: object) -> TrioProcess:
         """Begin a program on a host of its own."""
         process = TrioProcess(self.kernel, name, main, *arguments)
-        process.setup = TrioSockets(Sockets(self.network, self.network.host(name), process)).use
+        put_on_network(process, self.network, self.network.host(name))
         return process
 
     async def produce(self) -> None:
@@ -144,16 +141,5 @@ def test_a_paused_broker_goes_on() -> None:
 
 
 def test_a_seed_gives_the_same_run_whatever_the_hash_seed() -> None:
-    command = f"from {__name__} import trace; print(trace(5))"
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", command],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.splitlines()[-1]
-        for hash_seed in ("1", "2")
-    }
-    assert len(found) == 1
+    assert len(under_hash_seeds(f"from {__name__} import trace; print(trace(5))")) == 1
     assert trace(5) != trace(6)

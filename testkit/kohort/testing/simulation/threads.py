@@ -40,26 +40,13 @@ class VirtualThreads(TrioWorkers):
         super().__init__(nursery)
         self._process = process
 
-    def work_ns(self) -> int:
-        """Return how long a thread takes for the next piece of work."""
-        return self._process.kernel.random.randrange(WORK_NS_MAX)
-
-    async def in_thread(
-        self, function: Callable[..., T], /, *arguments: object, limiter: object | None = None
-    ) -> T:
-        """Return what the function does, a while later."""
-        await trio.sleep(self.work_ns() / SECOND)
-        result = function(*arguments)
-        await trio.lowlevel.checkpoint()
-        return result
-
     def queue(self, name: str) -> "VirtualQueue":
         """Return a thread of its own."""
-        return VirtualQueue(self._process, self.work_ns)
+        return VirtualQueue(self._process)
 
     def writers(self, name: str, threads: int) -> "VirtualWriters":
         """Return threads that write."""
-        return VirtualWriters(VirtualQueue(self._process, self.work_ns))
+        return VirtualWriters(self._process)
 
     def map(self, threads: int, function: Callable[[T], R], arguments: Iterable[T]) -> list[R]:
         """Return what the function returns for each argument."""
@@ -83,23 +70,21 @@ class VirtualFuture(Future[T]):
         return super().result(timeout)
 
 
-class VirtualQueue:
-    """Threads that do what they are given, one after the other."""
+class VirtualThread:
+    """A thread that does its work in order. Each piece of work takes virtual time."""
 
-    def __init__(self, process: Process, work_ns: Callable[[], int]) -> None:
+    def __init__(self, process: Process) -> None:
         self._process = process
-        self._work_ns = work_ns
         self._free_at_ns = 0
         self._waiting: deque[Callable[[], object]] = deque()
 
-    def submit(self, function: Callable[..., T], /, *arguments: object) -> "Future[T]":
-        """Do it once what was submitted before is done."""
-        future: VirtualFuture[T] = VirtualFuture(self)
+    def add(self, work: Callable[[], object]) -> None:
+        """Do the work once the work before is done. An error in it ends the run of the simulation."""
         kernel = self._process.kernel
-        self._free_at_ns = max(self._free_at_ns, kernel.time_ns) + self._work_ns()
-        self._waiting.append(partial(_complete, future, function, arguments))
+        work_ns = kernel.random.randrange(WORK_NS_MAX)
+        self._free_at_ns = max(self._free_at_ns, kernel.time_ns) + work_ns
+        self._waiting.append(work)
         kernel.call_at(self._free_at_ns, partial(self._process.post, self.do_next))
-        return future
 
     def do_next(self) -> bool:
         """Do the oldest piece of work. Return False if there is none."""
@@ -108,31 +93,34 @@ class VirtualQueue:
         self._waiting.popleft()()
         return True
 
-    def shutdown(self, *, cancel_futures: bool = False) -> None:
-        """Do what is left now; with `cancel_futures` drop it."""
-        if cancel_futures:
-            self._waiting.clear()
-        self.close()
-
     def close(self) -> None:
-        """Do what is left, now."""
-        while self._waiting:
-            self._waiting.popleft()()
+        """Do the remaining work now."""
+        while self.do_next():
+            pass
 
 
-class VirtualWriters:
-    """Threads whose work has no outcome that anybody asks for. An error in it ends the run."""
-
-    def __init__(self, queue: VirtualQueue) -> None:
-        self._queue = queue
+class VirtualWriters(VirtualThread):
+    """Threads whose work has no outcome that anybody asks for."""
 
     def submit(self, action: Callable[[], None]) -> None:
         """Do it a while later."""
-        self._queue.submit(action).add_done_callback(lambda done: done.result())
+        self.add(action)
 
-    def close(self) -> None:
-        """Do what is left, now."""
-        self._queue.close()
+
+class VirtualQueue(VirtualThread):
+    """A thread whose work has outcomes."""
+
+    def submit(self, function: Callable[..., T], /, *arguments: object) -> "Future[T]":
+        """Do it a while later."""
+        future: VirtualFuture[T] = VirtualFuture(self)
+        self.add(partial(_complete, future, function, arguments))
+        return future
+
+    def shutdown(self, *, cancel_futures: bool = False) -> None:
+        """Do the remaining work now, or drop it with `cancel_futures`."""
+        if cancel_futures:
+            self._waiting.clear()
+        self.close()
 
 
 def _complete(future: "Future[T]", function: Callable[..., T], arguments: tuple[object, ...]) -> None:

@@ -12,18 +12,16 @@ import sys
 import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
-from random import Random
 from typing import Any
 
 import outcome
 import trio
 from trio._core import _run
 
-from kohort.testing.simulation.kernel import SECOND, Handle, Kernel, Process
+from kohort.testing.simulation.kernel import SECOND, Kernel, SteppedProcess
 
 trio_run: Any = _run  # The current run and the seeded order of tasks have no public names.
 CLOSES_MAX = 50  # A coroutine that waits again in a `finally` block is closed again.
-STEP_NS_MIN, STEP_NS_MAX = 1_000, 40_000  # How long one step of a busy run takes, in virtual time.
 
 
 class ProcessClock(trio.abc.Clock):
@@ -49,7 +47,7 @@ class ProcessClock(trio.abc.Clock):
         return 0.0
 
 
-class TrioProcess(Process):
+class TrioProcess(SteppedProcess):
     """Runs one async function with trio, until it ends or the process is killed."""
 
     def __init__(
@@ -70,14 +68,16 @@ class TrioProcess(Process):
         self.setup: Callable[[], object] = lambda: None
         """Called before `main`, within the run, to set its hooks."""
         self._clock = ProcessClock(self)
-        self._order = Random(kernel.random.getrandbits(64))
         self._context: dict[str, object] = {}  # What trio keeps in the thread while this run is current.
         self._hooks: Any = None
         self._tick: Callable[[], object] | None = None
-        self._wake: Handle | None = None
-        self._wake_ns = -1
         self._guest: Any = None
-        self._step_soon(0)
+        self.step_at(kernel.time_ns)
+
+    @property
+    def error(self) -> BaseException | None:
+        """The error that has ended it, None if there is none."""
+        return self.outcome.error if isinstance(self.outcome, outcome.Error) else None
 
     # -- one step -----------------------------------------------------------------------------------------
 
@@ -104,12 +104,8 @@ class TrioProcess(Process):
             sys.set_asyncgen_hooks(*hooks)
             trio_run._r, trio_run._ALLOW_DETERMINISTIC_SCHEDULING = order, is_seeded
 
-    def _step(self) -> None:
-        self._wake, self._wake_ns = None, -1
-        if not self.alive:
-            return
-        if self.is_paused:
-            return  # `acted` steps it when it goes on.
+    def step(self) -> None:
+        """Let trio take one step."""
         with self._entered():
             if self._guest is None:
                 self._start()
@@ -118,7 +114,7 @@ class TrioProcess(Process):
             assert tick is not None
             tick()
         if self._clock.deadline is None:
-            self._step_soon(self._order.randrange(STEP_NS_MIN, STEP_NS_MAX))
+            self.step_soon()
         else:
             self.acted()
 
@@ -139,18 +135,6 @@ class TrioProcess(Process):
     def _take_tick(self, tick: Callable[[], object]) -> None:
         self._tick = tick
 
-    def _step_soon(self, delay_ns: int) -> None:
-        self._step_at(self.kernel.time_ns + delay_ns)
-
-    def _step_at(self, time_ns: int) -> None:
-        """Step at that time, unless it is to be stepped before."""
-        if self._wake is not None:
-            if self._wake_ns <= time_ns:
-                return
-            self._wake.cancel()
-        self._wake_ns = time_ns
-        self._wake = self.kernel.call_at(time_ns, self._step)
-
     # -- from outside -------------------------------------------------------------------------------------
 
     def act(self, action: Callable[[], object]) -> None:
@@ -167,11 +151,11 @@ class TrioProcess(Process):
             return
         runner: Any = self._context["runner"]
         if runner.runq or runner.entry_queue.size():
-            self._step_soon(self._order.randrange(STEP_NS_MIN, STEP_NS_MAX))
+            self.step_soon()
             return
         deadline = runner.deadlines.next_deadline()
         if deadline != math.inf:
-            self._step_at(self.kernel_time_ns(math.ceil(deadline * SECOND)))
+            self.step_at(self.kernel_time_ns(math.ceil(deadline * SECOND)))
 
     def cancel(self) -> None:
         """Cancel `main`, as a program does that is told to end."""
@@ -181,9 +165,7 @@ class TrioProcess(Process):
 
     def _done(self, result: outcome.Outcome[Any]) -> None:
         self.outcome = result
-        if self.alive:
-            self.alive = False
-            self.kernel.call_after(0, self._ended)
+        self.ended_by_itself()
 
     def dispose(self) -> None:
         """Drop the run. What its coroutines do when they are closed reaches nothing: the process is dead."""

@@ -1,8 +1,9 @@
 """trio's sockets on the virtual network: what `trio.open_tcp_stream` and trio's servers get in a process.
 
-    TrioProcess(kernel, "client", main, setup=TrioSockets(Sockets(network, host, process)).use)
+    process = TrioProcess(kernel, "client", main)
+    put_on_network(process, network, network.host("client"))
 
-trio has two public hooks for it, one for sockets and one for names, which count for one run.
+trio has two public hooks for it, one for sockets and one for names. Each counts for one run.
 """
 
 import errno
@@ -13,8 +14,17 @@ import outcome
 import trio
 from trio.socket import SocketType
 
-from kohort.testing.simulation.ends import End
+from kohort.testing.simulation.ends import End, Host
+from kohort.testing.simulation.network import Network
 from kohort.testing.simulation.sockets import READ, WRITE, Sockets, VirtualSocket
+from kohort.testing.simulation.trio_process import TrioProcess
+
+
+def put_on_network(process: TrioProcess, network: Network, host: Host) -> Sockets:
+    """Give a process, before it begins, the sockets and names of a host. Return its sockets."""
+    sockets = Sockets(network, host, process)
+    process.setup = TrioSockets(sockets).use
+    return sockets
 
 
 class TrioSockets(trio.abc.SocketFactory, trio.abc.HostnameResolver):
@@ -47,11 +57,7 @@ class TrioSockets(trio.abc.SocketFactory, trio.abc.HostnameResolver):
     ) -> Any:
         """Return the address of a name of the network. Raises: socket.gaierror."""
         await trio.lowlevel.checkpoint()
-        name = "" if host is None else host.decode() if isinstance(host, bytes) else str(host)
-        address = self._sockets.network.resolve(name, self._sockets.host)
-        if address is None:
-            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, int(port or 0)))]
+        return self._sockets.network.address_info(host, port, self._sockets.host)
 
     async def getnameinfo(self, sockaddr: Any, flags: int) -> tuple[str, str]:
         """Return the numbers as text."""

@@ -14,6 +14,7 @@ from kohort.testing.simulation.asyncio_process import AsyncioProcess
 from kohort.testing.simulation.chaos import Chaos, Fault, Server
 from kohort.testing.simulation.kernel import SECOND, Kernel
 from kohort.testing.simulation.network import Network
+from kohort.testing.simulation.program import Program
 from kohort.testing.simulation.simulated_broker import SimulatedBroker
 from kohort.testing.simulation.simulated_cluster import SimulatedCluster
 
@@ -25,10 +26,10 @@ Main = Callable[..., Coroutine[Any, Any, object]]
 
 
 class NotReached(AssertionError):
-    """What the test has waited for did not come."""
+    """A condition did not hold in time."""
 
 
-class App:
+class App(Program[AsyncioProcess]):
     """One process of the application, over all its lives."""
 
     def __init__(
@@ -39,62 +40,30 @@ class App:
         arguments: tuple[object, ...],
         restart_seconds: float | None,
     ) -> None:
-        self._world = world
-        self._restart_seconds = restart_seconds
-        self.name = name
+        super().__init__(world.kernel, world.network, name, restart_seconds)
+        self._note = world.note
         self._main = main
         self._arguments = arguments
-        self.lives = 0
-        self.process: AsyncioProcess
         self.start()
 
-    def start(self) -> None:
-        """Begin a life."""
-        world = self._world
-        self.lives += 1
-        world.network.power_on(world.network.host(self.name))
-        self.process = AsyncioProcess(
-            world.kernel,
-            world.network,
-            world.network.host(self.name),
-            self._main,
-            *self._arguments,
-            name=f"{self.name}#{self.lives}",
-        )
-        life = self.process
-        life.on_death[lambda: self._ended(life)] = None
+    def begin(self) -> AsyncioProcess:
+        """Return a process that runs the application."""
+        name = f"{self.name}#{self.lives}"
+        return AsyncioProcess(self.kernel, self.network, self.host, self._main, *self._arguments, name=name)
 
-    def _ended(self, life: AsyncioProcess) -> None:
-        if life.outcome is not None and not life.outcome.cancelled():
-            error = life.outcome.exception()
-            if error is not None:
-                words = str(error).partition("\n")[0]
-                self._world.note(f"{life.name} ended with {type(error).__name__}: {words}")
-                if self._restart_seconds is not None:
-                    delay_ns = int(self._restart_seconds * SECOND)
-                    self._world.kernel.call_after(delay_ns, lambda: self._restart(life))
+    def failed(self, error: BaseException) -> None:
+        """Tell it in the story."""
+        super().failed(error)
+        words = str(error).partition("\n")[0]
+        self._note(f"{self.process.name} ended with {type(error).__name__}: {words}")
 
-    def _restart(self, life: AsyncioProcess) -> None:
-        if self.process is life:  # Nobody else has started it again.
-            self.start()
-            self._world.note(f"{self.name} is started again")
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it has neither ended nor been killed."""
-        return self.process.alive
-
-    def kill(self) -> None:
-        """End it at once, as SIGKILL does."""
-        self.process.kill()
+    def restarted(self) -> None:
+        """Tell it in the story."""
+        self._note(f"{self.name} is started again")
 
     def terminate(self) -> None:
         """Ask it to end, as SIGTERM does."""
         self.process.terminate()
-
-    def pause(self, seconds: float) -> None:
-        """Let it stand still: a long garbage collection, a stopped machine."""
-        self.process.pause(int(seconds * SECOND))
 
     def result(self) -> object:
         """Return what its coroutine returned. Raises: what it raised, RuntimeError while it has not ended."""
@@ -121,7 +90,7 @@ class World:
         self.story: list[tuple[float, str]] = []
         """What happened: seconds since the start, and words."""
         self.story_told = ""
-        """The whole story, once the world is closed."""
+        """The whole story, with what the groups went through, once the world is closed."""
         self._without = without
 
     @property
@@ -187,7 +156,7 @@ class World:
         end = self.seconds + virtual_seconds
         while not condition():
             if self.seconds > end:
-                raise NotReached(f"it was waited for in vain, for {virtual_seconds:g} virtual seconds")
+                raise NotReached(f"the condition did not hold within {virtual_seconds:g} virtual seconds")
             await asyncio.sleep(LOOK_SECONDS)
 
     # -- what happens to it -------------------------------------------------------------------------------
@@ -227,17 +196,11 @@ class World:
 
     # -- what happened ------------------------------------------------------------------------------------
 
-    def told(self) -> str:
-        """Return the story, one line for each thing that happened, with what the groups went through."""
-        lines = [*self.story, *self._group_stories()]
-        lines.sort(key=lambda each: each[0])
-        return "\n".join(f"{seconds:10.3f} s  {words}" for seconds, words in lines)
-
-    def _group_stories(self) -> list[tuple[float, str]]:
-        return [each for broker in self.brokers for each in broker.group_story.lines]
-
     def close(self) -> None:
-        """Let go of everything."""
+        """Tell the story, and let go of everything."""
+        lines = [*self.story, *(each for broker in self.brokers for each in broker.group_story.lines)]
+        lines.sort(key=lambda each: each[0])
+        self.story_told = "\n".join(f"{seconds:10.3f} s  {words}" for seconds, words in lines)
         self.kernel.close()
         for broker in self.brokers:
             broker.disk.let_go()
