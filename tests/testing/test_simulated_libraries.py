@@ -2,6 +2,8 @@
 
 import asyncio
 import random
+import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -215,3 +217,45 @@ def test_a_killed_process_says_nothing_and_a_terminated_one_cleans_up() -> None:
         assert not told.is_running
 
     passes(test)
+
+
+def test_a_process_that_is_killed_behind_its_own_failure_is_not_started_again() -> None:
+    async def test(world: World) -> None:
+        async def fail() -> None:
+            raise ValueError("a fault")
+
+        restarted, killed = world.process("restarted", fail), world.process("killed", fail)
+        await asyncio.sleep(1)
+        killed.kill()
+        await asyncio.sleep(10)
+        assert restarted.lives > 1
+        assert killed.lives == 1
+
+    passes(test)
+
+
+AIOKAFKA_INSIDE = """
+import asyncio
+from kohort.testing.simulation.running import run_seed
+
+async def test(world):
+    broker = await world.broker(topics={"orders": 1})
+
+    async def app():
+        import aiokafka
+        producer = aiokafka.AIOKafkaProducer(bootstrap_servers=broker.bootstrap)
+        await producer.start()
+        await producer.send_and_wait("orders", b"an order")
+        await producer.stop()
+
+    process = world.process("app", app, restart_seconds=None)
+    await world.until(lambda: not process.is_running, 60)
+    process.result()
+
+assert run_seed(test, 1)[1] is None
+"""
+
+
+def test_aiokafka_may_be_imported_in_a_process_first() -> None:
+    pytest.importorskip("aiokafka")
+    subprocess.run([sys.executable, "-c", AIOKAFKA_INSIDE], check=True, capture_output=True)

@@ -81,6 +81,8 @@ class AsyncioProcess(SteppedProcess):
             self.post(handler)
         elif self.task is not None:
             self.post(self.task.cancel)
+        else:
+            self.kill()  # It has not begun.
 
     def dispose(self) -> None:
         """Drop the loop and its tasks."""

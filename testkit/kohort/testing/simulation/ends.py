@@ -3,6 +3,7 @@
 import errno
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from kohort.testing.simulation.kernel import Process
@@ -89,6 +90,8 @@ class End:
         """Called as code of the process, when bytes, the end or an error came, or there is room to send."""
         self.error: OSError | None = None
         self.is_closed = False
+        self.has_vanished = False
+        """Whether its host has lost power: nobody sends again what did not arrive."""
         self.unread_bytes = 0
         """How many bytes have arrived and were not received."""
         self.on_its_way_bytes = 0
@@ -238,5 +241,11 @@ class End:
         self.tell()
 
     def vanish(self) -> None:
-        """Be gone without telling the peer, as when a host loses power."""
+        """Be gone without telling the peer, as when a host loses power.
+
+        A peer that waits for room asks for it again and again, so it hears that this end is gone.
+        """
+        self.has_vanished = True
         self._leave()
+        if self.peer.is_full:
+            self.network.deliver(self.peer, self, partial(self.take, b""))

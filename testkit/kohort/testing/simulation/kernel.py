@@ -60,6 +60,13 @@ class Handle:
         self.action = None
 
 
+class Work:
+    """What a thread does at once. Its sleeps make it take longer."""
+
+    def __init__(self) -> None:
+        self.slept_ns = 0
+
+
 class Kernel:
     """The clock, the actions that are still to happen, and the processes."""
 
@@ -70,6 +77,8 @@ class Kernel:
         self.actions_run = 0
         self.current: Process | None = None
         """The process whose code runs now; None in the world outside of all processes."""
+        self.work: Work | None = None
+        """What a thread of the current process does now; None in its event loop."""
         self.processes: list[Process] = []
         """All of them, the dead ones too."""
         self._heap: list[tuple[int, int, Handle]] = []
@@ -131,6 +140,15 @@ class Kernel:
                 process.dispose()
             self.processes.clear()
             gc.collect()
+
+    @contextmanager
+    def working(self) -> Iterator[Work]:
+        """Let the code within the block be what a thread does. It may sleep: that takes time afterwards."""
+        before, self.work = self.work, Work()
+        try:
+            yield self.work
+        finally:
+            self.work = before
 
     @contextmanager
     def running(self, process: "Process | None") -> Iterator[None]:

@@ -12,6 +12,7 @@ import threading
 from asyncio import base_events, events
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from kohort.testing.simulation.ends import End, Host, Listener
@@ -103,10 +104,13 @@ class SimulatedLoop(_BaseEventLoop):  # type: ignore[misc]
         def call() -> None:
             if future.cancelled():
                 return
-            try:
-                future.set_result(func(*args))
-            except BaseException as error:  # noqa: BLE001  # As an executor does.
-                future.set_exception(error)
+            with kernel.working() as work:
+                try:
+                    end = partial(future.set_result, func(*args))
+                except BaseException as error:  # noqa: BLE001  # As an executor does.
+                    end = partial(future.set_exception, error)
+            self._executor_free_ns += work.slept_ns
+            kernel.call_after(work.slept_ns, lambda: self._process.post(lambda: future.done() or end()))
 
         kernel.call_at(self._executor_free_ns, lambda: self._process.post(call))
         return future
@@ -171,7 +175,11 @@ class SimulatedLoop(_BaseEventLoop):  # type: ignore[misc]
         protocol = protocol_factory()
         waiter = self.create_future()
         transport = SimulatedTransport(self, end, protocol, waiter)
-        await waiter
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            transport.abort()
+            raise
         return transport, protocol
 
     async def sock_connect(self, sock: socket.socket, address: Any) -> None:

@@ -136,20 +136,29 @@ class Network:
         """Call `arrive` when it has come over the link, behind all that was sent before on the connection."""
         link = self.link(sender.host, receiver.host)
         if link.is_cut:
-            link.held.append(partial(self.deliver, sender, receiver, arrive, size))
+            self._hold(link, sender, partial(self.deliver, sender, receiver, arrive, size))
             return
         time_ns = self.kernel.time_ns + self.latency_between(sender.host, receiver.host, link, size)
         sender.arrives_ns = time_ns = max(time_ns, sender.arrives_ns)
-        self.kernel.call_at(time_ns, partial(self.arrive, link, receiver.host, arrive))
+        self.kernel.call_at(time_ns, partial(self.arrive, link, receiver.host, arrive, sender))
 
-    def arrive(self, link: Link, target: Host, arrive: Callable[[], None]) -> None:
+    def arrive(self, link: Link, target: Host, arrive: Callable[[], None], sender: End | None = None) -> None:
         """Call `arrive`, or later if the link is cut or the host has no power."""
         if link.is_cut:
-            link.held.append(arrive)
+            self._hold(link, sender, partial(self.arrive, link, target, arrive, sender))
         elif target.is_down:
-            target.held.append(arrive)
+            target.held.append(partial(self.arrive, link, target, arrive, sender))
         else:
             arrive()
+
+    def _hold(self, link: Link, sender: End | None, again: Callable[[], None]) -> None:
+        """Have the sender send again once the link is mended, if its host has had power all the time."""
+
+        def send_again() -> None:
+            if sender is None or not sender.has_vanished:
+                again()
+
+        link.held.append(send_again)
 
     def latency_between(self, source: Host, target: Host, link: Link, size: int) -> int:
         """Return how long `size` bytes take over the link this time."""
@@ -292,6 +301,8 @@ class _Attempt:
 
     def _fail(self, error: OSError) -> None:
         if self._finish():
+            if self._end is not None:
+                self._end.abort()
             self._call(partial(self._on_failed, error))
 
     def _time_out(self) -> None:
@@ -309,6 +320,7 @@ class _Attempt:
             self._process.post(action)
 
     def give_up(self) -> None:
-        """Let the attempt end without an answer."""
-        if self._finish() and self._end is not None:
+        """Let the attempt end without an answer, or drop the connection that nobody takes."""
+        self._finish()
+        if self._end is not None:
             self._end.abort()

@@ -20,6 +20,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
+from importlib.machinery import PathFinder
 from typing import Any, cast
 
 import trio
@@ -35,6 +37,8 @@ class _State(threading.local):
 
     kernel: Kernel | None = None
 
+
+AIOKAFKA_BUILDS_IN = "aiokafka.producer.message_accumulator"
 
 _state = _State()
 _seen: set[str] = set()  # Modules whose functions were looked at.
@@ -74,7 +78,8 @@ def _monotonic_ns() -> int:
     if kernel is None:
         return int(_real["monotonic_ns"]())
     process = kernel.current
-    return kernel.time_ns if process is None else process.monotonic_ns()
+    slept_ns = 0 if kernel.work is None else kernel.work.slept_ns
+    return slept_ns + (kernel.time_ns if process is None else process.monotonic_ns())
 
 
 def _monotonic() -> float:
@@ -94,9 +99,13 @@ def _clock_gettime_ns(clock: int) -> int:
 
 
 def _sleep(seconds: float) -> None:
-    if _state.kernel is not None:
+    kernel = _state.kernel
+    if kernel is None:
+        _real["sleep"](seconds)
+    elif kernel.work is None:
         raise LeftSimulation("the code wanted time.sleep: it would hold up every process of the simulation")
-    _real["sleep"](seconds)
+    else:
+        kernel.work.slept_ns += int(seconds * SECOND)
 
 
 def _urandom(size: int) -> bytes:
@@ -142,8 +151,33 @@ def _put_stand_ins() -> None:
             stand_in = _by_identity.get(id(value))
             if stand_in is not None:
                 setattr(module, each, stand_in)
-        if name == "aiokafka.producer.message_accumulator":
+        if name == AIOKAFKA_BUILDS_IN:
             _give_aiokafka_the_time(module)
+
+
+class _WhenImported(MetaPathFinder):
+    """Sees to it that aiokafka has the time of the process, too, where it is first imported in one."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """Return how to import that module, None for all others."""
+        if name != AIOKAFKA_BUILDS_IN:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            loader: Any = spec.loader
+            run = loader.exec_module
+
+            def exec_module(module: Any) -> None:
+                run(module)
+                if name not in _seen:
+                    _seen.add(name)
+                    _give_aiokafka_the_time(module)
+
+            loader.exec_module = exec_module
+        return spec
+
+
+sys.meta_path.insert(0, _WhenImported())
 
 
 def _give_aiokafka_the_time(accumulator: Any) -> None:

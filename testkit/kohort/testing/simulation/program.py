@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
-from kohort.testing.simulation.kernel import SECOND, Kernel, Process
+from kohort.testing.simulation.kernel import SECOND, Handle, Kernel, Process
 from kohort.testing.simulation.network import Network
 
 P = TypeVar("P", bound=Process)
@@ -25,6 +25,7 @@ class Program(ABC, Generic[P]):
         """The errors that have ended lives."""
         self.process: P
         self._restart_seconds = restart_seconds
+        self._next_life: Handle | None = None
 
     @abstractmethod
     def begin(self) -> P:
@@ -54,7 +55,8 @@ class Program(ABC, Generic[P]):
             return
         self.failed(error)
         if self._restart_seconds is not None:
-            self.kernel.call_after(int(self._restart_seconds * SECOND), lambda: self._restart(life))
+            delay_ns = int(self._restart_seconds * SECOND)
+            self._next_life = self.kernel.call_after(delay_ns, lambda: self._restart(life))
 
     def _restart(self, life: Process) -> None:
         if self.process is life:  # Nobody else has started it again.
@@ -67,13 +69,15 @@ class Program(ABC, Generic[P]):
         return self.process.alive
 
     def kill(self) -> None:
-        """End the process at once, as SIGKILL does."""
+        """End the process at once, as SIGKILL does. A restart that was to come does not."""
+        if self._next_life is not None:
+            self._next_life.cancel()
         self.process.kill()
 
     def lose_power(self) -> None:
         """Let the host lose its power."""
         self.network.lose_power(self.host)
-        self.process.kill()
+        Program.kill(self)
 
     def pause(self, seconds: float) -> None:
         """Let the process stand still: a long garbage collection, a stopped machine."""

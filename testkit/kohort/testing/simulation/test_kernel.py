@@ -1,8 +1,14 @@
 """The kernel: what happens when, processes that stand still or die, and trio programs in them."""
 
+import threading
+import time
+
+import pytest
 import trio
 
 from kohort.testing.simulation.kernel import SECOND, Kernel, Process
+from kohort.testing.simulation.patches import simulated
+from kohort.testing.simulation.threads import VirtualQueue, VirtualWriters
 from kohort.testing.simulation.trio_process import TrioProcess
 
 
@@ -109,3 +115,97 @@ def test_a_cancelled_process_cleans_up() -> None:
     kernel.call_after(SECOND, process.cancel)
     kernel.run(lambda: not process.alive)
     assert seen == ["cleaned up"]
+
+
+def test_a_process_may_be_paused_or_cancelled_before_it_has_begun() -> None:
+    kernel, seen = Kernel(1), list[str]()
+
+    async def main(name: str) -> None:
+        seen.append(name)
+
+    paused, cancelled = (TrioProcess(kernel, each, main, each) for each in ("paused", "cancelled"))
+    paused.pause(SECOND)
+    cancelled.cancel()
+    kernel.run_for(2 * SECOND)
+    assert seen == ["paused"]
+    assert not cancelled.alive
+
+
+def test_a_cancelled_program_has_not_failed() -> None:
+    kernel = Kernel(1)
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+            nursery.start_soon(trio.sleep_forever)
+
+    async def fail() -> None:
+        raise ValueError("a fault")
+
+    process, failing = TrioProcess(kernel, "cancelled", main), TrioProcess(kernel, "failing", fail)
+    kernel.call_after(SECOND, process.cancel)
+    kernel.run_for(2 * SECOND)
+    assert process.outcome is not None
+    assert process.error is None
+    assert isinstance(failing.error, ValueError)
+
+
+def test_a_seed_gives_the_same_run_while_another_thread_runs_trio() -> None:
+    alone, is_over = run_three(7), threading.Event()
+
+    async def others() -> None:
+        async def spin() -> None:
+            while not is_over.is_set():
+                await trio.lowlevel.checkpoint()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(spin)
+            nursery.start_soon(spin)
+
+    thread = threading.Thread(target=trio.run, args=(others,))
+    thread.start()
+    try:
+        assert all(run_three(7) == alone for _ in range(5))
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def test_work_of_a_thread_may_sleep_and_takes_that_time() -> None:
+    kernel, seen = Kernel(1), list[tuple[str, float]]()
+
+    def work() -> None:
+        began = time.monotonic()
+        time.sleep(5)
+        seen.append(("work", round(time.monotonic() - began)))
+
+    async def main() -> None:
+        began = trio.current_time()
+        await trio.to_thread.run_sync(work)
+        seen.append(("task", int(trio.current_time() - began)))
+
+    with simulated(kernel):
+        process = TrioProcess(kernel, "shop", main)
+        kernel.run(lambda: not process.alive)
+    assert process.error is None
+    assert seen == [("work", 5), ("task", 5)]
+
+
+def test_writers_end_the_run_with_their_error_and_a_queue_keeps_it_for_who_asks() -> None:
+    kernel = Kernel(1)
+    process = Process(kernel, "broker")
+
+    def fail() -> None:
+        raise ValueError("a fault")
+
+    queue = VirtualQueue(process)
+    asked, cancelled = queue.submit(fail), queue.submit(fail)
+    cancelled.cancel()
+    kernel.run_for(SECOND)
+    assert isinstance(asked.exception(), ValueError)
+    dropped = queue.submit(fail)
+    queue.shutdown(cancel_futures=True)
+    assert dropped.cancelled()
+    VirtualWriters(process).submit(fail)
+    with pytest.raises(ValueError, match="a fault"):
+        kernel.run_for(SECOND)

@@ -7,6 +7,7 @@ import httpx
 import pytest
 import trio
 
+from kohort.testing.simulation.ends import End
 from kohort.testing.simulation.kernel import SECOND, Kernel, Process
 from kohort.testing.simulation.network import Network
 from kohort.testing.simulation.sockets import READ, WRITE, Sockets, VirtualPoller
@@ -216,3 +217,93 @@ def test_the_same_seed_gives_the_same_times() -> None:
 
     assert times(3) == times(3)
     assert times(3) != times(4)
+
+
+def test_who_waits_for_room_hears_that_a_host_without_power_is_back() -> None:
+    machines = Machines()
+    network, kernel = machines.network, machines.kernel
+
+    async def read_nothing() -> None:
+        sock = trio.socket.socket()
+        await sock.bind(("server", 9000))
+        sock.listen()
+        _connection = await sock.accept()
+        await trio.sleep_forever()
+
+    async def send() -> None:
+        stream = await trio.open_tcp_stream("server", 9000)
+        with pytest.raises(trio.BrokenResourceError):
+            await stream.send_all(b"x" * 1_000_000)
+
+    server, client = machines.run("server", read_nothing), machines.run("client", send)
+
+    def lose_power() -> None:
+        network.lose_power(network.host("server"))
+        server.kill()
+
+    kernel.call_after(5 * SECOND, lose_power)
+    kernel.call_after(10 * SECOND, lambda: network.power_on(network.host("server")))
+    kernel.run(lambda: not client.alive, 60)
+    assert client.error is None
+
+
+class Pair:
+    """A connection between the hosts `client` and `server`, with nothing but its two ends."""
+
+    def __init__(self) -> None:
+        self.kernel = Kernel(1)
+        self.network = Network(self.kernel)
+        self.client, self.server = self.network.host("client"), self.network.host("server")
+        self.process = Process(self.kernel, "client")
+        self.accepted: list[End] = []
+        self.connected: list[End] = []
+        self.failures: list[OSError] = []
+        self.network.listen(Process(self.kernel, "server"), self.server, 80, self.accepted.append)
+
+    def connect(self) -> Callable[[], None]:
+        """Begin a connection. Return what gives it up."""
+        return self.network.connect(
+            self.process, self.client, ("server", 80), self.connected.append, self.failures.append
+        )
+
+
+def test_a_connection_that_is_given_up_or_times_out_leaves_nothing_open() -> None:
+    pair = Pair()
+    give_up = pair.connect()
+    pair.kernel.run_for(SECOND)
+    assert pair.connected
+    give_up()  # Nobody takes it.
+    pair.network.cut(pair.server, pair.client)
+    pair.connect()
+    pair.kernel.run_for(200 * SECOND)
+    assert isinstance(pair.failures[0], TimeoutError)
+    assert not pair.client.ends
+    assert [each.error is not None for each in pair.accepted] == [True, True]
+
+
+def test_a_host_without_power_neither_answers_nor_sends_again() -> None:
+    pair = Pair()
+    pair.connect()
+    pair.kernel.run_for(SECOND)
+    pair.network.cut(pair.server, pair.client)
+    pair.kernel.run_for(SECOND)
+    pair.accepted[0].send(b"an answer that did not get out")
+    pair.connected[0].send(b"hello")
+    pair.network.cut(pair.client, pair.server)
+    pair.kernel.run_for(SECOND)
+    pair.network.lose_power(pair.server)
+    pair.network.mend_all()
+    pair.kernel.run_for(120 * SECOND)
+    assert not pair.connected[0].is_readable
+    assert pair.connected[0].error is None
+
+
+def test_a_connection_that_comes_about_while_it_is_cancelled_ends_nothing_else() -> None:
+    machines = Machines()
+    machines.run("server", serve_echo)
+    client = machines.run("client", exchange, b"hello")
+    machines.kernel.run_for(SECOND // 10_000)
+    client.pause(SECOND)
+    machines.kernel.call_after(SECOND // 2, client.cancel)
+    machines.until_ended(client)
+    assert client.error is None

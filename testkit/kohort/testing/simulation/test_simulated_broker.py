@@ -124,6 +124,8 @@ def test_a_clean_stop_and_a_start() -> None:
         made.kernel.run(lambda: len(made.acknowledged) == 5)
         made.broker.stop()
         made.kernel.run(lambda: not made.broker.process.alive)
+        made.kernel.run_for(30 * SECOND)
+        assert made.broker.lives == 1  # It stays stopped.
         made.broker.start()
         made.run("a", made.consume, "a")
         made.kernel.run(lambda: len(made.values) == RECORDS, SECONDS_MAX)

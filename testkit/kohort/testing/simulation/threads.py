@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import nullcontext
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
+from weakref import WeakSet
 
 import trio
 
@@ -30,7 +31,12 @@ async def run_inline(
     """Return what the function does a while later, in place of `trio.to_thread.run_sync`."""
     async with limiter or nullcontext():
         await trio.sleep(kernel.random.randrange(WORK_NS_MAX) / SECOND)
-        return function(*arguments)
+        try:
+            with kernel.working() as work:
+                return function(*arguments)
+        finally:
+            if work.slept_ns:
+                await trio.sleep(work.slept_ns / SECOND)
 
 
 class VirtualThreads(TrioWorkers):
@@ -90,7 +96,9 @@ class VirtualThread:
         """Do the oldest piece of work. Return False if there is none."""
         if not self._waiting:
             return False
-        self._waiting.popleft()()
+        with self._process.kernel.working() as work:
+            self._waiting.popleft()()
+        self._free_at_ns += work.slept_ns
         return True
 
     def close(self) -> None:
@@ -110,20 +118,28 @@ class VirtualWriters(VirtualThread):
 class VirtualQueue(VirtualThread):
     """A thread whose work has outcomes."""
 
+    def __init__(self, process: Process) -> None:
+        super().__init__(process)
+        self._futures: WeakSet[Future[Any]] = WeakSet()
+
     def submit(self, function: Callable[..., T], /, *arguments: object) -> "Future[T]":
         """Do it a while later."""
         future: VirtualFuture[T] = VirtualFuture(self)
+        self._futures.add(future)
         self.add(partial(_complete, future, function, arguments))
         return future
 
     def shutdown(self, *, cancel_futures: bool = False) -> None:
         """Do the remaining work now, or drop it with `cancel_futures`."""
         if cancel_futures:
-            self._waiting.clear()
+            for future in self._futures:
+                future.cancel()
         self.close()
 
 
 def _complete(future: "Future[T]", function: Callable[..., T], arguments: tuple[object, ...]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
     try:
         future.set_result(function(*arguments))
     except BaseException as error:  # noqa: BLE001  # As a thread of an executor does.

@@ -9,6 +9,7 @@ The order of ready tasks comes from the seed, by the switch that trio has for py
 
 import math
 import sys
+import threading
 import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -22,6 +23,28 @@ from kohort.testing.simulation.kernel import SECOND, Kernel, SteppedProcess
 
 trio_run: Any = _run  # The current run and the seeded order of tasks have no public names.
 CLOSES_MAX = 50  # A coroutine that waits again in a `finally` block is closed again.
+
+
+class _Order(threading.local):
+    """The order of ready tasks: the seed's in the thread of a simulation, trio's own in all others."""
+
+    source: Any = trio_run._r
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what `Random` has of that name."""
+        return getattr(self.source, name)
+
+
+_order = _Order()
+trio_run._r = _order
+trio_run._ALLOW_DETERMINISTIC_SCHEDULING = True  # Tasks are sorted before they are shuffled.
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    """Return whether nothing but a cancellation is in the error."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(trio.Cancelled)[1] is None
+    return isinstance(error, trio.Cancelled)
 
 
 class ProcessClock(trio.abc.Clock):
@@ -76,8 +99,9 @@ class TrioProcess(SteppedProcess):
 
     @property
     def error(self) -> BaseException | None:
-        """The error that has ended it, None if there is none."""
-        return self.outcome.error if isinstance(self.outcome, outcome.Error) else None
+        """The error that has ended it, None if there is none or it was cancelled."""
+        error = self.outcome.error if isinstance(self.outcome, outcome.Error) else None
+        return None if error is None or _is_cancellation(error) else error
 
     # -- one step -----------------------------------------------------------------------------------------
 
@@ -87,12 +111,11 @@ class TrioProcess(SteppedProcess):
         current = trio_run.GLOBAL_RUN_CONTEXT.__dict__
         outer = dict(current)
         hooks = sys.get_asyncgen_hooks()
-        order, is_seeded = trio_run._r, trio_run._ALLOW_DETERMINISTIC_SCHEDULING
+        order, _order.source = _order.source, self._order
         current.clear()
         current.update(self._context)
         if self._hooks is not None:
             sys.set_asyncgen_hooks(*self._hooks)
-        trio_run._r, trio_run._ALLOW_DETERMINISTIC_SCHEDULING = self._order, True
         try:
             with self.kernel.running(self):
                 yield
@@ -102,7 +125,7 @@ class TrioProcess(SteppedProcess):
             current.clear()
             current.update(outer)
             sys.set_asyncgen_hooks(*hooks)
-            trio_run._r, trio_run._ALLOW_DETERMINISTIC_SCHEDULING = order, is_seeded
+            _order.source = order
 
     def step(self) -> None:
         """Let trio take one step."""
@@ -147,7 +170,10 @@ class TrioProcess(SteppedProcess):
 
     def acted(self) -> None:
         """Step the run, if something has become ready in it or its next deadline is another one."""
-        if self._tick is None or not self.alive:
+        if not self.alive:
+            return
+        if self._tick is None:
+            self.step_soon()  # It has not begun.
             return
         runner: Any = self._context["runner"]
         if runner.runq or runner.entry_queue.size():
@@ -159,9 +185,11 @@ class TrioProcess(SteppedProcess):
 
     def cancel(self) -> None:
         """Cancel `main`, as a program does that is told to end."""
-        runner: Any = self._context.get("runner")
-        if runner is not None and runner.main_task is not None:
-            self.post(runner.main_task.parent_nursery.cancel_scope.cancel)
+        if self._guest is None:
+            self.kill()  # It has not begun.
+            return
+        runner: Any = self._context["runner"]
+        self.post(runner.main_task.parent_nursery.cancel_scope.cancel)
 
     def _done(self, result: outcome.Outcome[Any]) -> None:
         self.outcome = result

@@ -152,16 +152,22 @@ class TrioSocket(SocketType):
         task = trio.lowlevel.current_task()
         sockets = self._sockets
 
+        is_over = False
+
         def connected(end: End) -> None:
-            self._sock.attach(end)
-            trio.lowlevel.reschedule(task)
+            if not is_over:
+                self._sock.attach(end)
+                trio.lowlevel.reschedule(task)
 
         def failed(error: OSError) -> None:
-            trio.lowlevel.reschedule(task, outcome.Error(error))
+            if not is_over:
+                trio.lowlevel.reschedule(task, outcome.Error(error))
 
         give_up = sockets.network.connect(sockets.process, sockets.host, address, connected, failed)
 
         def abort(_raise_cancel: Any) -> trio.lowlevel.Abort:
+            nonlocal is_over
+            is_over = True
             give_up()
             return trio.lowlevel.Abort.SUCCEEDED
 
