@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakSet
 
+import outcome
 import trio
 
 from kohort.broker.runtime.workers import TrioWorkers
@@ -31,12 +32,11 @@ async def run_inline(
     """Return what the function does a while later, in place of `trio.to_thread.run_sync`."""
     async with limiter or nullcontext():
         await trio.sleep(kernel.random.randrange(WORK_NS_MAX) / SECOND)
-        try:
-            with kernel.working() as work:
-                return function(*arguments)
-        finally:
-            if work.slept_ns:
-                await trio.sleep(work.slept_ns / SECOND)
+        with kernel.working() as work:
+            done = outcome.capture(function, *arguments)
+        if work.slept_ns:
+            await trio.sleep(work.slept_ns / SECOND)
+        return done.unwrap()
 
 
 class VirtualThreads(TrioWorkers):
