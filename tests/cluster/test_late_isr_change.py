@@ -50,8 +50,8 @@ class HoldingEtcd(MetadataServer):
         """Carry out what is held."""
         self._release.set()
 
-    def answer(self, path: str, form: Json) -> Json:
-        """Return the answer to a call, late where it is held."""
+    def answer(self, path: str, form: Json) -> tuple[int, Json]:
+        """Return the HTTP status and the answer of a call, late where it is held."""
         if path != "kv/txn" or self.joiner is None:
             return super().answer(path, form)
         if not any(map(self._lets_join, form.get("success", ()))):
@@ -65,10 +65,10 @@ class HoldingEtcd(MetadataServer):
             self.asked_again.set()
         is_late = not self._release.is_set()
         self._release.wait()
-        answer = super().answer(path, form)
+        status, answer = super().answer(path, form)
         self.made += bool(answer["succeeded"]) and is_late
         self.ended += 1
-        return answer
+        return status, answer
 
     def _lets_join(self, operation: Json) -> bool:
         if "/partitions/" not in _key(operation, "request_put"):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from random import Random
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 import trio
@@ -24,6 +24,7 @@ from kohort.broker.runtime.clock import ManualClock
 from kohort.protocol.records import build_batch
 from kohort.storage import StorageError
 from kohort.testing.simulation.disk import VirtualDisk
+from kohort.testing.simulation.trio_process import order_from
 from tests.left_open import goes_with_the_test
 from tests.simulation.books import Violation
 from tests.simulation.cluster.disk import Record
@@ -101,14 +102,11 @@ class World:
 
     def run(self) -> Outcome:
         """Let things go wrong, then let everything settle. Raises: Violation."""
-        runner = cast(Any, trio)._core._run
-        runner._ALLOW_DETERMINISTIC_SCHEDULING, before = True, runner._ALLOW_DETERMINISTIC_SCHEDULING
-        runner._r = Random(self.random.getrandbits(32))
+        order = Random(self.random.getrandbits(32))
         try:
-            with log_lines(self.note):
+            with log_lines(self.note), order_from(order):
                 trio.run(self._run)
         finally:
-            runner._ALLOW_DETERMINISTIC_SCHEDULING = before
             self.disk.let_go()
         digest = sha256("\n".join(self.trace).encode()).hexdigest()
         return Outcome(self.injected, self.checked, digest)

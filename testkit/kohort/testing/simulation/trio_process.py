@@ -13,6 +13,7 @@ import threading
 import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
+from random import Random
 from typing import Any
 
 import outcome
@@ -38,6 +39,16 @@ class _Order(threading.local):
 _order = _Order()
 trio_run._r = _order
 trio_run._ALLOW_DETERMINISTIC_SCHEDULING = True  # Tasks are sorted before they are shuffled.
+
+
+@contextmanager
+def order_from(random: Random) -> Iterator[None]:
+    """Let `random` say in which order ready tasks run, in this thread alone, within the block."""
+    before, _order.source = _order.source, random
+    try:
+        yield
+    finally:
+        _order.source = before
 
 
 def _is_cancellation(error: BaseException) -> bool:
@@ -111,13 +122,12 @@ class TrioProcess(SteppedProcess):
         current = trio_run.GLOBAL_RUN_CONTEXT.__dict__
         outer = dict(current)
         hooks = sys.get_asyncgen_hooks()
-        order, _order.source = _order.source, self._order
         current.clear()
         current.update(self._context)
         if self._hooks is not None:
             sys.set_asyncgen_hooks(*self._hooks)
         try:
-            with self.kernel.running(self):
+            with self.kernel.running(self), order_from(self._order):
                 yield
         finally:
             self._context = dict(current)
@@ -125,7 +135,6 @@ class TrioProcess(SteppedProcess):
             current.clear()
             current.update(outer)
             sys.set_asyncgen_hooks(*hooks)
-            _order.source = order
 
     def step(self) -> None:
         """Let trio take one step."""
