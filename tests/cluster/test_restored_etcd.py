@@ -13,9 +13,10 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from kohort.broker.etcd.key_store import Entry, KeyStore
+from kohort.broker.etcd.key_store import Entry
 from kohort.client import Admin, KohortError, OffsetAndMetadata, TopicPartition
 from kohort.client import Producer as OwnProducer
+from kohort.testing.etcd_store import EtcdStore
 from kohort.testing.metadata_server import MetadataServer
 from tests.cluster.broker_cluster import BrokerCluster
 from tests.interop.broker_process import BrokerProcess
@@ -40,7 +41,7 @@ class RestoredEtcd(MetadataServer):
     def restore(self, backup: Sequence[Entry]) -> None:
         """Do what `etcdutl snapshot restore --bump-revision ... --mark-compacted` does; no lease is left."""
         with self._changed:
-            store = KeyStore([each for each in backup if not each.lease], self._store.revision + BUMP)
+            store = EtcdStore([each for each in backup if not each.lease], self._store.revision + BUMP)
             store.compacted = store.revision
             self._store = store
             self._changed.notify_all()

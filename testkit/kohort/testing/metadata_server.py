@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import msgspec
 
-from kohort.broker.etcd.key_store import KeyStore
 from kohort.broker.etcd.messages import Json
-from kohort.testing.etcd_gateway import HTTP_OK, answered, watched
+from kohort.testing.etcd_gateway import HTTP_OK, answered, created, watched
+from kohort.testing.etcd_store import EtcdStore
 
 TICK_SECONDS = 0.05  # Leases may end so late, and watches of closed connections as well.
 
@@ -22,7 +22,7 @@ class MetadataServer:
     """The store and its server threads. It runs from its construction until `close`."""
 
     def __init__(self) -> None:
-        self._store = KeyStore()
+        self._store = EtcdStore()
         self._changed = threading.Condition()
         self._ended = False
         self._http = _Server(("127.0.0.1", 0), _Handler)
@@ -67,11 +67,14 @@ class MetadataServer:
 
     def watch(self, form: dict[str, Any], sock: socket.socket) -> Iterator[Json]:
         """Yield the responses of a watch, until its connection closes or this server ends."""
-        yield {"created": True}
-        goes_on = True
-        while goes_on:
+        with self._changed:
+            first, goes_on = created(self._store, form)
+        yield first
+        while True:
             with self._changed:
-                news, goes_on = watched(self._store, form)
+                news = None
+                if goes_on:
+                    news, goes_on = watched(self._store, form)
                 if news is None and not self._ended:
                     self._changed.wait(TICK_SECONDS)
                 if self._ended:

@@ -7,12 +7,14 @@ those of a test's cluster. Source: etcd's rpc.proto, its mvcc.
 
 from base64 import b64decode, b64encode
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kohort.broker.etcd.messages import Json
 
 NOT_FOUND, INVALID_ARGUMENT, OUT_OF_RANGE, UNIMPLEMENTED = 5, 3, 11, 12  # gRPC's numbers.
+END_OF_ALL = b"\0"
+"""The end of a range that has no end."""
 
 
 class Refused(Exception):
@@ -64,8 +66,8 @@ class KeyStore:
                 return self._headed(self._range(form))
             case "kv/put" | "kv/deleterange":
                 name = "request_put" if path == "kv/put" else "request_delete_range"
-                self._transact([{name: form}])
-                return self._headed({})
+                (told,) = self._transact([{name: form}])
+                return self._headed(*told.values())
             case "kv/txn":
                 return self._txn(form)
             case "kv/compaction":
@@ -107,6 +109,8 @@ class KeyStore:
         for name, form in asked:
             if name == "request_put" and int(form.get("lease", 0)):
                 self._lease(int(form["lease"]))
+            elif name == "request_range":
+                self._check_revision(int(form.get("revision", 0)))
         revision = self.revision + 1
         answers: list[Json] = []
         for name, form in asked:
@@ -182,26 +186,30 @@ class KeyStore:
         return history[place - 1] if place and history[place - 1].value is not None else None
 
     def _between(self, form: Json, revision: int) -> list[Entry]:
-        key = b64decode(form["key"])
-        end = b64decode(form.get("range_end", ""))
-        keys = [key] if not end else sorted(each for each in self._history if key <= each < end)
+        key, is_asked = _asked(form)
+        keys = sorted(filter(is_asked, self._history)) if form.get("range_end") else [key]
         return [entry for each in keys if (entry := self._at(each, revision)) is not None]
 
     def _range(self, form: Json, revision: int | None = None) -> dict[str, Any]:
         asked, limit = int(form.get("revision", 0)), int(form.get("limit", 0))
-        if 0 < asked < self.compacted:
-            raise Refused(OUT_OF_RANGE, "mvcc: required revision has been compacted")
-        if asked > self.revision:
-            raise Refused(OUT_OF_RANGE, "mvcc: required revision is a future revision")
+        self._check_revision(asked)
         found = self._between(form, asked or revision or self.revision)
         kept = found[:limit] if limit else found
         answer: dict[str, Any] = {"kvs": [json_of(each) for each in kept], "count": str(len(found))}
         return {**answer, "more": True} if len(kept) < len(found) else answer
 
+    def _check_revision(self, asked: int) -> None:
+        """Return if keys can be read as of this revision, 0 for now. Raises: Refused."""
+        if 0 < asked < self.compacted:
+            raise Refused(OUT_OF_RANGE, "mvcc: required revision has been compacted")
+        if asked > self.revision:
+            raise Refused(OUT_OF_RANGE, "mvcc: required revision is a future revision")
+
     def _compact(self, revision: int) -> Json:
         """Forget how keys were before a revision, but for those that still are so."""
-        if not self.compacted < revision <= self.revision:
-            raise Refused(OUT_OF_RANGE, "mvcc: required revision has been compacted, or is to come")
+        if revision <= self.compacted:
+            raise Refused(OUT_OF_RANGE, "mvcc: required revision has been compacted")
+        self._check_revision(revision)
         self.compacted = revision
         place = bisect_right(self._changes, revision - 1, key=lambda each: each.revision)
         del self._changes[:place]
@@ -255,12 +263,23 @@ class KeyStore:
         start = int(form.get("start_revision", 0)) or self.revision + 1
         if start < max(self.compacted, self._told_from):
             raise Refused(OUT_OF_RANGE, "mvcc: required revision has been compacted")
-        key, end = b64decode(form["key"]), b64decode(form.get("range_end", ""))
+        _, is_asked = _asked(form)
         place = bisect_right(self._changes, start - 1, key=lambda each: each.revision)
-        told = [each for each in self._changes[place:] if each.key == key or key <= each.key < end]
+        told = [each for each in self._changes[place:] if is_asked(each.key)]
+        following = max(start, self.revision + 1)  # Who watches from a later revision waits for it.
         if not told:
-            return None, self.revision + 1
-        return self._headed({"events": [event_of(each) for each in told]}), self.revision + 1
+            return None, following
+        return self._headed({"events": [event_of(each) for each in told]}), following
+
+
+def _asked(form: Json) -> tuple[bytes, Callable[[bytes], bool]]:
+    """Return the key that a form names, and what tells of a key whether it is asked for."""
+    key, end = b64decode(form["key"]), b64decode(form.get("range_end", ""))
+    if not end:
+        return key, key.__eq__
+    if end == END_OF_ALL:
+        return key, lambda each: key <= each
+    return key, lambda each: key <= each < end
 
 
 def json_of(entry: Entry) -> Json:

@@ -10,9 +10,9 @@ import h11
 import msgspec
 import trio
 
-from kohort.broker.etcd.key_store import KeyStore
 from kohort.broker.etcd.messages import Json
-from kohort.testing.etcd_gateway import HTTP_OK, answered, watched
+from kohort.testing.etcd_gateway import HTTP_OK, answered, created, watched
+from kohort.testing.etcd_store import EtcdStore
 from kohort.testing.simulation.kernel import SECOND, Kernel
 from kohort.testing.simulation.network import Network
 from kohort.testing.simulation.program import Program
@@ -35,7 +35,7 @@ class SimulatedEtcd(Program[TrioProcess]):
         """How often a request gets lost before anything is done: from 0 to 1."""
         self.lost_answers = 0.0
         """How often what was asked for is done, and the answer gets lost: from 0 to 1."""
-        self._store = KeyStore()
+        self._store = EtcdStore()
         self._changed: trio.Event
         self.start()
 
@@ -149,8 +149,8 @@ class SimulatedEtcd(Program[TrioProcess]):
             nursery.cancel_scope.cancel()
 
     async def _news(self, form: dict[str, Any]) -> AsyncIterator[Json]:
-        yield {"created": True}
-        goes_on = True
+        first, goes_on = created(self._store, form)
+        yield first
         while goes_on:
             changed = self._changed
             news, goes_on = watched(self._store, form)
@@ -158,6 +158,7 @@ class SimulatedEtcd(Program[TrioProcess]):
                 await changed.wait()
             else:
                 yield news
+        await trio.sleep_forever()  # etcd leaves the stream of a cancelled watch open.
 
 
 async def _until_gone(stream: trio.SocketStream, scope: trio.CancelScope) -> None:
