@@ -25,7 +25,7 @@ PINNED := --constraint constraints.txt --build-constraint constraints.txt --no-r
 # The pip that Python brings may not know these options: constraints.txt has a newer one. $(1) is the environment.
 upgrade_pip = sed -n '/^pip==/,/[^\\]$$/p' constraints.txt >$(1)/pip.txt && \
 	$(1)/bin/python -m pip --disable-pip-version-check install --quiet --upgrade --requirement $(1)/pip.txt
-SOURCES := protocol storage broker client queues pipeline cli testkit
+SOURCES := protocol storage broker client queues registry pipeline cli testkit
 CHECKED := $(SOURCES) examples docs/tables.py docs/requirements.py docs/site_links.py
 IMPORTS_SPARK := cli/kohort/cli/spark|/on_spark\.py$$
 
@@ -58,7 +58,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "installing 80 packages into $(VENV); this takes about a minute, once ..."
 	@$(call upgrade_pip,$(VENV))
 	@$(PIP) install --quiet $(PINNED) \
-		--group dev --editable ".[arrow,cluster,queues,security]"
+		--group dev --group registry --editable ".[arrow,cluster,queues,registry,security]"
 	@touch $@
 
 # Spark is 500 MB, which the demo does without. Where there is no Java for it, a wheel brings one.
@@ -250,14 +250,14 @@ wheels: $(STAMP)  ## Build wheels with compiled modules for every Python of this
 sbom: $(STAMP)  ## List every package that an installation has, with its version and licence, in build/kohort.cdx.json (CycloneDX).
 	@rm -rf build/sbom && $(PYTHON) -m venv build/sbom && mkdir -p build
 	@$(call upgrade_pip,build/sbom)
-	@build/sbom/bin/python -m pip --disable-pip-version-check install --quiet $(PINNED) ".[arrow,cluster,queues,security]"
+	@build/sbom/bin/python -m pip --disable-pip-version-check install --quiet $(PINNED) ".[arrow,cluster,queues,registry,security]"
 	@build/sbom/bin/python -m pip --disable-pip-version-check uninstall --quiet --yes pip setuptools
 	@$(PIP) install --quiet $(PINNED) cyclonedx-bom
 	@$(BIN)/cyclonedx-py environment build/sbom/bin/python --pyproject pyproject.toml --mc-type application \
 		--output-reproducible --output-format JSON --output-file build/kohort.cdx.json
 
 # pip refuses a package whose hash is not among these. setuptools compiles wheels.
-LOCKED := --group dev --group spark --group java --group release --extra spark --extra cluster --extra queues --extra security
+LOCKED := --group dev --group registry --group spark --group java --group release --extra spark --extra cluster --extra queues --extra registry --extra security
 constraints:  ## Resolve the newest versions into constraints.txt, with their hashes; needs uv.
 	@{ sed '/^[^#]/d' constraints.txt; printf 'pip\neditables\nsetuptools>=75\n' | \
 		uv pip compile --universal --python-version 3.11 --generate-hashes $(LOCKED) \

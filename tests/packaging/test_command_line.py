@@ -16,6 +16,7 @@ NO_RESULT = {
     "kohort serve",
     "kohort queue run",
     "kohort queue track",
+    "kohort registry",
     "kohort region coordinate",
     "kohort region run",
     "kohort completion",

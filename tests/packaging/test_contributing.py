@@ -38,6 +38,7 @@ def test_every_folder_of_the_project_is_in_the_table_of_tests() -> None:
         "broker/kohort/broker",
         "client",
         "queues",
+        "registry",
         "cli",
         "testkit",
         "pipeline",

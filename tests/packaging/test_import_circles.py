@@ -2,7 +2,7 @@
 
 import grimp
 
-PACKAGES = ("protocol", "storage", "broker", "client", "queues", "pipeline", "cli", "testing")
+PACKAGES = ("protocol", "storage", "broker", "client", "queues", "registry", "pipeline", "cli", "testing")
 
 
 def circles(graph: grimp.ImportGraph) -> set[tuple[str, ...]]:

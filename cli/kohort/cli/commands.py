@@ -33,6 +33,7 @@ _COMMANDS = {
     "queue": Later("kohort.cli.queue", "queue", "Deliver records one by one, each until it is acknowledged."),
     "forward": Later("kohort.cli.forward", "forward", "Push topics to services over HTTP or gRPC."),
     "acls": Later("kohort.cli.acls", "acls", "List, add and remove access control entries."),
+    "registry": Later("kohort.cli.registry", "registry", "Serve a schema registry for any Kafka."),
     "region": Later("kohort.cli.region", "region", "Have consumers checkpoint and reset together."),
     "cluster": Later("kohort.cli.cluster", "cluster", "Tell of the cluster and its brokers."),
     "config": Later("kohort.cli.config", "config", "Show, alter and check settings."),

@@ -1,0 +1,229 @@
+"""The topic of schemas: read into the state, and written by one registry at a time.
+
+Who writes has the transactional id, and by that fences the one who had it before: what that one decided on
+an older state is not written any more. Each decision looks at all that is in the topic, and each answer comes
+when its own records have been read.
+"""
+
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from kohort.client.admin_values import NewTopic
+from kohort.client.aio import Admin, Consumer, Producer
+from kohort.client.config import ClientOptions
+from kohort.client.errors import BrokerError, ItemsError, KohortError
+from kohort.client.values import TopicPartition
+from kohort.protocol.errors import ErrorCode
+from kohort.registry import errors
+from kohort.registry.core import Decision
+from kohort.registry.errors import RegistryError
+from kohort.registry.records import TOPIC, Record, decode, encode
+from kohort.registry.state import State
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+ANSWER_SECONDS = 30.0
+"""So long a request may take, with all that it waits for."""
+POLL_MS = 1_000
+RETRY_SECONDS = 0.1
+REPLICATION_FACTOR_MAX = 3
+TRANSACTION_TIMEOUT_MS = 30_000
+RECORD_BYTES_MAX = 1_000_000
+"""The size of a schema's record; brokers take about as much by default."""
+HOPELESS = frozenset(
+    {
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+"""What another attempt does not change."""
+CONFIGS = {"cleanup.policy": "compact"}
+
+
+class SchemaLog:
+    """Carries requests out on the state, one after the other. Between `open` and `close`."""
+
+    def __init__(self, state: State, options: ClientOptions, topic: str = TOPIC) -> None:
+        """Say where brokers are, as all clients are told it."""
+        self._state = state
+        self._options = options
+        self._partition = TopicPartition(topic, 0)
+        self._transactional_id = f"kohort-schema-registry{topic}"
+        self._consumer: Consumer[bytes, bytes] = Consumer(
+            **options,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        )
+        self._producer: Producer[bytes, bytes] | None = None
+        self._lock = anyio.Lock()
+        self._next = 0  # The offset behind the last record that was applied.
+        self._written: int | None = None  # The last offset of a transaction whose end may be unknown.
+        self._is_written = False  # Whether that record was read.
+        self._passed_over = 0
+        self.cluster_id = ""
+
+    async def open(self) -> None:
+        """Make the topic if it is not there, and read it. Raises: KohortError."""
+        async with Admin(**self._options) as admin:
+            cluster = await admin.describe_cluster()
+            self.cluster_id = cluster.cluster_id or ""
+            await _ensure_topic(admin, self._partition.topic, min(REPLICATION_FACTOR_MAX, len(cluster.nodes)))
+        await self._consumer.start()
+        self._consumer.assign(self._partition)
+        self._consumer.seek_to_beginning(self._partition)
+        await self._catch_up()
+        logger.info("the topic %s is read: %d subjects", self._partition.topic, len(self._state.subjects))
+
+    async def close(self) -> None:
+        """Close the clients."""
+        await self._resign()
+        await self._consumer.stop()
+
+    async def carry_out(self, request: Callable[[], Decision]) -> Any:
+        """Return the answer to a request, once its records are in the topic. Raises: RegistryError."""
+        try:
+            with anyio.fail_after(ANSWER_SECONDS):
+                async with self._lock:
+                    return await self._carry_out(request)
+        except TimeoutError:
+            raise errors.store_timed_out(
+                f"the topic could not be read or written in {ANSWER_SECONDS:.0f} s"
+            ) from None
+        except KohortError as error:
+            if error.code is ErrorCode.MESSAGE_TOO_LARGE:
+                raise errors.too_large(f"the topic takes no schema of that size: {error}") from None
+            logger.warning("the topic of schemas cannot be read or written: %s", error)
+            raise errors.store_failed(f"the topic of schemas cannot be read or written: {error}") from None
+
+    async def _carry_out(self, request: Callable[[], Decision]) -> Any:
+        while True:
+            await self._catch_up()
+            decision = await anyio.to_thread.run_sync(request)
+            if not decision.records:
+                return decision.answer
+            if self._producer is None:
+                await self._take_over()
+                continue  # Another registry may have written until it was fenced.
+            if await self._write(decision.records):
+                return decision.answer
+
+    # -- writing ------------------------------------------------------------------------------------------
+
+    async def _take_over(self) -> None:
+        """Become the one who writes: another one is fenced, and what it had under way has ended."""
+        producer: Producer[bytes, bytes] = Producer(
+            **self._options,
+            transactional_id=self._transactional_id,
+            transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+            max_request_size=2 * RECORD_BYTES_MAX,
+            linger_ms=0,
+        )
+        await producer.start()
+        self._producer = producer
+        is_done = False
+        try:
+            await producer.init_transactions()
+            is_done = True
+        finally:
+            if not is_done:
+                await self._resign()
+
+    async def _resign(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            with anyio.CancelScope(shield=True), anyio.move_on_after(RETRY_SECONDS * 10):
+                await producer.stop()
+
+    async def _write(self, records: tuple[Record, ...]) -> bool:
+        """Return whether the records are in the topic: all of them, or none. Raises: KohortError."""
+        self._written, self._is_written = None, False
+        is_done = False
+        try:
+            last = await self._write_transaction([encode(each) for each in records])
+            is_done = True
+        except KohortError as error:
+            if self._written is None and error.code in HOPELESS:
+                raise
+            logger.info("what became of a write is not known, or another registry writes now: %s", error)
+        finally:
+            if not is_done:
+                await self._resign()
+        if is_done:
+            await self._read_up_to(last + 1)
+            return True
+        await anyio.sleep(RETRY_SECONDS * random.random())  # So that one of two registries gets on.
+        await self._retrying(self._take_over)  # By this the transaction has ended, one way or the other.
+        await self._catch_up()
+        return self._is_written
+
+    async def _write_transaction(self, pairs: list[tuple[bytes, bytes | None]]) -> int:
+        """Return the offset of the last record."""
+        assert self._producer is not None
+        if any(len(value or b"") + len(key) > RECORD_BYTES_MAX for key, value in pairs):
+            raise errors.too_large(f"a schema may have {RECORD_BYTES_MAX} bytes, with all that belongs to it")
+        await self._producer.begin_transaction()
+        deliveries = [
+            await self._producer.send(self._partition.topic, value, key=key, partition=0)
+            for key, value in pairs
+        ]
+        await self._producer.flush()
+        last = max([(await each).offset for each in deliveries])
+        self._written = last
+        await self._producer.commit_transaction()
+        return last
+
+    async def _retrying(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Return what a call returns, tried until the request's time is over. Raises: KohortError."""
+        while True:
+            try:
+                return await call()
+            except KohortError as error:
+                if not error.retriable:
+                    raise
+            await anyio.sleep(RETRY_SECONDS)
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    async def _catch_up(self) -> None:
+        """Read everything that is committed by now."""
+        ends = await self._consumer.end_offsets(self._partition)
+        await self._read_up_to(ends[self._partition])
+
+    async def _read_up_to(self, end: int) -> None:
+        while self._next < end and await self._position() < end:
+            for each in await self._consumer.poll(timeout_ms=POLL_MS):
+                self._apply(each.key, each.value, each.offset)
+
+    async def _position(self) -> int:
+        return await self._consumer.position(self._partition)
+
+    def _apply(self, key: bytes | None, value: bytes | None, offset: int) -> None:
+        self._next = offset + 1
+        self._is_written = self._is_written or offset == self._written
+        try:
+            self._state.apply(decode(key or b"", value))
+        except ValueError as error:
+            self._passed_over += 1
+            logger.warning("record %d of %s is none of a registry: %s", offset, self._partition.topic, error)
+
+
+async def _ensure_topic(admin: Admin, topic: str, replication_factor: int) -> None:
+    """Make the topic where it is not there. Raises: KohortError, RegistryError for one that is not fit."""
+    try:
+        wanted = NewTopic(topic, partitions=1, replication_factor=replication_factor, configs=CONFIGS)
+        await admin.create_topics(wanted)
+    except (ItemsError, BrokerError) as error:
+        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise
+        found = await admin.describe_topics(topic)
+        if len(found[topic].partitions) != 1:
+            raise RegistryError(500, 50001, f"the topic {topic} must have one partition") from None

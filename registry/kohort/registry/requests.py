@@ -1,0 +1,34 @@
+"""What clients ask the registry to do, as far as a request has a body."""
+
+from typing import Any
+
+import msgspec
+
+from kohort.registry.records import Reference
+
+
+class NewSchema(msgspec.Struct, frozen=True):
+    """A schema that a client sends: to be registered, looked up or checked."""
+
+    schema: str | None = None
+    schemaType: str | None = None  # As clients send it.
+    references: tuple[Reference, ...] | None = None
+    metadata: dict[str, Any] | None = None
+    ruleSet: dict[str, Any] | None = None  # As clients send it.
+    id: int | None = None
+    """For the mode IMPORT: the id that it has elsewhere."""
+    version: int | None = None
+
+
+class NewConfig(msgspec.Struct, frozen=True):
+    """A compatibility level that a client sets."""
+
+    compatibility: str | None = None
+    compatibilityLevel: str | None = None  # As GET answers it, which clients send back.
+    normalize: bool | None = None
+
+
+class NewMode(msgspec.Struct, frozen=True):
+    """A mode that a client sets."""
+
+    mode: str | None = None

@@ -1,0 +1,63 @@
+"""`kohort registry` as a process."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from kohort.testing import Broker
+from tests.registry.asking import ask, register
+
+COMMAND = [sys.executable, "-m", "kohort.cli", "registry", "--listen", "127.0.0.1:0"]
+
+
+@contextmanager
+def running(broker: Broker, *arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Yield where a registry serves, and its process, which is killed behind the block if it still runs."""
+    command = [*COMMAND, "--bootstrap-server", broker.bootstrap, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().split()[-1], process
+        finally:
+            process.kill()
+
+
+def test_it_serves_until_it_is_told_to_stop(broker: Broker) -> None:
+    with running(broker) as (url, process):
+        schema_id = register(url, "of-a-process", "string")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    with running(broker) as (url, process):
+        assert ask(url, "GET", "/subjects/of-a-process/versions/1").content["id"] == schema_id
+
+
+def test_what_a_killed_process_has_acknowledged_is_there_and_another_one_writes_on(broker: Broker) -> None:
+    with running(broker) as (first, process), running(broker) as (second, _):
+        ids = {number: register(first, f"killed-{number}", "long") for number in range(5)}
+        process.kill()
+        for number, schema_id in ids.items():
+            assert register(second, f"killed-{number}", "long") == schema_id
+        assert register(second, "after-the-kill", "double") == max(ids.values()) + 1
+
+
+def test_topics_are_registries_of_their_own(broker: Broker) -> None:
+    with running(broker, "--topic", "_others") as (url, _):
+        assert ask(url, "GET", "/subjects").content == []
+        assert register(url, "other", "string") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [(("--listen", "nowhere:x"), "--listen"), (("--bootstrap-server", "127.0.0.1:1"), "no broker at")],
+)
+def test_a_wrong_use_is_one_line(arguments: tuple[str, ...], words: str) -> None:
+    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode in (1, 2)
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,135 @@
+"""Confluent's own client and serializers (confluent-kafka) on this registry."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+import pytest
+
+from kohort.testing import Broker
+
+pytest.importorskip(
+    "confluent_kafka.schema_registry", reason="the group `registry` has what Confluent's client needs"
+)
+
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.error import SchemaRegistryError
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+USER = {"type": "record", "name": "User", "namespace": "shop", "fields": [{"name": "name", "type": "string"}]}
+OLDER = {**USER, "fields": [*USER["fields"], {"name": "age", "type": "int", "default": -1}]}
+BROKEN = {**USER, "fields": [*USER["fields"], {"name": "age", "type": "int"}]}
+
+
+def avro(schema: Any, references: list[SchemaReference] | None = None) -> Schema:
+    return Schema(json.dumps(schema), "AVRO", references or [])
+
+
+@pytest.fixture
+def client(url: str) -> SchemaRegistryClient:
+    return SchemaRegistryClient({"url": url})
+
+
+@pytest.fixture
+def subject() -> str:
+    return f"{uuid.uuid4().hex}-value"
+
+
+def code_of(error: pytest.ExceptionInfo[SchemaRegistryError]) -> tuple[int, int]:
+    return error.value.http_status_code, error.value.error_code
+
+
+def test_subjects_and_versions(client: SchemaRegistryClient, subject: str) -> None:
+    first = client.register_schema(subject, avro(USER))
+    second = client.register_schema(subject, avro(OLDER))
+    assert client.get_versions(subject) == [1, 2]
+    assert subject in client.get_subjects()
+    assert client.get_subjects(subject_prefix=subject) == [subject]
+    latest = client.get_latest_version(subject)
+    assert (latest.schema_id, latest.version, latest.subject) == (second, 2, subject)
+    assert json.loads(str(latest.schema.schema_str)) == {
+        key: OLDER[key] for key in ("type", "name", "namespace", "fields")
+    }
+    assert client.get_version(subject, 1).schema_id == first
+    assert client.lookup_schema(subject, avro(USER)).version == 1
+    assert client.get_schema_versions(first)[0].subject == subject
+    assert client.get_subjects_by_schema_id(first) == [subject]
+    assert "AVRO" in client.get_schema_types()
+    full = client.register_schema_full_response(subject, avro(OLDER))
+    assert (full.schema_id, full.version) == (second, 2)
+
+
+def test_compatibility(client: SchemaRegistryClient, subject: str) -> None:
+    client.register_schema(subject, avro(USER))
+    assert client.test_compatibility(subject, avro(OLDER))
+    assert not client.test_compatibility(subject, avro(BROKEN))
+    assert not client.test_compatibility_all_versions(subject, avro(BROKEN))
+    with pytest.raises(SchemaRegistryError) as refused:
+        client.register_schema(subject, avro(BROKEN))
+    assert code_of(refused) == (409, 409)
+    client.set_compatibility(subject, "NONE")
+    assert client.get_compatibility(subject) == "NONE"
+    assert client.register_schema(subject, avro(BROKEN))
+
+
+def test_deleting(client: SchemaRegistryClient, subject: str) -> None:
+    schema_id = client.register_schema(subject, avro(USER))
+    assert client.delete_subject(subject) == [1]
+    assert client.get_schema(schema_id)
+    with pytest.raises(SchemaRegistryError) as refused:
+        client.get_latest_version(subject)
+    assert code_of(refused) == (404, 40401)
+    assert client.get_version(subject, 1, deleted=True).version == 1
+    assert client.delete_subject(subject, permanent=True) == [1]
+    with pytest.raises(SchemaRegistryError) as refused:
+        client.delete_version(subject, 1)
+    assert code_of(refused) == (404, 40401)
+
+
+def test_references(client: SchemaRegistryClient, subject: str) -> None:
+    client.register_schema(subject, avro(USER))
+    order = {"type": "record", "name": "Order", "fields": [{"name": "user", "type": "shop.User"}]}
+    references = [SchemaReference("shop.User", subject, 1)]
+    schema_id = client.register_schema(f"order-{subject}", avro(order, references))
+    assert client.get_schema(schema_id).references == references
+    assert client.get_referenced_by(subject, 1) == [schema_id]
+    with pytest.raises(SchemaRegistryError) as refused:
+        client.delete_version(subject, 1)
+    assert code_of(refused) == (422, 42206)
+    writer = AvroSerializer(client, avro(order, references), conf={"auto.register.schemas": False})
+    reader = AvroDeserializer(client)
+    context = SerializationContext(f"order-{subject}".removesuffix("-value"), MessageField.VALUE)
+    assert reader(writer({"user": {"name": "Ada"}}, context), context) == {"user": {"name": "Ada"}}
+
+
+def test_serializers_through_a_topic(client: SchemaRegistryClient, broker: Broker) -> None:
+    topic = broker.create_topic(f"users-{uuid.uuid4().hex}", 1)
+    context = SerializationContext(topic, MessageField.VALUE)
+    old, new = AvroSerializer(client, json.dumps(USER)), AvroSerializer(client, json.dumps(OLDER))
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    producer.produce(topic, old({"name": "Ada"}, context))
+    producer.produce(topic, new({"name": "Bob", "age": 7}, context))
+    assert producer.flush(10) == 0
+    reader = AvroDeserializer(client, json.dumps(OLDER))
+    consumer = Consumer(
+        {"bootstrap.servers": broker.bootstrap, "group.id": topic, "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([topic])
+    found = [reader(each.value(), context) for each in consumer.consume(2, 20)]
+    consumer.close()
+    assert found == [{"name": "Ada", "age": -1}, {"name": "Bob", "age": 7}]
+    assert client.get_versions(f"{topic}-value") == [1, 2]
+
+
+def test_latest_version_and_normalization(client: SchemaRegistryClient, subject: str) -> None:
+    client.register_schema(subject, avro(USER), normalize_schemas=True)
+    context = SerializationContext(subject.removesuffix("-value"), MessageField.VALUE)
+    conf = {"auto.register.schemas": False, "use.latest.version": True}
+    data = AvroSerializer(client, json.dumps(USER), conf=conf)({"name": "Ada"}, context)
+    assert data is not None
+    assert data[:5] == b"\0" + (client.get_latest_version(subject).schema_id or 0).to_bytes(4, "big")
+    assert AvroDeserializer(client)(data, context) == {"name": "Ada"}
