@@ -87,7 +87,7 @@ async def orders_on_a_cluster(world: World) -> None:
         await Shop(database).run(bootstrap)
 
     shops = [world.process(f"shop-{number}", run_shop, cluster.bootstrap) for number in range(3)]
-    servers: list[Any] = [*cluster.brokers.values(), cluster.etcd]
+    servers: list[Any] = [*cluster.brokers.values(), *cluster.etcd.members]
     async with world.chaos(kill=shops, restart=servers, pause_seconds=15, cut_network=True):
         await place_orders(cluster.bootstrap, database, ORDERS)
     cluster.etcd.lost_answers = cluster.etcd.lost_requests = 0.0

@@ -2,11 +2,12 @@
 
 from typing import Any
 
+from kohort.broker.etcd.calls import UNAVAILABLE
 from kohort.broker.etcd.key_store import NOT_FOUND, Refused
 from kohort.broker.etcd.messages import Json
 from kohort.testing.etcd_store import EtcdStore
 
-STATUS = {5: 404, 12: 501}  # HTTP's for gRPC's NOT_FOUND and UNIMPLEMENTED.
+STATUS = {5: 404, 12: 501, 14: 503}  # HTTP's for gRPC's NOT_FOUND, UNIMPLEMENTED and UNAVAILABLE.
 HTTP_OK, BAD_REQUEST = 200, 400
 MEMBER = {"cluster_id": "1", "member_id": "1", "raft_term": "2"}
 PATHS = frozenset({
@@ -24,6 +25,11 @@ def answered(store: EtcdStore, path: str, form: Json, now: float) -> tuple[int, 
         return HTTP_OK, _told(store.answer(path, form, now))
     except Refused as refused:
         return STATUS.get(refused.code, BAD_REQUEST), {"code": refused.code, "message": str(refused)}
+
+
+def no_quorum() -> tuple[int, Json]:
+    """Return what a member answers that does not reach enough others. What was asked may be done later."""
+    return STATUS[UNAVAILABLE], {"code": UNAVAILABLE, "message": "etcdserver: request timed out"}
 
 
 def created(store: EtcdStore, form: Json) -> tuple[Json, bool]:

@@ -54,7 +54,10 @@ KNOWN = {
 
 
 class EtcdStore(KeyStore):
-    """One member that is etcd by itself."""
+    """The keys and leases of an etcd."""
+
+    late_seconds = 0.0
+    """How long after its time a lease ends. Nobody can keep it alive meanwhile."""
 
     def answer(self, path: str, form: Json, now: float) -> Json:
         """Return the answer to a call that is no stream of answers. Raises: Refused."""
@@ -68,10 +71,12 @@ class EtcdStore(KeyStore):
                 self._check("request_delete_range", form)
             case "kv/txn":
                 self._check_txn(form)
+            case "lease/keepalive" if (lease := self._leases.get(int(form["ID"]))) and lease.until <= now:
+                return {"result": self._headed({"ID": form["ID"]})}
             case "lease/timetolive":
                 return self._time_to_live(int(form["ID"]), bool(form.get("keys")), now)
             case "lease/leases":
-                return self._headed({"leases": [{"ID": str(each)} for each in sorted(self._leases)]})
+                return self._headed({"leases": [{"ID": str(each)} for each in self.lease_ids]})
             case "lease/grant":
                 return self._grant_as_asked(int(form.get("ID", 0)), int(form.get("TTL", 0)), now)
             case "maintenance/status":
@@ -147,6 +152,20 @@ class EtcdStore(KeyStore):
         self._leases[lease_id] = Lease(ttl_seconds, now + ttl_seconds)
         self._lease_ids = max(self._lease_ids, lease_id)
         return self._headed({"ID": str(lease_id), "TTL": str(ttl_seconds)})
+
+    def expire(self, now: float) -> None:
+        """End the leases whose time is over."""
+        super().expire(now - self.late_seconds)
+
+    @property
+    def lease_ids(self) -> list[int]:
+        """The leases that have not ended."""
+        return sorted(self._leases)
+
+    def begin_leases_anew(self, now: float) -> None:
+        """Give each lease its whole time again."""
+        for lease in self._leases.values():
+            lease.until = max(lease.until, now + lease.ttl_seconds)
 
     def _time_to_live(self, lease_id: int, with_keys: bool, now: float) -> Json:
         lease = self._leases.get(lease_id)

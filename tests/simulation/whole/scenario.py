@@ -67,7 +67,7 @@ async def _start(world: World, brokers: int, replicas: int) -> tuple[str, list[A
     cluster = await world.cluster(brokers, settings={**SETTINGS, "min.insync.replicas": "2"})
     cluster.etcd.lost_answers = cluster.etcd.lost_requests = 0.01
     await _create(cluster.bootstrap, replicas)
-    return cluster.bootstrap, [*cluster.brokers.values(), cluster.etcd]
+    return cluster.bootstrap, [*cluster.brokers.values(), *cluster.etcd.members]
 
 
 async def _create(bootstrap: str, replicas: int) -> None:

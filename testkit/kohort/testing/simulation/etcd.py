@@ -1,171 +1,124 @@
-"""etcd in a simulated process: its JSON gateway over HTTP on the virtual network, with answers that get lost.
+"""A simulated etcd: members that have the same keys, and what goes wrong with them.
 
-What is stored outlives the process, as etcd's disk does. The brokers ask it with their own client over TCP.
+A member that stands still carries out later what it was asked, when nobody waits for it any more. Members
+answer while more than half of them run.
 """
 
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from random import Random
 
-import h11
-import msgspec
-import trio
-
-from kohort.broker.etcd.messages import Json
-from kohort.testing.etcd_gateway import HTTP_OK, answered, created, watched
+from kohort.broker.etcd.key_store import Entry
 from kohort.testing.etcd_store import EtcdStore
+from kohort.testing.simulation.etcd_member import EtcdMember
 from kohort.testing.simulation.kernel import SECOND, Kernel
 from kohort.testing.simulation.network import Network
-from kohort.testing.simulation.program import Program
-from kohort.testing.simulation.trio_process import TrioProcess
-from kohort.testing.simulation.trio_sockets import put_on_network
 
-PORT = 2379
 TICK_SECONDS = 0.25  # Leases may end so late.
-RECEIVE_BYTES = 64 * 1024
-JSON_HEADER = ("content-type", "application/json")
+BUMPED_REVISIONS = 1_000_000  # What `etcdutl snapshot restore --bump-revision` is given.
+REVISIONS_KEPT = 3  # By a compaction.
 
 
-class SimulatedEtcd(Program[TrioProcess]):
-    """One etcd, over all lives of its process."""
+class SimulatedEtcd:
+    """The members, named `etcd-1` and so on, and what they keep."""
 
-    def __init__(self, kernel: Kernel, network: Network, name: str = "etcd") -> None:
-        """Start it."""
-        super().__init__(kernel, network, name)
+    def __init__(self, kernel: Kernel, network: Network, members: int = 3) -> None:
+        """Start them."""
+        self.kernel = kernel
+        self.network = network
+        self.random = Random(kernel.random.getrandbits(64))
+        self.store = EtcdStore()
         self.lost_requests = 0.0
         """How often a request gets lost before anything is done: from 0 to 1."""
         self.lost_answers = 0.0
         """How often what was asked for is done, and the answer gets lost: from 0 to 1."""
-        self._store = EtcdStore()
-        self._changed: trio.Event
-        self.start()
+        self.late_requests = 0.0
+        """How often a request is carried out later and not answered: from 0 to 1."""
+        self.late_seconds_max = 10.0
+        self.members = [EtcdMember(self, f"etcd-{number}") for number in range(1, members + 1)]
+        self._had_quorum = True
+        self._tick()
 
     @property
-    def address(self) -> str:
-        """Host and port."""
-        return f"{self.name}:{PORT}"
+    def addresses(self) -> str:
+        """Hosts and ports, as `kohort.cluster` takes them."""
+        return ",".join(each.address for each in self.members)
 
     @property
-    def is_serving(self) -> bool:
-        """Whether its process lives."""
-        return self.is_running
+    def has_quorum(self) -> bool:
+        """Whether more than half of the members run."""
+        return sum(each.is_awake for each in self.members) > len(self.members) // 2
 
-    def begin(self) -> TrioProcess:
-        """Return a process that serves what is stored: etcd syncs it before it answers."""
-        process = TrioProcess(self.kernel, self.name, self._serve)
-        put_on_network(process, self.network, self.host)
-        return process
-
-    # -- serving ------------------------------------------------------------------------------------------
-
-    async def _serve(self) -> None:
-        self._changed = trio.Event()
-        sock = trio.socket.socket()
-        await sock.bind((self.name, PORT))
-        sock.listen()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._expire)
-            while True:
-                connection, _ = await sock.accept()
-                nursery.start_soon(self._talk, trio.SocketStream(connection))
-
-    async def _expire(self) -> None:
-        while True:
-            revision = self._store.revision
-            self._store.expire(self._now())
-            self._tell(revision)
-            await trio.sleep(TICK_SECONDS)
-
-    def _now(self) -> float:
+    def now(self) -> float:
+        """Return the time by which leases end, in seconds."""
         return self.kernel.time_ns / SECOND
 
-    def _tell(self, revision: int) -> None:
-        """Wake the watches, if anything has changed since that revision."""
-        if self._store.revision != revision:
-            self._changed.set()
-            self._changed = trio.Event()
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Tell the watches of what changes within the block."""
+        revision = self.store.revision
+        yield
+        if self.store.revision != revision:
+            for each in self.members:
+                each.tell()
 
-    async def _talk(self, stream: trio.SocketStream) -> None:
-        """Answer the requests of one connection."""
-        protocol = h11.Connection(h11.SERVER)
-        async with stream:
-            try:
-                while await self._answer_one(protocol, stream):
-                    protocol.start_next_cycle()
-            except (trio.BrokenResourceError, h11.RemoteProtocolError):
-                return  # The client is gone.
+    def later(self, seconds: float, action: Callable[[], object]) -> None:
+        """Change something after so many seconds."""
 
-    async def _answer_one(self, protocol: h11.Connection, stream: trio.SocketStream) -> bool:
-        """Return whether another request may follow."""
-        path, body = "", b""
-        while True:
-            event = protocol.next_event()
-            if event is h11.NEED_DATA:
-                protocol.receive_data(bytes(await stream.receive_some(RECEIVE_BYTES)))
-            elif isinstance(event, h11.Request):
-                path = event.target.decode().removeprefix("/v3/")
-            elif isinstance(event, h11.Data):
-                body += event.data
-            elif isinstance(event, h11.EndOfMessage):
-                break
-            else:
-                return False
-        form = msgspec.json.decode(body or b"{}")
-        if path == "watch":
-            await self._stream(protocol, stream, form["create_request"])
-            return False
-        random = self.kernel.random
-        if random.random() < self.lost_requests:
-            return False
-        status, answer = self._answer(path, form)
-        if random.random() < self.lost_answers:
-            return False
-        content = msgspec.json.encode(answer)
-        headers = [JSON_HEADER, ("content-length", str(len(content)))]
-        for part in (
-            h11.Response(status_code=status, headers=headers),
-            h11.Data(content),
-            h11.EndOfMessage(),
-        ):
-            await stream.send_all(protocol.send(part) or b"")
-        return protocol.our_state is h11.DONE
+        def act() -> None:
+            with self.changing():
+                action()
 
-    def _answer(self, path: str, form: Json) -> tuple[int, Json]:
-        revision = self._store.revision
-        found = answered(self._store, path, form, self._now())
-        self._tell(revision)
-        return found
+        self.kernel.call_after(int(seconds * SECOND), act)
 
-    async def _stream(
-        self, protocol: h11.Connection, stream: trio.SocketStream, form: dict[str, Any]
-    ) -> None:
-        """Send what changes, until the client is gone."""
-        head = h11.Response(status_code=HTTP_OK, headers=[JSON_HEADER, ("transfer-encoding", "chunked")])
-        await stream.send_all(protocol.send(head) or b"")
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_until_gone, stream, nursery.cancel_scope)
-            async for message in self._news(form):
-                line = msgspec.json.encode({"result": message}) + b"\n"
-                await stream.send_all(protocol.send(h11.Data(line)) or b"")
-            nursery.cancel_scope.cancel()
+    def _tick(self) -> None:
+        """End leases. Whoever leads anew gives each lease its whole time again, as etcd's leader does."""
+        if self.has_quorum:
+            if not self._had_quorum:
+                self.store.begin_leases_anew(self.now())
+            with self.changing():
+                self.store.expire(self.now())
+        self._had_quorum = self.has_quorum
+        self.kernel.call_after(int(TICK_SECONDS * SECOND), self._tick)
 
-    async def _news(self, form: dict[str, Any]) -> AsyncIterator[Json]:
-        first, goes_on = created(self._store, form)
-        yield first
-        while goes_on:
-            changed = self._changed
-            news, goes_on = watched(self._store, form)
-            if news is None:
-                await changed.wait()
-            else:
-                yield news
-        await trio.sleep_forever()  # etcd leaves the stream of a cancelled watch open.
+    # -- faults -------------------------------------------------------------------------------------------
 
+    def end_lease(self) -> bool:
+        """End a lease before its time, with its keys. Return whether there was one."""
+        lease_ids = self.store.lease_ids
+        if lease_ids:
+            with self.changing():
+                self.store.answer("lease/revoke", {"ID": self.random.choice(lease_ids)}, self.now())
+        return bool(lease_ids)
 
-async def _until_gone(stream: trio.SocketStream, scope: trio.CancelScope) -> None:
-    """Cancel the scope once the client has closed. It sends nothing during a watch."""
-    try:
-        while await stream.receive_some(RECEIVE_BYTES):
-            pass
-    except trio.BrokenResourceError:
-        pass
-    scope.cancel()
+    def hold_leases(self, seconds: float) -> None:
+        """Let leases end so much later than they should, from now on."""
+        self.store.late_seconds = seconds
+
+    def compact(self) -> None:
+        """Forget how it came about, all but the last few revisions."""
+        revision = self.store.revision - REVISIONS_KEPT
+        if revision > self.store.compacted:
+            self.store.answer("kv/compaction", {"revision": revision}, self.now())
+
+    def heal(self) -> None:
+        """Let nothing get lost, come late or take long any more."""
+        self.lost_requests = self.lost_answers = self.late_requests = self.store.late_seconds = 0.0
+        for each in self.members:
+            each.slow_seconds = each.watch_lag_seconds = 0.0
+
+    # -- backups ------------------------------------------------------------------------------------------
+
+    def backup(self) -> list[Entry]:
+        """Return what `etcdctl snapshot save` keeps."""
+        return self.store.entries()
+
+    def restore(self, backup: Sequence[Entry]) -> None:
+        """Begin anew with what `etcdutl snapshot restore --bump-revision --mark-compacted` makes of it."""
+        for each in self.members:
+            each.kill()
+        revision = self.store.revision + BUMPED_REVISIONS
+        self.store = EtcdStore([each for each in backup if not each.lease], revision)
+        self.store.compacted = revision
+        for each in self.members:
+            each.start()

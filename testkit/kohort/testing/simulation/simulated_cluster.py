@@ -27,7 +27,7 @@ class SimulatedCluster:
                 {
                     **common,
                     **(settings or {}),
-                    "kohort.cluster": f"etcd://{self.etcd.address}/simulated",
+                    "kohort.cluster": f"etcd://{self.etcd.addresses}/simulated",
                     "node.id": str(number),
                     "broker.rack": f"rack-{number}",
                 },
