@@ -100,6 +100,12 @@ STEPS = (
         {"ROUNDS": "100", "KOHORT_TEST_NIGHTLY": "1"},
     ),
     Step(
+        "region-slow",
+        f"{PYTEST} -s tests/queues/test_region_slow.py",
+        40,
+        {"KOHORT_TEST_REGION_S": "600", "KOHORT_TEST_REGION_KILL_S": "20", "KOHORT_TEST_NIGHTLY": "1"},
+    ),
+    Step(
         "mean-delays",
         f"{shlex.quote(sys.executable)} examples/flights/mean_delays.py --kills 40",
         15,

@@ -104,7 +104,6 @@ async def main() -> None:
     if role == COORDINATOR:
         await RegionCoordinator(region, **options).run()
     else:
-        options["group_instance_id"] = role  # Who takes a name over has its partitions at once.
         await RegionMember(region, role, MeanDelays(), topics=[settings.TOPIC], **options).run()
 
 

@@ -14,15 +14,17 @@ import pytest
 import trio
 
 from kohort.client import Admin, NewTopic, Producer
+from kohort.client.aio import Admin as AsyncAdmin
 from kohort.client.config import ConsumerOptions
 from kohort.client.errors import ConfigurationError
 from kohort.queues.region import (
+    Isolation,
     RefusedError,
     Region,
     RegionCoordinator,
     RegionMember,
     RegionState,
-    Start,
+    StartPosition,
     StateLostError,
     checkpointed_states,
     region_state,
@@ -59,6 +61,10 @@ def has_begun(sequence_id: int, state: RegionState) -> bool:
 
 def has_completed(sequence_id: int, state: RegionState) -> bool:
     return state.completed >= sequence_id
+
+
+def has_offsets(count: int, state: RegionState) -> bool:
+    return sum(state.offsets.values()) == count
 
 
 async def command(bootstrap: str, *arguments: str) -> str:
@@ -156,7 +162,7 @@ async def test_a_region_may_begin_at_a_time(
     await trio.to_thread.run_sync(send_with_times, bootstrap, topic)
     region = Region(f"sums-{topic}", members=1, period_ms=100)
     member = RegionMember(
-        region, "a", Sum(), topics=[topic], start=Start.TIMESTAMP, start_timestamp_ms=since, **options
+        region, "a", Sum(), topics=[topic], start_position=StartPosition.TIME, start_time_ms=since, **options
     )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(RegionCoordinator(region, **options).run)
@@ -170,7 +176,7 @@ async def test_a_region_may_begin_at_a_time(
         nursery.cancel_scope.cancel()
 
 
-@pytest.mark.parametrize("given", [{"start": Start.TIMESTAMP}, {"start_timestamp_ms": 5}])
+@pytest.mark.parametrize("given", [{"start_position": StartPosition.TIME}, {"start_time_ms": 5}])
 def test_a_time_without_its_start_is_refused(given: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError, match="need each other"):
         RegionMember(Region("r", members=1), "a", Sum(), topics=["t"], **given)  # type: ignore[arg-type]
@@ -221,6 +227,79 @@ async def test_a_member_asks_for_checkpoints_by_the_record_and_tells_how_it_stan
         metrics = member.metrics()
         assert (metrics["topics_consumed"], metrics["partitions_assigned"]) == (2, 3)
         assert metrics["drain_ms_most"] >= metrics["drain_ms_last"] > 0
+        nursery.cancel_scope.cancel()
+
+
+def create_anew(bootstrap: str, topic: str) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.delete_topics(topic)
+        wait_until(lambda: topic not in admin.list_topics(), "the topic is gone")
+        admin.create_topics(NewTopic(topic, partitions=2))
+        wait_until(lambda: topic in admin.list_topics(), "the topic is there")
+
+
+@pytest.mark.parametrize("is_running", [False, pytest.param(True, marks=only_by_night)])
+async def test_a_reset_reads_a_topic_that_was_created_anew_from_its_beginning(
+    bootstrap: str, topic: str, options: ConsumerOptions, *, is_running: bool
+) -> None:
+    region = Region(f"anew-{topic}", members=1, period_ms=200)
+    for values in (range(100), range(100, 300)):
+        if values.start and not is_running:
+            await trio.to_thread.run_sync(create_anew, bootstrap, topic)
+        await trio.to_thread.run_sync(send, bootstrap, topic, values)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(RegionCoordinator(region, **options).run)
+            nursery.start_soon(RegionMember(region, "a", Sum(), topics=[topic], **options).run)
+            await until(options, region, partial(has_offsets, len(values)))
+            if is_running:
+                await trio.to_thread.run_sync(create_anew, bootstrap, topic)
+                await command(bootstrap, "reset", region.name)
+                await trio.to_thread.run_sync(send, bootstrap, topic, range(100, 300))
+                await until(options, region, partial(has_offsets, 200))
+            nursery.cancel_scope.cancel()
+        if is_running:
+            break
+    assert await sum_of(region, options) == sum(range(300))
+
+
+@pytest.mark.parametrize("isolation", list(Isolation))
+async def test_topics_come_by_a_pattern_and_the_group_is_of_ones_own(
+    bootstrap: str, topic: str, options: ConsumerOptions, isolation: Isolation
+) -> None:
+    await trio.to_thread.run_sync(create, bootstrap, f"{topic}-2")
+    await trio.to_thread.run_sync(send, bootstrap, topic, range(100))
+    region = Region(f"pattern-{topic}", members=1, period_ms=200)
+    settings: ConsumerOptions = {**options, "group_id": f"{topic}-readers"}
+    member = RegionMember(region, "a", Sum(), pattern=f"{topic}.*", isolation=isolation, **settings)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(RegionCoordinator(region, **options).run)
+        nursery.start_soon(member.run)
+        await until(options, region, lambda state: sum(state.offsets.values()) == 100)
+        assert await sum_of(region, options) == sum(range(100))
+        assert member.metrics()["topics_consumed"] == 2
+        async with AsyncAdmin(bootstrap_servers=options["bootstrap_servers"]) as admin:
+            group = (await admin.describe_groups(f"{topic}-readers"))[f"{topic}-readers"]
+        assert [each.group_instance_id for each in group.members] == ["a"]
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_state_that_does_not_come_back_fails_the_region_with_its_cause(
+    bootstrap: str, topic: str, options: ConsumerOptions
+) -> None:
+    class Refuses(Sum):
+        def restore(self, state: bytes | None) -> None:
+            raise ValueError("never")
+
+    region = Region(f"fails-{topic}", members=1, consecutive_resets_max=2)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(RegionCoordinator(region, **options).run)
+        nursery.start_soon(RegionMember(region, "a", Refuses(), topics=[topic], **options).run)
+        state = await until(options, region, lambda state: state.phase == "failed")
+        assert state.reason == "a did not restore its state: restore raised ValueError('never')"
+        told = await command(bootstrap, "status", region.name)
+        assert "failed in attempt" in told
+        assert "member a: reset pending, attempt 0" in told
+        assert f"kohort region reset {region.name}" in told
         nursery.cancel_scope.cancel()
 
 
@@ -308,7 +387,7 @@ def test_a_member_is_a_command_with_metrics(
     [
         (("--call", "nowhere", "--topic", "t"), "is not MODULE:NAME"),
         (
-            ("--call", "tests.queues.region_process:Sum", "--topic", "t", "--start", "timestamp"),
+            ("--call", "tests.queues.region_process:Sum", "--topic", "t", "--start-position", "time"),
             "need each other",
         ),
     ],

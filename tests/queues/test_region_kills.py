@@ -36,12 +36,13 @@ ROLES = ("a", "b", "c", "coordinator", "coordinator")
 class Scene:
     """A region of three members and two coordinators, all of them processes."""
 
-    def __init__(self, broker: BrokerProcess | ApacheKafka, folder: Path) -> None:
+    def __init__(self, broker: BrokerProcess | ApacheKafka, folder: Path, *flavor: str) -> None:
         self.region = Region("sums", members=3)
         self.topic = "numbers"
         self.kills: Counter[str] = Counter()
         self.values: list[int] = []
         self.checkpoints = 0
+        self._flavor = flavor
         self._broker = broker
         self._folder = folder
         self._random = Random(SEED)
@@ -73,15 +74,22 @@ class Scene:
         """Let some time pass, kill somebody, and start him again."""
         time.sleep(self._random.uniform(0.0, 1.0))
         if self._random.random() < 0.2:
-            self.kills["broker"] += 1
-            if isinstance(self._broker, BrokerProcess):
-                self._broker.kill()
-                self._broker.start()
-            else:
-                self._broker.stop()
-                self._broker.restart()
-            return
-        victim = self._random.randrange(len(self._processes))
+            self.kill_broker()
+        else:
+            self.kill_process(self._random.randrange(len(self._processes)))
+
+    def kill_broker(self) -> None:
+        """Kill the broker, and start it again."""
+        self.kills["broker"] += 1
+        if isinstance(self._broker, BrokerProcess):
+            self._broker.kill()
+            self._broker.start()
+        else:
+            self._broker.stop()
+            self._broker.restart()
+
+    def kill_process(self, victim: int) -> None:
+        """Kill a member or a coordinator, and start it again."""
         role, process = self._processes[victim]
         self._end(process)
         self.kills[role] += 1
@@ -111,7 +119,7 @@ class Scene:
             self._end(process)
 
     def _start(self, role: str) -> tuple[str, subprocess.Popen[bytes]]:
-        arguments = (role, self.bootstrap, self.region.name, self.topic)
+        arguments = (role, self.bootstrap, self.region.name, self.topic, *self._flavor)
         command = [sys.executable, "-m", "tests.queues.region_process", *arguments]
         with (self._folder / f"{role}.log").open("ab") as log:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=log, cwd=ROOT)

@@ -6,7 +6,8 @@ import msgspec
 from kohort.cli.options import bootstrap_option, json_option
 from kohort.cli.output import print_json, print_line
 from kohort.cli.queue_options import client_options, log_to_standard_error, run_async, run_until_told
-from kohort.queues.region import Asked, Region, RegionCoordinator, RegionState, ask, region_state
+from kohort.queues.region import Asked, Phase, Region, RegionCoordinator, RegionStatus, ask, region_status
+from kohort.queues.region.entries import Report
 
 _name = click.argument("name")
 _DEFAULTS = Region("NAME", members=1)
@@ -31,6 +32,13 @@ _DEFAULTS = Region("NAME", members=1)
     help="A checkpoint that takes longer is a failure.",
 )
 @click.option(
+    "--reset-timeout-ms",
+    type=click.IntRange(1),
+    default=_DEFAULTS.reset_timeout_ms,
+    show_default=True,
+    help="A reset that takes longer is a failure.",
+)
+@click.option(
     "--resets-max",
     type=click.IntRange(0),
     default=_DEFAULTS.consecutive_resets_max,
@@ -46,6 +54,7 @@ def coordinate(
     index: int,
     period_ms: int,
     drain_timeout_ms: int,
+    reset_timeout_ms: int,
     resets_max: int,
     quiet: bool,
     servers: str,
@@ -54,7 +63,7 @@ def coordinate(
 
     The region's topics are made where they are missing.
     """
-    region = Region(name, members, index, period_ms, drain_timeout_ms, resets_max)
+    region = Region(name, members, index, period_ms, drain_timeout_ms, reset_timeout_ms, resets_max)
     options = client_options(servers)
     log_to_standard_error(quiet=quiet)
 
@@ -69,24 +78,37 @@ def coordinate(
 @bootstrap_option
 @json_option
 def status(*, name: str, servers: str, as_json: bool) -> None:
-    """Print the phase of region NAME, its members and its last checkpoint."""
+    """Print the phase of region NAME, how each member stands, and the last checkpoint."""
     options = client_options(servers)
 
-    async def main() -> RegionState | None:
-        return await region_state(Region(name, members=1), **options)
+    async def main() -> RegionStatus:
+        return await region_status(Region(name, members=1), **options)
 
-    state = run_async(main)
+    found = run_async(main)
+    if as_json:
+        print_json(msgspec.to_builtins(found))
+        return
+    if not found.coordinators:
+        print_line(f"no coordinator runs: start one with kohort region coordinate {name}")
+    state = found.state
     if state is None:
         raise click.ClickException(f"no coordinator has decided for region {name} yet")
-    if as_json:
-        print_json(msgspec.to_builtins(state))
-        return
     print_line(f"{state.phase} in attempt {state.attempt}: {state.reason or 'members are missing'}")
-    print_line(f"members: {', '.join(sorted(state.members)) or 'none'}")
+    for member in sorted(state.members):
+        report = found.members.get(member)
+        print_line(f"member {member}: {member_line(report)}" if report else f"member {member}: no report")
     print_line(f"checkpoint {state.completed}, {sum(state.offsets.values()):,} records before its offsets")
     print_line(f"{state.consecutive_resets} failure(s) in a row")
     for reason in state.refused.values():
         print_line(f"refused: {reason}")
+    if state.phase is Phase.FAILED:
+        print_line(f"go back to the last checkpoint with: kohort region reset {name}")
+
+
+def member_line(report: Report) -> str:
+    """Return how a member stands, in words."""
+    wanted = f"; asks for a reset: {report.wanted.reason}" if report.wanted else ""
+    return f"{report.state}, attempt {report.attempt}, generation {report.generation_id}{wanted}"
 
 
 @click.command()

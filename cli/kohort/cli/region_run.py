@@ -1,12 +1,14 @@
 """`kohort region run`: a member of a region, whose operator is a Python class."""
 
 from collections.abc import Iterable
+from typing import cast
 
 import click
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from kohort.cli.completion import complete_topics
+from kohort.cli.client_settings import ReaderCommand, reader_settings, take_properties
+from kohort.cli.completion import complete_groups, complete_topics
 from kohort.cli.options import bootstrap_option
 from kohort.cli.queue_options import (
     client_options,
@@ -16,8 +18,9 @@ from kohort.cli.queue_options import (
     run_until_told,
     serve_metrics,
 )
+from kohort.client.config import ConsumerOptions
 from kohort.client.errors import ConfigurationError
-from kohort.queues.region import Region, RegionMember, Start
+from kohort.queues.region import Isolation, MemberState, Phase, Region, RegionMember, StartPosition
 
 _GAUGES = {  # The name here, what divides the member's figure, and the words.
     "drain_ms_last": ("drain_seconds_last", 1_000, "How long the last drain took."),
@@ -25,35 +28,71 @@ _GAUGES = {  # The name here, what divides the member's figure, and the words.
     "partitions_assigned": ("partitions_assigned", 1, "Partitions that this member has."),
     "topics_consumed": ("topics_consumed", 1, "Topics that this member has partitions of."),
     "queued": ("queued", 1, "Records that were read and not processed."),
+    "consecutive_resets": ("consecutive_resets", 1, "Failures of the region since its last checkpoint."),
+    "checkpoint": ("checkpoint", 1, "The number of the region's last checkpoint."),
 }
+_COUNTERS = {
+    "processed": ("processed", "Records that the operator has processed, those after a reset again."),
+    "resets": ("resets", "Resets of the region."),
+}
+_DEFAULTS = Region("NAME", members=1)
 
 
-@click.command()
+@click.command(cls=ReaderCommand)
 @click.argument("name")
-@click.argument("member")
+@click.argument("member", envvar="KOHORT_GROUP_INSTANCE_ID")
 @click.option(
     "--call",
     metavar="MODULE:CLASS",
     required=True,
-    help="Makes the operator: it has process (async), save and restore.",
+    help="Makes the operator: it has process, save and restore, each plain or async.",
 )
 @click.option(
     "--topic",
     "topics",
     multiple=True,
-    required=True,
     help="What it reads; several are several options.",
     shell_complete=complete_topics,
 )
+@click.option("--pattern", metavar="REGEX", help="Read the topics whose whole name matches instead.")
+@click.option(
+    "--group",
+    default="",
+    help="The consumer group that the members are.  [default: NAME-members]",
+    shell_complete=complete_groups,
+)
+@click.option(
+    "--isolation",
+    type=click.Choice([each.value for each in Isolation]),
+    default=Isolation.THREAD.value,
+    show_default=True,
+    help="Where the operator runs; one in a process can be ended when it hangs.",
+)
 @click.option("--index", type=int, default=0, show_default=True, help="Has to be the coordinator's.")
 @click.option(
-    "--start",
-    type=click.Choice([each.value for each in Start]),
-    default=Start.BEGINNING.value,
+    "--start-position",
+    type=click.Choice([each.value for each in StartPosition]),
+    default=StartPosition.BEGINNING.value,
     show_default=True,
-    help="Where partitions begin that the region does not know.",
+    help="Where partitions begin that the region does not know; default: where the group has committed.",
 )
-@click.option("--start-timestamp-ms", type=click.IntRange(0), help="Since 1970, for --start timestamp.")
+@click.option("--start-time-ms", type=click.IntRange(0), help="Since 1970, for --start-position time.")
+@click.option(
+    "--reset-timeout-ms",
+    type=click.IntRange(1),
+    default=_DEFAULTS.reset_timeout_ms,
+    show_default=True,
+    help="Drains and restores take half of it at most, half of max.poll.interval.ms, and 15 s.",
+)
+@click.option(
+    "--property",
+    "properties",
+    multiple=True,
+    callback=take_properties,
+    expose_value=False,
+    metavar="NAME=VALUE",
+    help="A setting of the consumer under Kafka's name: max.poll.records, session.timeout.ms.",
+)
 @click.option(
     "--checkpoint-records",
     type=click.IntRange(0),
@@ -73,9 +112,13 @@ def run(
     member: str,
     call: str,
     topics: tuple[str, ...],
+    pattern: str | None,
+    group: str,
+    isolation: str,
     index: int,
-    start: str,
-    start_timestamp_ms: int | None,
+    start_position: str,
+    start_time_ms: int | None,
+    reset_timeout_ms: int,
     checkpoint_records: int,
     states: str,
     http: str | None,
@@ -85,22 +128,27 @@ def run(
     """Be the member MEMBER of region NAME until SIGINT or SIGTERM.
 
     Give each process of the region a name of its own, and the same one each time it starts: it goes on from
-    the state that was saved under that name.
+    the state that was saved under that name, which is its group.instance.id, too. In Kubernetes leave MEMBER
+    out, and set KOHORT_GROUP_INSTANCE_ID to the pod's name.
 
     \b
     kohort region run totals a --call shop.totals:Total --topic payments
     """
     operator = named_object("--call", call)()
-    options = client_options(servers)
+    options = cast(ConsumerOptions, {**client_options(servers), **reader_settings()})
+    if group:
+        options["group_id"] = group
     log_to_standard_error(quiet=quiet)
     try:
         process = RegionMember(
-            Region(name, members=1, index=index, states_url=states),
+            Region(name, members=1, index=index, reset_timeout_ms=reset_timeout_ms, states_url=states),
             member,
             operator,
             topics=topics,
-            start=Start(start),
-            start_timestamp_ms=start_timestamp_ms,
+            pattern=pattern,
+            start_position=StartPosition(start_position),
+            start_time_ms=start_time_ms,
+            isolation=Isolation(isolation),
             checkpoint_records=checkpoint_records,
             **options,
         )
@@ -126,3 +174,20 @@ class _Told(Collector):
             gauge = GaugeMetricFamily(f"kohort_region_{name}", text, labels=list(labels))
             gauge.add_metric(list(labels.values()), values[key] / divisor)
             yield gauge
+        for key, (name, text) in _COUNTERS.items():
+            counter = CounterMetricFamily(f"kohort_region_{name}", text, labels=list(labels))
+            counter.add_metric(list(labels.values()), values[key])
+            yield counter
+        yield _state_set(
+            "member_state", "1 for how the member stands.", labels, MemberState, self._member.state
+        )
+        yield _state_set("phase", "1 for what the region does.", labels, Phase, self._member.phase)
+
+
+def _state_set(
+    name: str, text: str, labels: dict[str, str], states: Iterable[str], current: str
+) -> GaugeMetricFamily:
+    gauge = GaugeMetricFamily(f"kohort_region_{name}", text, labels=[*labels, "state"])
+    for each in states:
+        gauge.add_metric([*labels.values(), each], float(each == current))
+    return gauge

@@ -22,7 +22,7 @@ def consumer_options(options: ConsumerOptions, group_id: str) -> ConsumerOptions
     """
     for name in _OURS:
         if name in options:
-            raise ConfigurationError(f"{name} is the queue's to say: leave it out, or set it in the Queue")
+            raise ConfigurationError(f"{name} cannot be set here: it follows from what is consumed")
     found: ConsumerOptions = {
         "auto_offset_reset": "earliest",
         **options,

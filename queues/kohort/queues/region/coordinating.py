@@ -3,16 +3,20 @@
 A region goes through these phases:
 
     GATHERING      -> RESETTING      all members have registered
-    RESETTING      -> RUNNING        all of them say that they have reset to this attempt
+    RESETTING      -> RUNNING        all of them have reset to this attempt, in one generation of the group
     RUNNING        -> CHECKPOINTING  the period is over, or an operator asks
     CHECKPOINTING  -> RUNNING        N contributions of N different names have come, and are merged
-    any of the last three -> RESETTING  a member asks, or registers again; a drain takes too long;
-                                        an operator asks
+    RUNNING, CHECKPOINTING -> RESETTING  a member registers again
+    any of the last three  -> RESETTING  a member asks; a drain or a reset takes too long; an operator asks
     any of them    -> FAILED         that was one failure in a row too many
     FAILED         -> RESETTING      an operator asks
 
+A reset takes in what happens while it is under way: a process that registers then resets to the same attempt,
+and nobody reads before the group has settled. So one death is one reset.
+
 A contribution counts for one attempt: what was drained before a reset is no part of anything after it. All
-contributions have to be of one generation of the consumer group, in which each partition has one owner.
+contributions have to be of one generation of the consumer group, in which each partition has one owner. After
+a rebalance members contribute once more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,10 +33,12 @@ from kohort.queues.region.entries import (
     RegionState,
     Report,
     ResetRequest,
+    topic_of,
 )
 from kohort.queues.region.view import RegionView
 
 REFUSED_MAX = 20
+RETIRED_MAX = 20
 UNDER_WAY = (Phase.RESETTING, Phase.RUNNING, Phase.CHECKPOINTING)
 
 
@@ -49,12 +55,18 @@ class Region:
     index: int = 0
     period_ms: int = 10_000
     drain_timeout_ms: int = 30_000
+    reset_timeout_ms: int = 60_000
     consecutive_resets_max: int = 5
     states_url: str = ""
 
     def __post_init__(self) -> None:
-        if self.members < 1 or self.period_ms < 0 or self.drain_timeout_ms < 1:
+        if self.members < 1 or self.period_ms < 0 or min(self.drain_timeout_ms, self.reset_timeout_ms) < 1:
             raise ValueError("a region has a member or more, and times that are not negative")
+
+    @property
+    def group_id(self) -> str:
+        """The consumer group that the members are, where they are given no other one."""
+        return f"{self.name}-members"
 
     @property
     def log_topic(self) -> str:
@@ -103,7 +115,7 @@ class Coordinating:
         for report in view.reports.values():
             state = self._let_in(state, report)
         reports = members_reports(state, view.reports)
-        state = keep_initial(state, reports)
+        state = keep_initial(keep_topic_ids(state, reports), reports)
         if view.command is not None and view.command.number > state.command:
             state = self._obey(state, view.command.asked, view.command.number)
         elif state.phase in UNDER_WAY and (wanted := reset_wanted(state, reports)):
@@ -123,9 +135,9 @@ class Coordinating:
             return refuse(state, report, f"there is another {report.name}")
         members = {**state.members, report.name: Member(report.number, report.token)}
         state = replace(state, members=members)
-        if state.phase in UNDER_WAY:
+        if state.phase in (Phase.RUNNING, Phase.CHECKPOINTING):
             return self._reset(state, f"{report.name} registered again", forced=False)
-        return state
+        return state  # Where a reset is under way it has to take part in that.
 
     def _obey(self, state: RegionState, asked: Asked, number: int) -> RegionState:
         if asked is Asked.RESET and state.phase is not Phase.GATHERING:
@@ -156,8 +168,10 @@ class Coordinating:
                 return replace(
                     state, phase=Phase.RESETTING, attempt=state.attempt + 1, reason="all are there"
                 )
-            case Phase.RESETTING if self._all(reports) and all_have_reset(state, reports):
-                return replace(state, phase=Phase.RUNNING)
+            case Phase.RESETTING:
+                return self._end_reset(
+                    state, reports, is_late=is_same and waited_ms >= self.region.reset_timeout_ms
+                )
             case Phase.RUNNING if is_same and self.region.period_ms and waited_ms >= self.region.period_ms:
                 return begin_checkpoint(state)
             case Phase.CHECKPOINTING:
@@ -166,13 +180,23 @@ class Coordinating:
                 )
         return state
 
+    def _end_reset(self, state: RegionState, reports: Sequence[Report], *, is_late: bool) -> RegionState:
+        there = {each.name for each in reports if each.attempt == state.attempt}
+        generations = {each.generation_id for each in reports}
+        if len(there) == self.region.members and len(generations) == 1 and min(generations) >= 0:
+            return replace(state, phase=Phase.RUNNING)
+        if not is_late:
+            return state
+        seconds = self.region.reset_timeout_ms / 1000
+        missing = ", ".join(sorted(state.members.keys() - there))
+        reason = f"{missing} did not reset" if missing else f"group {self.region.group_id} did not settle"
+        return self._reset(state, f"{reason} within {seconds:g} s", forced=False)
+
     def _collect(self, state: RegionState, reports: Sequence[Report], *, is_late: bool) -> RegionState:
         parts = contributions(state, reports)
-        if len(parts) < self.region.members:
-            return self._reset(state, "a drain took too long", forced=False) if is_late else state
-        merged = merge(list(parts.values()))
+        merged = merge(list(parts.values())) if len(parts) == self.region.members else None
         if merged is None:
-            return self._reset(state, "partitions moved during a checkpoint", forced=True)
+            return self._give_up_checkpoint(state, parts) if is_late else state
         return replace(
             state,
             phase=Phase.RUNNING,
@@ -182,8 +206,13 @@ class Coordinating:
             consecutive_resets=0,
         )
 
-    def _all(self, reports: Sequence[Report]) -> bool:
-        return len(reports) == self.region.members
+    def _give_up_checkpoint(self, state: RegionState, parts: Mapping[str, Contribution]) -> RegionState:
+        """Put a checkpoint off in whose time the group did not settle; otherwise a drain has failed."""
+        missing = ", ".join(sorted(state.members.keys() - parts.keys()))
+        if not missing:
+            return replace(state, phase=Phase.RUNNING)
+        seconds = self.region.drain_timeout_ms / 1000
+        return self._reset(state, f"{missing} did not drain within {seconds:g} s", forced=False)
 
 
 def members_reports(state: RegionState, reports: Mapping[str, Report]) -> list[Report]:
@@ -201,28 +230,53 @@ def reset_wanted(state: RegionState, reports: Sequence[Report]) -> ResetRequest 
     return min(found, key=lambda each: each.forced, default=None)
 
 
+def keep_topic_ids(state: RegionState, reports: Sequence[Report]) -> RegionState:
+    """Keep the id of each topic; what is known of a topic that had the same name before is dropped.
+
+    Members hear of a new topic one after the other: an id that was retired does not come back.
+    """
+    for report in reports:
+        for topic, topic_id in report.topic_ids.items():
+            known = state.topic_ids.get(topic)
+            if topic_id in ("", known) or topic_id in state.retired_topic_ids:
+                continue
+            if known is not None:
+                state = drop_topic(state, topic, known)
+            state = replace(state, topic_ids={**state.topic_ids, topic: topic_id})
+    return state
+
+
+def drop_topic(state: RegionState, topic: str, topic_id: str) -> RegionState:
+    """Forget the offsets of a topic that was deleted."""
+    retired = (*state.retired_topic_ids, topic_id)[-RETIRED_MAX:]
+    return replace(
+        state,
+        offsets={each: at for each, at in state.offsets.items() if topic_of(each) != topic},
+        initial={each: at for each, at in state.initial.items() if topic_of(each) != topic},
+        retired_topic_ids=retired,
+    )
+
+
 def keep_initial(state: RegionState, reports: Sequence[Report]) -> RegionState:
     """Keep where a partition is read from first: what came first stays, so that each reset begins there."""
     initial = dict(state.initial)
     for report in reports:
         for partition, offset in report.initial.items():
-            initial.setdefault(partition, offset)
+            topic = topic_of(partition)
+            if (report.topic_ids.get(topic) or None) == state.topic_ids.get(topic):
+                initial.setdefault(partition, offset)
     return state if len(initial) == len(state.initial) else replace(state, initial=initial)
-
-
-def all_have_reset(state: RegionState, reports: Sequence[Report]) -> bool:
-    """Return whether each of them stands in the attempt that is under way."""
-    return all(each.attempt == state.attempt for each in reports)
 
 
 def contributions(state: RegionState, reports: Sequence[Report]) -> dict[str, Contribution]:
     """Return what members have given to the checkpoint that is being collected, by their names."""
     return {
-        each.name: each.contribution
+        each.name: part
         for each in reports
-        if each.contribution is not None
-        and each.contribution.attempt == state.attempt
-        and each.contribution.sequence_id == state.sequence_id
+        if (part := each.contribution) is not None
+        and part.attempt == state.attempt
+        and part.sequence_id == state.sequence_id
+        and all(state.topic_ids.get(topic) == topic_id for topic, topic_id in part.topic_ids.items())
     }
 
 

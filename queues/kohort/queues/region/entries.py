@@ -18,6 +18,10 @@ Offsets = dict[str, int]
 """The next offset of each partition, which is named TOPIC-NUMBER."""
 
 
+TopicIds = dict[str, str]
+"""The id of each topic: one that was deleted and created again has another one."""
+
+
 class EntryError(ValueError):
     """Something else than an entry stands in a region's log."""
 
@@ -39,14 +43,28 @@ class Asked(StrEnum):
     RESET = "reset"
 
 
+class MemberState(StrEnum):
+    """How a member stands; `membership` says what leads from one to another."""
+
+    SUBSCRIBED = "subscribed"
+    POLLING = "polling"
+    DRAINED = "drained"
+    RESET_PENDING = "reset pending"
+    RESET_COMPLETE = "reset complete"
+
+
 class Contribution(msgspec.Struct, frozen=True):
-    """A member's part of a checkpoint: where it stands in its partitions, and where its state is kept."""
+    """A member's part of a checkpoint: where it stands in its partitions, and where its state is kept.
+
+    `topic_ids` has the id of each topic of these partitions, as far as the broker knows ids.
+    """
 
     sequence_id: int
     attempt: int
     generation_id: int
     offsets: Offsets
     saved: str | None = None
+    topic_ids: TopicIds = {}
 
 
 class ResetRequest(msgspec.Struct, frozen=True):
@@ -58,7 +76,10 @@ class ResetRequest(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """All that a member says. `number` counts the processes that had its name; it has reset to `attempt`."""
+    """All that a member says. `number` counts the processes that had its name; it has reset to `attempt`.
+
+    `generation_id` is that of the consumer group, -1 for a process that is not in it.
+    """
 
     name: str
     index: int
@@ -68,6 +89,9 @@ class Report(msgspec.Struct, frozen=True):
     wanted: ResetRequest | None = None
     contribution: Contribution | None = None
     initial: Offsets = {}
+    state: MemberState = MemberState.SUBSCRIBED
+    generation_id: int = -1
+    topic_ids: TopicIds = {}
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -94,7 +118,8 @@ class RegionState(msgspec.Struct, frozen=True):
     """What the coordinator has decided: all that it needs to go on, and members to obey.
 
     `offsets` and `saved` are of the checkpoint `completed` (0: none yet). `initial` is where partitions are
-    read from that no checkpoint knows. `refused` has the reason for each token that is not let in.
+    read from that no checkpoint knows. Both are of topics with these `topic_ids`; `retired_topic_ids` are of
+    topics that had one of the names before. `refused` has the reason for each token that is not let in.
     """
 
     epoch: int
@@ -110,6 +135,8 @@ class RegionState(msgspec.Struct, frozen=True):
     reason: str = ""
     command: int = 0
     refused: dict[str, str] = {}
+    topic_ids: TopicIds = {}
+    retired_topic_ids: tuple[str, ...] = ()
 
     def start_of(self, partition: str) -> int | None:
         """Return where a member that resets reads from; None as long as that is not decided."""
@@ -153,3 +180,8 @@ def decode(key: bytes | None, value: bytes) -> Entry:
         return msgspec.json.decode(value, type=_TYPES[kind])
     except msgspec.MsgspecError as error:
         raise EntryError(f"{key!r}: {error}") from error
+
+
+def topic_of(partition: str) -> str:
+    """Return the topic of a partition that is named TOPIC-NUMBER."""
+    return partition.rpartition("-")[0]

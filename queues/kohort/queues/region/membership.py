@@ -12,26 +12,25 @@ Until the first record after a reset polls are throttled: all members reset at t
 that comes before that record costs nothing. What was read and not processed when a member drains stays in
 its queue until DRAINED ends.
 
-A revocation is nothing to a member that has read no record since it subscribed or reset: what comes
-instead is sought to the same checkpoint.
+A rebalance is nothing to a member that gets the partitions back that it has read from: it reads on where it
+was. It asks for a reset where one of them went to somebody else.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
-from kohort.queues.region.entries import Contribution, Offsets, Phase, RegionState, Report, ResetRequest
+from kohort.queues.region.entries import (
+    Contribution,
+    MemberState,
+    Offsets,
+    Phase,
+    RegionState,
+    Report,
+    ResetRequest,
+    TopicIds,
+    topic_of,
+)
 from kohort.queues.region.view import RegionView
-
-
-class MemberState(StrEnum):
-    """How a member stands; the module says what leads from one to another."""
-
-    SUBSCRIBED = "subscribed"
-    POLLING = "polling"
-    DRAINED = "drained"
-    RESET_PENDING = "reset pending"
-    RESET_COMPLETE = "reset complete"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +74,20 @@ class Propose:
 
 
 @dataclass(frozen=True, slots=True)
+class LookUp:
+    """Look up the ids of these topics, and say `looked_up`."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Drain:
     """Hold the processing, commit what it has done, save the state, and say `drained`."""
 
     sequence_id: int
 
 
-Action = Wait | Poll | Stop | Restore | Seek | Propose | Drain
+Action = Wait | Poll | Stop | Restore | Seek | Propose | LookUp | Drain
 
 
 class Membership:
@@ -95,8 +101,12 @@ class Membership:
         self.state = MemberState.SUBSCRIBED
         self.attempt = 0
         self.assigned: set[str] = set()
+        self.generation_id = -1
         self._unplaced: set[str] = set()
-        self._has_read = False
+        self._released: set[str] = set()  # Read from, and revoked: they may come back.
+        self._next_read: Offsets = {}  # Of partitions that were read from since the reset.
+        self._topic_ids: TopicIds = {}
+        self._looked_up: set[str] = set()  # Topics whose ids are those of this attempt.
         self._wanted: ResetRequest | None = None
         self._contribution: Contribution | None = None
         self._initial: Offsets = {}
@@ -113,6 +123,9 @@ class Membership:
             self._wanted,
             self._contribution,
             dict(self._initial),
+            self.state,
+            self.generation_id,
+            {topic: self._topic_ids[topic] for topic in sorted(self._looked_up)},
         )
 
     @property
@@ -132,14 +145,28 @@ class Membership:
         member = region.members.get(self.name)
         if member is None or member.token != self.token or region.phase in (Phase.GATHERING, Phase.FAILED):
             return Wait()
+        if self._wanted is not None and self._wanted.attempt == region.attempt:
+            return Wait()
         if region.attempt != self.attempt:
             return Restore(region.attempt, region.completed, region.saved.get(self.name))
-        if self._wanted is not None:
-            return Wait()
-        return self._place(region) or self._work(region)
+        if self._released:
+            return Wait()  # For the end of a rebalance.
+        return self._look_up(region) or self._place(region) or self._work(region)
+
+    def _look_up(self, region: RegionState) -> Action | None:
+        retired = {each for each in self._looked_up if self._topic_ids[each] in region.retired_topic_ids}
+        topics = {topic_of(each) for each in self.assigned}
+        missing = topics - self._looked_up | topics & retired
+        return LookUp(tuple(sorted(missing))) if missing else None
+
+    def _is_known(self, region: RegionState, partition: str) -> bool:
+        """Whether what the region says of a partition is of the topic that has the name now."""
+        topic_id = self._topic_ids[topic_of(partition)]
+        return not topic_id or region.topic_ids.get(topic_of(partition)) == topic_id
 
     def _place(self, region: RegionState) -> Action | None:
-        starts = {each: region.start_of(each) for each in self._unplaced}
+        unplaced = [each for each in self._unplaced if self._is_known(region, each)]
+        starts = {each: self._next_read.get(each, region.start_of(each)) for each in unplaced}
         known = {each: start for each, start in starts.items() if start is not None}
         if known:
             return Seek(known)
@@ -147,49 +174,72 @@ class Membership:
         return Propose(tuple(sorted(missing))) if missing else None
 
     def _work(self, region: RegionState) -> Action:
-        if region.phase is Phase.CHECKPOINTING and not self._unplaced:
-            is_done = (
-                self._contribution is not None
-                and self._contribution.sequence_id == region.sequence_id
-                and self._contribution.attempt == self.attempt
-            )
-            return Wait() if is_done else Drain(region.sequence_id)
+        if region.phase is Phase.CHECKPOINTING:
+            is_placed = not self._unplaced and all(self._is_known(region, each) for each in self.assigned)
+            has_drained = self._has_contributed(region.sequence_id)
+            return Drain(region.sequence_id) if is_placed and not has_drained else Wait()
         if region.phase is not Phase.RUNNING:
             return Wait()
         if self.state is MemberState.DRAINED:
             self.state = MemberState.POLLING
         return Poll()
 
+    def _has_contributed(self, sequence_id: int) -> bool:
+        """Whether our part of this checkpoint is of the generation that the group is in."""
+        part = self._contribution
+        wanted = (sequence_id, self.attempt, self.generation_id)
+        return part is not None and (part.sequence_id, part.attempt, part.generation_id) == wanted
+
     # What the consumer tells
 
     @property
     def is_throttled(self) -> bool:
         """Whether there was no record yet since the reset."""
-        return not self._has_read
+        return not self._next_read
 
     @property
-    def has_unplaced(self) -> bool:
-        """Whether something that we have does not stand where the region wants it yet."""
-        return bool(self._unplaced)
+    def is_moving(self) -> bool:
+        """Whether something that we had, or have, does not stand where the region wants it yet."""
+        unknown = {topic_of(each) for each in self.assigned} - self._looked_up
+        return bool(self._unplaced or self._released or unknown)
 
     def become_assigned(self, partitions: Iterable[str]) -> None:
-        """Note what we have now, none of it placed yet."""
+        """Note what has come, none of it placed yet; of what went before, all else went to others."""
         new = set(partitions)
         self.assigned |= new
         self._unplaced |= new
+        lost, self._released = self._released - new, set()
+        if lost:
+            self.want_reset(forced=True, reason=f"{self.name} lost {', '.join(sorted(lost))}")
 
     def become_revoked(self, partitions: Iterable[str]) -> None:
-        """Forget partitions that go; what was read of them is with us, and has to be undone."""
-        gone = set(partitions)
+        """Forget partitions that go, until it is told whether they come back."""
+        gone = self.assigned & set(partitions)
         self.assigned -= gone
         self._unplaced -= gone
-        if gone and self._has_read:
-            self.want_reset(forced=True, reason=f"partitions of {self.name} were revoked")
+        self._released |= gone & self._next_read.keys()
 
-    def read(self) -> None:
-        """Note that records have come."""
-        self._has_read = True
+    def read(self, next_offsets: Mapping[str, int]) -> None:
+        """Note that records have come, up to these offsets."""
+        self._next_read.update(next_offsets)
         self.state = MemberState.POLLING
+
+    def has_read(self, partition: str) -> bool:
+        """Whether records of this partition were read since the reset."""
+        return partition in self._next_read
+
+    def forget(self, partition: str) -> None:
+        """Note that the topic of this partition was deleted and created again."""
+        self._next_read.pop(partition, None)
+        self._looked_up.discard(topic_of(partition))
+
+    def looked_up(self, topic_ids: TopicIds) -> None:
+        """Note the ids of topics; "" where the broker knows none."""
+        for topic, topic_id in topic_ids.items():
+            if self._topic_ids.get(topic, topic_id) != topic_id:
+                self._initial = {each: at for each, at in self._initial.items() if topic_of(each) != topic}
+        self._topic_ids.update(topic_ids)
+        self._looked_up.update(topic_ids)
 
     # What was done
 
@@ -199,11 +249,18 @@ class Membership:
             self._wanted = ResetRequest(self.attempt, forced, reason)
         self.state = MemberState.RESET_PENDING
 
+    def restore_failed(self, attempt: int, reason: str) -> None:
+        """Ask for another attempt: this one's state could not be restored."""
+        self._wanted = ResetRequest(attempt, forced=False, reason=reason)
+        self.state = MemberState.RESET_PENDING
+
     def restored(self, attempt: int) -> None:
         """Begin an attempt: the queue is empty, and the state is the one of the checkpoint."""
         self.attempt = attempt
         self.state = MemberState.RESET_COMPLETE
-        self._has_read = False
+        self._next_read.clear()
+        self._released.clear()
+        self._looked_up.clear()
         self._wanted = None
         self._contribution = None
         self._unplaced = set(self.assigned)
@@ -219,4 +276,8 @@ class Membership:
     def drained(self, sequence_id: int, generation_id: int, offsets: Offsets, saved: str | None) -> None:
         """Contribute to a checkpoint what we had in that generation of the group."""
         self.state = MemberState.DRAINED
-        self._contribution = Contribution(sequence_id, self.attempt, generation_id, offsets, saved)
+        topics = {topic_of(each) for each in offsets}
+        topic_ids = {
+            topic: topic_id for topic, topic_id in self._topic_ids.items() if topic_id and topic in topics
+        }
+        self._contribution = Contribution(sequence_id, self.attempt, generation_id, offsets, saved, topic_ids)

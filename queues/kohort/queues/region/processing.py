@@ -1,30 +1,16 @@
 """The processing side of a member: records from a queue to the operator, under a permit."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import Protocol
 
 import anyio
 
-from kohort.client.values import ConsumerRecord, TopicPartition
+from kohort.client.values import TopicPartition
 from kohort.queues.region.entries import Offsets
+from kohort.queues.region.executors import Executor, OperatorError, Processed, Record
 
-AT_ONCE = 100  # So many records are processed under one permit.
-
-
-class Operator(Protocol):
-    """What a member computes: its state is all that it knows of the records it was given."""
-
-    async def process(self, record: ConsumerRecord[bytes, bytes]) -> None:
-        """Take a record into the state."""
-
-    def save(self, sequence_id: int) -> bytes:
-        """Return the state."""
-        ...
-
-    def restore(self, state: bytes | None) -> None:
-        """Have this state, and no other; None for the one at the beginning."""
+BATCH_MAX = 500  # So many records are processed under one permit.
 
 
 class Processing:
@@ -33,13 +19,16 @@ class Processing:
     `noted` has the offset behind what was processed of each partition, `count` how much was, resets or not.
     """
 
-    def __init__(self, operator: Operator) -> None:
+    def __init__(self, executor: Executor) -> None:
         self.noted: Offsets = {}
         self.count = 0
-        self.failure: Exception | None = None
-        self._operator = operator
-        self._queue: deque[ConsumerRecord[bytes, bytes]] = deque()
-        self._under_way: ConsumerRecord[bytes, bytes] | None = None
+        self.failure = ""
+        self._executor = executor
+        self._queue: deque[Record] = deque()
+        self._batch_size = 1
+        self._under_way = 0  # So many records the operator was given.
+        self._void: set[str] = set()  # Partitions that were forgotten meanwhile.
+        self._is_dropped = False
         self._forgotten: set[str] = set()
         self._permit = anyio.Lock()
         self._filled = anyio.Event()
@@ -47,10 +36,12 @@ class Processing:
         self._going.set()
 
     def __len__(self) -> int:
-        return len(self._queue)
+        return len(self._queue) + self._under_way
 
-    def put(self, records: Iterable[ConsumerRecord[bytes, bytes]]) -> None:
-        """Have these processed, in their order."""
+    def put(self, records: Iterable[Record]) -> None:
+        """Have these processed, in their order; none of them after a failure."""
+        if self.failure:
+            return
         begin = len(self._queue)
         self._queue.extend(records)
         if self._forgotten:
@@ -58,7 +49,7 @@ class Processing:
                 self._begin_at(record)
         self._filled.set()
 
-    def _begin_at(self, record: ConsumerRecord[bytes, bytes]) -> None:
+    def _begin_at(self, record: Record) -> None:
         """Note the offset of the first record of a new topic: the records before it are none of ours."""
         partition = name_of(record)
         if partition in self._forgotten:
@@ -68,11 +59,9 @@ class Processing:
     def forget(self, partition: str) -> None:
         """Drop the records of a topic that was deleted, and their offset: it is none of the new topic."""
         self._queue = deque(each for each in self._queue if name_of(each) != partition)
+        self._void.add(partition)
         self.noted.pop(partition, None)
         self._forgotten.add(partition)
-        record = self._under_way
-        if record is not None and name_of(record) == partition:
-            self._under_way = None
 
     async def run(self) -> None:
         """Process until cancelled. A failure is kept, and nothing processed until `restore`."""
@@ -80,28 +69,42 @@ class Processing:
             await self._filled.wait()
             await self._going.wait()
             async with self._permit:
-                for _ in range(AT_ONCE):
-                    if not self._queue or not self._going.is_set():
-                        break
-                    await self._process(self._queue.popleft())
+                if self._queue and self._going.is_set():
+                    await self._process_batch()
                 if not self._queue:
                     self._filled = anyio.Event()
-            await anyio.sleep(0)
 
-    async def _process(self, record: ConsumerRecord[bytes, bytes]) -> None:
-        self._under_way = record
+    async def _process_batch(self) -> None:
+        """Let the operator process what it can in a short time; the rest goes back to the queue."""
+        most = min(len(self._queue), self._batch_size)
+        batch = [self._queue.popleft() for _ in range(most)]
+        self._under_way, self._is_dropped = most, False
+        self._void.clear()
         try:
-            await self._operator.process(record)
-        except Exception as error:  # noqa: BLE001 - the user's code; the region resets for it.
-            self.failure = error
+            done = await self._executor.process(batch)
+        except OperatorError as error:
+            done = Processed(0, str(error))
+        self._under_way = 0
+        # A longer batch only where there was time enough: a process is sent the whole of it.
+        self._batch_size = min(BATCH_MAX, 2 * most if done.count == most else max(1, done.count))
+        self._note(batch[: done.count])
+        if done.failure:
+            self.failure = done.failure
             self._queue.clear()
-        else:
-            if self._under_way is record:
-                self.noted[name_of(record)] = record.offset + 1
-            self.count += 1
+        elif not self._is_dropped:
+            rest = batch[done.count :]
+            self._queue.extendleft(each for each in reversed(rest) if name_of(each) not in self._void)
+
+    def _note(self, processed: Sequence[Record]) -> None:
+        self.count += len(processed)
+        ends = {(each.topic, each.partition): each.offset + 1 for each in processed}
+        for (topic, number), end in ends.items():
+            partition = f"{topic}-{number}"
+            if partition not in self._void:
+                self.noted[partition] = end
 
     async def hold(self) -> None:
-        """Finish the record that is under way, and process none until `go_on`: the queue stays as it is."""
+        """Return when nothing is processed any more, until `go_on`: the queue stays as it is."""
         if self._going.is_set():
             self._going = anyio.Event()
         async with self._permit:
@@ -114,23 +117,25 @@ class Processing:
     def drop(self) -> None:
         """Forget what was not begun."""
         self._queue.clear()
+        self._is_dropped = True
 
-    def save(self, sequence_id: int) -> bytes:
-        """Return the operator's state after the records that are noted. Only on hold."""
-        return self._operator.save(sequence_id)
+    async def save(self, sequence_id: int) -> bytes:
+        """Return the operator's state after what is noted. Only on hold. Raises: OperatorError."""
+        return await self._executor.save(sequence_id)
 
     async def restore(self, state: bytes | None) -> None:
-        """Begin anew with this state."""
-        self._queue.clear()
+        """Begin anew with this state. Raises: OperatorError."""
+        self.drop()
+        await self.hold()
         async with self._permit:
             self._queue.clear()
-            self._operator.restore(state)
+            await self._executor.restore(state)
             self.noted = {}
             self._forgotten.clear()
-            self.failure = None
+            self.failure = ""
         self.go_on()
 
 
-def name_of(item: TopicPartition | ConsumerRecord[bytes, bytes]) -> str:
+def name_of(item: TopicPartition | Record) -> str:
     """Return the name that the region's log has for a partition, or for that of a record."""
     return f"{item.topic}-{item.partition}"

@@ -1,5 +1,7 @@
 """A region's phases, one by one."""
 
+import pytest
+
 from kohort.queues.region.coordinating import Coordinating, Region, merge
 from kohort.queues.region.entries import (
     Asked,
@@ -38,11 +40,15 @@ class Scene:
 
 
 def report(name: str, index: int = 0, number: int = 1, **more: object) -> Report:
-    return Report(name, index, number, f"{name}{number}", **more)  # type: ignore[arg-type]
+    known = {"generation_id": 5, **more}
+    return Report(name, index, number, f"{name}{number}", **known)  # type: ignore[arg-type]
 
 
-def part(partition: str, sequence_id: int = 1, attempt: int = 1, generation_id: int = 5) -> Contribution:
-    return Contribution(sequence_id, attempt, generation_id, {partition: 3}, f"kept {partition}")
+def part(
+    partition: str, sequence_id: int = 1, attempt: int = 1, generation_id: int = 5, topic_id: str = ""
+) -> Contribution:
+    topic_ids = {"x": topic_id} if topic_id else {}
+    return Contribution(sequence_id, attempt, generation_id, {partition: 3}, f"kept {partition}", topic_ids)
 
 
 def test_a_region_waits_for_all_of_its_members_and_for_each_to_reset() -> None:
@@ -74,14 +80,27 @@ def test_contributions_of_all_names_make_a_checkpoint() -> None:
     assert done.saved == {"a": "kept x-0", "b": "kept x-1"}
 
 
-def test_parts_of_two_generations_are_no_checkpoint() -> None:
+def test_parts_of_two_generations_are_no_checkpoint_until_all_are_of_one() -> None:
     scene = Scene()
     scene.running()
     scene.at(1_000)
     first = report("a", attempt=1, contribution=part("x-0"))
-    after = scene.at(1_000, first, report("b", attempt=1, contribution=part("x-1", generation_id=6)))
-    assert (after.phase, after.completed, after.attempt) == (Phase.RESETTING, 0, 2)
+    second = report("b", attempt=1, contribution=part("x-1", generation_id=6))
+    assert scene.at(1_000, first, second).phase is Phase.CHECKPOINTING
+    after = scene.at(1_500, report("a", attempt=1, contribution=part("x-0", generation_id=6)))
+    assert (after.phase, after.completed, after.attempt) == (Phase.RUNNING, 1, 1)
     assert merge([part("x-0"), part("x-0")]) is None
+
+
+def test_a_checkpoint_in_whose_time_the_group_does_not_settle_is_put_off() -> None:
+    scene = Scene()
+    scene.running()
+    scene.at(1_000)
+    first = report("a", attempt=1, contribution=part("x-0"))
+    second = report("b", attempt=1, contribution=part("x-1", generation_id=6))
+    after = scene.at(6_000, first, second)
+    assert (after.phase, after.completed, after.attempt) == (Phase.RUNNING, 0, 1)
+    assert scene.at(7_000).sequence_id == 2
 
 
 def test_a_part_of_an_earlier_attempt_does_not_count() -> None:
@@ -102,6 +121,60 @@ def test_a_drain_that_takes_too_long_is_a_failure() -> None:
     assert scene.at(5_999).phase is Phase.CHECKPOINTING
     after = scene.at(6_000)
     assert (after.phase, after.consecutive_resets) == (Phase.RESETTING, 1)
+    assert after.reason == "a, b did not drain within 5 s"
+
+
+def test_a_reset_that_takes_too_long_is_a_failure_and_too_many_end_it() -> None:
+    scene = Scene()
+    assert scene.at(0, report("a"), report("b")).phase is Phase.RESETTING
+    after = scene.at(60_000, report("a", attempt=1))
+    assert (after.attempt, after.reason) == (2, "b did not reset within 60 s")
+    after = scene.at(120_000)
+    after = scene.at(180_000)
+    assert (after.phase, after.reason) == (Phase.FAILED, "a, b did not reset within 60 s")
+
+
+@pytest.mark.parametrize("generations", [(4, 5), (-1, -1), (-1, 5)])
+def test_nobody_reads_before_the_group_has_settled(generations: tuple[int, int]) -> None:
+    scene = Scene()
+    scene.at(0, report("a"), report("b"))
+    reports = [report(name, attempt=1, generation_id=at) for name, at in zip("ab", generations, strict=True)]
+    assert scene.at(0, *reports).phase is Phase.RESETTING
+    assert scene.at(60_000).reason == "group sums-members did not settle within 60 s"
+
+
+def test_a_process_that_comes_again_during_a_reset_takes_part_in_it() -> None:
+    scene = Scene()
+    scene.running()
+    scene.at(0, report("a", attempt=1, wanted=ResetRequest(1, True, "a lost x-0")))
+    after = scene.at(0, report("a", number=2))
+    assert (after.phase, after.attempt, after.members["a"].number) == (Phase.RESETTING, 2, 2)
+    assert scene.at(0, report("b", attempt=2)).phase is Phase.RESETTING
+    assert scene.at(0, report("a", number=2, attempt=2)).phase is Phase.RUNNING
+
+
+def test_offsets_of_a_topic_that_was_deleted_are_dropped() -> None:
+    scene = Scene()
+    scene.running()
+    known = report("a", attempt=1, initial={"x-0": 4, "y-0": 9}, topic_ids={"x": "1", "y": "2"})
+    scene.at(0, known)
+    anew = report("b", attempt=1, topic_ids={"x": "3"})
+    after = scene.at(0, anew)
+    assert (after.initial, after.topic_ids) == ({"y-0": 9}, {"x": "3", "y": "2"})
+    assert scene.at(0, known).topic_ids["x"] == "3", "an old id does not come back"
+    after = scene.at(0, report("b", attempt=1, topic_ids={"x": "3"}, initial={"x-0": 0}))
+    assert after.initial == {"x-0": 0, "y-0": 9}
+
+
+def test_a_part_of_a_topic_that_was_deleted_does_not_count() -> None:
+    scene = Scene()
+    scene.running()
+    scene.at(1_000, report("a", attempt=1, topic_ids={"x": "3"}))
+    scene.at(1_000, report("a", attempt=1, contribution=part("x-0", topic_id="3")))
+    after = scene.at(1_000, report("b", attempt=1, contribution=part("x-1", topic_id="1")))
+    assert after.phase is Phase.CHECKPOINTING
+    after = scene.at(1_000, report("b", attempt=1, contribution=part("x-1", topic_id="3")))
+    assert (after.phase, after.offsets) == (Phase.RUNNING, {"x-0": 3, "x-1": 3})
 
 
 def test_too_many_failures_in_a_row_end_it_until_an_operator_asks() -> None:

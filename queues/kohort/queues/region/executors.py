@@ -1,0 +1,334 @@
+"""Where the user's operator runs: a thread, or a process of its own.
+
+The member's event loop polls, commits and sends heartbeats whatever the operator does. An executor runs one
+call at a time, in the order in which they were made. An operator with async methods has an event loop of its
+own there, of the same library as the member's.
+"""
+
+import multiprocessing
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from inspect import isawaitable
+from multiprocessing.connection import Connection
+from time import monotonic
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+
+from kohort.client.values import ConsumerRecord
+
+BATCH_S = (
+    0.02  # A batch ends behind the record that is under way then: so long does a drain wait, and no longer.
+)
+END_S = 2.0  # So long may an operator's process take to end by itself.
+
+Record = ConsumerRecord[bytes, bytes]
+
+
+class Isolation(StrEnum):
+    """Where a member's operator runs."""
+
+    THREAD = "thread"
+    PROCESS = "process"
+
+
+class Operator(Protocol):
+    """What a member computes: its state is all that it knows of the records it was given.
+
+    Each method may be plain or async.
+    """
+
+    def process(self, record: Record) -> Awaitable[None] | None:
+        """Take a record into the state."""
+        ...
+
+    def save(self, sequence_id: int) -> bytes | Awaitable[bytes]:
+        """Return the state."""
+        ...
+
+    def restore(self, state: bytes | None) -> Awaitable[None] | None:
+        """Have this state, and no other; None for the one at the beginning."""
+        ...
+
+
+class OperatorError(Exception):
+    """The operator raised, or its process ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Processed:
+    """How many records of a batch were processed, and what the one behind them raised."""
+
+    count: int
+    failure: str = ""
+
+
+class Executor(Protocol):
+    """Runs an operator's methods, one after the other. To be opened by `async with`."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    async def process(self, records: Sequence[Record]) -> Processed:
+        """Return how many of these were processed within a batch's time. Raises: OperatorError."""
+        ...
+
+    async def save(self, sequence_id: int) -> bytes:
+        """Return the operator's state. Raises: OperatorError."""
+        ...
+
+    async def restore(self, state: bytes | None) -> None:
+        """Let the operator have this state. Raises: OperatorError."""
+        ...
+
+
+def executor_for(operator: Operator, isolation: Isolation) -> Executor:
+    """Return where this operator is to run."""
+    return ThreadExecutor(operator) if isolation is Isolation.THREAD else ProcessExecutor(operator)
+
+
+async def call_operator(operator: Operator, method: str, *arguments: Any) -> Any:
+    """Return what a method of the operator returns, plain or async. Raises: OperatorError."""
+    if method == "process":
+        return await _process(operator, *arguments)
+    try:
+        found = getattr(operator, method)(*arguments)
+        return await found if isawaitable(found) else found
+    except Exception as error:
+        raise OperatorError(f"{method} raised {error!r}") from error
+
+
+async def _process(operator: Operator, records: Sequence[Record]) -> Processed:
+    until_s = monotonic() + BATCH_S
+    process = operator.process
+    count = 0
+    for record in records:
+        try:
+            found = process(record)
+            if found is not None:
+                await found
+        except Exception as error:  # noqa: BLE001 - the user's code; the region resets for it.
+            return Processed(count, repr(error))
+        count += 1
+        if monotonic() >= until_s:
+            break
+    return Processed(count)
+
+
+class _Call:
+    """A call of an operator's method that another loop runs."""
+
+    def __init__(self, method: str, arguments: tuple[Any, ...]) -> None:
+        self.method = method
+        self.arguments = arguments
+        self.done = anyio.Event()
+        self.found: Any = None
+        self.error: BaseException | None = None
+        self._wake_caller = poster()
+
+    async def run(self, operator: Operator) -> None:
+        """Run it, and wake the caller."""
+        try:
+            self.found = await call_operator(operator, self.method, *self.arguments)
+        except BaseException as error:
+            self.error = error
+            if not isinstance(error, OperatorError):  # Cancelled: the executor is closed.
+                raise
+        finally:
+            with suppress(RuntimeError):  # The caller's loop has ended.
+                self._wake_caller(self.done.set)
+
+
+class _CallingExecutor:
+    """The three methods of an executor, made of one."""
+
+    async def _call(self, method: str, *arguments: Any) -> Any:
+        raise NotImplementedError
+
+    async def process(self, records: Sequence[Record]) -> Processed:
+        """Return how many of these were processed within a batch's time. Raises: OperatorError."""
+        found: Processed = await self._call("process", records)
+        return found
+
+    async def save(self, sequence_id: int) -> bytes:
+        """Return the operator's state. Raises: OperatorError."""
+        found: bytes = await self._call("save", sequence_id)
+        return found
+
+    async def restore(self, state: bytes | None) -> None:
+        """Let the operator have this state. Raises: OperatorError."""
+        await self._call("restore", state)
+
+
+class ThreadExecutor(_CallingExecutor):
+    """Runs an operator in an event loop in a thread of its own.
+
+    A call whose caller is cancelled is still run, before every later one. Nobody can end a thread: one that
+    hangs in the operator is left to itself when the executor is closed.
+    """
+
+    def __init__(self, operator: Operator) -> None:
+        self._operator = operator
+        self._calls: deque[_Call] = deque()
+        self._post: Callable[[Callable[[], object]], object] | None = None
+        self._ready = threading.Event()
+
+    async def __aenter__(self) -> Self:
+        run = partial(anyio.run, self._serve, backend=current_backend())
+        threading.Thread(target=run, name="kohort region operator", daemon=True).start()
+        await anyio.to_thread.run_sync(self._ready.wait)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._post is not None
+        with suppress(RuntimeError):  # Its loop has ended.
+            self._post(self._scope.cancel)
+
+    async def _serve(self) -> None:
+        self._wake = anyio.Event()
+        self._post = poster()
+        with anyio.CancelScope() as self._scope:
+            self._ready.set()
+            while True:
+                await self._wake.wait()
+                self._wake = anyio.Event()
+                while self._calls:
+                    await self._calls.popleft().run(self._operator)
+
+    async def _call(self, method: str, *arguments: Any) -> Any:
+        assert self._post is not None
+        call = _Call(method, arguments)
+        self._calls.append(call)
+        self._post(self._wake_up)
+        await call.done.wait()
+        if call.error is not None:
+            raise OperatorError(str(call.error)) from call.error
+        return call.found
+
+    def _wake_up(self) -> None:
+        self._wake.set()
+
+
+class ProcessExecutor(_CallingExecutor):
+    """Runs an operator in a process of its own, to which it is pickled.
+
+    A process that dies, or whose caller was cancelled while it worked, is replaced at the next `restore`.
+    """
+
+    def __init__(self, operator: Operator) -> None:
+        self._operator = operator
+        self._backend = ""
+        self._process: multiprocessing.process.BaseProcess | None = None
+        self._pipe: Connection | None = None
+        self._is_busy = False
+        self._turn = anyio.Lock()
+
+    async def __aenter__(self) -> Self:
+        self._backend = current_backend()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    async def restore(self, state: bytes | None) -> None:
+        """Let the operator have this state, in a new process if the last one is gone."""
+        async with self._turn:
+            if self._process is None or self._is_busy or not self._process.is_alive():
+                self._end()
+                await anyio.to_thread.run_sync(self._start)
+        await super().restore(state)
+
+    async def _call(self, method: str, *arguments: Any) -> Any:
+        async with self._turn:
+            pipe = self._pipe
+            if pipe is None or self._is_busy:
+                raise OperatorError("the operator's process was interrupted; a reset starts another one")
+            self._is_busy = True  # Until it has answered.
+            found, failure = await anyio.to_thread.run_sync(
+                partial(_ask, pipe, method, arguments), abandon_on_cancel=True
+            )
+            self._is_busy = False
+        if failure:
+            raise OperatorError(failure)
+        return found
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        arguments = (theirs, self._operator, self._backend)
+        process = context.Process(target=serve_operator, args=arguments, daemon=True)
+        process.start()
+        theirs.close()
+        self._process, self._is_busy = process, False
+
+    def _end(self) -> None:
+        """End the process, and whoever waits for its answer."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join(END_S)
+        if (
+            self._pipe is not None and not self._is_busy
+        ):  # Otherwise a thread reads from it, and meets its end.
+            self._pipe.close()
+        self._process = self._pipe = None
+
+
+def _ask(pipe: Connection, method: str, arguments: tuple[Any, ...]) -> tuple[Any, str]:
+    try:
+        pipe.send((method, arguments))
+        found: tuple[Any, str] = pipe.recv()
+    except (EOFError, OSError) as error:
+        raise OperatorError("the operator's process ended") from error
+    return found
+
+
+def serve_operator(pipe: Connection, operator: Operator, backend: str) -> None:
+    """Answer the calls that come by this pipe until it ends."""
+    with suppress(KeyboardInterrupt):
+        anyio.run(_serve_operator, pipe, operator, backend=backend)
+
+
+async def _serve_operator(pipe: Connection, operator: Operator) -> None:
+    while True:
+        try:
+            method, arguments = await anyio.to_thread.run_sync(pipe.recv)
+        except (EOFError, OSError):
+            return
+        try:
+            answer = (await call_operator(operator, method, *arguments), "")
+        except OperatorError as error:
+            answer = (None, str(error))
+        pipe.send(answer)
+
+
+def current_backend() -> str:
+    """Return the name of the event loop's library that runs, as `anyio.run` takes it."""
+    return "trio" if hasattr(_native_token(), "run_sync_soon") else "asyncio"
+
+
+def poster() -> Callable[[Callable[[], object]], object]:
+    """Return what has the loop that runs here call a function soon, from any thread and without waiting."""
+    native = _native_token()
+    post: Callable[[Callable[[], object]], object] = (
+        native.run_sync_soon if hasattr(native, "run_sync_soon") else native.call_soon_threadsafe
+    )
+    return post
+
+
+def _native_token() -> Any:
+    return anyio.lowlevel.current_token().native_token

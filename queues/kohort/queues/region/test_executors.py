@@ -1,0 +1,145 @@
+"""An operator in a thread or a process: the member's loop goes on, whatever the operator does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import anyio
+import pytest
+
+from kohort.client.values import ConsumerRecord
+from kohort.queues.region.executors import Isolation, OperatorError, Processed, executor_for
+
+EACH = pytest.mark.parametrize("isolation", list(Isolation))
+BACKENDS = ("asyncio", "trio")
+
+
+class Plain:
+    """Does what a record says, with plain methods."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def process(self, record: ConsumerRecord[bytes, bytes]) -> None:
+        match (record.value or b"").split():
+            case [b"sleep", seconds]:
+                time.sleep(float(seconds))
+            case [b"raise"]:
+                raise ValueError("bad record")
+            case [b"die"]:
+                os.kill(os.getpid(), signal.SIGKILL)
+        self.count += 1
+
+    def save(self, sequence_id: int) -> bytes:
+        return b"%d %d %d" % (self.count, os.getpid(), threading.get_ident())
+
+    def restore(self, state: bytes | None) -> None:
+        self.count = int(state or b"0")
+
+
+class Async(Plain):
+    """The same with async methods."""
+
+    async def process(self, record: ConsumerRecord[bytes, bytes]) -> None:  # type: ignore[override]
+        await anyio.sleep(0)
+        super().process(record)
+
+    async def save(self, sequence_id: int) -> bytes:  # type: ignore[override]
+        await anyio.sleep(0)
+        return super().save(sequence_id)
+
+
+def records(*values: bytes) -> list[ConsumerRecord[bytes, bytes]]:
+    return [ConsumerRecord("t", 0, offset, 0, None, value) for offset, value in enumerate(values)]
+
+
+@EACH
+@pytest.mark.parametrize("operator", [Plain, Async])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_methods_plain_or_async_run_elsewhere(
+    isolation: Isolation, operator: type[Plain], backend: str
+) -> None:
+    async def main() -> None:
+        async with executor_for(operator(), isolation) as executor:
+            await executor.restore(b"7")
+            assert await executor.process(records(b"", b"")) == Processed(2)
+            count, process, thread = map(int, (await executor.save(1)).split())
+            assert count == 9
+            assert (process, thread) != (os.getpid(), threading.get_ident())
+            assert (process == os.getpid()) == (isolation is Isolation.THREAD)
+
+    anyio.run(main, backend=backend)
+
+
+@EACH
+@pytest.mark.trio
+async def test_the_loop_goes_on_while_an_operator_sleeps(isolation: Isolation) -> None:
+    longest_s = 0.0
+
+    async def tick() -> None:
+        nonlocal longest_s
+        while True:
+            began_s = time.monotonic()
+            await anyio.sleep(0.01)
+            longest_s = max(longest_s, time.monotonic() - began_s)
+
+    async with executor_for(Plain(), isolation) as executor, anyio.create_task_group() as tasks:
+        await executor.restore(None)
+        tasks.start_soon(tick)
+        assert await executor.process(records(b"sleep 1", b"")) == Processed(1), "a batch ends in time"
+        tasks.cancel_scope.cancel()
+    assert longest_s < 0.9
+
+
+@EACH
+@pytest.mark.trio
+async def test_what_a_record_raises_is_told_with_the_records_before_it(isolation: Isolation) -> None:
+    async with executor_for(Plain(), isolation) as executor:
+        await executor.restore(None)
+        done = await executor.process(records(b"", b"raise", b""))
+        assert done == Processed(1, "ValueError('bad record')")
+
+
+@EACH
+@pytest.mark.trio
+async def test_what_restore_raises_is_told(isolation: Isolation) -> None:
+    async with executor_for(Plain(), isolation) as executor:
+        with pytest.raises(OperatorError, match="restore raised ValueError"):
+            await executor.restore(b"no number")
+        await executor.restore(b"3")
+        assert (await executor.save(1)).startswith(b"3 ")
+
+
+@pytest.mark.trio
+async def test_a_process_that_dies_is_replaced_by_a_restore() -> None:
+    async with executor_for(Plain(), Isolation.PROCESS) as executor:
+        await executor.restore(b"5")
+        with pytest.raises(OperatorError, match="process ended"):
+            await executor.process(records(b"", b"die"))
+        with pytest.raises(OperatorError):
+            await executor.save(1)
+        await executor.restore(b"5")
+        assert (await executor.save(1)).startswith(b"5 ")
+
+
+@pytest.mark.trio
+async def test_a_process_that_hangs_is_replaced_by_a_restore() -> None:
+    async with executor_for(Plain(), Isolation.PROCESS) as executor:
+        await executor.restore(b"5")
+        with anyio.move_on_after(0.2):
+            await executor.process(records(b"sleep 600"))
+        with anyio.fail_after(20):
+            await executor.restore(b"6")
+            assert (await executor.save(1)).startswith(b"6 ")
+
+
+@pytest.mark.trio
+async def test_a_thread_runs_what_was_asked_for_in_order_though_nobody_waits() -> None:
+    async with executor_for(Plain(), Isolation.THREAD) as executor:
+        with anyio.move_on_after(0.05):
+            await executor.process(records(b"sleep 0.3"))
+        await executor.restore(b"5")
+        assert (await executor.save(1)).startswith(b"5 ")
