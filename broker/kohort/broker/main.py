@@ -23,9 +23,11 @@ from kohort.broker.http import LISTEN_BACKLOG, serve_http
 from kohort.broker.logs import configure_logs
 from kohort.broker.runtime.memory import return_free_memory
 from kohort.broker.serving import (
+    ServeRegistry,
     closed_http,
     hand_over,
     http_hosts,
+    plaintext_address,
     say_listening,
     status_of,
     stop_signals,
@@ -66,6 +68,7 @@ class ServeOptions(msgspec.Struct, frozen=True):
     forget_stored_settings: bool = False
     check_config: bool = False
     ephemeral: bool = False
+    schema_registry: Address | None = None
     given: frozenset[str] = frozenset()
     """Which of listen, advertise, data and http the command line says: the file has no say in these."""
 
@@ -126,6 +129,8 @@ def parse(argv: Sequence[str], program: str = "kohort serve") -> ServeOptions:
         help=f"the data folder (default ./{DEFAULT_DATA})")  # fmt: skip
     add("--http", metavar="HOST:PORT", type=address, default=None,
         help=f"where /metrics, /health and /api are served (default {DEFAULT_HTTP})")  # fmt: skip
+    add("--schema-registry", metavar="HOST:PORT", type=address, default=None,
+        help="serve a schema registry there, with its schemas in a topic of this broker")  # fmt: skip
     add("--http-allow-writes", action="store_true",
         help="let the live page delete groups, reset their offsets and remove members")  # fmt: skip
     add("--node-id", metavar="N", type=int, default=None,
@@ -175,6 +180,7 @@ def parse(argv: Sequence[str], program: str = "kohort serve") -> ServeOptions:
         forget_stored_settings=found.forget_stored_settings,
         check_config=found.check_config,
         ephemeral=found.ephemeral,
+        schema_registry=found.schema_registry,
         given=frozenset(name for name in FLAGS if getattr(found, name) is not None),
     )
 
@@ -202,8 +208,11 @@ def _short_forms(found: argparse.Namespace) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, value in given if value is not None]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run a broker and return the exit status: 0 after a clean stop, 1 with one line that says why not."""
+def main(argv: Sequence[str] | None = None, serve_registry: ServeRegistry | None = None) -> int:
+    """Run a broker and return the exit status: 0 after a clean stop, 1 with one line that says why not.
+
+    `serve_registry` is what --schema-registry needs, which the broker alone does not have.
+    """
     arguments = sys.argv[1:] if argv is None else argv
     if arguments[:1] == [OPTION]:
         from kohort.broker.worker import main as work  # noqa: PLC0415  # A supervisor has started this process.
@@ -211,10 +220,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return work(int(arguments[1]))
     options = parse(arguments)
     configure_logs(options.log_format, options.log_level)
-    return status_of(partial(run, options))
+    return status_of(partial(run, options, serve_registry))
 
 
-def run(options: ServeOptions) -> None:
+def run(options: ServeOptions, serve_registry: ServeRegistry | None = None) -> None:
     """Run what the options say. Raises: ConfigError, StorageError, OSError."""
     settings = (*EPHEMERAL_SETTINGS, *options.settings) if options.ephemeral else options.settings
     loaded = load_serve_config(options.config_file, settings)
@@ -228,13 +237,14 @@ def run(options: ServeOptions) -> None:
         log.info("settings of Apache Kafka without a use here", names=" ".join(loaded.passed_over))
     config = with_node_id_of(options.places.data, loaded.config)
     check_writes(config, options.http)
+    check_registry(options, config, serve_registry)
     with throw_away_data(options) as (options, filesystem):
         if config.kohort_workers != 1 or is_of_workers(options.places.data):
             from kohort.broker.supervise import supervise  # noqa: PLC0415  # Where one process is not enough.
 
             trio.run(supervise, order_of(options), config)
         else:
-            trio.run(serve, options, config, filesystem)
+            trio.run(serve, options, config, filesystem, serve_registry)
 
 
 def with_file(options: ServeOptions, flags: Mapping[str, str]) -> ServeOptions:
@@ -337,10 +347,30 @@ def throw_away_data(options: ServeOptions) -> Iterator[tuple[ServeOptions, FileS
         yield msgspec.structs.replace(options, places=places), ephemeral.file_system()
 
 
-async def serve(options: ServeOptions, config: BrokerConfig, filesystem: FileSystem | None = None) -> None:
+def check_registry(options: ServeOptions, config: BrokerConfig, serve_registry: ServeRegistry | None) -> None:
+    """Return if --schema-registry can be had, or is not asked for. Raises: ConfigError."""
+    if options.schema_registry is None:
+        return
+    if serve_registry is None:
+        raise ConfigError("--schema-registry is an option of `kohort serve`")
+    if config.kohort_workers != 1 or is_of_workers(options.places.data):
+        raise ConfigError("--schema-registry is for a broker of one process: run `kohort registry`")
+    if not any(each.listen.protocol == PLAINTEXT for each in options.places.listeners):
+        raise ConfigError(
+            "--schema-registry needs a PLAINTEXT listener: run `kohort registry --command-config FILE`"
+        )
+
+
+async def serve(
+    options: ServeOptions,
+    config: BrokerConfig,
+    filesystem: FileSystem | None = None,
+    serve_registry: ServeRegistry | None = None,
+) -> None:
     """Serve until a signal. Raises: StorageError, OSError where the start fails."""
     with trio.open_signal_receiver(*stop_signals()) as signals, watchdog(config) as dog:
         http, security = bind(options.http), closed_http(config)
+        registry = None if options.schema_registry is None else bind(options.schema_registry)
         forget = options.forget_stored_settings
         async with (
             running(config, options.places, filesystem=filesystem, forget_stored_settings=forget) as broker,
@@ -351,7 +381,11 @@ async def serve(options: ServeOptions, config: BrokerConfig, filesystem: FileSys
                 hosts = http_hosts(broker, options.http, config)
                 nursery.start_soon(serve_http, broker.view(), http, hosts, security)
                 http_address = Address(options.http.host, http.getsockname()[1])
-                say_listening(broker.listening, http_address, options.places.data)
+                if registry is not None and serve_registry is not None:
+                    registry.listen(LISTEN_BACKLOG)
+                    kafka = plaintext_address(broker, options.places)
+                    nursery.start_soon(serve_registry, registry, kafka, hosts)
+                say_listening(broker.listening, http_address, options.places.data, registry)
                 return_free_memory()
                 async for number in signals:
                     stopped_by(number)

@@ -2,8 +2,9 @@
 
 import os
 import signal
+import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,13 +15,15 @@ import trio
 from kohort.broker.broker import Broker
 from kohort.broker.config import BrokerConfig, ConfigError
 from kohort.broker.runtime.watchdog import Watchdog
-from kohort.broker.transport.addresses import Address, reachable_host
+from kohort.broker.transport.addresses import PLAINTEXT, Address, BrokerAddresses, reachable_host
 from kohort.storage import StorageError
 
 if TYPE_CHECKING:
     from kohort.broker.http.security import HttpSecurity
 
 PROBLEM = 1
+ServeRegistry = Callable[[socket.socket, str, Sequence[str]], Awaitable[None]]
+"""Serves a schema registry on a socket that listens, for the broker at an address, under host names."""
 
 log = structlog.get_logger("kohort.broker")
 
@@ -122,9 +125,19 @@ def stopped_by(number: int) -> None:
     log.info("stopping", signal=signal.Signals(number).name)
 
 
-def say_listening(kafka: Sequence[Address], http: Address, folder: Path) -> None:
-    """Print the line that tells where the broker can be reached."""
+def plaintext_address(broker: Broker, places: BrokerAddresses) -> str:
+    """Return where a client in this process reaches the broker without TLS and SASL."""
+    pairs = zip(places.listeners, broker.listening, strict=True)
+    found = next(address for each, address in pairs if each.listen.protocol == PLAINTEXT)
+    return str(Address(reachable_host(found.host), found.port))
+
+
+def say_listening(
+    kafka: Sequence[Address], http: Address, folder: Path, registry: socket.socket | None = None
+) -> None:
+    """Print the line that tells where the broker, and its schema registry if it has one, can be reached."""
     listening, data = ",".join(map(str, kafka)), folder.resolve()
-    sys.stdout.write(f"kohort ready kafka={listening} http={http} data={data}\n")
+    more = "" if registry is None else f" schema-registry={Address(*registry.getsockname()[:2])}"
+    sys.stdout.write(f"kohort ready kafka={listening} http={http}{more} data={data}\n")
     sys.stdout.flush()
     log.info("ready", kafka=listening, http=str(http), data=str(data), pid=os.getpid())

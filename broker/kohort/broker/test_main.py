@@ -17,7 +17,7 @@ async def test_who_reads_the_ready_line_can_ask_over_http_at_once(
 ) -> None:
     said = trio.Event()
 
-    def connect(kafka: Sequence[Address], http: Address, folder: Path) -> None:
+    def connect(kafka: Sequence[Address], http: Address, folder: Path, registry: None) -> None:
         socket.create_connection((http.host, http.port), timeout=1).close()
         said.set()
 

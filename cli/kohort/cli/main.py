@@ -6,6 +6,11 @@ that a broker starts as fast as it can.
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import socket
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -14,7 +19,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if argv[:1] == ["serve"]:
         from kohort.broker.main import main as serve
 
-        return serve(argv[1:])
+        return serve(argv[1:], serve_registry)
     from kohort.cli.commands import run
 
     return run(argv)
+
+
+async def serve_registry(sock: "socket.socket", bootstrap: str, hosts: Sequence[str]) -> None:
+    """Serve a schema registry beside a broker until cancelled; it and its client are imported by a thread."""
+    import trio
+
+    beside = await trio.to_thread.run_sync(import_module, "kohort.registry.beside")
+    await beside.serve_beside(sock, bootstrap, hosts)

@@ -8,5 +8,6 @@ import click
 def serve(arguments: tuple[str, ...]) -> int:
     """Run a broker."""
     from kohort.broker.main import main
+    from kohort.cli.main import serve_registry
 
-    return main(arguments)
+    return main(arguments, serve_registry)

@@ -62,6 +62,7 @@ class SchemaLog:
             isolation_level="read_committed",
             auto_offset_reset="earliest",
             enable_auto_commit=False,
+            allow_auto_create_topics=False,
         )
         self._producer: Producer[bytes, bytes] | None = None
         self._lock = anyio.Lock()

@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 BODY_BYTES_MAX = 2 * 1024 * 1024
 """The largest body of a request: a schema in JSON, which may have every character escaped."""
+CLOSE_SECONDS = 5.0
 REQUESTS_MAX = 64
 """In flight at once in all connections."""
 
@@ -127,5 +128,5 @@ async def serve_registry(
             app = App(log, Routes(state, log.cluster_id), AllowedHosts(hosts))
             await Connections(app).serve(sock.dup())
         finally:
-            with anyio.CancelScope(shield=True):
+            with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_SECONDS):
                 await log.close()

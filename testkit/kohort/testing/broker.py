@@ -33,6 +33,7 @@ class Broker(BrokerControls):
         topics: Topics = (),
         http: bool = False,
         port: int = 0,
+        schema_registry: bool = False,
         **more_settings: SettingValue,
     ) -> None:
         """Configure the broker. It starts with the `with` block.
@@ -40,10 +41,12 @@ class Broker(BrokerControls):
         Settings have Kafka's names: `Broker({"num.partitions": 4})`, or with underscores as keywords:
         `Broker(num_partitions=4)`. `topics` are created at the start; a mapping gives their numbers of
         partitions. `http` also serves `/metrics`, `/health` and `/api`. `port` is for applications with a
-        fixed address; the default is any free port. The node id is 1: `Broker(node_id=0)` changes it.
+        fixed address; the default is any free port. `schema_registry` also serves a
+        schema registry at `broker.schema_registry`. The node id is 1: `Broker(node_id=0)` changes it.
         Raises: ConfigError for a wrong setting.
         """
-        super().__init__(Core(topics, {**(settings or {}), **more_settings}, http=http, port=port))
+        texts = {**(settings or {}), **more_settings}
+        super().__init__(Core(topics, texts, http=http, port=port, schema_registry=schema_registry))
 
     @property
     def aio(self) -> AsyncBroker:
@@ -87,6 +90,11 @@ class Broker(BrokerControls):
     ) -> None:
         self._explain(error)
         await self.aio.close()
+
+    def start_schema_registry(self) -> str:
+        """Start a schema registry, if the broker has none yet. Return its URL. Raises: BrokerFailed."""
+        self._core.start_registry()
+        return self.schema_registry
 
     def create_topic(self, name: str, partitions: int | None = None, **configs: SettingValue) -> str:
         """Create a topic, by default with `num.partitions` partitions. Return its name. Raises: ApiError."""

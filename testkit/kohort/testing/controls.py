@@ -37,6 +37,15 @@ class BrokerControls:
             raise BrokerFailed("this broker serves no HTTP: create it with Broker(http=True)")
         return f"http://{self._core.http}"
 
+    @property
+    def schema_registry(self) -> str:
+        """The URL of the schema registry. A restart keeps it. Raises: BrokerFailed without one."""
+        if self._core.registry is None:
+            raise BrokerFailed(
+                "this broker has no schema registry: create it with Broker(schema_registry=True)"
+            )
+        return f"http://{self._core.registry}"
+
     # -- requests, groups and records ---------------------------------------------------------------------
 
     @property

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import kohort.broker.lean_imports  # noqa: F401  # isort: skip  # Before structlog.
 from kohort.broker import ephemeral
@@ -22,6 +22,9 @@ from kohort.testing.settings import SettingValue, broker_config
 from kohort.testing.topics import create_topics
 from kohort.testing.watch import Watch
 
+if TYPE_CHECKING:
+    from kohort.testing.schema_registry import RunningRegistry
+
 T = TypeVar("T")
 Topics = Iterable[str] | Mapping[str, int]
 
@@ -35,7 +38,13 @@ class Core:
     """A broker that can be started, stopped and started again. Any thread, one at a time."""
 
     def __init__(
-        self, topics: Topics, settings: Mapping[str, SettingValue], *, http: bool, port: int
+        self,
+        topics: Topics,
+        settings: Mapping[str, SettingValue],
+        *,
+        http: bool,
+        port: int,
+        schema_registry: bool = False,
     ) -> None:
         """Configure the broker. Raises: ConfigError for a wrong setting."""
         self.config = broker_config(settings)
@@ -46,6 +55,8 @@ class Core:
             )
         self.kafka = Address(HOST, port)
         self.http = Address(HOST, 0) if http else None
+        self.registry = Address(HOST, 0) if schema_registry else None
+        self._running_registry: RunningRegistry | None = None
         self.clock = MovableClock()
         self.watch = Watch(self.clock)
         self.began = time.monotonic()
@@ -73,18 +84,41 @@ class Core:
             self.kafka, self.http = self._run.kafka, self._run.http
             if is_new and self.topics:
                 create_topics(self._run, self.topics)
+            if self.registry is not None:
+                self.start_registry()
         except BaseException:
             self.close()
             raise
 
+    def start_registry(self) -> None:
+        """Start a schema registry beside the broker, at the address of the last one, if there was one.
+
+        Raises: BrokerFailed where the broker does not run, OSError.
+        """
+        from kohort.testing.schema_registry import RunningRegistry  # noqa: PLC0415  # It imports the client.
+
+        if self._running_registry is None:
+            kafka = str(self.run.kafka)
+            self._running_registry = self._until_free(
+                lambda: RunningRegistry(kafka, self.registry or Address(HOST, 0))
+            )
+            self.registry = self._running_registry.address
+
     def _begin(self) -> RunningBroker:
         assert self._folder is not None
+        folder = self._folder
+        return self._until_free(
+            lambda: RunningBroker(
+                self.config, folder, self.clock, self.watch, kafka=self.kafka, http=self.http
+            )
+        )
+
+    def _until_free(self, start: Callable[[], T]) -> T:
+        """Return what `start` returns, as soon as its port is free. Raises: OSError where it stays taken."""
         deadline = time.monotonic() + PORT_SECONDS_MAX
         while True:
             try:
-                return RunningBroker(
-                    self.config, self._folder, self.clock, self.watch, kafka=self.kafka, http=self.http
-                )
+                return start()
             except OSError as error:
                 is_taken = isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE
                 if not is_taken or time.monotonic() > deadline:
@@ -94,8 +128,13 @@ class Core:
     def stop(self) -> None:
         """Stop; the data stays. Raises: the broker's own error, if it has failed."""
         run, self._run = self._run, None
-        if run is not None:
-            run.close()
+        registry, self._running_registry = self._running_registry, None
+        try:
+            if registry is not None:
+                registry.close()
+        finally:
+            if run is not None:
+                run.close()
 
     def close(self) -> None:
         """Stop, and remove the data. Raises: the broker's own error, if it has failed."""

@@ -76,6 +76,12 @@ def kohort_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.fixture(scope=lambda fixture_name, config: scope_of("kohort_broker", config))
+def kohort_schema_registry(kohort_broker: Broker) -> str:
+    """The URL of a schema registry, which keeps its schemas in `kohort_broker` and lives as long."""
+    return kohort_broker.start_schema_registry()
+
+
 @pytest.fixture
 def kohort_topic(request: pytest.FixtureRequest, kohort_broker: Broker) -> str:
     """The name of a new, empty topic for this test, with `num.partitions` partitions."""

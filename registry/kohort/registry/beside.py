@@ -1,0 +1,28 @@
+"""The registry within a broker's process: it begins again when it fails, and the broker never hears of it."""
+
+import logging
+import socket
+from collections.abc import Iterable
+
+import anyio
+
+from kohort.client.errors import KohortError
+from kohort.registry.errors import RegistryError
+from kohort.registry.server import serve_registry
+
+logger = logging.getLogger(__name__)
+
+PAUSE_SECONDS = 1.0
+
+
+async def serve_beside(sock: socket.socket, bootstrap: str, hosts: Iterable[str]) -> None:
+    """Serve on a listening socket, which belongs to this function from now on, until cancelled."""
+    with sock:
+        while True:
+            try:
+                await serve_registry(sock.dup(), {"bootstrap_servers": bootstrap}, hosts)
+            except (KohortError, RegistryError) as error:
+                logger.warning("the schema registry begins again: %s", error)
+            except Exception:  # The supervisor of the registry.
+                logger.exception("the schema registry has failed, and begins again")
+            await anyio.sleep(PAUSE_SECONDS)
