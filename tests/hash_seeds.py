@@ -5,10 +5,10 @@ import subprocess
 import sys
 
 
-def under_hash_seeds(code: str) -> set[str]:
-    """Return the last lines that the code prints under two hash seeds of Python: one if they are equal."""
+def under_hash_seeds(code: str, *hash_seeds: int) -> set[str]:
+    """Return the last lines that the code prints, a process for each hash seed: one line if all are equal."""
     found = set()
-    for hash_seed in ("1", "2"):
+    for hash_seed in map(str, hash_seeds or (1, 2)):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
         done = subprocess.run(
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True

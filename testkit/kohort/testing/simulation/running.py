@@ -18,6 +18,7 @@ Test = Callable[..., Coroutine[Any, Any, None]]
 
 SEED_VARIABLE = "KOHORT_SEED"
 """Names the one seed to run. `pytest --kohort-seed` sets it."""
+HASH_SEED_VARIABLE = "PYTHONHASHSEED"
 VIRTUAL_SECONDS_MAX = 24 * 3600
 RUNS_TO_SHRINK_MAX = 60
 
@@ -96,6 +97,21 @@ def simulate(seeds: int = 100) -> Callable[[Test], Callable[..., None]]:
     return decorate
 
 
+def _again(test: Test, seed: int) -> str:
+    """Return the command that has this run again. The order of sets of strings depends on the hash seed."""
+    chosen = os.environ.get(HASH_SEED_VARIABLE, "random")
+    is_random = chosen == "random"
+    command = (
+        f"{HASH_SEED_VARIABLE}={0 if is_random else chosen} pytest -k {test.__name__} --kohort-seed {seed}"
+    )
+    if not is_random:
+        return command
+    return (
+        f"{command}\nPython's hash seed was random in this run: sets of strings had an order of this process "
+        f"alone. If the seed passes now, run all seeds with {HASH_SEED_VARIABLE}=0."
+    )
+
+
 def chosen_seeds(seeds: int) -> Iterator[int]:
     """Yield the seeds to run: the one that was asked for, or as many as the test says."""
     asked = os.environ.get(SEED_VARIABLE)
@@ -110,7 +126,7 @@ def failure(test: Test, world: World, error: BaseException) -> SimulationFailed:
     needed = len([each for each in shown.faults if each.words != "nothing"])
     return SimulationFailed(
         f"seed {world.seed}: {type(shown_error).__name__}: {shown_error}\n"
-        f"Again: pytest -k {test.__name__} --kohort-seed {world.seed}\n"
+        f"Again: {_again(test, world.seed)}\n"
         f"The story, with {needed} of {len(numbers)} faults, {shown.seconds:.0f} virtual seconds:\n"
         f"{shown.story_told}"
     )
