@@ -84,6 +84,8 @@ class MemoryFile:
         """Return once what was written is on the disk. Raises: OSError when a failure was ordered."""
         self._file_system.fail_sync_if_ordered(self)
         self._file_system.note(Operation("sync", file=self.number))
+        if self._file_system.on_sync is not None:
+            self._file_system.on_sync()
 
     def reread(self) -> None:
         """Sync, and show what the disk holds: without what failed syncs have lost."""
@@ -125,6 +127,8 @@ class MemoryFileSystem:
         self.failures_behind_it = 0  # How many syncs after that one fail as well.
         self.interrupt: Callable[[], None] | None = None
         """Called before each operation: what other threads do meanwhile."""
+        self.on_sync: Callable[[], None] | None = None
+        """Called after each sync."""
         self._names: dict[str, MemoryFile | None] = {}  # A folder is None.
         self._files: list[MemoryFile] = []
         self._locked: set[str] = set()

@@ -4,6 +4,7 @@ import argparse
 import gc
 import logging
 import os
+import re
 import sys
 import time
 from collections import Counter
@@ -18,6 +19,7 @@ from tests.simulation.whole.books import Books
 from tests.simulation.whole.scenario import one_broker, three_brokers
 
 SEEDS_PER_PROCESS = 5
+NUMBER = re.compile(r"\d+")
 SCENARIOS: dict[str, Callable[[], tuple[Books, Any]]] = {"one": one_broker, "three": three_brokers}
 
 
@@ -49,8 +51,8 @@ def run_one(asked: tuple[str, int]) -> Outcome:
         seed,
         world.seconds,
         faults,
-        books.checked,
-        sum(books.shown.values()),
+        books.all_checked(),
+        sum(each.total() for each in books.shown.values()),
         "" if error is None else f"{type(error).__name__}: {error}",
         world.story_told,
         [each for each in failures if "MetadataUnavailable" not in each],
@@ -60,7 +62,7 @@ def run_one(asked: tuple[str, int]) -> Outcome:
 def _kind(words: str) -> str:
     """Return a fault without its name and its times."""
     _, _, rest = words.partition(" ")
-    return rest.partition(" for ")[0].partition(",")[0]
+    return NUMBER.sub("N", rest.partition(" for ")[0].partition(",")[0])
 
 
 def _be_quiet() -> None:

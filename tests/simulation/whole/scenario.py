@@ -5,13 +5,13 @@ that lose what was not synced. The clients are kohort's own, on asyncio, each in
 """
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from random import Random
 from typing import Any
 
 from kohort.client import (
+    ConfigurationError,
     KohortError,
     NewTopic,
     ProducerFencedError,
@@ -20,7 +20,11 @@ from kohort.client import (
     aio,
 )
 from kohort.testing.simulation import World
-from tests.simulation.whole.books import Books
+from tests.simulation.whole.books import PROTOCOLS, Books
+from tests.simulation.whole.sharing import prepare, share
+from tests.simulation.whole.trimming import TOPIC as TRIMMED
+from tests.simulation.whole.trimming import check as check_trimmed
+from tests.simulation.whole.trimming import trim
 
 TOPIC = "orders"
 PARTITIONS = 3
@@ -44,19 +48,39 @@ async def whole_run(world: World, books: Books, *, brokers: int, replicas: int) 
     apps = [
         *(world.process(f"producer-{number}", clients.produce, f"p{number}") for number in range(2)),
         *(world.process(f"transactional-{number}", clients.transact, f"t{number}") for number in range(2)),
-        *(world.process(f"member-{number}", clients.consume) for number in range(3)),
+        *(
+            world.process(f"member-{protocol}-{number}", clients.consume, protocol)
+            for protocol in PROTOCOLS
+            for number in range(2)
+        ),
+        *(
+            world.process(f"member-share-{number}", share, world, books.sharing, bootstrap, TOPIC)
+            for number in range(2)
+        ),
+        world.process("trimmer", trim, world, books.trimming, bootstrap, over),
         world.process("administrator", clients.administer),
     ]
-    async with world.chaos(kill=apps, restart=servers, pause_seconds=20, cut_network=True, every_seconds=4):
+    async with world.chaos(
+        kill=apps,
+        restart=servers,
+        fail_disks=world.brokers,
+        pause_seconds=20,
+        cut_network=True,
+        every_seconds=3,
+    ):
         await asyncio.sleep(CHAOS_SECONDS)
     over.set()
     writers = [each for each in apps if not each.name.startswith("member")]
     await world.until(lambda: not any(each.is_running for each in writers), SETTLE_SECONDS)
     await asyncio.sleep(TRANSACTIONS_END_SECONDS)
-    counting: Callable[[], set[str]] = lambda: books.acknowledged.union(*books.committed)  # noqa: E731
-    await world.until(lambda: counting() <= set(books.shown), SETTLE_SECONDS)
+    for shown in (*books.shown.values(), books.sharing.values):
+        await world.until(lambda shown=shown: books.counting <= set(shown), SETTLE_SECONDS)  # type: ignore[misc]
+    for error in (each for app in apps for each in app.failures):
+        if isinstance(error, ConfigurationError) or not isinstance(error, KohortError):
+            raise error
     books.check_end(await read_all(bootstrap))
     books.check_shown()
+    await check_trimmed(books.trimming, bootstrap)
 
 
 async def _start(world: World, brokers: int, replicas: int) -> tuple[str, list[Any]]:
@@ -72,7 +96,8 @@ async def _start(world: World, brokers: int, replicas: int) -> tuple[str, list[A
 
 async def _create(bootstrap: str, replicas: int) -> None:
     async with aio.Admin(bootstrap_servers=bootstrap) as admin:
-        await admin.create_topics(NewTopic(TOPIC, PARTITIONS, replicas))
+        await admin.create_topics(NewTopic(TOPIC, PARTITIONS, replicas), NewTopic(TRIMMED, 1, replicas))
+    await prepare(bootstrap)
 
 
 class Clients:
@@ -136,20 +161,22 @@ class Clients:
         except KohortError:
             await producer.abort_transaction()
 
-    async def consume(self) -> None:
+    async def consume(self, protocol: str) -> None:
         """Be a member of a group that reads committed records."""
+        options: dict[str, Any] = {"session_timeout_ms": 10_000} if protocol == "classic" else {}
         async with aio.Consumer(
             TOPIC,
             bootstrap_servers=self._bootstrap,
-            group_id="shop",
+            group_id=f"{protocol}-group",
+            group_protocol=protocol,
             auto_offset_reset="earliest",
             isolation_level="read_committed",
             enable_auto_commit=False,
-            session_timeout_ms=10_000,
+            **options,
         ) as consumer:
             async for record in consumer:
                 assert record.value is not None
-                self._books.shown[record.value.decode()] += 1
+                self._books.shown[protocol][record.value.decode()] += 1
                 if self._world.random.random() < 0.3:
                     with suppress(KohortError):  # The group has moved on.
                         await consumer.commit()

@@ -14,7 +14,9 @@ def test_one_broker(seed: int) -> None:
     books, test = one_broker()
     world, error = run_seed(test, seed)
     assert error is None, world.story_told
-    assert books.shown
+    assert all(books.shown.values())
+    assert books.sharing.accepted
+    assert books.trimming.deleted
     assert world.faults
 
 
@@ -23,7 +25,7 @@ def test_three_brokers() -> None:
     books, test = three_brokers()
     world, error = run_seed(test, 1)
     assert error is None, world.story_told
-    assert books.shown
+    assert all(books.shown.values())
 
 
 def test_a_disk_that_syncs_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from kohort.testing.simulation.network import Network
 
 DOWN_SECONDS_MAX = 15.0
 CUT_SECONDS_MAX = 30.0
+DISK_SECONDS_MAX = 20.0
 
 
 class Fault(NamedTuple):
@@ -67,6 +68,46 @@ class Server(Victim, Protocol):
         ...
 
 
+class Disk(Protocol):
+    """The disk of a machine."""
+
+    latency_ms: int
+
+    def fill(self, left_bytes: int) -> None:
+        """Let only that much more be written."""
+        ...
+
+    def fail_sync(self, after: int, times: int = 1) -> None:
+        """Let a sync fail soon."""
+        ...
+
+    def heal(self) -> None:
+        """Let everything work again."""
+        ...
+
+
+class DiskOwner(Victim, Protocol):
+    """A broker whose disk can fail."""
+
+    @property
+    def disk(self) -> Disk:
+        """Its disk."""
+        ...
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether it is started and answers."""
+        ...
+
+    def die_at_operation(self, operation: int, *, without_power: bool) -> None:
+        """Let it die before a later operation on its disk."""
+        ...
+
+    def live_on(self) -> None:
+        """Let it not die, if it is alive."""
+        ...
+
+
 class FaultyWorld(Protocol):
     """The part of the world that faults need."""
 
@@ -90,6 +131,7 @@ class Chaos:
         kill: Sequence[Application],
         restart: Sequence[Server],
         pause: Sequence[Application],
+        fail_disks: Sequence[DiskOwner],
         pause_seconds: float,
         cut_network: bool,
         every_seconds: float,
@@ -99,6 +141,7 @@ class Chaos:
         self._kill = list(kill)
         self._restart = list(restart)
         self._pause = list(pause)
+        self._fail_disks = list(fail_disks)
         self._pause_seconds = pause_seconds
         self._every_seconds = every_seconds
         self._without = without
@@ -111,6 +154,14 @@ class Chaos:
             self._kinds.append(self._pause_one)
         if cut_network:
             self._kinds.append(self._cut_off)
+        if fail_disks:
+            self._kinds += [
+                self._fill_disk,
+                self._fail_sync,
+                self._slow_disk,
+                self._die_inside,
+                self._die_inside,
+            ]
         self._next: Handle | None = None
         self._is_over = False
         self._down: dict[Victim, None] = {}  # Who is to be started again.
@@ -177,6 +228,49 @@ class Chaos:
         victim.start()
         self._world.note(f"{victim.name} is started again")
 
+    def _fill_disk(self, random: Random) -> str | None:
+        broker, left_bytes = random.choice(self._fail_disks), random.randrange(4_000)
+        broker.disk.fill(left_bytes)
+        return self._heal_later(broker, random, f"has {left_bytes} bytes of its disk left")
+
+    def _fail_sync(self, random: Random) -> str | None:
+        broker, after = random.choice(self._fail_disks), random.randrange(4)
+        broker.disk.fail_sync(after, random.choice((1, 1, 3)))
+        return self._heal_later(broker, random, "cannot sync its disk")
+
+    def _slow_disk(self, random: Random) -> str | None:
+        broker = random.choice(self._fail_disks)
+        broker.disk.latency_ms = random.choice((20, 200, 1_000))
+        return self._heal_later(broker, random, f"has a disk that takes {broker.disk.latency_ms} ms to sync")
+
+    def _heal_later(self, broker: DiskOwner, random: Random, words: str) -> str:
+        seconds = random.uniform(1, DISK_SECONDS_MAX)
+        self._later(seconds, broker.disk.heal)
+        return f"{broker.name} {words}, for {seconds:.1f} s"
+
+    def _die_inside(self, random: Random) -> str | None:
+        """End a broker between two operations on its disk."""
+        broker, seconds = random.choice(self._fail_disks), random.uniform(0.5, DOWN_SECONDS_MAX)
+        operation, without_power = random.randrange(60), random.random() < 0.5
+        if not broker.is_serving or broker in self._down:
+            return None
+        self._down[broker] = None
+        broker.die_at_operation(operation, without_power=without_power)
+        self._later(seconds, lambda: self._live_again(broker))
+        ending = "loses its power" if without_power else "is killed"
+        return (
+            f"{broker.name} {ending} at operation {operation} on its disk, and serves {seconds:.1f} s later"
+        )
+
+    def _live_again(self, broker: DiskOwner) -> None:
+        if broker not in self._down:
+            return
+        broker.live_on()
+        if broker.is_running:  # It has done fewer operations.
+            del self._down[broker]
+        else:
+            self._start_again(broker)
+
     def _pause_one(self, random: Random) -> str | None:
         victim, seconds = random.choice(self._pause), random.uniform(1, self._pause_seconds)
         if not victim.is_running:
@@ -208,6 +302,9 @@ class Chaos:
         if self._next is not None:
             self._next.cancel()
         self._world.network.mend_all()
+        for broker in self._fail_disks:
+            broker.disk.heal()
+            self._live_again(broker)
         for victim in tuple(self._down):
             self._start_again(victim)
         self._world.note("no more faults")

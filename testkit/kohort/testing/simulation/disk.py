@@ -14,7 +14,9 @@ class VirtualDisk:
     def __init__(self, choose: Choose) -> None:
         self.file_system = MemoryFileSystem()
         self.latency_ms = 1
+        """How long a sync takes."""
         self._choose = choose
+        self._on_sync: Callable[[], None] | None = None
         self._file_systems = WeakSet((self.file_system,))
 
     def let_go(self) -> None:
@@ -30,6 +32,23 @@ class VirtualDisk:
     def fill(self, left_bytes: int) -> None:
         """Let only that much more be written."""
         self.file_system.room_bytes = left_bytes
+
+    def tell_syncs(self, on_sync: Callable[[], None]) -> None:
+        """Call `on_sync` after each sync from now on."""
+        self._on_sync = self.file_system.on_sync = on_sync
+
+    def interrupt_at(self, operation: int, action: Callable[[], None]) -> None:
+        """Call `action` before a later operation of this process: 0 is the next one."""
+        left = operation
+
+        def count() -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                self.file_system.interrupt = None
+                action()
+
+        self.file_system.interrupt = count
 
     def fail_sync(self, after: int, times: int = 1) -> None:
         """Let a sync fail soon, and those behind it, and lose what they should have kept."""
@@ -60,5 +79,6 @@ class VirtualDisk:
 
     def _become(self, survivor: MemoryFileSystem) -> None:
         survivor.room_bytes = self.file_system.room_bytes
+        survivor.on_sync = self._on_sync
         self.file_system = survivor
         self._file_systems.add(survivor)

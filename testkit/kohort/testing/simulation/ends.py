@@ -44,6 +44,8 @@ class Host:
         """Whether it has no power: what arrives is lost, and sent again until it is back."""
         self.held: list[Callable[[], None]] = []
         """What arrives again once it has power."""
+        self.is_silent = False
+        """Whether nothing that it sends arrives: its process is dead already, and has not stopped yet."""
         self._port = EPHEMERAL_PORT_MIN
 
     def free_port(self) -> int:

@@ -134,6 +134,8 @@ class Network:
 
     def deliver(self, sender: End, receiver: End, arrive: Callable[[], None], size: int = 0) -> None:
         """Call `arrive` when it has come over the link, behind all that was sent before on the connection."""
+        if sender.host.is_silent:
+            return
         link = self.link(sender.host, receiver.host)
         if link.is_cut:
             self._hold(link, sender, partial(self.deliver, sender, receiver, arrive, size))

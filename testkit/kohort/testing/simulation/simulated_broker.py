@@ -1,6 +1,7 @@
 """A real broker on a host of the simulation: started, killed, without power, started again on its disk."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import trio
@@ -11,7 +12,7 @@ from kohort.broker.group.events import Event
 from kohort.broker.transport.addresses import Address, BrokerAddresses
 from kohort.testing.simulation.disk import VirtualDisk
 from kohort.testing.simulation.group_story import GroupStory
-from kohort.testing.simulation.kernel import SECOND, Kernel
+from kohort.testing.simulation.kernel import MILLISECOND, SECOND, Kernel
 from kohort.testing.simulation.machine import ProcessTime, VirtualMachine
 from kohort.testing.simulation.network import Network
 from kohort.testing.simulation.program import Program
@@ -34,6 +35,7 @@ class SimulatedBroker(Program[TrioProcess]):
         self.disk = VirtualDisk(kernel.random.randrange)
         self.settings = dict(settings or {})
         self._boots = 0
+        self.disk.tell_syncs(self._take_time)
         self.group_story = GroupStory(network.name_of)
         """What the groups went through."""
         self.broker: Broker | None = None
@@ -86,6 +88,44 @@ class SimulatedBroker(Program[TrioProcess]):
         self._boots += 1
         super().lose_power()
         self.disk.lose_power(self.disk.operations)
+
+    def die_at_operation(self, operation: int, *, without_power: bool) -> None:
+        """Kill the process, or the machine, before a later operation on its disk: 0 is the next one.
+
+        What comes behind that operation does not happen: nothing that is sent arrives, nothing is written.
+        """
+        life = self.process
+
+        def die() -> None:
+            kept = self.disk.operations
+            self.host.is_silent = True
+            self.kernel.call_after(0, partial(self._die, life, kept, without_power))
+
+        self.disk.interrupt_at(operation, die)
+
+    def live_on(self) -> None:
+        """Take back what `die_at_operation` has ordered."""
+        self.disk.file_system.interrupt = None
+
+    def _die(self, life: TrioProcess, operations: int, without_power: bool) -> None:
+        self.host.is_silent = False
+        if self.process is not life:
+            return
+        if without_power:
+            self.disk.lose_process(operations)
+            self.lose_power()
+        else:
+            self.kill()
+            self.disk.lose_process(operations)
+
+    def _take_time(self) -> None:
+        if self.disk.latency_ms <= 1:
+            return
+        time_ns = self.kernel.random.randrange(self.disk.latency_ms * MILLISECOND)
+        if self.kernel.work is not None:
+            self.kernel.work.slept_ns += time_ns
+        else:
+            self.process.pause(time_ns)  # Its loop waits for the disk.
 
     def stop(self) -> None:
         """Ask for a clean stop, as SIGTERM does."""

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 import trio
@@ -116,6 +117,74 @@ def test_acknowledged_records_survive_kills_and_power_failures(seed: int) -> Non
         producer.outcome.unwrap()
         assert broker.lives == 5
         assert len(made.acknowledged) == RECORDS
+
+
+@pytest.mark.parametrize("without_power", [False, True])
+def test_a_broker_dies_between_two_operations_on_its_disk(without_power: bool) -> None:
+    with shop(5) as made:
+        kernel, broker = made.kernel, made.broker
+        producer = made.run("producer", made.produce)
+        made.run("a", made.consume, "a")
+
+        def serve_again() -> None:
+            broker.live_on()
+            if not broker.is_running:
+                broker.start()
+
+        for number in range(6):
+            at_ns = (4 + 3 * number) * SECOND
+            die = partial(broker.die_at_operation, 3 * number, without_power=without_power)
+            kernel.call_after(at_ns, die)
+            kernel.call_after(at_ns + 2 * SECOND, serve_again)
+        kernel.run(lambda: not producer.alive and made.values >= set(made.acknowledged), SECONDS_MAX)
+        assert broker.lives > 3
+        assert len(made.acknowledged) == RECORDS
+
+
+def test_nothing_that_a_dead_broker_sends_arrives() -> None:
+    with shop(5) as made:
+        made.run("producer", made.produce)
+        made.kernel.run(lambda: len(made.acknowledged) == 5)
+        made.broker.die_at_operation(0, without_power=True)
+        made.kernel.run(lambda: not made.broker.is_running, SECONDS_MAX)
+        before = len(made.acknowledged)
+        made.kernel.run_for(30 * SECOND)
+        assert len(made.acknowledged) == before
+        made.broker.start()
+        made.kernel.run(lambda: len(made.acknowledged) == RECORDS, SECONDS_MAX)
+
+
+def test_a_broker_whose_order_to_die_is_taken_back_lives() -> None:
+    with shop(5) as made:
+        made.run("producer", made.produce)
+        made.kernel.run(lambda: len(made.acknowledged) == 5)
+        made.broker.die_at_operation(50, without_power=True)
+        made.broker.live_on()
+        made.kernel.run(lambda: len(made.acknowledged) == RECORDS, SECONDS_MAX)
+        assert made.broker.lives == 1
+
+
+def test_a_slow_disk_delays_acknowledgements() -> None:
+    with shop(6) as made:
+        made.run("producer", made.produce)
+        made.kernel.run(lambda: len(made.acknowledged) == 5)
+        began_ns = made.kernel.time_ns
+        made.kernel.run(lambda: len(made.acknowledged) == 10)
+        fast_ns, began_ns = made.kernel.time_ns - began_ns, made.kernel.time_ns
+        made.broker.disk.latency_ms = 4_000
+        made.kernel.run(lambda: len(made.acknowledged) == 15)
+        assert made.kernel.time_ns - began_ns > 2 * fast_ns
+        assert made.broker.lives == 1
+
+
+def test_a_disk_that_cannot_sync_loses_nothing_that_was_acknowledged() -> None:
+    with shop(7) as made:
+        made.run("producer", made.produce)
+        made.run("a", made.consume, "a")
+        for second in range(4, 16, 4):
+            made.kernel.call_after(second * SECOND, partial(made.broker.disk.fail_sync, 1, 2))
+        made.kernel.run(lambda: len(made.acknowledged) == RECORDS, SECONDS_MAX)
+        made.kernel.run(lambda: made.values == set(made.acknowledged), SECONDS_MAX)
 
 
 def test_a_clean_stop_and_a_start() -> None:
