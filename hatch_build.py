@@ -33,14 +33,14 @@ COMPILED = (
     ),
     *within(
         "broker/kohort/broker/group",
-        "administration coordinator group history kinds notes rebalance reports shard_bytes"
-        " subscriptions turn",
+        "administration coordinator group kinds notes shard_bytes subscriptions turn",
     ),
     *within(
         "broker/kohort/broker/group/classic",
-        "causes group joining leaving member_metadata parking rebalancing records"
-        " replaying reports sessions static_membership syncing timers",
+        "group joining leaving member_metadata parking rebalancing records replaying sessions"
+        " static_membership syncing timers",
     ),
+    *within("broker/kohort/broker/explain", "history journal moves rebalance rejoining"),
     *within("broker/kohort/broker/group/consumer", "heartbeat_fast_path"),
     *within("broker/kohort/broker/group/epochs", "group sessions"),
     *within("broker/kohort/broker/group/offsets", "commits replaying"),

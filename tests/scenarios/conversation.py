@@ -19,6 +19,8 @@ import shlex
 from collections.abc import Callable
 from itertools import count
 
+from kohort.broker.explain.history import HistoryRoom
+from kohort.broker.explain.journal import RebalanceJournal
 from kohort.broker.group import (
     CancelTimer,
     Command,
@@ -151,7 +153,9 @@ class Conversation:
     def core(self) -> GroupCoordinator:
         """The coordinator, made with the settings at its first use."""
         if self._core is None:
-            self._core = CheckedCoordinator(GroupConfig(**self.settings))
+            self._core = CheckedCoordinator(
+                GroupConfig(**self.settings), journal=RebalanceJournal(HistoryRoom())
+            )
         return self._core
 
     def tell(self, text: str) -> None:
@@ -523,7 +527,7 @@ class Conversation:
 
     def _restart(self) -> None:
         """Another process, or this one after a failure, takes over from the log."""
-        self._core = CheckedCoordinator(self.core.config)
+        self._core = CheckedCoordinator(self.core.config, journal=RebalanceJournal(HistoryRoom()))
         self._timers.clear()
         self._asked.clear()
         for records, write in self._log:

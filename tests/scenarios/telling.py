@@ -1,12 +1,12 @@
 """What the coordinator says, writes and notes, in words that a person reads."""
 
+from kohort.broker.explain.events import JoinCompleted, RebalanceCompleted
 from kohort.broker.group import Event, Record, coordinator_partition
 from kohort.broker.group.events import (
     Cause,
     GroupDeleted,
     GroupEmptied,
     GroupLoaded,
-    JoinCompleted,
     LeaderElected,
     MemberExpired,
     MemberFenced,
@@ -17,7 +17,6 @@ from kohort.broker.group.events import (
     MemberRefused,
     MemberRejoined,
     OffsetsRemoved,
-    RebalanceCompleted,
     RebalanceExtended,
     RebalanceStarted,
     StaticMemberReturned,

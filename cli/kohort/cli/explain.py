@@ -12,9 +12,10 @@ import click
 import msgspec
 
 from kohort.broker.explain.advice import Advice, advice_of, advise, same_instance
+from kohort.broker.explain.events import RebalanceReport
 from kohort.broker.explain.story import began, fail_over, still_missing, story
 from kohort.broker.explain.timeline import OngoingRebalance, Timeline
-from kohort.broker.group.events import GroupLoaded, RebalanceReport, RebalanceStarted
+from kohort.broker.group.events import GroupLoaded, RebalanceStarted
 from kohort.cli.client_settings import with_settings
 from kohort.cli.completion import complete_groups
 from kohort.cli.explain_source import EventReader, timeline_over_http

@@ -8,7 +8,8 @@ import click
 import msgspec
 
 from kohort.broker.explain.timeline import OngoingRebalance, Timeline, read_event
-from kohort.broker.group import Event, GroupView
+from kohort.broker.explain.views import GroupView
+from kohort.broker.group import Event
 from kohort.broker.group.events import GROUP_EVENTS_TOPIC
 from kohort.cli.http_source import group_json
 from kohort.client import BrokerError, Consumer, ConsumerRecord, RequestTimeoutError, TopicPartition

@@ -4,11 +4,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kohort.broker.broker import Broker
+from kohort.broker.explain.events import RebalanceReport
+from kohort.broker.explain.history import GroupRebalances
+from kohort.broker.explain.views import view_of
 from kohort.broker.explain.words import duration, member_name
 from kohort.broker.group.classic.group import ClassicGroup
-from kohort.broker.group.events import Cause, RebalanceReport
+from kohort.broker.group.events import Cause
 from kohort.broker.group.group import AnyGroup as CoreGroup
-from kohort.broker.group.kinds import view_of
 from kohort.broker.group.views import MemberView
 from kohort.protocol.records import BatchHeader, iterate_records, read_header
 
@@ -69,11 +71,12 @@ def members_of(broker: Broker, group_id: str) -> tuple[str, ...]:
 def groups_of(broker: Broker) -> dict[str, Group]:
     """Return every group by its id."""
     now_ms = broker.clock.now_ms()
-    return {each.group_id: _group(each, now_ms) for each in broker.group_shards.groups()}
+    shards = broker.group_shards
+    return {each.group_id: _group(each, shards.rebalances(each.group_id), now_ms) for each in shards.groups()}
 
 
-def _group(group: CoreGroup, now_ms: int) -> Group:
-    view = view_of(group, now_ms)
+def _group(group: CoreGroup, rebalances: GroupRebalances, now_ms: int) -> Group:
+    view = view_of(group, rebalances, now_ms)
     return Group(
         group_id=view.group_id,
         state=view.state,

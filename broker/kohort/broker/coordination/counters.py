@@ -1,6 +1,7 @@
 """What is counted of groups: plain numbers, read when metrics are asked for."""
 
-from kohort.broker.group.events import Outcome, RebalanceReport
+from kohort.broker.explain.events import RebalanceReport
+from kohort.broker.group.rebalance_facts import Outcome
 from kohort.broker.runtime.counters import Distribution
 
 LOAD_SECONDS = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 30.0)

@@ -10,6 +10,7 @@ from typing import Any
 import structlog
 
 from kohort.broker.coordination.counters import GroupCounters
+from kohort.broker.explain.events import RebalanceCompleted
 from kohort.broker.group.events import (
     Event,
     GroupDeleted,
@@ -20,7 +21,6 @@ from kohort.broker.group.events import (
     MemberLeft,
     MemberRefused,
     OffsetsRemoved,
-    RebalanceCompleted,
     RebalanceStarted,
 )
 from kohort.broker.runtime.clock import Clock

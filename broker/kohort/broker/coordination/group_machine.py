@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from kohort.broker.explain.history import HistoryRoom
+from kohort.broker.explain.journal import RebalanceJournal
 from kohort.broker.group import (
     NO_REQUEST,
     GroupConfig,
@@ -12,6 +14,7 @@ from kohort.broker.group import (
     refusal,
     refused_instead,
 )
+from kohort.broker.group.rebalance_facts import Journal
 from kohort.broker.metadata import OFFSETS_TOPIC
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.offsets_topic import UnknownKey, decode_record, encode_record
@@ -26,11 +29,14 @@ class GroupMachine:
     timer_fired = TimerFired
 
     def __init__(
-        self, config: GroupConfig, core: Callable[[GroupConfig, Room], GroupCoordinator] = GroupCoordinator
+        self,
+        config: GroupConfig,
+        core: Callable[[GroupConfig, Room, Journal], GroupCoordinator] = GroupCoordinator,
     ) -> None:
         self.config = config
         self._core = core
         self._room = Room()
+        self._history_room = HistoryRoom()
 
     @property
     def write_timeout_ms(self) -> int:
@@ -39,7 +45,7 @@ class GroupMachine:
 
     def new_core(self) -> GroupCoordinator:
         """Return a coordinator without groups."""
-        return self._core(self.config, self._room)
+        return self._core(self.config, self._room, RebalanceJournal(self._history_room))
 
     encode = staticmethod(encode_record)
 

@@ -9,6 +9,8 @@ from kohort.broker.coordination.counters import GroupCounters
 from kohort.broker.coordination.group_machine import GroupMachine
 from kohort.broker.coordination.services import CoordinatorServices
 from kohort.broker.coordination.shard import Shard, ShardState
+from kohort.broker.explain.history import NO_REBALANCES, GroupRebalances
+from kohort.broker.explain.journal import RebalanceJournal
 from kohort.broker.group import (
     Command,
     ExpireOffsets,
@@ -50,7 +52,7 @@ class GroupShards(CoordinatorShards[str, GroupCoordinator]):
         note: Callable[[GroupEvent], None],
         takeovers: "Takeovers | None" = None,
     ) -> None:
-        """`note` hears the events of all groups; `takeovers` knows which broker led a partition before."""
+        """`note` gets the events of all groups; `takeovers` knows which broker led a partition before."""
         super().__init__(
             machine,
             services,
@@ -99,6 +101,15 @@ class GroupShards(CoordinatorShards[str, GroupCoordinator]):
         """Return a group that is loaded, if it is of that kind."""
         shard = self.active_shard_of(group_id)
         return None if shard is None else shard.core.find(group_id, kind)
+
+    def rebalances(self, group_id: str) -> GroupRebalances:
+        """Return the rebalances of a group, to be read only; none of a group that is not loaded."""
+        shard = self.active_shard_of(group_id)
+        if shard is None:
+            return NO_REBALANCES
+        journal = shard.core.journal
+        assert isinstance(journal, RebalanceJournal)
+        return journal.of(group_id)
 
     @property
     def inactive(self) -> list[int]:

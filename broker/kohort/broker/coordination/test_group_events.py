@@ -124,7 +124,8 @@ async def test_nothing_is_written_where_it_is_switched_off(
         await joined(await prepared(broker))
         await trio.sleep(5 * group_events.LINGER_MS / 1000)
         assert GROUP_EVENTS_TOPIC not in broker.metadata.snapshot().topics
-        assert len(next(broker.group_shards.groups()).history) == 1
+        group = next(broker.group_shards.groups())
+        assert len(broker.group_shards.rebalances(group.group_id).history) == 1
 
 
 async def test_a_log_that_fails_costs_its_events_and_nothing_else(

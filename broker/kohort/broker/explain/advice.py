@@ -9,8 +9,10 @@ from enum import Enum
 
 import msgspec
 
+from kohort.broker.explain.events import RebalanceReport
 from kohort.broker.explain.words import duration, member_name
-from kohort.broker.group.events import Cause, CauseKind, MemberFenced, Outcome, RebalanceReport
+from kohort.broker.group.events import Cause, CauseKind, MemberFenced
+from kohort.broker.group.rebalance_facts import Outcome
 
 RETURN_MS_MAX = 600_000  # Whoever comes back later than this is taken for somebody new.
 START_UP_GAP_MS = 60_000

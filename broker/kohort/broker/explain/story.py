@@ -4,17 +4,11 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from kohort.broker.explain.advice import EAGER, Advice, eager_stop_ms
+from kohort.broker.explain.events import Move, RebalanceReport, Waited
 from kohort.broker.explain.timeline import OngoingRebalance
 from kohort.broker.explain.words import duration, member_name
-from kohort.broker.group.events import (
-    Cause,
-    CauseKind,
-    GroupLoaded,
-    Move,
-    Outcome,
-    RebalanceReport,
-    Waited,
-)
+from kohort.broker.group.events import Cause, CauseKind, GroupLoaded
+from kohort.broker.group.rebalance_facts import Outcome
 
 WAITS_TOLD = 3
 WAIT_MS_MIN = 100

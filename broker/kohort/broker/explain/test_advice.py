@@ -13,7 +13,7 @@ UNKNOWN_TO_THE_COORDINATOR = "encountered UNKNOWN_MEMBER_ID from HEARTBEAT respo
 
 def advised(world: World) -> tuple[Advice, ...]:
     """The advice for the newest rebalance."""
-    *earlier, report = world.core.groups["g"].history
+    *earlier, report = world.history()
     return advise(report, earlier)
 
 
@@ -201,7 +201,7 @@ def test_a_member_that_is_closed_in_the_middle_of_a_rebalance_is_left_in_peace()
         world.sleep(after_ms)
         b.leave(reason)
         sync_all(world, a, c)
-        assert len(world.core.groups["g"].history) == 2
+        assert len(world.history()) == 2
         assert AdviceKind.POLL_INTERVAL not in kinds(world)
 
 
@@ -230,7 +230,7 @@ def test_members_that_join_one_by_one_would_have_been_waited_for() -> None:
     assert (advice.kind, advice.setting) == (AdviceKind.ONE_BY_ONE, "group.initial.rebalance.delay.ms")
     assert "rebalanced 4 times within 6.3 s" in advice.text
     assert "above 7.0 s" in advice.text
-    told = [[each.kind for each in found] for _, found in advice_of(world.core.groups["g"].history)]
+    told = [[each.kind for each in found] for _, found in advice_of(world.history())]
     assert told == [[], [], [], [AdviceKind.ONE_BY_ONE]], "once is enough"
 
 

@@ -1,21 +1,16 @@
 """Rebalances of consumer groups explained: why, whom the others waited for, what moved."""
 
 from kohort.broker.explain.advice import advise
+from kohort.broker.explain.events import RebalanceCompleted, RebalanceReport
 from kohort.broker.explain.story import story
 from kohort.broker.group.consumer.test_migrating import Classic, come_to_rest
 from kohort.broker.group.consumer.test_world import Consumer, ConsumerWorld, settle
-from kohort.broker.group.events import (
-    CauseKind,
-    Outcome,
-    RebalanceCompleted,
-    RebalanceReport,
-    RebalanceStarted,
-)
+from kohort.broker.group.events import CauseKind, RebalanceStarted
+from kohort.broker.group.rebalance_facts import Outcome
 
 
 def last_report(world: ConsumerWorld) -> RebalanceReport:
-    view = world.core.describe("g", world.now_ms)
-    assert view is not None
+    view = world.view()
     assert view.rebalance is None
     report = view.history[-1]
     assert world.noted(RebalanceCompleted)[-1].report == report
@@ -55,8 +50,7 @@ def test_who_holds_a_partition_back_is_told_while_it_does() -> None:
     one.heartbeat()
     two.heartbeat()
     world.sleep(1_000)
-    view = world.core.describe("g", world.now_ms)
-    assert view is not None
+    view = world.view()
     assert view.rebalance is not None
     assert (view.rebalance.waits_for_member_ids, view.rebalance.ongoing_ms) == (("one",), 1_000)
     waits = {each.member_id: each.waits_for for each in view.members}

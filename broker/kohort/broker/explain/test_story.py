@@ -5,9 +5,11 @@ import re
 import msgspec
 
 from kohort.broker.explain.advice import Advice, AdviceKind
+from kohort.broker.explain.events import Move, RebalanceReport, Waited
 from kohort.broker.explain.story import began, still_missing, story
 from kohort.broker.explain.timeline import OngoingRebalance
-from kohort.broker.group.events import Cause, CauseKind, Move, Outcome, RebalanceReport, Waited
+from kohort.broker.group.events import Cause, CauseKind
+from kohort.broker.group.rebalance_facts import Outcome
 
 A = "worker-a-11111111-0000-0000-0000-000000000000"
 B = "worker-b-22222222-0000-0000-0000-000000000000"

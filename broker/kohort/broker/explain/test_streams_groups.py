@@ -1,20 +1,15 @@
 """Rebalances of streams groups explained: why, whom the others waited for, which tasks moved."""
 
 from kohort.broker.explain.advice import advise
+from kohort.broker.explain.events import RebalanceCompleted, RebalanceReport
 from kohort.broker.explain.story import story
-from kohort.broker.group.events import (
-    CauseKind,
-    Outcome,
-    RebalanceCompleted,
-    RebalanceReport,
-    RebalanceStarted,
-)
+from kohort.broker.group.events import CauseKind, RebalanceStarted
+from kohort.broker.group.rebalance_facts import Outcome
 from kohort.broker.group.streams.test_world import WORD_COUNT, StreamsWorld, Thread, settled
 
 
 def last_report(world: StreamsWorld) -> RebalanceReport:
-    view = world.core.describe("g", world.now_ms)
-    assert view is not None
+    view = world.view()
     assert view.rebalance is None
     report = view.history[-1]
     assert world.noted(RebalanceCompleted)[-1].report == report
@@ -22,8 +17,7 @@ def last_report(world: StreamsWorld) -> RebalanceReport:
 
 
 def waits(world: StreamsWorld) -> dict[str, str | None]:
-    view = world.core.describe("g", world.now_ms)
-    assert view is not None
+    view = world.view()
     return {each.member_id: each.waits_for for each in view.members}
 
 
@@ -59,8 +53,7 @@ def test_who_holds_a_task_back_is_told_while_it_does() -> None:
     one.heartbeat()
     two.heartbeat()
     world.sleep(1_000)
-    view = world.core.describe("g", world.now_ms)
-    assert view is not None
+    view = world.view()
     assert view.rebalance is not None
     assert (view.rebalance.waits_for_member_ids, view.rebalance.ongoing_ms) == (("one",), 1_000)
     told = waits(world)

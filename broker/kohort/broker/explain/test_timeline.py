@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
+from kohort.broker.explain.events import AnyEvent
 from kohort.broker.explain.timeline import Timeline, read_event
 from kohort.broker.group import Event
-from kohort.broker.group.events import AnyEvent, GroupLoaded
+from kohort.broker.group.events import GroupLoaded
 from kohort.broker.group.test_world import Client, World, stable_group, sync_all
 
 
@@ -17,8 +18,7 @@ def told(world: World, kept: int = 100) -> Timeline:
 
 
 def missing_by_core(world: World) -> set[str]:
-    view = world.core.describe("g", world.now_ms)
-    assert view is not None
+    view = world.view()
     assert view.rebalance is not None
     return set(view.rebalance.waits_for_member_ids)
 
@@ -37,7 +37,7 @@ def test_the_reports_are_those_of_the_core() -> None:
     a.join()
     sync_all(world, a)
     timeline = told(world)
-    assert list(timeline.reports) == list(world.core.groups["g"].history)
+    assert list(timeline.reports) == list(world.history())
     assert timeline.ongoing is None
     assert [each.generation_id for each in told(world, kept=1).reports] == [2]
 

@@ -4,14 +4,13 @@ from collections import deque
 
 import msgspec
 
+from kohort.broker.explain.events import AnyEvent, JoinCompleted, RebalanceCompleted, RebalanceReport
 from kohort.broker.group.events import (
-    AnyEvent,
     Cause,
     Event,
     GroupDeleted,
     GroupEmptied,
     GroupLoaded,
-    JoinCompleted,
     MemberEvent,
     MemberExpired,
     MemberFenced,
@@ -20,9 +19,7 @@ from kohort.broker.group.events import (
     MemberJoined,
     MemberLeft,
     MemberRejoined,
-    RebalanceCompleted,
     RebalanceExtended,
-    RebalanceReport,
     RebalanceStarted,
     StaticMemberReturned,
 )

@@ -45,7 +45,6 @@ from kohort.broker.group.partition import coordinator_partition
 from kohort.broker.group.refusals import refusal, refused_instead
 from kohort.broker.group.shard_bytes import Room
 from kohort.broker.group.state import GroupState
-from kohort.broker.group.views import GroupView, MemberView, RebalanceView
 
 __all__ = [
     "NO_REQUEST",
@@ -62,18 +61,15 @@ __all__ = [
     "GroupConfig",
     "GroupCoordinator",
     "GroupState",
-    "GroupView",
     "Heartbeat",
     "JoinGroup",
     "JoinTimer",
     "LeaveGroup",
     "ListGroups",
-    "MemberView",
     "Note",
     "OffsetCommit",
     "OffsetDelete",
     "OffsetFetch",
-    "RebalanceView",
     "Record",
     "Reply",
     "RequestLost",

@@ -12,7 +12,6 @@ NO_SETTINGS = frozenset(
         "group_new_member_join_timeout_ms",
         "group_member_bytes_max",
         "member_bytes_max",
-        "history_bytes_max",
         "member_ids_given_max",
         "bounds",
     )
@@ -28,9 +27,8 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     is ours: of how many ids that were given in advance (KIP-394) a shard remembers whether they are used;
     Kafka remembers all of them for a session timeout. So are `group_member_bytes_max` and `member_bytes_max`:
     what is kept of members' metadata and assignments, of one group and of all groups of a broker. Kafka
-    bounds a group's by the largest record that its log takes, 1 MiB. `history_bytes_max` is what the past
-    rebalances of all groups take. `bounds` are the least and the greatest value of what is set for one group,
-    by its name there.
+    bounds a group's by the largest record that its log takes, 1 MiB. `bounds` are the least and the
+    greatest value of what is set for one group, by its name there.
     """
 
     group_initial_rebalance_delay_ms: int = Settings.group_initial_rebalance_delay_ms
@@ -40,7 +38,6 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     group_new_member_join_timeout_ms: int = 300_000
     group_member_bytes_max: int = 16 * 1024 * 1024
     member_bytes_max: int = 32 * 1024 * 1024
-    history_bytes_max: int = 32 * 1024 * 1024
     member_ids_given_max: int = 2_000
     group_consumer_assignors: tuple[str, ...] = Settings.group_consumer_assignors
     group_consumer_assignment_interval_ms: int = Settings.group_consumer_assignment_interval_ms

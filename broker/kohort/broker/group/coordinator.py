@@ -28,14 +28,14 @@ from kohort.broker.group.config import GroupConfig
 from kohort.broker.group.decision import NOTHING, Decision, Record
 from kohort.broker.group.group import CLASSIC, AnyGroup
 from kohort.broker.group.kind import Replay
-from kohort.broker.group.kinds import KINDS, view_of
+from kohort.broker.group.kinds import KINDS
 from kohort.broker.group.offsets import removal
 from kohort.broker.group.offsets.commits import commit_offsets, fetch_offsets
 from kohort.broker.group.offsets.replaying import keep_offset, replay_offset
 from kohort.broker.group.offsets.transactions import commit_in_transaction, end_transaction
+from kohort.broker.group.rebalance_facts import Journal, NoJournal
 from kohort.broker.group.shard_bytes import Room
 from kohort.broker.group.turn import Handler, ShardState, Turn
-from kohort.broker.group.views import GroupView
 from kohort.protocol.compiled import mypyc_attr
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.offsets_topic import OffsetCommitKey, OffsetCommitValue
@@ -54,10 +54,11 @@ class GroupCoordinator:
     a new one from the log. Time comes with each command; nothing here waits.
     """
 
-    def __init__(self, config: GroupConfig, room: Room | None = None) -> None:
-        """`room` is that of all cores of this broker; one alone has its own."""
+    def __init__(self, config: GroupConfig, room: Room | None = None, journal: Journal | None = None) -> None:
+        """`room` is that of all cores of this broker; one alone has its own. `journal` keeps rebalances."""
         self.config = config
-        self._groups = ShardState(config, Room() if room is None else room, KINDS)
+        self.journal: Journal = NoJournal() if journal is None else journal
+        self._groups = ShardState(config, Room() if room is None else room, KINDS, self.journal)
 
     @property
     def groups(self) -> Mapping[str, AnyGroup]:
@@ -112,6 +113,7 @@ class GroupCoordinator:
         self._groups.by_id.clear()
         self._groups.given_member_ids.clear()
         self._groups.room.remove(self._groups.shard_bytes)
+        self.journal.clear()
         return turn.decision()
 
     def topic_ids(self) -> dict[str, set[UUID]]:
@@ -127,11 +129,6 @@ class GroupCoordinator:
         for key, value in self._groups.pending.held():
             found.setdefault(key.topic, set()).add(value.topic_id)
         return found
-
-    def describe(self, group_id: str, now_ms: int) -> GroupView | None:
-        """Return how the group stands and what its rebalances were about, or None."""
-        group = self._groups.by_id.get(group_id)
-        return None if group is None else view_of(group, now_ms)
 
 
 def in_a_turn(handle: Callable[[Turn, C], None]) -> Handler:

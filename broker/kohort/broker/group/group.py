@@ -1,11 +1,9 @@
-"""What groups of all kinds have in common: an id, a state, members, offsets, past rebalances."""
+"""What groups of all kinds have in common: an id, a state, members, offsets."""
 
 from abc import abstractmethod
 from collections.abc import Collection
 from typing import Any, ClassVar, Generic, TypeVar
 
-from kohort.broker.group.events import RebalanceReport
-from kohort.broker.group.rebalance import Rebalance
 from kohort.broker.group.shard_bytes import ShardBytes
 from kohort.broker.group.state import GroupState
 from kohort.protocol.compiled import mypyc_attr
@@ -31,15 +29,12 @@ class Group(Generic[M]):
     """
 
     __slots__ = (
-        "_history_bytes",
         "generation_id",
         "group_id",
-        "history",
         "member_bytes",
         "members",
         "offsets",
         "protocol_type",
-        "rebalance",
         "shard_bytes",
         "state",
         "state_since_ms",
@@ -64,9 +59,6 @@ class Group(Generic[M]):
         self.generation_id = 0
         self.protocol_type: str | None = None
         self.subscribed_topics: frozenset[str] | None = None  # None: who can tell?
-        self.rebalance: Rebalance | None = None
-        self.history: list[RebalanceReport] = []  # Few: a deque is no quicker, and ten times as large.
-        self._history_bytes: list[int] = []  # What each of them takes.
 
     def __repr__(self) -> str:
         return (
@@ -89,11 +81,9 @@ class Group(Generic[M]):
         return ()
 
     def let_go(self) -> None:
-        """Forget the members and the past of a group that is gone."""
+        """Forget the members of a group that is gone."""
         self._hold(-self.member_bytes)
         self.members.clear()
-        while self.history:
-            self.forget_oldest_rebalance()
 
     # Offsets: who may commit and read them differs by kind.
 
@@ -117,19 +107,6 @@ class Group(Generic[M]):
     def subscribes_to(self, topic: str) -> bool:
         """Return whether a member reads the topic; where nobody can tell, one does."""
         return self.subscribed_topics is None or topic in self.subscribed_topics
-
-    # Past rebalances.
-
-    def remember_rebalance(self, report: RebalanceReport, size_bytes: int) -> None:
-        """Keep a rebalance that is over as the newest."""
-        self.history.append(report)
-        self._history_bytes.append(size_bytes)
-        self.shard_bytes.keep_history(size_bytes)
-
-    def forget_oldest_rebalance(self) -> None:
-        """Forget the oldest rebalance that is kept."""
-        del self.history[0]
-        self.shard_bytes.keep_history(-self._history_bytes.pop(0))
 
     def _hold(self, difference_bytes: int) -> None:
         self.member_bytes += difference_bytes

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from kohort.broker.group.decision import Decision, Record
 from kohort.broker.group.group import AnyGroup
 from kohort.broker.group.turn import Handler, ShardState, Turn
-from kohort.broker.group.views import GroupView
+from kohort.broker.group.views import GroupStatus
 
 Replay = Callable[[ShardState, Any, Any], None]
 """Takes over a record's key and value; a value of None is a tombstone."""
@@ -28,7 +28,7 @@ class GroupKind(NamedTuple):
     """Lets a group go on that came back from the log."""
     tombstones: Callable[[Any], Iterable[Record]]
     """Returns the records that delete a group."""
-    view: Callable[[Any, int], GroupView]
+    status: Callable[[Any, int], GroupStatus]
     """Returns a group for people, as it stands at that time."""
     fast_paths: Mapping[type, Callable[[Handler, ShardState, Any, int], Decision]] = {}
     """Answers to frequent commands without a turn, by class; other commands go to their handler."""

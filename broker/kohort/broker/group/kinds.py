@@ -6,7 +6,7 @@ from kohort.broker.group.decision import Record
 from kohort.broker.group.group import CLASSIC, CONSUMER, SHARE, STREAMS, AnyGroup
 from kohort.broker.group.kind import GroupKind
 from kohort.broker.group.shard_bytes import ShardBytes
-from kohort.broker.group.views import GroupView
+from kohort.broker.group.views import GroupStatus
 from kohort.protocol.offsets_topic import CONSUMER_GROUP_TYPES, SHARE_GROUP_TYPES, STREAMS_GROUP_TYPES
 from kohort.protocol.schema import Message
 
@@ -72,6 +72,6 @@ class GroupKinds(dict[str, GroupKind]):
 KINDS = GroupKinds()
 
 
-def view_of(group: AnyGroup, now_ms: int) -> GroupView:
+def status_of(group: AnyGroup, now_ms: int) -> GroupStatus:
     """Return the group for people, as it stands at that time."""
-    return KINDS[group.group_type].view(group, now_ms)
+    return KINDS[group.group_type].status(group, now_ms)

@@ -2,20 +2,13 @@
 
 
 class ShardBytes:
-    """The bytes of members' metadata and of past rebalances, in all groups of one shard."""
+    """The bytes of members' metadata in all groups of one shard."""
 
-    __slots__ = ("_room", "history_bytes", "member_bytes")
+    __slots__ = ("_room", "member_bytes")
 
     def __init__(self) -> None:
-        self.history_bytes = 0
         self.member_bytes = 0
         self._room: Room | None = None  # That which counts it.
-
-    def keep_history(self, more_bytes: int) -> None:
-        """Count so much more, or less, for past rebalances."""
-        self.history_bytes += more_bytes
-        if self._room is not None:
-            self._room.history_bytes += more_bytes
 
     def keep_members(self, more_bytes: int) -> None:
         """Count more or fewer bytes of members' metadata."""
@@ -27,7 +20,6 @@ class ShardBytes:
         """Be counted in this room from now on, and in no other."""
         for each, sign in ((self._room, -1), (room, 1)):
             if each is not None:
-                each.history_bytes += sign * self.history_bytes
                 each.member_bytes += sign * self.member_bytes
         self._room = room
 
@@ -42,10 +34,9 @@ class Room:
     The sums are kept, and not made anew for each question: a rebalance asks several times.
     """
 
-    __slots__ = ("history_bytes", "member_bytes")
+    __slots__ = ("member_bytes",)
 
     def __init__(self) -> None:
-        self.history_bytes = 0
         self.member_bytes = 0
 
     def add(self, shard: ShardBytes) -> None:
@@ -60,7 +51,3 @@ class Room:
     def member_bytes_with(self, shard: ShardBytes) -> int:
         """Return the bytes of members' metadata in all shards and this one, which may not be added yet."""
         return self.member_bytes + (0 if shard.is_counted_in(self) else shard.member_bytes)
-
-    def history_bytes_with(self, shard: ShardBytes) -> int:
-        """Return what past rebalances take, in the same way."""
-        return self.history_bytes + (0 if shard.is_counted_in(self) else shard.history_bytes)

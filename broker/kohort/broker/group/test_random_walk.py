@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from kohort.broker.explain.history import bytes_of
 from kohort.broker.group import (
     DeleteGroup,
     ExpireOffsets,
@@ -14,7 +15,6 @@ from kohort.broker.group import (
     TopicsDeleted,
 )
 from kohort.broker.group.classic.group import LOST
-from kohort.broker.group.history import bytes_of
 from kohort.broker.group.test_world import Client, World, assignment, logged_state
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.delete_groups import DeletableGroupResult
@@ -182,7 +182,8 @@ class Walk:
             names = [protocol.name for each in members for protocol in each.protocols]
             assert group.protocol_counts == {name: names.count(name) for name in names}
             is_rebalancing = group.state in (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
-            assert (group.rebalance is not None) == is_rebalancing
+            assert group.is_rebalancing == is_rebalancing
+            assert (self.world.journal.ongoing(group_id) is not None) == is_rebalancing
             assert (group.join_deadline_ms is not None) == (group.state is GroupState.PREPARING_REBALANCE)
             assert (group.sync_deadline_ms is not None) == bool(group.pending_syncs)
             assert set(group.pending_syncs) <= set(group.members)
@@ -220,10 +221,9 @@ class Walk:
                 assert key.member_id in group.members or key.member_id in group.pending_members
         for each in self.world.core.groups.values():
             assert each.member_bytes == sum(member.metadata_bytes for member in each.members.values())
-        if self.world.core.groups:
-            shard_bytes = next(iter(self.world.core.groups.values())).shard_bytes
-            remembered = (each for group in self.world.core.groups.values() for each in group.history)
-            assert shard_bytes.history_bytes == sum(map(bytes_of, remembered))
+        histories = map(self.world.history, self.world.core.groups)
+        kept_bytes = sum(bytes_of(report) for history in histories for report in history)
+        assert self.world.room.size_bytes == kept_bytes, "a group that is gone still takes room"
 
     def settle(self) -> None:
         """With everybody quiet every group comes to rest, and everything has been answered."""

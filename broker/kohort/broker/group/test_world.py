@@ -4,6 +4,10 @@ from collections.abc import Callable
 from itertools import count
 from typing import TypeVar
 
+from kohort.broker.explain.events import RebalanceReport
+from kohort.broker.explain.history import HistoryRoom
+from kohort.broker.explain.journal import RebalanceJournal
+from kohort.broker.explain.views import GroupView, view_of
 from kohort.broker.group import (
     CancelTimer,
     Command,
@@ -129,7 +133,8 @@ class World:
         self.config = config or GroupConfig()
         self.metadata: Metadata | None = None
         self.may_describe: Callable[[str], bool] = lambda topic: True
-        self.core: GroupCoordinator = CheckedCoordinator(self.config)
+        self.room = HistoryRoom()
+        self.core = self.new_core()
         self.follower = GroupCoordinator(self.config)
         self.now_ms = 1_000_000
         self.log: list[Record] = []
@@ -138,6 +143,11 @@ class World:
         self.events: list[Event] = []
         self.request_ids = count(1)
         self.member_numbers = count(1)
+
+    def new_core(self) -> GroupCoordinator:
+        """A core without groups, and its journal."""
+        self.journal = RebalanceJournal(self.room)
+        return CheckedCoordinator(self.config, journal=self.journal)
 
     def classic(self, group_id: str = "g") -> ClassicGroup:
         """The group, which is a classic one."""
@@ -204,7 +214,8 @@ class World:
         """Another process takes over from the log; what was not flushed never was."""
         self.staged.clear()
         self.owed.clear()
-        self.core = CheckedCoordinator(self.config)
+        self.core.give_up(ErrorCode.NOT_COORDINATOR)
+        self.core = self.new_core()
         self.timers.clear()
         for record in self.log:
             self.core.replay(record)
@@ -215,6 +226,14 @@ class World:
         message = self.replies[request_id]
         assert isinstance(message, kind)
         return message
+
+    def history(self, group_id: str = "g") -> list[RebalanceReport]:
+        """The past rebalances of the group."""
+        return self.journal.of(group_id).history
+
+    def view(self, group_id: str = "g") -> GroupView:
+        """The group for people."""
+        return view_of(self.core.groups[group_id], self.journal.of(group_id), self.now_ms)
 
     def noted(self, kind: type[E]) -> list[E]:
         return [each for each in self.events if isinstance(each, kind)]

@@ -19,6 +19,7 @@ from kohort.broker.group.decision import (
 from kohort.broker.group.events import Event
 from kohort.broker.group.group import AnyGroup
 from kohort.broker.group.offsets.pending import PendingOffsets
+from kohort.broker.group.rebalance_facts import Journal, RebalanceFact
 from kohort.broker.group.shard_bytes import Room, ShardBytes
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.schema import Message
@@ -52,6 +53,7 @@ class ShardState:
         "by_id",
         "config",
         "given_member_ids",
+        "journal",
         "kinds",
         "parked",
         "pending",
@@ -60,9 +62,10 @@ class ShardState:
         "successors",
     )
 
-    def __init__(self, config: GroupConfig, room: Room, kinds: Kinds) -> None:
+    def __init__(self, config: GroupConfig, room: Room, kinds: Kinds, journal: Journal) -> None:
         self.config = config
         self.room = room
+        self.journal = journal
         self.kinds = kinds
         self.shard_bytes = ShardBytes()
         self.by_id: dict[str, AnyGroup] = {}
@@ -171,9 +174,11 @@ class Turn:
         """Answer the request, once all records are flushed."""
         self.effects.append(Reply(request_id, message))
 
-    def note(self, event: Event) -> None:
-        """Tell what happened."""
-        self.effects.append(Note(event))
+    def note(self, noted: Event | RebalanceFact) -> None:
+        """Let the journal know what happened, and tell the event that it returns."""
+        event = self.groups.journal.note(noted)
+        if event is not None:
+            self.effects.append(Note(event))
 
     def set_timer(self, key: TimerKey, deadline_ms: int) -> None:
         """Let `TimerFired(key)` come at `deadline_ms`."""

@@ -1,10 +1,8 @@
-"""A group for people: how it stands, whom it waits for, why it rebalanced. `msgspec.json` writes it."""
+"""A group as its coordinator knows it, for people: who is in it, and whom it waits for."""
 
 import msgspec
 
-from kohort.broker.group.events import Cause, RebalanceReport, Waited
 from kohort.broker.group.group import AnyGroup
-from kohort.broker.group.rebalance import Rebalance
 
 
 class MemberView(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,20 +23,11 @@ class MemberView(msgspec.Struct, frozen=True, kw_only=True):
     rebalance_timeout_ms: int
 
 
-class RebalanceView(msgspec.Struct, frozen=True, kw_only=True):
-    """The rebalance in progress: since when, why, who has come and who has not."""
+class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A group with its members.
 
-    cause: Cause
-    further_causes: tuple[Cause, ...]
-    started_ms: int
-    ongoing_ms: int
-    deadline_ms: int | None
-    waited_for: tuple[Waited, ...]
-    waits_for_member_ids: tuple[str, ...]
-
-
-class GroupView(msgspec.Struct, frozen=True, kw_only=True):
-    """A group with its members and its rebalances, the newest last."""
+    In a rebalance it waits for the members `waits_for_member_ids`, until `deadline_ms` where there is one.
+    """
 
     group_id: str
     state: str
@@ -50,21 +39,22 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
     members: tuple[MemberView, ...]
     pending_member_ids: tuple[str, ...]
     committed_partitions: int
-    rebalance: RebalanceView | None
-    history: tuple[RebalanceReport, ...]
+    waits_for_member_ids: tuple[str, ...]
+    deadline_ms: int | None
 
 
-def group_view(
+def group_status(
     group: AnyGroup,
     members: tuple[MemberView, ...],
-    rebalance: RebalanceView | None,
     *,
     protocol_name: str | None = None,
     leader: str | None = None,
     pending_member_ids: tuple[str, ...] = (),
-) -> GroupView:
+    waits_for_member_ids: tuple[str, ...] = (),
+    deadline_ms: int | None = None,
+) -> GroupStatus:
     """Return the group with these members."""
-    return GroupView(
+    return GroupStatus(
         group_id=group.group_id,
         state=group.state.value,
         state_since_ms=group.state_since_ms,
@@ -75,26 +65,6 @@ def group_view(
         members=members,
         pending_member_ids=pending_member_ids,
         committed_partitions=sum(len(each) for each in group.offsets.values()),
-        rebalance=rebalance,
-        history=tuple(group.history),
-    )
-
-
-def rebalance_view(
-    rebalance: Rebalance,
-    now_ms: int,
-    *,
-    deadline_ms: int | None,
-    waited_for: tuple[Waited, ...],
-    waits_for_member_ids: tuple[str, ...],
-) -> RebalanceView:
-    """Return the rebalance in progress."""
-    return RebalanceView(
-        cause=rebalance.cause,
-        further_causes=tuple(rebalance.further_causes),
-        started_ms=rebalance.started_ms,
-        ongoing_ms=now_ms - rebalance.started_ms,
-        deadline_ms=deadline_ms,
-        waited_for=waited_for,
         waits_for_member_ids=waits_for_member_ids,
+        deadline_ms=deadline_ms,
     )

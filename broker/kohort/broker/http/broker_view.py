@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 from kohort.broker.config import BrokerConfig, ConfigSource, describe_topic
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.coordination.group_shards import GroupShards
+from kohort.broker.explain.history import GroupRebalances
 from kohort.broker.group import coordinator_partition
 from kohort.broker.group.group import AnyGroup
 from kohort.broker.http.replica_facts import ReplicaFacts, replica_facts
@@ -109,6 +110,10 @@ class BrokerView:
     def group(self, group_id: str) -> AnyGroup | None:
         """Return one group."""
         return self._group_shards.group(group_id)
+
+    def rebalances(self, group_id: str) -> GroupRebalances:
+        """Return the rebalances of a group that is loaded."""
+        return self._group_shards.rebalances(group_id)
 
     def is_loading(self, group_id: str) -> bool:
         """Return whether this broker coordinates a group whose partition is being loaded: it may be there."""

@@ -12,9 +12,10 @@ import msgspec
 import trio
 
 from kohort.broker.explain.advice import advice_of
+from kohort.broker.explain.history import GroupRebalances
+from kohort.broker.explain.views import view_of
 from kohort.broker.group.events import Cause
 from kohort.broker.group.group import AnyGroup
-from kohort.broker.group.kinds import view_of
 from kohort.broker.group.state import GroupState
 from kohort.broker.http.share_lag import lag_of
 from kohort.broker.http.view import View
@@ -30,7 +31,7 @@ Json = Mapping[str, object]
 
 async def list_groups(view: View) -> Json:
     """Return every group in short, and the shards whose groups are not known yet. Gives way in between."""
-    groups = await in_slices(_summary, list(view.groups()))
+    groups = await in_slices(lambda each: _summary(each, view.rebalances(each.group_id)), list(view.groups()))
     groups.sort(key=attrgetter("group_id"))
     return {"groups": groups, "loading": view.loading()}
 
@@ -57,9 +58,9 @@ class GroupSummary(msgspec.Struct, frozen=True, gc=False):
     last_rebalance_cause: Cause | None
 
 
-def _summary(group: AnyGroup) -> GroupSummary:
-    rebalance = group.rebalance
-    last = group.history[-1] if group.history else None
+def _summary(group: AnyGroup, rebalances: GroupRebalances) -> GroupSummary:
+    rebalance = rebalances.ongoing
+    last = rebalances.history[-1] if rebalances.history else None
     return GroupSummary(
         group.group_id,
         group.state,
@@ -75,11 +76,12 @@ async def describe_group(view: View, group: AnyGroup, now_ms: int) -> Json:
     """Return everything about one group: `GroupView`, and how far behind it is in each partition."""
     lag = await lag_of(view, group)
     verdicts = [each.verdict for each in lag if each.verdict is not None]
+    rebalances = view.rebalances(group.group_id)
     return {
-        **msgspec.structs.asdict(view_of(group, now_ms)),
+        **msgspec.structs.asdict(view_of(group, rebalances, now_ms)),
         "advice": [
             {"generation_id": report.generation_id, "started_ms": report.started_ms, "advice": found}
-            for report, found in advice_of(group.history)
+            for report, found in advice_of(rebalances.history)
             if found
         ],
         "verdict": worst(*verdicts),

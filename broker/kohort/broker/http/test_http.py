@@ -20,10 +20,13 @@ from prometheus_client.parser import text_string_to_metric_families as parse_pla
 
 from kohort.broker.authorization.acls import Binding
 from kohort.broker.coordination.counters import GroupCounters
+from kohort.broker.explain.events import RebalanceReport
+from kohort.broker.explain.history import GroupRebalances, HistoryRoom
+from kohort.broker.explain.rebalance import Rebalance
 from kohort.broker.group.classic.group import ClassicGroup, Member
-from kohort.broker.group.events import Cause, CauseKind, Outcome, RebalanceReport
+from kohort.broker.group.events import Cause, CauseKind
 from kohort.broker.group.group import AnyGroup
-from kohort.broker.group.rebalance import Rebalance
+from kohort.broker.group.rebalance_facts import Outcome
 from kohort.broker.group.state import GroupState
 from kohort.broker.http import pages
 from kohort.broker.http.asking import Ask
@@ -124,6 +127,7 @@ class FakeView:
     shards_loading: list[int] = field(default_factory=list)
     held: list[FakePartition] = field(default_factory=lambda: [FakePartition("flights", 0)])
     group_list: list[AnyGroup] = field(default_factory=list)
+    journals: dict[str, GroupRebalances] = field(default_factory=lambda: {"billing/eu": its_rebalances()})
     messages_shown: bool = True
     bindings: list[Binding] = field(default_factory=list)
     looks: list[tuple[str, str, str]] = field(default_factory=list)
@@ -155,6 +159,9 @@ class FakeView:
 
     def group(self, group_id: str) -> AnyGroup | None:
         return next((each for each in self.group_list if each.group_id == group_id), None)
+
+    def rebalances(self, group_id: str) -> GroupRebalances:
+        return self.journals.get(group_id, GroupRebalances(HistoryRoom()))
 
     def is_loading(self, group_id: str) -> bool:
         return group_id.startswith("loading")
@@ -290,12 +297,17 @@ def a_group() -> ClassicGroup:
         protocols=(JoinGroupRequestProtocol(name="range", metadata=b""),),
     )
     group.members["c-1"] = member
-    cause = Cause(CauseKind.MEMBER_JOINED, 1_000, "c-2", "c")
-    group.rebalance = Rebalance(cause, 1_000, 7, {"c-1": "c"}, is_initial=False)
     group.offsets = {
         "flights": {0: OffsetCommitValue(offset=4, metadata="", commit_timestamp=5, topic_id=UUID(int=0))}
     }
     return group
+
+
+def its_rebalances() -> GroupRebalances:
+    rebalances = GroupRebalances(HistoryRoom())
+    cause = Cause(CauseKind.MEMBER_JOINED, 1_000, "c-2", "c")
+    rebalances.ongoing = Rebalance(cause, 1_000, {"c-1": "c"}, is_initial=False)
+    return rebalances
 
 
 def a_report() -> RebalanceReport:

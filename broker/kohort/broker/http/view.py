@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from kohort.broker.coordination.counters import GroupCounters
+from kohort.broker.explain.history import GroupRebalances
 from kohort.broker.group.group import AnyGroup
 from kohort.broker.http.replica_facts import ReplicaFacts
 from kohort.broker.http.view_facts import HealthFacts, PartitionFacts, QuotaUse
@@ -86,6 +87,10 @@ class View(Protocol):
 
     def group(self, group_id: str) -> AnyGroup | None:
         """Return one group."""
+        ...
+
+    def rebalances(self, group_id: str) -> GroupRebalances:
+        """Return the rebalances of a group that is loaded."""
         ...
 
     def is_loading(self, group_id: str) -> bool:

@@ -1,7 +1,9 @@
 """Counts that are more than an addition."""
 
 from kohort.broker.coordination.counters import GroupCounters
-from kohort.broker.group.events import Cause, CauseKind, Move, Outcome, RebalanceReport
+from kohort.broker.explain.events import Move, RebalanceReport
+from kohort.broker.group.events import Cause, CauseKind
+from kohort.broker.group.rebalance_facts import Outcome
 from kohort.broker.runtime.counters import Distribution
 from kohort.broker.transport.counters import TransportCounters
 

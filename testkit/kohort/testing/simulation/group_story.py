@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from kohort.broker.explain.events import RebalanceCompleted
 from kohort.broker.explain.story import story
 from kohort.broker.explain.words import member_name
 from kohort.broker.group.events import (
@@ -13,7 +14,6 @@ from kohort.broker.group.events import (
     MemberLeft,
     MemberRefused,
     OffsetsRemoved,
-    RebalanceCompleted,
 )
 
 

@@ -136,6 +136,21 @@ def loaded_member(metadata: MemberMetadata, protocol_name: str | None) -> Member
     )
 
 
+class InitialDelay:
+    """How long the join phase of a new group waits for more members (`group.initial.rebalance.delay.ms`).
+
+    It waits for `delay_ms`. Where `has_new_member` says that members keep coming it waits again, for
+    `remaining_ms` more in total.
+    """
+
+    __slots__ = ("delay_ms", "has_new_member", "remaining_ms")
+
+    def __init__(self, delay_ms: int, rebalance_timeout_ms: int) -> None:
+        self.delay_ms = delay_ms
+        self.remaining_ms = max(rebalance_timeout_ms - delay_ms, 0)
+        self.has_new_member = False
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ClassicGroup(Group[Member]):
     """A group whose members join and sync together, generation after generation (Kafka: ClassicGroup).
@@ -147,6 +162,7 @@ class ClassicGroup(Group[Member]):
     __slots__ = (
         "are_assignments_void",
         "awaiting_joins",
+        "initial_delay",
         "join_deadline_ms",
         "leader",
         "metadata",
@@ -173,6 +189,7 @@ class ClassicGroup(Group[Member]):
         self.pending_members: dict[str, int] = {}  # Given ids (KIP-394), and when each expires.
         self.pending_syncs: dict[str, None] = {}  # In order, unlike a set: decisions shall not vary.
         self.join_deadline_ms: int | None = None
+        self.initial_delay: InitialDelay | None = None  # Of a join phase that began with an empty group.
         self.sync_deadline_ms: int | None = None
 
     def become(self, state: GroupState, now_ms: int) -> None:
@@ -246,6 +263,11 @@ class ClassicGroup(Group[Member]):
     def is_blank(self) -> bool:
         """Whether the log says nothing of the group, and nobody is about to join it."""
         return self.is_empty and self.metadata is None and not self.offsets and not self.pending_members
+
+    @property
+    def is_rebalancing(self) -> bool:
+        """Whether the group waits for its members to join, or for its leader to assign."""
+        return self.state in (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 
     @property
     def has_all_members_joined(self) -> bool:

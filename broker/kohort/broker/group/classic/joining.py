@@ -1,6 +1,5 @@
 """JoinGroup: new members, members that come back, and ids given in advance (KIP-394)."""
 
-from kohort.broker.group.classic.causes import rejoin_cause
 from kohort.broker.group.classic.group import ClassicGroup, Member, bytes_of, unique_by_name
 from kohort.broker.group.classic.member_metadata import (
     SMALL_BYTES,
@@ -25,10 +24,11 @@ from kohort.broker.group.decision import SessionTimer
 from kohort.broker.group.events import CauseKind, MemberIdGiven, MemberJoined, MemberRefused, MemberRejoined
 from kohort.broker.group.group import AnyGroup
 from kohort.broker.group.notes import client_reason, fields_of, member_cause
+from kohort.broker.group.rebalance_facts import Rejoin
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages.join_group import JoinGroupRequest
+from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 
 VERSION_OF_KNOWN_MEMBER_IDS = 4  # From here on a dynamic member must join with an id (KIP-394).
 _OF_GROUPS = JoinGroup, SyncGroup, Heartbeat, LeaveGroup
@@ -209,8 +209,8 @@ def _add_member(turn: Turn, group: ClassicGroup, command: JoinGroup, member_id: 
     member.is_new = True
     # The timer of the member id becomes the session timer: it fires first, and is then set for the session.
     member.timer_ms = group.pending_members.get(member_id)
-    if group.rebalance is not None and group.rebalance.is_initial:
-        group.rebalance.member_added = True
+    if group.initial_delay is not None:
+        group.initial_delay.has_new_member = True
     if not group.members:
         group.protocol_type = message.protocol_type
     group.add(member)
@@ -229,10 +229,10 @@ def _add_member(turn: Turn, group: ClassicGroup, command: JoinGroup, member_id: 
 def _rejoin(turn: Turn, group: ClassicGroup, member: Member, command: JoinGroup) -> None:
     """Let a member join the next generation with its new protocols and timeouts."""
     message = command.message
-    # The cause depends on its former protocols. A rebalance in progress needs no further cause.
-    is_under_way = group.state is GroupState.PREPARING_REBALANCE
-    cause = None if is_under_way else rejoin_cause(turn, group, member, message)
-    group.update_protocols(member, unique_by_name(message.protocols))
+    is_under_way = group.state is GroupState.PREPARING_REBALANCE  # Then no further cause is needed.
+    protocols = unique_by_name(message.protocols)
+    rejoin = None if is_under_way else _rejoin_fact(turn, group, member, protocols, message.reason)
+    group.update_protocols(member, protocols)
     member.rebalance_timeout_ms = rebalance_timeout_ms(command)
     member.session_timeout_ms = message.session_timeout_ms
     member.last_seen_ms = turn.now_ms
@@ -243,10 +243,28 @@ def _rejoin(turn: Turn, group: ClassicGroup, member: Member, command: JoinGroup)
             reason=client_reason(message.reason),
         )
     )
-    if cause is None:
+    if rejoin is None:
         complete_join_if_all_joined(turn, group)
     else:
-        prepare_rebalance(turn, group, cause)
+        prepare_rebalance(turn, group, rejoin)
+
+
+def _rejoin_fact(
+    turn: Turn,
+    group: ClassicGroup,
+    member: Member,
+    protocols: tuple[JoinGroupRequestProtocol, ...],
+    reason: str | None,
+) -> Rejoin:
+    """Return with which protocols the member comes back, and which it had."""
+    return Rejoin(
+        member_cause(turn, CauseKind.SUBSCRIPTION_CHANGED, member, reason),
+        is_leader=member.member_id == group.leader,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        former=member.protocols,
+        current=protocols,
+    )
 
 
 def refuse(turn: Turn, command: JoinGroup, code: ErrorCode, member_id: str = "") -> None:

@@ -5,7 +5,7 @@ from kohort.broker.group.classic.describing import describe_group
 from kohort.broker.group.classic.group import ClassicGroup
 from kohort.broker.group.classic.records import tombstones
 from kohort.broker.group.classic.replaying import replay_group
-from kohort.broker.group.classic.views import view
+from kohort.broker.group.classic.views import status
 from kohort.broker.group.commands import (
     ConnectionClosed,
     DescribeGroup,
@@ -40,5 +40,5 @@ KIND = GroupKind(
     },
     resume=sessions.resume,
     tombstones=tombstones,
-    view=view,
+    status=status,
 )

@@ -5,7 +5,7 @@ from functools import partial
 
 from kohort.broker.group.classic.group import ClassicGroup, Member
 from kohort.broker.group.classic.parking import dismiss
-from kohort.broker.group.classic.rebalancing import complete_join_if_all_joined, prepare_rebalance
+from kohort.broker.group.classic.rebalancing import add_cause, complete_join_if_all_joined, prepare_rebalance
 from kohort.broker.group.classic.timers import end_session
 from kohort.broker.group.commands import LeaveGroup
 from kohort.broker.group.decision import SessionTimer
@@ -66,15 +66,13 @@ def _leave_together(turn: Turn, group: ClassicGroup, identities: Identities) -> 
 
 def _rebalance_without(turn: Turn, group: ClassicGroup, causes: list[Cause]) -> None:
     if group.state is GroupState.PREPARING_REBALANCE:
-        assert group.rebalance is not None
         for cause in causes:
-            group.rebalance.add_cause(cause)
+            add_cause(turn, group, cause)
         complete_join_if_all_joined(turn, group)
     elif not group.is_empty:
         prepare_rebalance(turn, group, causes[0])
-        if group.rebalance is not None:
-            for cause in causes[1:]:
-                group.rebalance.add_cause(cause)
+        for cause in causes[1:]:
+            add_cause(turn, group, cause)
 
 
 def _leave_one(turn: Turn, group: ClassicGroup, identity: MemberIdentity) -> Cause:
@@ -98,8 +96,6 @@ def _let_go(turn: Turn, group: ClassicGroup, member: Member, reason: str) -> Cau
     dismiss(turn, group, member, ErrorCode.UNKNOWN_MEMBER_ID)
     group.remove(member.member_id)
     end_session(turn, group, member)
-    if group.rebalance is not None:
-        group.rebalance.gone_ms[member.member_id] = turn.now_ms
     turn.note(
         MemberLeft(
             **fields_of(turn, group, member),

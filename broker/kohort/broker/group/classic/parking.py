@@ -17,8 +17,6 @@ def park_join(turn: Turn, group: ClassicGroup, member: Member, command: JoinGrou
     member.join_version = command.version
     turn.groups.parked[command.request_id] = member
     group.awaiting_joins += 1
-    if group.rebalance is not None:
-        group.rebalance.joined_ms.setdefault(member.member_id, turn.now_ms)
 
 
 def answer_join(turn: Turn, group: ClassicGroup, member: Member, response: JoinGroupResponse) -> None:

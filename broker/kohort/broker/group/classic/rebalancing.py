@@ -1,26 +1,30 @@
 """The join phase: prepare, wait for everyone, remove who stays away, begin the next generation."""
 
+from collections.abc import Mapping
 from itertools import chain, islice
 
-from kohort.broker.group.classic.group import ClassicGroup, Member
+from kohort.broker.group.classic.group import ClassicGroup, InitialDelay, Member
 from kohort.broker.group.classic.parking import answer_join, answer_sync, dismiss, sync_error
 from kohort.broker.group.classic.records import empty_group_record
-from kohort.broker.group.classic.reports import close_rebalance
 from kohort.broker.group.classic.timers import end_session, extend_session
 from kohort.broker.group.decision import JoinTimer, SyncTimer
 from kohort.broker.group.events import (
     Cause,
     CauseKind,
     GroupEmptied,
-    JoinCompleted,
     LeaderElected,
     MemberExpired,
-    Outcome,
     RebalanceExtended,
-    RebalanceStarted,
 )
 from kohort.broker.group.notes import fields_of
-from kohort.broker.group.rebalance import Rebalance
+from kohort.broker.group.rebalance_facts import (
+    CauseAdded,
+    ClassicRebalanceEnded,
+    GenerationBegan,
+    JoinPhaseBegan,
+    Outcome,
+    Rejoin,
+)
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ErrorCode
@@ -32,23 +36,25 @@ ABSENT_KEPT = 1_000
 def rebalance_or_complete(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
     """Start a rebalance, or, where one is in progress, end its join phase if nobody is missing."""
     if group.state is GroupState.PREPARING_REBALANCE:
-        assert group.rebalance is not None
-        group.rebalance.add_cause(cause)
+        add_cause(turn, group, cause)
         complete_join_if_all_joined(turn, group)
     else:
         prepare_rebalance(turn, group, cause)
 
 
+def add_cause(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
+    """Note what would have started a rebalance, had none been in progress."""
+    turn.note(CauseAdded(group_id=group.group_id, at_ms=turn.now_ms, cause=cause))
+
+
 def complete_join_if_all_joined(turn: Turn, group: ClassicGroup) -> None:
     """End the join phase early, except that of a new group: it waits out its delay."""
-    if group.state is not GroupState.PREPARING_REBALANCE:
-        return
-    assert group.rebalance is not None
-    if not group.rebalance.is_initial and group.has_all_members_joined:
+    is_joining = group.state is GroupState.PREPARING_REBALANCE
+    if is_joining and group.initial_delay is None and group.has_all_members_joined:
         complete_join(turn, group)
 
 
-def prepare_rebalance(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
+def prepare_rebalance(turn: Turn, group: ClassicGroup, cause: Cause | Rejoin) -> None:
     """Begin the join phase (Kafka: prepareRebalance)."""
     if group.leader is None:
         _let_one_lead(turn, group)
@@ -57,15 +63,15 @@ def prepare_rebalance(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
             if answer_sync(turn, member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS)):
                 extend_session(turn, group, member)
         group.are_assignments_void = True
-        close_rebalance(turn, group, Outcome.RESTARTED)
+        end_rebalance(turn, group, Outcome.RESTARTED)
     stop_waiting_for_syncs(turn, group)
     is_initial = group.state is GroupState.EMPTY
-    rebalance = _begin(turn, group, cause, is_initial=is_initial)
+    _note_begin(turn, group, cause, is_initial=is_initial)
     group.become(GroupState.PREPARING_REBALANCE, turn.now_ms)
     if is_initial:
-        rebalance.delay_ms = max(turn.config.group_initial_rebalance_delay_ms, 0)
-        rebalance.remaining_ms = max(group.rebalance_timeout_ms() - rebalance.delay_ms, 0)
-        _wait_for_joins(turn, group, rebalance.delay_ms)
+        delay_ms = max(turn.config.group_initial_rebalance_delay_ms, 0)
+        group.initial_delay = InitialDelay(delay_ms, group.rebalance_timeout_ms())
+        _wait_for_joins(turn, group, delay_ms)
     elif group.has_all_members_joined:
         complete_join(turn, group)
     else:
@@ -94,16 +100,15 @@ def join_timer_fired(turn: Turn, group: ClassicGroup, key: JoinTimer) -> None:
     if turn.now_ms < group.join_deadline_ms:
         turn.set_timer(key, group.join_deadline_ms)
         return
-    rebalance = group.rebalance
-    assert rebalance is not None
-    if not (rebalance.is_initial and rebalance.member_added and rebalance.remaining_ms > 0):
+    delay = group.initial_delay
+    if delay is None or not (delay.has_new_member and delay.remaining_ms > 0):
         complete_join(turn, group)
         return
-    rebalance.member_added = False
-    waited_ms = rebalance.delay_ms
-    rebalance.delay_ms = min(turn.config.group_initial_rebalance_delay_ms, rebalance.remaining_ms)
-    rebalance.remaining_ms = max(rebalance.remaining_ms - waited_ms, 0)
-    deadline_ms = _wait_for_joins(turn, group, rebalance.delay_ms)
+    delay.has_new_member = False
+    waited_ms = delay.delay_ms
+    delay.delay_ms = min(turn.config.group_initial_rebalance_delay_ms, delay.remaining_ms)
+    delay.remaining_ms = max(delay.remaining_ms - waited_ms, 0)
+    deadline_ms = _wait_for_joins(turn, group, delay.delay_ms)
     turn.note(
         RebalanceExtended(
             group_id=group.group_id, at_ms=turn.now_ms, deadline_ms=deadline_ms, members=len(group.members)
@@ -113,15 +118,13 @@ def join_timer_fired(turn: Turn, group: ClassicGroup, key: JoinTimer) -> None:
 
 def complete_join(turn: Turn, group: ClassicGroup) -> None:
     """End the join phase: begin the next generation, or empty a group without members."""
-    rebalance = group.rebalance
-    assert rebalance is not None
+    assert group.state is GroupState.PREPARING_REBALANCE, group
     _stop_waiting_for_joins(turn, group)
-    rebalance.waited_for = rebalance.waits(turn.now_ms)
     _remove_absent(turn, group)
     if not group.members:
         _become_empty(turn, group)
     elif _elect_leader(turn, group):
-        _begin_generation(turn, group, rebalance)
+        _begin_generation(turn, group)
     else:  # Only static members are left, and none has joined: wait again, as Kafka does.
         _wait_for_joins(turn, group, group.rebalance_timeout_ms())
 
@@ -168,24 +171,41 @@ def join_success(
     )
 
 
-def _begin(turn: Turn, group: ClassicGroup, cause: Cause, *, is_initial: bool) -> Rebalance:
-    expected = {each.member_id: each.client_id for each in group.members.values() if not each.is_new}
-    rebalance = Rebalance(cause, turn.now_ms, group.generation_id, expected, is_initial=is_initial)
-    for member in group.members.values():
-        if member.awaiting_join is not None:
-            rebalance.joined_ms[member.member_id] = turn.now_ms
-    group.rebalance = rebalance
+def end_rebalance(
+    turn: Turn, group: ClassicGroup, outcome: Outcome, assignments: Mapping[str, bytes] | None = None
+) -> None:
+    """Note how the rebalance ended, before `replay` takes that over: the log has the former assignment."""
     turn.note(
-        RebalanceStarted(
+        ClassicRebalanceEnded(
+            group_id=group.group_id,
+            at_ms=turn.now_ms,
+            outcome=outcome,
+            generation_id=group.generation_id + (outcome is Outcome.EMPTY),
+            members=len(group.members),
+            leader=group.leader,
+            protocol_type=group.protocol_type,
+            protocol_name=group.protocol_name,
+            former=() if group.metadata is None else group.metadata.members,
+            assignments=assignments or {},
+        )
+    )
+
+
+def _note_begin(turn: Turn, group: ClassicGroup, cause: Cause | Rejoin, *, is_initial: bool) -> None:
+    members = group.members.values()
+    turn.note(
+        JoinPhaseBegan(
             group_id=group.group_id,
             at_ms=turn.now_ms,
             cause=cause,
             from_generation_id=group.generation_id,
-            members=len(group.members),
+            members=len(members),
             waits_for_member_ids=_absent(group),
+            expected={each.member_id: each.client_id for each in members if not each.is_new},
+            joined_member_ids=tuple([each.member_id for each in members if each.awaiting_join is not None]),
+            is_initial=is_initial,
         )
     )
-    return rebalance
 
 
 def _absent(group: ClassicGroup) -> tuple[str, ...]:
@@ -221,9 +241,6 @@ def remove_member(turn: Turn, group: ClassicGroup, member: Member, reason: str) 
     dismiss(turn, group, member, ErrorCode.UNKNOWN_MEMBER_ID)
     group.remove(member.member_id)
     end_session(turn, group, member)
-    if group.rebalance is not None:
-        group.rebalance.gone_ms[member.member_id] = turn.now_ms
-        group.rebalance.removed.append(member.member_id)
     turn.note(
         MemberExpired(
             **fields_of(turn, group, member),
@@ -251,17 +268,17 @@ def _elect_leader(turn: Turn, group: ClassicGroup) -> bool:
 def _become_empty(turn: Turn, group: ClassicGroup) -> None:
     """Log that nobody is left; `replay` makes the group Empty."""
     turn.log(empty_group_record(group, turn.now_ms))
-    close_rebalance(turn, group, Outcome.EMPTY)
+    end_rebalance(turn, group, Outcome.EMPTY)
     turn.note(GroupEmptied(group_id=group.group_id, at_ms=turn.now_ms, generation_id=group.generation_id + 1))
 
 
-def _begin_generation(turn: Turn, group: ClassicGroup, rebalance: Rebalance) -> None:
+def _begin_generation(turn: Turn, group: ClassicGroup) -> None:
     """Answer every JoinGroup, and expect everybody's SyncGroup within the rebalance timeout."""
+    group.initial_delay = None
     group.generation_id += 1
     group.protocol_name = group.select_protocol()
     group.read_subscriptions()
     group.become(GroupState.COMPLETING_REBALANCE, turn.now_ms)
-    rebalance.join_completed_ms = turn.now_ms
     members = joined_members(group)
     for member in group.members.values():
         is_leader = member.member_id == group.leader
@@ -273,14 +290,12 @@ def _begin_generation(turn: Turn, group: ClassicGroup, rebalance: Rebalance) -> 
     turn.set_timer(SyncTimer(group.group_id), group.sync_deadline_ms)
     assert group.leader is not None
     turn.note(
-        JoinCompleted(
+        GenerationBegan(
             group_id=group.group_id,
             at_ms=turn.now_ms,
             generation_id=group.generation_id,
             leader=group.leader,
             protocol_name=group.protocol_name,
             members=len(group.members),
-            waited_ms=turn.now_ms - rebalance.started_ms,
-            waited_for=rebalance.waited_for,
         )
     )

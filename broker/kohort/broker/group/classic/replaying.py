@@ -41,9 +41,9 @@ def _adopt(group: ClassicGroup, value: GroupMetadataValue) -> None:
     group.read_subscriptions()
     group.are_assignments_void = False
     state = GroupState.STABLE if value.members else GroupState.EMPTY
-    if group.rebalance is not None:
+    if group.is_rebalancing:
         group.become(state, value.current_state_timestamp)
-        group.rebalance = None
+        group.initial_delay = None
     else:  # Loading, which knows nothing of the ways between, or a static member was replaced.
         group.state = state
     group.state_since_ms = value.current_state_timestamp

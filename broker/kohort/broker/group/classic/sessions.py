@@ -2,6 +2,7 @@
 
 from kohort.broker.group.classic.group import ClassicGroup, Member
 from kohort.broker.group.classic.rebalancing import (
+    add_cause,
     begin_downgraded,
     complete_join,
     prepare_rebalance,
@@ -125,8 +126,7 @@ def _end_or_go_on(turn: Turn, group: ClassicGroup, member: Member, key: SessionT
     )
     remove_member(turn, group, member, "missed its session timeout")
     if group.state is GroupState.PREPARING_REBALANCE:
-        assert group.rebalance is not None
-        group.rebalance.add_cause(cause)
+        add_cause(turn, group, cause)
         if group.has_all_members_joined:
             complete_join(turn, group)
     else:

@@ -49,9 +49,6 @@ def _take_place(turn: Turn, group: ClassicGroup, command: JoinGroup) -> Member:
     end_session(turn, group, former)
     member = new_member(command, command.member_id)
     group.replace(former, member)
-    if group.rebalance is not None and former.member_id in group.rebalance.expected:
-        group.rebalance.expected[member.member_id] = member.client_id
-        del group.rebalance.expected[former.member_id]
     extend_session(turn, group, member)
     _note_return(turn, group, former, member)
     return member

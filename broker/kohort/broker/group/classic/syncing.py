@@ -3,15 +3,20 @@
 from kohort.broker.group.classic.group import ClassicGroup, Member
 from kohort.broker.group.classic.member_metadata import fits_assignments
 from kohort.broker.group.classic.parking import answer_sync, park_sync, sync_error
-from kohort.broker.group.classic.rebalancing import prepare_rebalance, remove_member, stop_waiting_for_syncs
+from kohort.broker.group.classic.rebalancing import (
+    end_rebalance,
+    prepare_rebalance,
+    remove_member,
+    stop_waiting_for_syncs,
+)
 from kohort.broker.group.classic.records import group_record
-from kohort.broker.group.classic.reports import close_rebalance
 from kohort.broker.group.classic.timers import extend_session
 from kohort.broker.group.commands import SyncGroup
 from kohort.broker.group.decision import SyncTimer
-from kohort.broker.group.events import CauseKind, Outcome
+from kohort.broker.group.events import CauseKind
 from kohort.broker.group.group import AnyGroup
 from kohort.broker.group.notes import member_cause
+from kohort.broker.group.rebalance_facts import Outcome
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.turn import Turn
 from kohort.protocol.errors import ApiError, ErrorCode
@@ -109,7 +114,7 @@ def _complete_rebalance(turn: Turn, group: ClassicGroup, message: SyncGroupReque
     for member in group.members.values():
         if answer_sync(turn, member, _assigned(group, assignments[member.member_id])):
             extend_session(turn, group, member)
-    close_rebalance(turn, group, Outcome.STABLE, assignments)
+    end_rebalance(turn, group, Outcome.STABLE, assignments)
 
 
 def _refuse_assignments(turn: Turn, group: ClassicGroup) -> None:

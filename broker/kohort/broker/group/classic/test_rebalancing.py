@@ -1,7 +1,8 @@
 import pytest
 
+from kohort.broker.explain.events import JoinCompleted
 from kohort.broker.group import GroupConfig
-from kohort.broker.group.events import GroupEmptied, JoinCompleted, LeaderElected, MemberExpired
+from kohort.broker.group.events import GroupEmptied, LeaderElected, MemberExpired
 from kohort.broker.group.test_world import Client, World, stable_group, sync_all
 from kohort.protocol.errors import ErrorCode
 
@@ -89,7 +90,7 @@ def test_a_member_that_does_not_rejoin_in_time_is_out() -> None:
     assert b.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
     out = world.noted(MemberExpired)[-1]
     assert (out.client_id, out.after_ms) == ("b", 10_000)
-    report = world.core.groups["g"].history[-1]
+    report = world.history()[-1]
     assert report.removed_member_ids == (b.member_id,)
     assert [(each.client_id, each.joined) for each in report.waited_for] == [("b", False), ("a", True)]
 

@@ -133,7 +133,7 @@ def test_a_newcomer_sends_those_who_sync_back_to_join() -> None:
     a.join()
     b.join()
     sync_all(world, a, b, c)
-    assert [each.outcome.value for each in world.core.groups["g"].history] == ["restarted", "stable"]
+    assert [each.outcome.value for each in world.history()] == ["restarted", "stable"]
 
 
 @pytest.mark.requirement("R10")

@@ -4,20 +4,28 @@ from kohort.broker.group.classic.group import ClassicGroup, Member
 from kohort.broker.group.group import CONSUMER
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.subscriptions import assigned_partitions
-from kohort.broker.group.views import GroupView, MemberView, RebalanceView, group_view, rebalance_view
+from kohort.broker.group.views import GroupStatus, MemberView, group_status
 from kohort.protocol.consumer import ConsumerProtocolSubscription
 from kohort.protocol.errors import WireError
 
 
-def view(group: ClassicGroup, now_ms: int) -> GroupView:
+def status(group: ClassicGroup, now_ms: int) -> GroupStatus:
     """Return the group as it stands now."""
-    return group_view(
+    members = group.members.values()
+    pending = tuple(group.pending_members)
+    if group.state is GroupState.PREPARING_REBALANCE:
+        awaited = (*(each.member_id for each in members if each.awaiting_join is None), *pending)
+        deadline_ms = group.join_deadline_ms
+    else:
+        awaited, deadline_ms = tuple(group.pending_syncs), group.sync_deadline_ms
+    return group_status(
         group,
-        tuple(_member_view(group, each, now_ms) for each in group.members.values()),
-        _rebalance_view(group, now_ms),
+        tuple(_member_view(group, each, now_ms) for each in members),
         protocol_name=group.protocol_name,
         leader=group.leader,
-        pending_member_ids=tuple(group.pending_members),
+        pending_member_ids=pending,
+        waits_for_member_ids=awaited,
+        deadline_ms=deadline_ms,
     )
 
 
@@ -48,25 +56,3 @@ def _topics(member: Member) -> tuple[str, ...]:
         return ConsumerProtocolSubscription.decode_versioned(member.protocols[0].metadata).topics
     except WireError:
         return ()
-
-
-def _rebalance_view(group: ClassicGroup, now_ms: int) -> RebalanceView | None:
-    rebalance = group.rebalance
-    if rebalance is None:
-        return None
-    if group.state is GroupState.PREPARING_REBALANCE:
-        absent = (each.member_id for each in group.members.values() if each.awaiting_join is None)
-        return rebalance_view(
-            rebalance,
-            now_ms,
-            deadline_ms=group.join_deadline_ms,
-            waited_for=rebalance.waits(now_ms),
-            waits_for_member_ids=(*absent, *group.pending_members),
-        )
-    return rebalance_view(
-        rebalance,
-        now_ms,
-        deadline_ms=group.sync_deadline_ms,
-        waited_for=rebalance.waited_for,
-        waits_for_member_ids=tuple(group.pending_syncs),
-    )

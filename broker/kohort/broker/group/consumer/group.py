@@ -13,7 +13,7 @@ from kohort.broker.group.epochs.group import EpochGroup
 from kohort.broker.group.epochs.members import VERSION_OF_MEMBER_EPOCHS, count_down
 from kohort.broker.group.epochs.partitions import Held, Partitions
 from kohort.broker.group.group import CONSUMER
-from kohort.broker.group.reports import Owners
+from kohort.broker.group.rebalance_facts import Owners
 from kohort.broker.group.shard_bytes import ShardBytes
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages.offset_commit import OffsetCommitRequest

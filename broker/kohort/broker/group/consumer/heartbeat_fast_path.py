@@ -68,7 +68,7 @@ def _has_nothing_to_do(group: ConsumerGroup, metadata_version: int) -> bool:
     return (
         group.metadata_version == metadata_version
         and group.epoch == group.assignment_epoch
-        and group.rebalance is None
+        and not group.is_rebalancing
         and not group.regex_counts  # They are resolved anew from time to time.
         and not group.awaited
     )

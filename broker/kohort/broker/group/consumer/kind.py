@@ -10,7 +10,7 @@ from kohort.broker.group.consumer.migrating import downgrade, downgrade_soon
 from kohort.broker.group.consumer.records import group_tombstones
 from kohort.broker.group.consumer.replaying import REPLAYS
 from kohort.broker.group.consumer.sessions import extend_session
-from kohort.broker.group.consumer.views import view
+from kohort.broker.group.consumer.views import status
 from kohort.broker.group.decision import AwaitedTimer, JoinTimer, RevocationTimer, SessionTimer
 from kohort.broker.group.epochs.leaving import resume, revocation_timer_fired, session_timer_fired
 from kohort.broker.group.kind import GroupKind
@@ -44,5 +44,5 @@ KIND = GroupKind(
     },
     resume=_resume,
     tombstones=group_tombstones,
-    view=view,
+    status=status,
 )

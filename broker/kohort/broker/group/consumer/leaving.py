@@ -18,9 +18,9 @@ from kohort.broker.group.consumer.records import (
 )
 from kohort.broker.group.consumer.sessions import forget_timers
 from kohort.broker.group.decision import AwaitedTimer
-from kohort.broker.group.epochs import explaining
 from kohort.broker.group.epochs.leaving import AWAY_FOR_A_WHILE, LEFT, expire
 from kohort.broker.group.epochs.members import AWAY, known_member
+from kohort.broker.group.epochs.rebalancing import end_rebalance, epoch_grows
 from kohort.broker.group.events import Cause, CauseKind, GroupEmptied, MemberLeft
 from kohort.broker.group.notes import client_reason, fields_of, member_cause
 from kohort.broker.group.turn import Turn
@@ -55,9 +55,7 @@ def leave(turn: Turn, message: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHe
 def remove_member(turn: Turn, group: ConsumerGroup, cause: Cause, *members: ConsumerMember) -> None:
     """Remove the members; what they had is free for the others from the next epoch on."""
     group_id = group.group_id
-    explaining.epoch_grows(turn, group, cause, without={each.member_id for each in members})
-    for member in members:
-        explaining.gone(turn, group, member.member_id, is_expired=cause.kind is not CauseKind.MEMBER_LEFT)
+    epoch_grows(turn, group, cause, *members)
     regexes = Counter(each.topic_regex for each in members if each.topic_regex)
     for member in members:
         for record in member_tombstones(group_id, member.member_id):
@@ -69,7 +67,7 @@ def remove_member(turn: Turn, group: ConsumerGroup, cause: Cause, *members: Cons
     turn.log(epoch_record(group_id, group.epoch + 1, group.metadata_hash))
     group.metadata_version = None  # The hash is that of its topics, too: the next heartbeat looks again.
     if group.member_count == len(members):
-        explaining.emptied(turn, group, group.epoch + 1)
+        end_rebalance(turn, group, group.epoch + 1, {})
         turn.note(GroupEmptied(group_id=group.group_id, at_ms=turn.now_ms, generation_id=group.epoch + 1))
     downgrade_soon(turn, group, without={each.member_id for each in members})
 

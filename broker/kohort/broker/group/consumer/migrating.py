@@ -12,8 +12,8 @@ from uuid import UUID
 
 from kohort.broker.group.classic.group import ClassicGroup, Member
 from kohort.broker.group.classic.parking import answer_join, answer_sync, parked_join_error, sync_error
+from kohort.broker.group.classic.rebalancing import end_rebalance
 from kohort.broker.group.classic.records import group_tombstone
-from kohort.broker.group.classic.reports import close_rebalance
 from kohort.broker.group.classic.timers import end_session
 from kohort.broker.group.consumer.group import ConsumerGroup
 from kohort.broker.group.consumer.member import ClassicSide, ConsumerMember, MemberState
@@ -28,10 +28,10 @@ from kohort.broker.group.consumer.records import (
 from kohort.broker.group.consumer.sessions import extend_session, forget_timers
 from kohort.broker.group.decision import JoinTimer, Record, SessionTimer, SyncTimer
 from kohort.broker.group.epochs.partitions import Held, Partitions
-from kohort.broker.group.events import Outcome
 from kohort.broker.group.group import CONSUMER
 from kohort.broker.group.metadata import Metadata
 from kohort.broker.group.partition import hash_table_place
+from kohort.broker.group.rebalance_facts import Outcome
 from kohort.broker.group.turn import Turn
 from kohort.protocol.consumer import (
     NEWEST_VERSION,
@@ -174,8 +174,8 @@ def _stop(turn: Turn, group: ClassicGroup) -> None:
         end_session(turn, group, member)
     for member_id in group.pending_members:
         turn.cancel_timer(SessionTimer(group.group_id, member_id))
-    if group.rebalance is not None:
-        close_rebalance(turn, group, Outcome.RESTARTED)
+    if group.is_rebalancing:
+        end_rebalance(turn, group, Outcome.RESTARTED)
     for key in (JoinTimer(group.group_id), SyncTimer(group.group_id)):
         turn.cancel_timer(key)
 

@@ -20,8 +20,8 @@ from kohort.broker.group.consumer.records import (
 from kohort.broker.group.consumer.sessions import extend_session, stop_awaiting
 from kohort.broker.group.consumer.subscriptions import resolved_anew, topics_of
 from kohort.broker.group.consumer.target import assign
-from kohort.broker.group.epochs import explaining
 from kohort.broker.group.epochs.partitions import Partitions
+from kohort.broker.group.epochs.rebalancing import epoch_grows, member_stepped
 from kohort.broker.group.epochs.sessions import expect_revocation, stop_expecting
 from kohort.broker.group.epochs.target import TargetBuilder
 from kohort.broker.group.events import CauseKind, MemberJoined
@@ -65,7 +65,7 @@ class Step:
         target, target_epoch = self._target(epoch, regexes)
         reads = self._reads(regexes) if self._has_new_topics or target_epoch < epoch else None
         member = reconciled(self.wish, target, target_epoch, self._owner, owned, reads=reads)
-        explaining.stepped(turn, group, member, epoch)
+        member_stepped(turn, group, member, epoch)
         if member is not self.wish and member != self.wish:
             turn.log(current_record(group.group_id, member))
             if member.is_revoking and member.classic is None:
@@ -120,7 +120,7 @@ class Step:
         kind = CauseKind.METADATA_CHANGED
         if has_new_wish:
             kind = CauseKind.MEMBER_JOINED if is_new else CauseKind.SUBSCRIPTION_CHANGED
-        explaining.epoch_grows(turn, group, member_cause(turn, kind, wish))
+        epoch_grows(turn, group, member_cause(turn, kind, wish))
         return epoch, regexes
 
     def _reads(self, regexes: Mapping[str, Resolved]) -> frozenset[UUID]:

@@ -4,14 +4,14 @@ from uuid import UUID
 
 from kohort.broker.group.consumer.group import ConsumerGroup
 from kohort.broker.group.consumer.member import ConsumerMember, MemberState
-from kohort.broker.group.epochs.views import listed, member_view, rebalance_view
-from kohort.broker.group.views import GroupView, MemberView, group_view
+from kohort.broker.group.epochs.views import awaited_member_ids, listed, member_view
+from kohort.broker.group.views import GroupStatus, MemberView, group_status
 
 
-def view(group: ConsumerGroup, now_ms: int) -> GroupView:
+def status(group: ConsumerGroup, now_ms: int) -> GroupStatus:
     """Return the group as it stands now; a topic that was not seen yet goes by its id."""
     members = tuple(_member_view(group, each, now_ms) for each in group.members.values())
-    return group_view(group, members, rebalance_view(group, now_ms))
+    return group_status(group, members, waits_for_member_ids=awaited_member_ids(group))
 
 
 def _waits_for(group: ConsumerGroup, member: ConsumerMember) -> str | None:

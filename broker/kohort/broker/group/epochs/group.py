@@ -8,7 +8,7 @@ from kohort.broker.group.config import GroupConfig
 from kohort.broker.group.epochs.members import FIRST_EPOCH, M
 from kohort.broker.group.epochs.sessions import Session
 from kohort.broker.group.group import Group
-from kohort.broker.group.reports import Owners
+from kohort.broker.group.rebalance_facts import Owners
 from kohort.broker.group.shard_bytes import ShardBytes
 from kohort.broker.group.state import GroupState
 from kohort.protocol.compiled import mypyc_attr
@@ -37,10 +37,10 @@ class EpochGroup(Group[M], Generic[M, T]):
         "assigned_at_ms",
         "assignment_epoch",
         "instances",
+        "is_rebalancing",
         "metadata_hash",
         "metadata_version",
         "overrides",
-        "owners_before",
         "revocations",
         "sessions",
         "targets",
@@ -61,7 +61,7 @@ class EpochGroup(Group[M], Generic[M, T]):
         self.metadata_version: int | None = None  # Of what was last compared with `metadata_hash`.
         self.sessions: dict[str, Session] = {}
         self.revocations: dict[str, int] = {}  # In which epoch a member was asked to give up something.
-        self.owners_before: Owners = {}  # As the rebalance in progress found them.
+        self.is_rebalancing = False  # From a new group epoch on until every member is reconciled.
         self.overrides: Mapping[str, str] = {}  # What was set for this group alone, by its last command.
 
     @property

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Generic
 
 from kohort.broker.group.decision import Record
-from kohort.broker.group.epochs import explaining
 from kohort.broker.group.epochs.group import EpochGroup, T
 from kohort.broker.group.epochs.members import M
+from kohort.broker.group.rebalance_facts import TargetAssigned
 from kohort.broker.group.turn import Turn
 
 
@@ -58,7 +58,8 @@ class TargetBuilder(Generic[M, T]):
             if group.targets.get(member_id) != target:
                 turn.log(self._target_record(group.group_id, member_id, target))
         turn.log(self._epoch_record(group.group_id, epoch, turn.now_ms))
-        explaining.assigned(turn, group)
+        if group.is_rebalancing:
+            turn.note(TargetAssigned(group_id=group.group_id, at_ms=turn.now_ms))
         return targets
 
     def _members(self) -> tuple[Mapping[str, M], Mapping[str, T]]:

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from kohort.broker.group.epochs.group import AnyEpochGroup
 from kohort.broker.group.epochs.members import EpochMember
-from kohort.broker.group.views import MemberView, RebalanceView
-from kohort.broker.group.views import rebalance_view as view_of_rebalance
+from kohort.broker.group.views import MemberView
 
 NAMES_TOLD = 8
 
@@ -39,19 +38,10 @@ def member_view(
     )
 
 
-def rebalance_view(group: AnyEpochGroup, now_ms: int, deadline_ms: int | None = None) -> RebalanceView | None:
-    """Return the rebalance in progress: who has yet to come to the newest epoch, or to give something up."""
-    rebalance = group.rebalance
-    if rebalance is None:
-        return None
-    return view_of_rebalance(
-        rebalance,
-        now_ms,
-        deadline_ms=deadline_ms,
-        waited_for=rebalance.waits(now_ms),
-        waits_for_member_ids=tuple(
-            each.member_id for each in group.members.values() if each.epoch < group.epoch or each.is_revoking
-        ),
+def awaited_member_ids(group: AnyEpochGroup) -> tuple[str, ...]:
+    """Return who has yet to come to the newest epoch, or to give something up."""
+    return tuple(
+        each.member_id for each in group.members.values() if each.epoch < group.epoch or each.is_revoking
     )
 
 

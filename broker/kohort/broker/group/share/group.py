@@ -12,7 +12,7 @@ from kohort.broker.group.epochs.group import EpochGroup
 from kohort.broker.group.epochs.members import count_down
 from kohort.broker.group.epochs.partitions import Partitions
 from kohort.broker.group.group import SHARE
-from kohort.broker.group.reports import Owners
+from kohort.broker.group.rebalance_facts import Owners
 from kohort.broker.group.shard_bytes import ShardBytes
 from kohort.broker.group.share.assignor import NAME
 from kohort.broker.group.share.member import ShareMember

@@ -20,7 +20,7 @@ from kohort.broker.group.share.group import ShareGroup
 from kohort.broker.group.share.leaving import extend_session, session_timer_fired
 from kohort.broker.group.share.records import group_tombstones
 from kohort.broker.group.share.replaying import REPLAYS
-from kohort.broker.group.share.views import view
+from kohort.broker.group.share.views import status
 
 KIND = GroupKind(
     group=ShareGroup,
@@ -42,5 +42,5 @@ KIND = GroupKind(
     timers={SessionTimer: session_timer_fired},
     resume=partial(resume, extend_session),
     tombstones=group_tombstones,
-    view=view,
+    status=status,
 )

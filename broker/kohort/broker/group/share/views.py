@@ -4,14 +4,12 @@ from kohort.broker.group.epochs.views import member_view
 from kohort.broker.group.share.assignor import NAME
 from kohort.broker.group.share.group import ShareGroup
 from kohort.broker.group.share.member import ShareMember
-from kohort.broker.group.views import GroupView, MemberView, group_view
+from kohort.broker.group.views import GroupStatus, MemberView, group_status
 
 
-def view(group: ShareGroup, now_ms: int) -> GroupView:
+def status(group: ShareGroup, now_ms: int) -> GroupStatus:
     """Return the group as it stands now."""
-    return group_view(
-        group, tuple(_member_view(group, each, now_ms) for each in group.members.values()), None
-    )
+    return group_status(group, tuple(_member_view(group, each, now_ms) for each in group.members.values()))
 
 
 def _member_view(group: ShareGroup, member: ShareMember, now_ms: int) -> MemberView:

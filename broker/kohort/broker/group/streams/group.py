@@ -8,7 +8,7 @@ from kohort.broker.group.config import GroupConfig
 from kohort.broker.group.epochs.group import EpochGroup
 from kohort.broker.group.epochs.members import FIRST_EPOCH, VERSION_OF_MEMBER_EPOCHS
 from kohort.broker.group.group import STREAMS
-from kohort.broker.group.reports import Owners
+from kohort.broker.group.rebalance_facts import Owners
 from kohort.broker.group.shard_bytes import ShardBytes
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.streams.assignor import NAME

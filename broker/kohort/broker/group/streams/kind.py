@@ -15,7 +15,7 @@ from kohort.broker.group.streams.records import group_tombstones
 from kohort.broker.group.streams.replaying import REPLAYS
 from kohort.broker.group.streams.sessions import extend_session
 from kohort.broker.group.streams.stepping import delay_is_over
-from kohort.broker.group.streams.views import view
+from kohort.broker.group.streams.views import status
 from kohort.broker.group.turn import Turn
 
 
@@ -47,5 +47,5 @@ KIND = GroupKind(
     },
     resume=partial(resume, extend_session),
     tombstones=group_tombstones,
-    view=view,
+    status=status,
 )

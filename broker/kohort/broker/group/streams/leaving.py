@@ -2,9 +2,9 @@
 
 import msgspec
 
-from kohort.broker.group.epochs import explaining
 from kohort.broker.group.epochs.leaving import AWAY_FOR_A_WHILE, LEFT
 from kohort.broker.group.epochs.members import AWAY, known_member
+from kohort.broker.group.epochs.rebalancing import end_rebalance, epoch_grows
 from kohort.broker.group.epochs.sessions import forget_timers
 from kohort.broker.group.events import Cause, CauseKind, GroupEmptied, MemberLeft
 from kohort.broker.group.notes import fields_of, member_cause
@@ -51,8 +51,7 @@ def leave(turn: Turn, message: StreamsGroupHeartbeatRequest) -> StreamsGroupHear
 def remove_member(turn: Turn, group: StreamsGroup, cause: Cause, member: StreamsMember) -> None:
     """Remove the member; what it had is free for the others from the next epoch on."""
     group_id, member_id = group.group_id, member.member_id
-    explaining.epoch_grows(turn, group, cause, without={member_id})
-    explaining.gone(turn, group, member_id, is_expired=cause.kind is not CauseKind.MEMBER_LEFT)
+    epoch_grows(turn, group, cause, member)
     for record in member_tombstones(group_id, member_id):
         turn.log(record)
     forget_timers(turn, group, member_id)
@@ -60,5 +59,5 @@ def remove_member(turn: Turn, group: StreamsGroup, cause: Cause, member: Streams
     validated = group.validated_topology_epoch
     turn.log(epoch_record(group, epoch, group.metadata_hash, validated, group.last_configs))
     if group.member_count == 1:
-        explaining.emptied(turn, group, epoch)
+        end_rebalance(turn, group, epoch, {})
         turn.note(GroupEmptied(group_id=group.group_id, at_ms=turn.now_ms, generation_id=group.epoch + 1))

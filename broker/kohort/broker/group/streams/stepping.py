@@ -11,8 +11,8 @@ from functools import partial
 from kohort.broker.group.classic.group import ClassicGroup
 from kohort.broker.group.classic.records import group_tombstone
 from kohort.broker.group.decision import JoinTimer
-from kohort.broker.group.epochs import explaining
 from kohort.broker.group.epochs.members import unknown_state
+from kohort.broker.group.epochs.rebalancing import epoch_grows, member_stepped
 from kohort.broker.group.epochs.sessions import expect_revocation, stop_expecting
 from kohort.broker.group.epochs.target import TargetBuilder
 from kohort.broker.group.events import CauseKind
@@ -137,7 +137,7 @@ class Step:
                 expect_revocation(turn, group, member)
             elif wish.is_revoking:
                 stop_expecting(turn, group, member.member_id)
-        explaining.stepped(turn, group, member, epoch)
+        member_stepped(turn, group, member, epoch)
         return member
 
     def _epoch(self, wish: StreamsMember) -> int:
@@ -159,7 +159,7 @@ class Step:
             kind = CauseKind.MEMBER_JOINED
         else:
             kind = CauseKind.SUBSCRIPTION_CHANGED if has_new_wish else CauseKind.METADATA_CHANGED
-        explaining.epoch_grows(turn, group, member_cause(turn, kind, wish))
+        epoch_grows(turn, group, member_cause(turn, kind, wish))
         return epoch
 
     def _target(self, wish: StreamsMember, epoch: int) -> tuple[Tasks, int]:

@@ -4,15 +4,9 @@ from typing import Any
 
 import pytest
 
+from kohort.broker.explain.events import RebalanceCompleted
 from kohort.broker.group import DeleteGroup, GroupConfig, ListGroups, OffsetCommit, OffsetDelete, OffsetFetch
-from kohort.broker.group.events import (
-    GroupEmptied,
-    GroupLoaded,
-    MemberExpired,
-    MemberJoined,
-    MemberLeft,
-    RebalanceCompleted,
-)
+from kohort.broker.group.events import GroupEmptied, GroupLoaded, MemberExpired, MemberJoined, MemberLeft
 from kohort.broker.group.state import GroupState
 from kohort.broker.group.streams.commands import StreamsGroupHeartbeat
 from kohort.broker.group.streams.member import MemberState

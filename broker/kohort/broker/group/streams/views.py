@@ -1,17 +1,18 @@
 """A streams group for people."""
 
-from kohort.broker.group.epochs.views import listed, member_view, rebalance_view
+from kohort.broker.group.epochs.views import awaited_member_ids, listed, member_view
 from kohort.broker.group.streams.assignor import NAME
 from kohort.broker.group.streams.group import StreamsGroup
 from kohort.broker.group.streams.member import MemberState, StreamsMember
 from kohort.broker.group.streams.tasks import HeldTasks, Task, each_task
-from kohort.broker.group.views import GroupView, MemberView, group_view
+from kohort.broker.group.views import GroupStatus, MemberView, group_status
 
 
-def view(group: StreamsGroup, now_ms: int) -> GroupView:
+def status(group: StreamsGroup, now_ms: int) -> GroupStatus:
     """Return the group as it stands now."""
     members = tuple(_member_view(group, each, now_ms) for each in group.members.values())
-    return group_view(group, members, rebalance_view(group, now_ms, group.delayed_until_ms))
+    awaited = awaited_member_ids(group)
+    return group_status(group, members, waits_for_member_ids=awaited, deadline_ms=group.delayed_until_ms)
 
 
 def _waits_for(group: StreamsGroup, member: StreamsMember) -> str | None:

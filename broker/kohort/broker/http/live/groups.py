@@ -7,11 +7,10 @@ import msgspec
 import trio
 
 from kohort.broker.explain.advice import Advice, advice_of
+from kohort.broker.explain.events import RebalanceReport
 from kohort.broker.explain.story import story
-from kohort.broker.group.events import RebalanceReport
+from kohort.broker.explain.views import GroupView, view_of
 from kohort.broker.group.group import AnyGroup
-from kohort.broker.group.kinds import view_of
-from kohort.broker.group.views import GroupView
 from kohort.broker.http.share_lag import lag_of, share_lags
 from kohort.broker.http.view import View
 from kohort.broker.lag import PartitionLag, worst
@@ -106,8 +105,9 @@ _KEYS = {
 
 
 async def _row(view: View, group: AnyGroup) -> Row:
-    last = group.history[-1] if group.history else None
-    ongoing = group.rebalance
+    rebalances = view.rebalances(group.group_id)
+    ongoing, history = rebalances.ongoing, rebalances.history
+    last = history[-1] if history else None
     cause = ongoing.cause if ongoing is not None else None if last is None else last.cause
     return Row(
         group.group_id,
@@ -115,10 +115,10 @@ async def _row(view: View, group: AnyGroup) -> Row:
         group.member_count,
         group.generation_id,
         await _offset_lag(view, group),
-        len(group.history),
+        len(history),
         None if last is None else last.started_ms,
         "" if cause is None else cause.kind.value,
-        storm(group.history),
+        storm(history),
     )
 
 
@@ -170,8 +170,9 @@ async def group_view(view: View, group: AnyGroup, now_ms: int) -> Json:
     """Return one group: who owns what, how far it is behind, and each rebalance with its story."""
     lag = await lag_of(view, group)
     verdicts = [each.verdict for each in lag if each.verdict is not None]
-    told = advice_of(group.history)
-    described = view_of(group, now_ms)
+    rebalances = view.rebalances(group.group_id)
+    told = advice_of(rebalances.history)
+    described = view_of(group, rebalances, now_ms)
     furthest = sorted(lag, key=lambda each: (-(each.lag or 0), each.topic, each.partition))
     return {
         **_of_view(described),
@@ -180,7 +181,7 @@ async def group_view(view: View, group: AnyGroup, now_ms: int) -> Json:
         "lag": sum(each.lag or 0 for each in lag),
         "lag_seconds": max((each.lag_seconds or 0 for each in lag), default=0),
         "verdict": worst(*verdicts) if verdicts else None,
-        "storm": storm(group.history),
+        "storm": storm(rebalances.history),
         "rebalances": [_rebalance(report, advice) for report, advice in told],
         "offsets": furthest[:OFFSETS_SHOWN],
         "offsets_left_out": max(0, len(lag) - OFFSETS_SHOWN),

@@ -119,7 +119,7 @@ async def test_the_list_tells_the_first_groups_by_lag_and_counts_the_others(site
 
 async def test_one_group_has_its_story_and_its_rows_have_a_limit(site: Site) -> None:
     group = a_group()
-    group.history.append(a_report())
+    site.view.journals[group.group_id].keep(a_report())
     value = group.offsets["flights"][0]
     group.offsets = {"flights": dict.fromkeys(range(OFFSETS_SHOWN + 7), value)}
     site.view.group_list = [group]

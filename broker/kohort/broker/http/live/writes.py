@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kohort.broker.group.group import AnyGroup
-from kohort.broker.group.kinds import view_of
+from kohort.broker.group.kinds import status_of
 from kohort.broker.http.asking import Ask, NotAnswered
 from kohort.broker.http.guard import error_response
 from kohort.broker.http.view import View
@@ -91,7 +91,7 @@ async def _delete(view: View, ask: Ask, group: AnyGroup, wanted: Write) -> str:
 
 
 async def _remove(view: View, ask: Ask, group: AnyGroup, wanted: Write) -> str:
-    members = view_of(group, 0).members
+    members = status_of(group, 0).members
     member = next((each for each in members if each.member_id == wanted.member), None)
     if member is None:
         raise Refused("there is no such member")

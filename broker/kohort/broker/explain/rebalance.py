@@ -1,6 +1,8 @@
 """A rebalance in progress: why it began, who has joined, whom it waits for."""
 
-from kohort.broker.group.events import Cause, Waited
+from kohort.broker.explain.events import Waited
+from kohort.broker.group.events import Cause
+from kohort.broker.group.rebalance_facts import Owners
 
 FURTHER_CAUSES_KEPT = 64
 WAITED_KEPT = 64
@@ -9,40 +11,42 @@ WAITED_KEPT = 64
 class Rebalance:
     """What is known of the rebalance in progress; it becomes a `RebalanceReport` when it is over.
 
-    `is_initial`: the group was empty, so the join phase lasts its delay, `remaining_ms` at most once more
-    while `member_added` says that members keep coming. `joined_ms` says when each member joined, `gone_ms`
-    when one left or was removed.
+    `expected` are the members that have to come, with their client ids. `joined_ms` says when each member
+    joined, `gone_ms` when one left or was removed. `is_initial`: the group was empty. `is_by_broker`: the
+    group has epochs, and `owners` are those of each partition when it began.
     """
 
     __slots__ = (
         "cause",
-        "delay_ms",
         "expected",
         "further_causes",
-        "generation_id",
         "gone_ms",
+        "is_by_broker",
         "is_initial",
         "join_completed_ms",
         "joined_ms",
-        "member_added",
-        "remaining_ms",
+        "owners",
         "removed",
         "started_ms",
         "waited_for",
     )
 
     def __init__(
-        self, cause: Cause, started_ms: int, generation_id: int, expected: dict[str, str], *, is_initial: bool
+        self,
+        cause: Cause,
+        started_ms: int,
+        expected: dict[str, str],
+        *,
+        is_initial: bool,
+        owners: Owners | None = None,
     ) -> None:
         self.cause = cause
         self.further_causes: list[Cause] = []
         self.started_ms = started_ms
-        self.generation_id = generation_id  # The one that ends with this rebalance.
-        self.expected = expected  # Members of that generation that shall rejoin, with their client ids.
+        self.expected = expected
         self.is_initial = is_initial
-        self.delay_ms = 0
-        self.remaining_ms = 0
-        self.member_added = False
+        self.is_by_broker = owners is not None
+        self.owners: Owners = {} if owners is None else owners
         self.joined_ms: dict[str, int] = {}
         self.gone_ms: dict[str, int] = {}
         self.join_completed_ms: int | None = None
@@ -53,6 +57,21 @@ class Rebalance:
         """Remember what would have started a rebalance, had none been in progress."""
         if len(self.further_causes) < FURTHER_CAUSES_KEPT:
             self.further_causes.append(cause)
+
+    def replace_member(self, former_member_id: str, member_id: str, client_id: str) -> None:
+        """Expect a static member under its new id instead of the former one."""
+        if self.expected.pop(former_member_id, None) is not None:
+            self.expected[member_id] = client_id
+
+    def complete_join(self, now_ms: int) -> None:
+        """Note that nobody is waited for any more: the leader assigns now."""
+        self.waited_for = self.waits(now_ms)
+        self.join_completed_ms = now_ms
+
+    def waited(self, now_ms: int) -> tuple[Waited, ...]:
+        """Return for whom the rebalance has waited: in a classic group until the join phase ended."""
+        has_joined = not self.is_by_broker and self.join_completed_ms is not None
+        return self.waited_for if has_joined else self.waits(now_ms)
 
     def waits(self, now_ms: int) -> tuple[Waited, ...]:
         """Return for whom the join phase waited until `now_ms`, the slowest first."""

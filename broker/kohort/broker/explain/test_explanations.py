@@ -1,8 +1,10 @@
 import msgspec
 import pytest
 
-from kohort.broker.group.events import CauseKind, Move, Outcome, RebalanceCompleted, RebalanceStarted
-from kohort.broker.group.history import REBALANCES_KEPT
+from kohort.broker.explain.events import Move, RebalanceCompleted
+from kohort.broker.explain.history import REBALANCES_KEPT
+from kohort.broker.group.events import CauseKind, RebalanceStarted
+from kohort.broker.group.rebalance_facts import Outcome
 from kohort.broker.group.test_world import Client, World, assignment, stable_group, subscription, sync_all
 from kohort.protocol.consumer import TopicPartitions
 from kohort.protocol.messages.join_group import JoinGroupRequestProtocol
@@ -23,7 +25,7 @@ def test_a_rebalance_is_explained_from_cause_to_moves() -> None:
     b.sync()
     world.sleep(500)
     a.sync({a.member_id: assignment("t", 1), b.member_id: assignment("t", 0)})
-    report = world.core.groups["g"].history[-1]
+    report = world.history()[-1]
     assert world.noted(RebalanceCompleted)[-1].report is report
     assert report.outcome is Outcome.STABLE
     assert (report.cause.kind, report.cause.client_id) == (CauseKind.MEMBER_JOINED, "b")
@@ -46,7 +48,7 @@ def test_partitions_of_a_member_that_expired_stood_still_since_it_was_last_heard
     a.join()
     world.sleep(100)
     sync_all(world, a)
-    report = world.core.groups["g"].history[-1]
+    report = world.history()[-1]
     assert (report.cause.kind, report.cause.after_ms) == (CauseKind.MEMBER_EXPIRED, 10_000)
     assert [(each.from_member_id, each.to_member_id, each.still_ms) for each in report.moves] == [
         (b.member_id, None, 10_100)
@@ -62,7 +64,7 @@ def test_whoever_else_comes_or_goes_meanwhile_is_a_further_cause() -> None:
     b.leave("closed")
     a.join()
     sync_all(world, a, c)
-    report = world.core.groups["g"].history[-1]
+    report = world.history()[-1]
     assert [(each.kind, each.client_id) for each in report.further_causes] == [(CauseKind.MEMBER_LEFT, "b")]
     waits = [(each.client_id, each.waited_ms, each.joined) for each in report.waited_for]
     assert waits == [("b", 1_000, False), ("a", 1_000, True)]
@@ -76,9 +78,9 @@ def test_giving_partitions_up_is_told_from_subscribing_anew() -> None:
     owned = (TopicPartitions(topic="t", partitions=(1,)),)
     b.protocols = (JoinGroupRequestProtocol(name="range", metadata=subscription("t", owned=owned)),)
     b.join()
-    cause = world.core.groups["g"].rebalance
-    assert cause is not None
-    assert cause.cause.kind is CauseKind.OWNERSHIP_CHANGED
+    rebalance = world.journal.ongoing("g")
+    assert rebalance is not None
+    assert rebalance.cause.kind is CauseKind.OWNERSHIP_CHANGED
 
 
 def test_the_view_of_a_rebalance_under_way_says_whom_it_waits_for() -> None:
@@ -88,8 +90,7 @@ def test_the_view_of_a_rebalance_under_way_says_whom_it_waits_for() -> None:
     c.join()
     a.join()
     world.sleep(700)
-    view = world.core.describe("g", world.now_ms)
-    assert view is not None
+    view = world.view()
     assert view.rebalance is not None
     assert view.state == "PreparingRebalance"
     assert view.rebalance.cause.client_id == "c"
@@ -102,8 +103,7 @@ def test_the_view_of_a_rebalance_under_way_says_whom_it_waits_for() -> None:
     ]
     b.join()
     assert a.joined() is not None
-    view = world.core.describe("g", world.now_ms)
-    assert view is not None
+    view = world.view()
     assert view.rebalance is not None
     assert set(view.rebalance.waits_for_member_ids) == {a.member_id, b.member_id, c.joined() and c.member_id}
 
@@ -114,8 +114,7 @@ def test_the_view_of_a_stable_group_shows_members_with_their_partitions() -> Non
     stable_group(world, a)
     a.commit("t", 0, 1)
     world.sleep(4_000)
-    view = world.core.describe("g", world.now_ms)
-    assert view is not None
+    view = world.view()
     assert (view.state, view.generation_id, view.committed_partitions, view.rebalance) == (
         "Stable",
         1,
@@ -126,7 +125,7 @@ def test_the_view_of_a_stable_group_shows_members_with_their_partitions() -> Non
     assert (member.topics, member.partitions, member.is_leader) == (("t", "u"), (("t", 0),), True)
     assert member.session_left_ms == 6_000
     assert len(view.history) == 1
-    assert world.core.describe("none", world.now_ms) is None
+    assert world.history("none") == []
 
 
 def test_bytes_that_are_no_consumer_protocol_do_no_harm() -> None:
@@ -137,8 +136,7 @@ def test_bytes_that_are_no_consumer_protocol_do_no_harm() -> None:
     world.sleep(3_000)
     a.joined()
     a.sync({a.member_id: b"?"})
-    view = world.core.describe("g", world.now_ms)
-    assert view is not None
+    view = world.view()
     assert (view.members[0].topics, view.members[0].partitions) == ((), ())
     assert world.core.groups["g"].subscribes_to("anything"), "nobody can tell, so it may"
     assert view.history[-1].moves == ()
@@ -151,7 +149,7 @@ def test_only_the_newest_rebalances_are_kept() -> None:
     for _ in range(REBALANCES_KEPT + 5):
         a.join()
         sync_all(world, a)
-    history = world.core.groups["g"].history
+    history = world.history()
     assert len(history) == REBALANCES_KEPT
     assert history[-1].generation_id == REBALANCES_KEPT + 6
 
@@ -175,7 +173,7 @@ def test_events_and_views_can_be_written_as_json() -> None:
     }
     started = [each for each in written if each["event"] == "RebalanceStarted"]
     assert started[-1]["cause"]["kind"] == "a member left"
-    view = msgspec.json.decode(msgspec.json.encode(world.core.describe("g", world.now_ms)))
+    view = msgspec.json.decode(msgspec.json.encode(world.view()))
     assert view["history"][-1]["outcome"] == "stable"
 
 
@@ -196,4 +194,4 @@ def test_only_the_rebalance_of_an_empty_group_is_an_initial_one() -> None:
     b.join()
     a.join()
     sync_all(world, a, b)
-    assert [each.is_initial for each in world.core.groups["g"].history] == [True, False]
+    assert [each.is_initial for each in world.history()] == [True, False]

@@ -1,22 +1,21 @@
-"""Rebalances explained: what moved, who was waited for, how long partitions stood still."""
+"""The partitions that a rebalance moved, and for how long nobody read them."""
 
 from collections.abc import Iterable, Mapping
 
-from kohort.broker.group.events import Move
-from kohort.broker.group.group import CONSUMER, AnyGroup
-from kohort.broker.group.rebalance import Rebalance
+from kohort.broker.explain.events import Move
+from kohort.broker.explain.rebalance import Rebalance
+from kohort.broker.group.group import CONSUMER
+from kohort.broker.group.rebalance_facts import Owners
 from kohort.broker.group.subscriptions import assigned_partitions
 
 MOVES_KEPT = 1_000
 NOBODY: Mapping[str, int] = {}
 
-Owners = dict[tuple[str, int], str]
 
-
-def owners(group: AnyGroup, assignments: Iterable[tuple[str, bytes]]) -> Owners:
+def owners(protocol_type: str | None, assignments: Iterable[tuple[str, bytes]]) -> Owners:
     """Return the owner of each partition; empty for a group whose protocol type is not consumer."""
     owned: Owners = {}
-    if group.protocol_type != CONSUMER:
+    if protocol_type != CONSUMER:
         return owned
     for member_id, assignment in assignments:
         for topic, partition in assigned_partitions(assignment):
@@ -33,12 +32,12 @@ def moves_of(
     """
     stopped = stopped_ms(rebalance)
     moves = []
-    for place in sorted(before.keys() | after.keys()):
-        old, new = before.get(place), after.get(place)
+    for partition in sorted(before.keys() | after.keys()):
+        old, new = before.get(partition), after.get(partition)
         if old != new:
             since_ms = stopped.get(old or "", rebalance.started_ms)
             until_ms = given_ms.get(new or "", now_ms) if old is None else now_ms
-            moves.append(Move(*place, old, new, max(until_ms - since_ms, 0)))
+            moves.append(Move(*partition, old, new, max(until_ms - since_ms, 0)))
     return tuple(moves[:MOVES_KEPT])
 
 

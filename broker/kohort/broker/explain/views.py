@@ -1,0 +1,73 @@
+"""A group for people: how it stands, whom it waits for, why it rebalanced. `msgspec.json` writes it."""
+
+import msgspec
+
+from kohort.broker.explain.events import RebalanceReport, Waited
+from kohort.broker.explain.history import GroupRebalances
+from kohort.broker.explain.rebalance import Rebalance
+from kohort.broker.group.events import Cause
+from kohort.broker.group.group import AnyGroup
+from kohort.broker.group.kinds import status_of
+from kohort.broker.group.views import GroupStatus, MemberView
+
+
+class RebalanceView(msgspec.Struct, frozen=True, kw_only=True):
+    """The rebalance in progress: since when, why, who has come and who has not."""
+
+    cause: Cause
+    further_causes: tuple[Cause, ...]
+    started_ms: int
+    ongoing_ms: int
+    deadline_ms: int | None
+    waited_for: tuple[Waited, ...]
+    waits_for_member_ids: tuple[str, ...]
+
+
+class GroupView(msgspec.Struct, frozen=True, kw_only=True):
+    """A group with its members and its rebalances, the newest last."""
+
+    group_id: str
+    state: str
+    state_since_ms: int
+    protocol_type: str
+    protocol_name: str | None
+    generation_id: int
+    leader: str | None
+    members: tuple[MemberView, ...]
+    pending_member_ids: tuple[str, ...]
+    committed_partitions: int
+    rebalance: RebalanceView | None
+    history: tuple[RebalanceReport, ...]
+
+
+def view_of(group: AnyGroup, rebalances: GroupRebalances, now_ms: int) -> GroupView:
+    """Return the group with its rebalances, as it stands at that time."""
+    status = status_of(group, now_ms)
+    return GroupView(
+        group_id=status.group_id,
+        state=status.state,
+        state_since_ms=status.state_since_ms,
+        protocol_type=status.protocol_type,
+        protocol_name=status.protocol_name,
+        generation_id=status.generation_id,
+        leader=status.leader,
+        members=status.members,
+        pending_member_ids=status.pending_member_ids,
+        committed_partitions=status.committed_partitions,
+        rebalance=_rebalance_view(status, rebalances.ongoing, now_ms),
+        history=tuple(rebalances.history),
+    )
+
+
+def _rebalance_view(status: GroupStatus, rebalance: Rebalance | None, now_ms: int) -> RebalanceView | None:
+    if rebalance is None:
+        return None
+    return RebalanceView(
+        cause=rebalance.cause,
+        further_causes=tuple(rebalance.further_causes),
+        started_ms=rebalance.started_ms,
+        ongoing_ms=now_ms - rebalance.started_ms,
+        deadline_ms=status.deadline_ms,
+        waited_for=rebalance.waited(now_ms),
+        waits_for_member_ids=status.waits_for_member_ids,
+    )
