@@ -1,0 +1,186 @@
+"""What one generation, or one group epoch, tells of its cause by how it differs from the one before."""
+
+from collections.abc import Iterable, Sequence
+
+from kohort.broker.explain.findings import Finding, FindingKind, Likelihood
+from kohort.broker.explain.observed.departures import RETURN_MS_MAX, departure_findings
+from kohort.broker.explain.observed.events import (
+    GroupChanged,
+    Grown,
+    ObservedMember,
+    Resubscription,
+    TopicsChanged,
+)
+from kohort.broker.explain.words import duration, member_name
+
+MEMBERS_TOLD = 8
+COOPERATIVE = "cooperative"
+SECOND_STEP_MS_MAX = 60_000
+TOPIC_MS_MAX = 900_000
+"""A client looks for new topics every metadata.max.age.ms, 5 min by default; twice that, and a rebalance."""
+
+Changes = Sequence[GroupChanged]
+Topics = Sequence[TopicsChanged]
+
+
+def change_findings(change: GroupChanged, earlier: Changes, later: Changes, topics: Topics) -> list[Finding]:
+    """Return the causes of one change; `earlier` and `later` have the oldest first."""
+    recent = [each for each in topics if -TOPIC_MS_MAX <= each.since_ms - change.at_ms <= 0]
+    returned = _instances(each.member for each in change.gone) & _instances(change.joined)
+    gone = [each for each in change.gone if each.member.group_instance_id not in returned]
+    joined = [each for each in change.joined if each.group_instance_id not in returned]
+    found = [*_assignor(change), *_subscriptions(change, recent)]
+    found += [_returned(change, each) for each in sorted(returned)[:MEMBERS_TOLD]]
+    for departure in gone[:MEMBERS_TOLD]:
+        found += departure_findings(change, departure, later)
+    found += [_joined(change, each, earlier) for each in joined[:MEMBERS_TOLD]]
+    found += _topics(change, recent)
+    if not found and change.former_generation_id >= 0:
+        found += _nothing_else(change, earlier)
+    return found
+
+
+def _assignor(change: GroupChanged) -> list[Finding]:
+    before, after = change.former_protocol_name, change.protocol_name
+    if not before or not after or before == after:
+        return []
+    return [
+        Finding(
+            FindingKind.ASSIGNOR_CHANGED,
+            Likelihood.CERTAIN,
+            f"the group changed its assignor from {before} to {after}",
+            (f"generation {change.generation_id} was assigned by {after}, the one before by {before}",),
+        )
+    ]
+
+
+def _joined(change: GroupChanged, member: ObservedMember, earlier: Changes) -> Finding:
+    name = member.group_instance_id or member_name(member.member_id)
+    evidence = [f"it is in generation {change.generation_id}, and was not in the one before"]
+    if change.is_by_broker:
+        evidence = [f"its record was written with group epoch {change.generation_id}"]
+    gone_ms = _gone_before(change, member, earlier)
+    if gone_ms is not None:
+        evidence.append(f"the same client id on the same host was gone {duration(gone_ms)} before")
+    return Finding(
+        FindingKind.MEMBER_JOINED,
+        Likelihood.CERTAIN,
+        f"{name} joined ({member.client_id} from {member.client_host.lstrip('/')})",
+        tuple(evidence),
+        member.client_id,
+    )
+
+
+def _instances(members: Iterable[ObservedMember]) -> set[str]:
+    return {each.group_instance_id for each in members if each.group_instance_id is not None}
+
+
+def _returned(change: GroupChanged, instance: str) -> Finding:
+    return Finding(
+        FindingKind.STATIC_MEMBER_RETURNED,
+        Likelihood.CERTAIN,
+        f"{instance} came back under another member id, and the group rebalanced",
+        (f"its group.instance.id has another member id in generation {change.generation_id}",),
+        instance,
+    )
+
+
+def _gone_before(change: GroupChanged, member: ObservedMember, earlier: Changes) -> int | None:
+    for each in (change, *reversed(earlier)):
+        if change.at_ms - each.at_ms > RETURN_MS_MAX:
+            return None
+        if any(gone.member.process == member.process for gone in each.gone):
+            return change.at_ms - each.at_ms
+    return None
+
+
+def _subscriptions(change: GroupChanged, recent: list[TopicsChanged]) -> list[Finding]:
+    """Return why subscriptions changed: by the application, or since a pattern matches other topics."""
+    created = {topic for each in recent for topic in each.created}
+    deleted = {topic for each in recent for topic in each.deleted}
+    found: dict[tuple[FindingKind, str], Finding] = {}
+    for each in change.resubscribed:
+        kind, about = FindingKind.SUBSCRIPTION_CHANGED, each.client_id
+        is_pattern = not each.member_id  # The broker itself says which topics the pattern matches.
+        if each.added and not each.dropped and (is_pattern or created.issuperset(each.added)):
+            kind, about = FindingKind.TOPIC_CREATED, ", ".join(each.added)
+        elif each.dropped and not each.added and (is_pattern or deleted.issuperset(each.dropped)):
+            kind, about = FindingKind.TOPIC_DELETED, ", ".join(each.dropped)
+        found.setdefault((kind, about), _resubscribed(kind, about, each))
+    return list(found.values())[:MEMBERS_TOLD]
+
+
+def _resubscribed(kind: FindingKind, about: str, change: Resubscription) -> Finding:
+    name = member_name(change.member_id) if change.member_id else f"the pattern {change.client_id}"
+    evidence = [f"{name} has {each} since then" for each in change.added[:MEMBERS_TOLD]]
+    evidence += [f"{name} no longer has {each}" for each in change.dropped[:MEMBERS_TOLD]]
+    if kind is FindingKind.SUBSCRIPTION_CHANGED:
+        text = f"{name} changed its subscription"
+        return Finding(kind, Likelihood.CERTAIN, text, tuple(evidence), about)
+    if kind is FindingKind.TOPIC_CREATED:
+        text = f"{about} was created shortly before, and a pattern of members matches it"
+    else:
+        text = f"{about} was deleted shortly before, which a pattern of members matched"
+    return Finding(kind, Likelihood.LIKELY, text, tuple(evidence), about)
+
+
+def _topics(change: GroupChanged, recent: list[TopicsChanged]) -> list[Finding]:
+    """Return which topics grew, came or went while nobody changed his subscription."""
+    found = [_grown(change, each, recent) for each in change.grown]
+    if change.is_metadata_changed and not (change.joined or change.gone or change.resubscribed or found):
+        found += _seen_topics(change, recent)
+    return [each for each in found if each is not None]
+
+
+def _grown(change: GroupChanged, grown: Grown, recent: list[TopicsChanged]) -> Finding | None:
+    who = "group epoch" if change.is_by_broker else "generation"
+    evidence = [
+        f"{who} {change.generation_id} assigns {grown.after} partitions of {grown.topic}, "
+        f"the one before {grown.before}"
+    ]
+    if grown.before and grown.after > grown.before:
+        evidence += [
+            f"the cluster says the same: {each.before} partitions before, {each.after} now"
+            for seen in recent
+            for each in seen.grown
+            if each.topic == grown.topic
+        ][:1]
+        text = f"partitions were added to {grown.topic}: {grown.before} before, {grown.after} now"
+        return Finding(FindingKind.PARTITIONS_ADDED, Likelihood.CERTAIN, text, tuple(evidence), grown.topic)
+    if not grown.before and not change.joined and not change.resubscribed:
+        text = f"{grown.topic} was created, and members had subscribed to it or to a pattern"
+        return Finding(FindingKind.TOPIC_CREATED, Likelihood.LIKELY, text, tuple(evidence), grown.topic)
+    if not grown.after and any(grown.topic in each.deleted for each in recent):
+        text = f"{grown.topic} was deleted: members had subscribed to it, and nobody reads it now"
+        return Finding(FindingKind.TOPIC_DELETED, Likelihood.LIKELY, text, tuple(evidence), grown.topic)
+    return None
+
+
+def _seen_topics(change: GroupChanged, recent: list[TopicsChanged]) -> list[Finding]:
+    hashed = f"the metadata hash of group epoch {change.generation_id} is another one"
+    found: list[Finding] = []
+    for seen in recent[-1:]:
+        for grown in seen.grown:
+            text = f"partitions were added to {grown.topic}: {grown.before} before, {grown.after} now"
+            kind = FindingKind.PARTITIONS_ADDED
+            found.append(Finding(kind, Likelihood.LIKELY, text, (hashed,), grown.topic))
+        for topic in seen.created:
+            text = f"{topic} was created"
+            found.append(Finding(FindingKind.TOPIC_CREATED, Likelihood.LIKELY, text, (hashed,), topic))
+        for topic in seen.deleted:
+            text = f"{topic} was deleted"
+            found.append(Finding(FindingKind.TOPIC_DELETED, Likelihood.LIKELY, text, (hashed,), topic))
+    return found
+
+
+def _nothing_else(change: GroupChanged, earlier: Changes) -> list[Finding]:
+    evidence = "members, subscriptions, assignor and partitions are those of the generation before"
+    is_second_step = earlier and change.at_ms - earlier[-1].at_ms <= SECOND_STEP_MS_MAX
+    if COOPERATIVE in change.protocol_name and change.moved and is_second_step:
+        text = "members gave up partitions that are another's now: the second step of a cooperative rebalance"
+        return [Finding(FindingKind.OWNERSHIP_CHANGED, Likelihood.LIKELY, text, (evidence,))]
+    text = "a member rejoined, or topics changed in a way that moved nothing"
+    if change.is_metadata_changed:
+        text = "topics or partitions changed"
+        evidence = f"the metadata hash of group epoch {change.generation_id} is another one"
+    return [Finding(FindingKind.MEMBER_REJOINED, Likelihood.POSSIBLE, text, (evidence,))]

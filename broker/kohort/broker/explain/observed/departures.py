@@ -1,0 +1,134 @@
+"""Why a member is gone: it left, it died, or it worked for too long.
+
+No record says which. What tells them apart is when the member was last known to live. In a classic group a
+commit counts as a heartbeat: a session cannot time out sooner than its timeout after the last commit. In a
+group with epochs it does not, but a member that commits sends heartbeats as well. A member that works for too
+long commits no progress for max.poll.interval.ms, and comes back when it is done.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from kohort.broker.explain.findings import Finding, FindingKind, Likelihood
+from kohort.broker.explain.observed.events import Departure, GroupChanged, ObservedMember
+from kohort.broker.explain.words import duration, member_name
+
+RETURN_MS_MAX = 600_000
+"""Who comes back later than this is taken for somebody new."""
+REJOIN_MS_MAX = 6_000
+"""How long the others take to notice a rebalance and to join it: two heartbeats."""
+HEARTBEAT_MS_MAX = 5_000
+INTERVALS_MIN = 3
+"""A member whose commits are further apart than a third of a timeout tells nothing of that timeout."""
+
+
+def departure_findings(
+    change: GroupChanged, departure: Departure, later: Sequence[GroupChanged]
+) -> list[Finding]:
+    """Return why this member may be gone, the most likely cause first."""
+    member = departure.member
+    session_ms = member.session_timeout_ms or change.session_timeout_ms
+    facts = _Facts(change, departure, session_ms, _returned_ms(change, member, later))
+    if facts.is_stalled:
+        return [facts.exceeded_poll_interval(Likelihood.LIKELY)]
+    if facts.is_alive_until_late:
+        return [facts.left(Likelihood.LIKELY)]
+    if facts.is_silent_for_session:
+        return [facts.expired(Likelihood.LIKELY)]
+    return [
+        facts.left(Likelihood.POSSIBLE),
+        facts.expired(Likelihood.POSSIBLE),
+        facts.exceeded_poll_interval(Likelihood.POSSIBLE),
+    ]
+
+
+class _Facts:
+    """What is known of a member that is gone."""
+
+    def __init__(
+        self, change: GroupChanged, departure: Departure, session_ms: int, returned_ms: int | None
+    ) -> None:
+        self._member = departure.member
+        self._name = departure.member.group_instance_id or member_name(departure.member.member_id)
+        self._session_ms = session_ms
+        self._poll_ms = departure.member.rebalance_timeout_ms
+        self._returned_ms = returned_ms
+        self._departure = departure
+        self._silent_ms = _since(departure.last_commit_ms, change.at_ms)
+        self._stuck_ms = _since(departure.last_progress_ms, change.at_ms)
+        self._is_by_broker = change.is_by_broker
+        # Of a group with epochs: the last heartbeat was at most so long before the last commit.
+        self._heartbeat_ms = min(HEARTBEAT_MS_MAX, session_ms // 3) if change.is_by_broker else 0
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether its offsets stood still for max.poll.interval.ms, when they had moved often before."""
+        if self._stuck_ms is None or not _is_often(self._departure.progress_interval_ms, self._poll_ms):
+            return False
+        after_ms = self._stuck_ms - self._poll_ms
+        if not 0 <= after_ms <= self._departure.progress_interval_ms + REJOIN_MS_MAX:
+            return False
+        return not (self.is_silent_for_session and self._session_ms + REJOIN_MS_MAX >= self._poll_ms)
+
+    @property
+    def is_alive_until_late(self) -> bool:
+        """Whether it committed so late that its session cannot have timed out."""
+        return self._silent_ms is not None and self._silent_ms < self._session_ms - self._heartbeat_ms
+
+    @property
+    def is_silent_for_session(self) -> bool:
+        """Whether it was silent for its session timeout, when it had committed often before."""
+        if self._silent_ms is None or not _is_often(self._departure.commit_interval_ms, self._session_ms):
+            return False
+        after_ms = self._silent_ms - self._session_ms + self._heartbeat_ms
+        return 0 <= after_ms <= self._departure.commit_interval_ms + REJOIN_MS_MAX
+
+    def left(self, likelihood: Likelihood) -> Finding:
+        """Return that it left."""
+        return self._finding(FindingKind.MEMBER_LEFT, likelihood, f"{self._name} left")
+
+    def expired(self, likelihood: Likelihood) -> Finding:
+        """Return that it died, or was cut off."""
+        waited = f" of {duration(self._session_ms)}" if self._session_ms else ""
+        text = f"{self._name} missed its session timeout{waited}: it died, stood still, or was cut off"
+        return self._finding(FindingKind.MEMBER_EXPIRED, likelihood, text)
+
+    def exceeded_poll_interval(self, likelihood: Likelihood) -> Finding:
+        """Return that its application worked for too long."""
+        waited = f" of {duration(self._poll_ms)}" if self._poll_ms else ""
+        text = f"{self._name} did not poll within its max.poll.interval.ms{waited}, and left"
+        return self._finding(FindingKind.POLL_INTERVAL_EXCEEDED, likelihood, text)
+
+    def _finding(self, kind: FindingKind, likelihood: Likelihood, text: str) -> Finding:
+        return Finding(kind, likelihood, text, tuple(self._evidence()), self._member.client_id)
+
+    def _evidence(self) -> Iterator[str]:
+        if self._silent_ms is None:
+            yield "no commit of this member is known, so that nothing says when it was last alive"
+        else:
+            yield f"its last commit was {duration(self._silent_ms)} before the group was seen without it"
+        if self._session_ms:
+            yield f"its session timeout is {duration(self._session_ms)}"
+        if self._silent_ms is not None and self._stuck_ms is not None and self._stuck_ms > self._silent_ms:
+            yield f"its offsets had stood still for {duration(self._stuck_ms)}"
+        if self._poll_ms and not self._is_by_broker:
+            yield f"its max.poll.interval.ms is {duration(self._poll_ms)}"
+        if self._returned_ms is not None:
+            yield f"the same client id came back from the same host {duration(self._returned_ms)} later"
+
+
+def _since(at_ms: int, now_ms: int) -> int | None:
+    return max(now_ms - at_ms, 0) if at_ms else None
+
+
+def _is_often(interval_ms: int, timeout_ms: int) -> bool:
+    return interval_ms > 0 and interval_ms * INTERVALS_MIN <= timeout_ms
+
+
+def _returned_ms(change: GroupChanged, member: ObservedMember, later: Sequence[GroupChanged]) -> int | None:
+    """Return how long after the change a member of the same client joined, None where nobody did."""
+    for each in (change, *later):
+        if each.at_ms - change.at_ms > RETURN_MS_MAX:
+            break
+        if any(joined.process == member.process for joined in each.joined):
+            return each.at_ms - change.at_ms
+    return None

@@ -1,0 +1,182 @@
+"""What was seen of a group from outside. Times are in milliseconds since 1970."""
+
+import msgspec
+
+TIMES_UNKNOWN = 0
+
+
+class ObservedMember(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A member as a record of its group has it; timeouts are 0 where the record has none."""
+
+    member_id: str
+    client_id: str
+    client_host: str
+    group_instance_id: str | None = None
+    topics: tuple[str, ...] = ()
+    topic_regex: str = ""
+    session_timeout_ms: int = 0
+    rebalance_timeout_ms: int = 0
+
+    @property
+    def process(self) -> tuple[str, str]:
+        """Client id and host: what a process that comes back has in common with the one that was there."""
+        return self.client_id, self.client_host
+
+
+class OwnedPartition(msgspec.Struct, frozen=True, array_like=True):
+    """A partition that a member owned: the group's committed offset, and the log's end; -1 for unknown."""
+
+    topic: str
+    partition: int
+    offset: int
+    end_offset: int = -1
+
+
+class Departure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A member that is gone, and when it was last known to live and to make progress; 0 for never.
+
+    An interval is the usual time between two commits, or between two that moved an offset.
+    """
+
+    member: ObservedMember
+    last_commit_ms: int = TIMES_UNKNOWN
+    commit_interval_ms: int = 0
+    last_progress_ms: int = TIMES_UNKNOWN
+    progress_interval_ms: int = 0
+    owned: tuple[OwnedPartition, ...] = ()
+
+
+class Resubscription(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A member whose subscription is another one."""
+
+    member_id: str
+    client_id: str
+    added: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+
+class Grown(msgspec.Struct, frozen=True, array_like=True):
+    """How many partitions of a topic were assigned before and after."""
+
+    topic: str
+    before: int
+    after: int
+
+
+class Subscribers(msgspec.Struct, frozen=True, array_like=True):
+    """Members with one subscription: how many, and the first of their client ids."""
+
+    topics: tuple[str, ...]
+    members: int
+    client_ids: tuple[str, ...]
+
+
+class ObservedEvent(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event", tag=True
+):
+    """Something that was seen at `at_ms`."""
+
+    at_ms: int
+
+
+class GroupChanged(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """A generation, or a group epoch, and how it differs from the one before.
+
+    `former_generation_id` is -1 where none is known. `moved`: partitions with another owner.
+    `advanced`: partitions whose committed offset moved since the change before. `session_timeout_ms`: of a
+    group with epochs, for all members.
+    """
+
+    generation_id: int
+    former_generation_id: int = -1
+    members: int = 0
+    former_members: int = 0
+    protocol_name: str = ""
+    former_protocol_name: str = ""
+    joined: tuple[ObservedMember, ...] = ()
+    gone: tuple[Departure, ...] = ()
+    resubscribed: tuple[Resubscription, ...] = ()
+    grown: tuple[Grown, ...] = ()
+    subscribers: tuple[Subscribers, ...] = ()
+    moved: int = 0
+    advanced: int = 0
+    session_timeout_ms: int = 0
+    is_by_broker: bool = False
+    is_metadata_changed: bool = False
+    """Of a group with epochs: the hash of its topics' metadata is another one."""
+
+
+class StaticMemberReturned(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """A static member has another member id in the same generation: nobody else had to rejoin."""
+
+    member: ObservedMember
+    former_member_id: str
+    generation_id: int
+    former_client_host: str = ""
+
+
+class OffsetsRemoved(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """Offsets were removed at one time. `kept`: of how many partitions the group still has offsets.
+
+    `newest_commit_ms`: when the newest of the removed offsets was committed. `empty_since_ms`: since when
+    the group has no members; 0 where it has some or that is not known.
+    """
+
+    partitions: int
+    topics: tuple[str, ...]
+    kept: int = 0
+    members: int = 0
+    newest_commit_ms: int = TIMES_UNKNOWN
+    empty_since_ms: int = TIMES_UNKNOWN
+    retention_ms: int = 0
+    is_group_removed: bool = False
+
+
+class OffsetMove(msgspec.Struct, frozen=True, array_like=True):
+    """A committed offset that was replaced."""
+
+    topic: str
+    partition: int
+    before: int
+    after: int
+
+
+class OffsetsSet(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """Offsets were committed that no member's progress explains; `moves` has the first of them."""
+
+    partitions: int
+    backward: int
+    members: int = 0
+    has_had_members: bool = False
+    moves: tuple[OffsetMove, ...] = ()
+
+
+class TopicsChanged(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The cluster's topics have changed since the look before, at `since_ms`."""
+
+    since_ms: int
+    created: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    grown: tuple[Grown, ...] = ()
+
+
+class CoordinatorMoved(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """Another broker leads the partition of `__consumer_offsets` that the group is in."""
+
+    node_id: int
+    former_node_id: int
+    is_former_gone: bool = False
+
+
+AnyObserved = (
+    GroupChanged | StaticMemberReturned | OffsetsRemoved | OffsetsSet | TopicsChanged | CoordinatorMoved
+)
+"""Every kind of event."""
+
+_DECODER = msgspec.json.Decoder(AnyObserved)
+
+
+def read_observed(value: bytes) -> AnyObserved:
+    """Return an event as `msgspec.json.encode` has written it. Raises: msgspec.DecodeError."""
+    event: AnyObserved = _DECODER.decode(value)
+    return event

@@ -1,0 +1,126 @@
+"""A group's story: its events explained, and those that belong together told as one."""
+
+from collections.abc import Iterable, Sequence
+
+from kohort.broker.explain.findings import Explanation, Finding, FindingKind, Likelihood, in_order
+from kohort.broker.explain.observed.changes import change_findings
+from kohort.broker.explain.observed.events import (
+    AnyObserved,
+    CoordinatorMoved,
+    GroupChanged,
+    OffsetsRemoved,
+    OffsetsSet,
+    StaticMemberReturned,
+    TopicsChanged,
+)
+from kohort.broker.explain.observed.offsets import removal_findings, set_findings
+from kohort.broker.explain.observed.patterns import poison, run_finding, runs, same_instance, two_applications
+
+
+def explain(events: Iterable[AnyObserved]) -> list[Explanation]:
+    """Return what happened to one group, the oldest first; `events` has the oldest first, too."""
+    history = tuple(events)
+    changes = [each for each in history if isinstance(each, GroupChanged)]
+    topics = [each for each in history if isinstance(each, TopicsChanged)]
+    told = _changes(changes, topics)
+    returns: list[StaticMemberReturned] = []
+    for each in history:
+        if isinstance(each, StaticMemberReturned):
+            told.append(_returned(each, returns))
+            returns.append(each)
+        elif isinstance(each, OffsetsRemoved):
+            told.append(Explanation(each.at_ms, each.at_ms, in_order(removal_findings(each, topics))))
+        elif isinstance(each, OffsetsSet):
+            told.append(Explanation(each.at_ms, each.at_ms, in_order(set_findings(each))))
+        elif isinstance(each, CoordinatorMoved):
+            told.append(_coordinator_moved(each))
+    return sorted(told, key=lambda each: each.started_ms)
+
+
+def _changes(changes: Sequence[GroupChanged], topics: Sequence[TopicsChanged]) -> list[Explanation]:
+    told: list[Explanation] = []
+    begin = 0
+    for run in runs(changes):
+        found = [_change_findings(changes, index, topics) for index in range(begin, begin + len(run))]
+        whole = run_finding(run)
+        if whole is None:
+            told += [_explanation([each], one) for each, one in zip(run, found, strict=True)]
+        else:
+            told.append(_explanation(run, _together(whole, found)))
+        begin += len(run)
+    return told
+
+
+def _change_findings(
+    changes: Sequence[GroupChanged], index: int, topics: Sequence[TopicsChanged]
+) -> list[Finding]:
+    """Return the findings of one change, with what lies behind it first."""
+    change, earlier = changes[index], changes[:index]
+    behind = [poison(change, earlier), two_applications(change, earlier)]
+    found = change_findings(change, earlier, changes[index + 1 :], topics)
+    return [*(each for each in behind if each is not None), *found]
+
+
+def _together(whole: Finding, found: Sequence[Sequence[Finding]]) -> list[Finding]:
+    """Return the findings of a run: what lies behind it, what it is, and each kind of cause once."""
+    every = [each for one in found for each in one]
+    behind = [
+        each
+        for each in every
+        if each.kind
+        in {FindingKind.POISON_RECORD, FindingKind.TWO_APPLICATIONS, FindingKind.ASSIGNOR_CHANGED}
+    ]
+    kinds: dict[tuple[FindingKind, str], Finding] = {(each.kind, each.about): each for each in behind[-1:]}
+    kinds[whole.kind, ""] = whole
+    for each in reversed(every):
+        if each.likelihood is not Likelihood.POSSIBLE:
+            kinds.setdefault((each.kind, each.about), each)
+    return list(kinds.values())
+
+
+def _explanation(run: Sequence[GroupChanged], found: list[Finding]) -> Explanation:
+    last = run[-1]
+    missed = last.generation_id - run[0].former_generation_id - len(run)
+    notes: tuple[str, ...] = ()
+    if run[0].former_generation_id >= 0 and missed > 0 and not last.is_by_broker:
+        notes = (f"{missed} more began and left no record: each began anew before it was over",)
+    return Explanation(
+        run[0].at_ms,
+        last.at_ms,
+        in_order(found),
+        generation_id=last.generation_id,
+        changes=len(run),
+        members=last.members,
+        protocol_name=last.protocol_name,
+        moved=sum(each.moved for each in run),
+        is_by_broker=last.is_by_broker,
+        notes=notes,
+    )
+
+
+def _returned(event: StaticMemberReturned, earlier: Sequence[StaticMemberReturned]) -> Explanation:
+    shared = same_instance(event, earlier)
+    instance = event.member.group_instance_id or ""
+    evidence = [f"its member id is another one in the same generation {event.generation_id}"]
+    if event.former_client_host not in {"", event.member.client_host}:
+        evidence.append(f"it came from {event.former_client_host.lstrip('/')} before")
+    back = Finding(
+        FindingKind.STATIC_MEMBER_RETURNED,
+        Likelihood.CERTAIN,
+        f"{instance} was restarted and came back under its group.instance.id: nobody had to rebalance",
+        tuple(evidence),
+        instance,
+    )
+    found = (back,) if shared is None else (shared, back)
+    return Explanation(event.at_ms, event.at_ms, found, generation_id=event.generation_id)
+
+
+def _coordinator_moved(event: CoordinatorMoved) -> Explanation:
+    gone = f", and broker {event.former_node_id} is not in the cluster" if event.is_former_gone else ""
+    finding = Finding(
+        FindingKind.COORDINATOR_MOVED,
+        Likelihood.CERTAIN,
+        f"broker {event.node_id} coordinates the group instead of broker {event.former_node_id}",
+        (f"it leads the group's partition of __consumer_offsets{gone}",),
+    )
+    return Explanation(event.at_ms, event.at_ms, (finding,))

@@ -1,0 +1,77 @@
+"""Why offsets are gone or are other ones: they expired, were deleted, or a tool set them."""
+
+from collections.abc import Sequence
+
+from kohort.broker.explain.findings import Finding, FindingKind, Likelihood
+from kohort.broker.explain.observed.events import OffsetMove, OffsetsRemoved, OffsetsSet, TopicsChanged
+from kohort.broker.explain.words import duration
+
+TOPIC_MS_MAX = 900_000
+EARLY_MS = 2_000
+"""The broker's clock and that of who committed may differ by this much."""
+MOVES_TOLD = 4
+
+
+def removal_findings(event: OffsetsRemoved, topics: Sequence[TopicsChanged]) -> list[Finding]:
+    """Return why offsets are gone, the most likely cause first."""
+    count = _partitions(event.partitions)
+    deleted = {
+        topic for each in topics if abs(each.at_ms - event.at_ms) <= TOPIC_MS_MAX for topic in each.deleted
+    }
+    told = ", ".join(event.topics[:MOVES_TOLD])
+    if deleted.issuperset(event.topics):
+        text = f"{told} was deleted, and with it the offsets of {count}"
+        gone = f"the cluster has no topic {told} any more"
+        return [Finding(FindingKind.TOPIC_DELETED, Likelihood.LIKELY, text, (gone,), told)]
+    age_ms = event.at_ms - event.newest_commit_ms
+    empty_ms = event.at_ms - event.empty_since_ms if event.empty_since_ms else 0
+    evidence = [f"offsets of {count} of {told} were removed; the newest was {duration(age_ms)} old"]
+    if event.members:
+        evidence.append(f"the group has {event.members} members")
+    elif empty_ms:
+        evidence.append(f"the group had no member for {duration(empty_ms)}")
+    if event.retention_ms:
+        evidence.append(f"offsets.retention.minutes is {duration(event.retention_ms)}")
+    silent_ms = min(age_ms, empty_ms) if empty_ms else age_ms
+    if event.retention_ms and silent_ms + EARLY_MS >= event.retention_ms:
+        text = f"the offsets of {count} expired: the group starts by its auto.offset.reset"
+        return [Finding(FindingKind.OFFSETS_EXPIRED, Likelihood.LIKELY, text, tuple(evidence))]
+    if event.retention_ms:
+        kind = FindingKind.GROUP_DELETED if event.is_group_removed else FindingKind.OFFSETS_DELETED
+        text = "the group was deleted" if event.is_group_removed else f"the offsets of {count} were deleted"
+        return [Finding(kind, Likelihood.LIKELY, f"{text} by a tool or an application", tuple(evidence))]
+    return [
+        Finding(FindingKind.OFFSETS_EXPIRED, Likelihood.POSSIBLE, "the offsets expired", tuple(evidence)),
+        Finding(
+            FindingKind.OFFSETS_DELETED, Likelihood.POSSIBLE, "somebody deleted the offsets", tuple(evidence)
+        ),
+    ]
+
+
+def set_findings(event: OffsetsSet) -> list[Finding]:
+    """Return who may have committed these offsets."""
+    evidence = [_move(each) for each in event.moves[:MOVES_TOLD]]
+    if len(event.moves) > MOVES_TOLD or event.partitions > len(event.moves):
+        evidence.append(f"{_partitions(event.partitions)} together")
+    if event.members:
+        text = f"a member went back in {_partitions(event.backward)}: its application sought there"
+        evidence.append(f"the group has {event.members} members, and no tool may set offsets then")
+        kind = FindingKind.OFFSETS_WENT_BACK
+        return [Finding(kind, Likelihood.LIKELY, text, tuple(evidence))]
+    evidence.append("the group had no member at that time")
+    text = f"offsets of {_partitions(event.partitions)} were reset by a tool"
+    sure = Likelihood.LIKELY if event.has_had_members and event.backward else Likelihood.POSSIBLE
+    found = [Finding(FindingKind.OFFSETS_RESET, sure, text, tuple(evidence))]
+    if sure is Likelihood.POSSIBLE:
+        text = "a consumer that assigns its partitions itself committed them"
+        found.append(Finding(FindingKind.OFFSETS_WENT_BACK, sure, text, tuple(evidence)))
+    return found
+
+
+def _move(move: OffsetMove) -> str:
+    before = "none" if move.before < 0 else f"{move.before:,}"
+    return f"{move.topic}-{move.partition}: {before} before, {move.after:,} now"
+
+
+def _partitions(count: int) -> str:
+    return f"{count} partition{'' if count == 1 else 's'}"

@@ -1,0 +1,211 @@
+"""What several changes of a group are together: a deployment, a storm, a start, a poison record."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from kohort.broker.explain.findings import Finding, FindingKind, Likelihood
+from kohort.broker.explain.observed.events import (
+    Departure,
+    GroupChanged,
+    OwnedPartition,
+    StaticMemberReturned,
+    Subscribers,
+)
+from kohort.broker.explain.words import duration
+
+QUIET_MS = 60_000
+"""A change belongs to the one before it when it comes sooner than this."""
+START_QUIET_MS = 15_000
+STORM_CHANGES_MIN = 4
+START_UP_CHANGES_MIN = 3
+REPLACED_MIN = 2
+POISON_DEPARTURES = 3
+POISON_MS_MAX = 1_800_000
+POISON_PARTITIONS_MAX = 2
+INSTANCE_MS_MAX = 600_000
+INSTANCE_RETURNS = 3
+_NUMBERED = re.compile(r"[-_.]?([0-9a-f]{8}-[0-9a-f-]{27}|\d+)$")
+
+Run = Sequence[GroupChanged]
+
+
+def runs(changes: Run) -> Iterator[list[GroupChanged]]:
+    """Yield the changes that follow each other without a pause; how a group came up is a run by itself."""
+    run: list[GroupChanged] = []
+    for each in changes:
+        if run and _is_apart(each, run):
+            yield run
+            run = []
+        run.append(each)
+    if run:
+        yield run
+
+
+def _is_apart(change: GroupChanged, run: Run) -> bool:
+    passed_ms = change.at_ms - run[-1].at_ms
+    if _is_start(run):
+        return passed_ms >= START_QUIET_MS or not _only_joins(change)
+    return passed_ms >= QUIET_MS
+
+
+def run_finding(run: Run) -> Finding | None:
+    """Return what a run is as a whole, None where its changes have nothing in common."""
+    if _is_start(run):
+        return _start(run) if sum(bool(each.joined) for each in run) >= START_UP_CHANGES_MIN else None
+    return _deployment(run) or _storm(run)
+
+
+def _is_start(run: Run) -> bool:
+    return not run[0].former_members and all(_only_joins(each) for each in run)
+
+
+def _only_joins(change: GroupChanged) -> bool:
+    """Whether members came and nothing else happened; the second step of a cooperative rebalance is part."""
+    has_other_topics = change.grown or (change.is_metadata_changed and not change.joined)
+    return not (change.gone or change.resubscribed or has_other_topics)
+
+
+def _span(run: Run) -> str:
+    return duration(run[-1].at_ms - run[0].at_ms)
+
+
+def _start(run: Run) -> Finding:
+    members = sum(len(each.joined) for each in run)
+    text = f"{members} members started one by one: {len(run)} rebalances within {_span(run)}"
+    evidence = ("the group had no member before, and nobody left", _numbers(run))
+    return Finding(FindingKind.STARTED_ONE_BY_ONE, Likelihood.CERTAIN, text, evidence)
+
+
+def _deployment(run: Run) -> Finding | None:
+    """Return that the members of an application were replaced, each of them once."""
+    members = run[0].former_members
+    joined = {each.member_id for change in run for each in change.joined}
+    gone = [each.member for change in run for each in change.gone]
+    replaced = min(len(gone), len(joined))
+    is_once = len(gone) <= members + 1 and abs(len(gone) - len(joined)) <= 1
+    if replaced < REPLACED_MIN or 2 * replaced < members or not is_once:
+        return None
+    if any(each.member_id in joined for each in gone):
+        return None
+    stems = Counter(_stem(each.client_id) for each in gone)
+    returned = Counter(_stem(each.client_id) for change in run for each in change.joined)
+    if (stems & returned).total() < replaced:
+        return None
+    text = f"a rolling deployment: {replaced} of {members} members were replaced within {_span(run)}"
+    evidence = (
+        "as many members of the same client ids came as had gone, and none of them is gone again",
+        _numbers(run),
+    )
+    return Finding(
+        FindingKind.ROLLING_DEPLOYMENT, Likelihood.LIKELY, text, evidence, ", ".join(sorted(stems))
+    )
+
+
+def _storm(run: Run) -> Finding | None:
+    """Return that members come and go again and again."""
+    gone = Counter(each.member.process for change in run for each in change.gone)
+    departures = sum(bool(each.gone) for each in run)
+    if len(run) < STORM_CHANGES_MIN or departures < REPLACED_MIN or max(gone.values()) < REPLACED_MIN:
+        return None
+    (client_id, host), times = gone.most_common(1)[0]
+    text = f"a rebalance storm: {len(run)} rebalances within {_span(run)}"
+    evidence = (
+        f"{client_id} from {host.lstrip('/')} was gone {times} times, the most of all",
+        _numbers(run),
+    )
+    return Finding(FindingKind.STORM, Likelihood.CERTAIN, text, evidence, client_id)
+
+
+def _numbers(run: Run) -> str:
+    kind = "group epochs" if run[-1].is_by_broker else "generations"
+    return f"{kind} {run[0].generation_id} to {run[-1].generation_id}"
+
+
+def two_applications(change: GroupChanged, earlier: Run) -> Finding | None:
+    """Return that members of different applications share the group, where that is new with this change."""
+    pair = _strangers(change.subscribers)
+    if pair is None or (earlier and _strangers(earlier[-1].subscribers) is not None):
+        return None
+    evidence = tuple(
+        f"{each.members} of {', '.join(each.client_ids)} subscribe to {', '.join(each.topics)}"
+        for each in pair
+    )
+    text = "two applications use one group.id: each gets partitions, and every member waits for both"
+    about = ", ".join(pair[1].client_ids)
+    return Finding(FindingKind.TWO_APPLICATIONS, Likelihood.LIKELY, text, evidence, about)
+
+
+def _strangers(subscribers: Sequence[Subscribers]) -> tuple[Subscribers, Subscribers] | None:
+    """Return two sets of members that share neither subscription nor client ids."""
+    for index, one in enumerate(subscribers):
+        stems = {_stem(each) for each in one.client_ids}
+        for other in subscribers[index + 1 :]:
+            if stems.isdisjoint(_stem(each) for each in other.client_ids):
+                return one, other
+    return None
+
+
+def poison(change: GroupChanged, earlier: Run) -> Finding | None:
+    """Return a partition on which member after member is gone, while its offset stands still."""
+    recent = [each for each in (*earlier, change) if change.at_ms - each.at_ms <= POISON_MS_MAX]
+    gone = [(each, departure) for each in recent for departure in each.gone][-POISON_DEPARTURES:]
+    if not change.gone or len(gone) < POISON_DEPARTURES:
+        return None
+    stuck = set.intersection(*({(*_place(each), each.offset) for each in one.owned} for _, one in gone))
+    stuck -= {(*_place(each), each.offset) for each in gone[-1][1].owned if _is_read(each)}
+    has_advanced = any(each.advanced for each in recent if each.at_ms > gone[0][0].at_ms)
+    if not stuck or len(stuck) > POISON_PARTITIONS_MAX or not has_advanced:
+        return None
+    topic, partition, offset = min(stuck)
+    is_behind = any(
+        _place(each) == (topic, partition) and each.end_offset > offset for each in gone[-1][1].owned
+    )
+    return _poisoned(f"{topic}-{partition}", offset, gone, is_behind=is_behind)
+
+
+def _poisoned(
+    where: str, offset: int, gone: Sequence[tuple[GroupChanged, Departure]], *, is_behind: bool
+) -> Finding:
+    passed = duration(gone[-1][0].at_ms - gone[0][0].at_ms)
+    committed = "none" if offset < 0 else f"{offset:,}"
+    evidence = [
+        f"the last {len(gone)} members that were gone, within {passed}, owned {where}",
+        f"its committed offset was {committed} each time, while offsets of other partitions moved",
+    ]
+    if is_behind:
+        evidence.append("there are records behind that offset")
+    at = "its first record" if offset < 0 else f"offset {offset:,} or soon after"
+    text = f"a record of {where} stops its readers, at {at}"
+    likelihood = Likelihood.LIKELY if is_behind else Likelihood.POSSIBLE
+    return Finding(FindingKind.POISON_RECORD, likelihood, text, tuple(evidence), where)
+
+
+def _place(owned: OwnedPartition) -> tuple[str, int]:
+    return owned.topic, owned.partition
+
+
+def _is_read(owned: OwnedPartition) -> bool:
+    """Whether it is known that nothing is behind the committed offset."""
+    return 0 <= owned.end_offset <= max(owned.offset, 0)
+
+
+def same_instance(event: StaticMemberReturned, earlier: Sequence[StaticMemberReturned]) -> Finding | None:
+    """Return that a group.instance.id changes hands so often that two processes must have it."""
+    instance = event.member.group_instance_id or ""
+    returns = [
+        each
+        for each in (*earlier, event)
+        if each.member.group_instance_id == instance and event.at_ms - each.at_ms <= INSTANCE_MS_MAX
+    ]
+    if len(returns) < INSTANCE_RETURNS:
+        return None
+    within = duration(returns[-1].at_ms - returns[0].at_ms)
+    text = f"two processes use the group.instance.id {instance}: each fences the other"
+    evidence = (f"it was taken over {len(returns)} times within {within}",)
+    return Finding(FindingKind.SAME_INSTANCE, Likelihood.LIKELY, text, evidence, instance)
+
+
+def _stem(client_id: str) -> str:
+    """Return a client id without what numbers the processes of one application."""
+    return _NUMBERED.sub("", client_id)

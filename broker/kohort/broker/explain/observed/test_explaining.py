@@ -1,0 +1,323 @@
+import msgspec
+import pytest
+
+from kohort.broker.explain.findings import Explanation, Finding, FindingKind, Likelihood
+from kohort.broker.explain.observed.events import (
+    CoordinatorMoved,
+    Departure,
+    GroupChanged,
+    Grown,
+    ObservedMember,
+    OffsetMove,
+    OffsetsRemoved,
+    OffsetsSet,
+    OwnedPartition,
+    Resubscription,
+    StaticMemberReturned,
+    Subscribers,
+    TopicsChanged,
+    read_observed,
+)
+from kohort.broker.explain.observed.explaining import explain
+from kohort.broker.explain.observed.story import observed_story
+
+NOW = 1_800_000_000_000
+SESSION, POLL = 45_000, 300_000
+DAY = 86_400_000
+
+
+def member(name: str, client_id: str = "app-1", instance: str | None = None) -> ObservedMember:
+    return ObservedMember(
+        name, client_id, "/10.0.0.1", instance, ("t",), session_timeout_ms=SESSION, rebalance_timeout_ms=POLL
+    )
+
+
+def gone(
+    name: str = "a",
+    *,
+    silent_ms: int = 0,
+    stuck_ms: int | None = None,
+    every_ms: int = 5_000,
+    client_id: str = "app-1",
+    owned: tuple[OwnedPartition, ...] = (),
+    at_ms: int = NOW,
+) -> Departure:
+    """A member that committed every so often, for the last time `silent_ms` before `at_ms`."""
+    moved_ms = silent_ms if stuck_ms is None else stuck_ms
+    return Departure(member(name, client_id), at_ms - silent_ms, every_ms, at_ms - moved_ms, every_ms, owned)
+
+
+def changed(at_ms: int = NOW, generation_id: int = 8, **fields: object) -> GroupChanged:
+    told = {"former_generation_id": generation_id - 1, "members": 2, "former_members": 3, **fields}
+    return GroupChanged(at_ms=at_ms, generation_id=generation_id, **told)  # type: ignore[arg-type]
+
+
+def only(*events: object) -> Explanation:
+    (explanation,) = explain(events)  # type: ignore[arg-type]
+    return explanation
+
+
+def first(*events: object) -> Finding:
+    return only(*events).findings[0]
+
+
+def named(finding: Finding) -> tuple[FindingKind, Likelihood]:
+    return finding.kind, finding.likelihood
+
+
+def test_a_newcomer_is_certain() -> None:
+    found = first(changed(joined=(member("b"),)))
+    assert named(found) == (FindingKind.MEMBER_JOINED, Likelihood.CERTAIN)
+    assert found.evidence
+
+
+@pytest.mark.parametrize("silent_ms", [0, 1_000, SESSION - 1])
+def test_who_committed_within_his_session_timeout_has_left(silent_ms: int) -> None:
+    found = first(changed(gone=(gone(silent_ms=silent_ms),)))
+    assert named(found) == (FindingKind.MEMBER_LEFT, Likelihood.LIKELY)
+
+
+@pytest.mark.parametrize("silent_ms", [SESSION, SESSION + 3_000, SESSION + 10_000])
+def test_who_was_silent_for_his_session_timeout_has_died(silent_ms: int) -> None:
+    found = first(changed(gone=(gone(silent_ms=silent_ms),)))
+    assert named(found) == (FindingKind.MEMBER_EXPIRED, Likelihood.LIKELY)
+
+
+@pytest.mark.parametrize("silent_ms", [0, 2_000, POLL, POLL + 9_000])
+def test_whose_offsets_stood_still_for_the_poll_interval_has_worked_too_long(silent_ms: int) -> None:
+    """Some clients go on committing the same offset meanwhile, others do not."""
+    found = first(changed(gone=(gone(silent_ms=silent_ms, stuck_ms=POLL + max(silent_ms - POLL, 100)),)))
+    assert named(found) == (FindingKind.POLL_INTERVAL_EXCEEDED, Likelihood.LIKELY)
+
+
+@pytest.mark.parametrize(
+    "departure",
+    [
+        Departure(member("a")),
+        gone(silent_ms=SESSION + 60_000),
+        gone(silent_ms=SESSION + 1_000, every_ms=SESSION),
+        gone(silent_ms=DAY),
+    ],
+)
+def test_what_no_commit_tells_stays_open(departure: Departure) -> None:
+    found = only(changed(gone=(departure,))).findings
+    assert {each.likelihood for each in found} == {Likelihood.POSSIBLE}
+    assert {each.kind for each in found} == {
+        FindingKind.MEMBER_LEFT,
+        FindingKind.MEMBER_EXPIRED,
+        FindingKind.POLL_INTERVAL_EXCEEDED,
+    }
+
+
+def test_who_comes_back_is_said_to() -> None:
+    away = changed(gone=(gone(silent_ms=10),))
+    back = changed(NOW + 70_000, 9, joined=(member("b"),))
+    told = explain([away, back])
+    assert any("came back from the same host" in fact for fact in told[0].findings[0].evidence)
+    assert any("was gone 70 s before" in fact for fact in told[1].findings[0].evidence)
+
+
+def test_more_partitions_are_certain_and_the_cluster_confirms_them() -> None:
+    seen = TopicsChanged(at_ms=NOW - 3_000, since_ms=NOW - 13_000, grown=(Grown("t", 4, 6),))
+    found = first(seen, changed(grown=(Grown("t", 4, 6),)))
+    assert named(found) == (FindingKind.PARTITIONS_ADDED, Likelihood.CERTAIN)
+    assert len(found.evidence) == 2
+    assert named(first(changed(grown=(Grown("t", 4, 6),))))[0] is FindingKind.PARTITIONS_ADDED
+
+
+def test_a_changed_subscription_is_a_new_topic_only_where_one_was_created() -> None:
+    change = changed(resubscribed=(Resubscription("a", "app-1", ("t2",)),))
+    assert named(first(change)) == (FindingKind.SUBSCRIPTION_CHANGED, Likelihood.CERTAIN)
+    created = TopicsChanged(at_ms=NOW - 3_000, since_ms=NOW - 13_000, created=("t2",))
+    assert named(first(created, change)) == (FindingKind.TOPIC_CREATED, Likelihood.LIKELY)
+    other = TopicsChanged(at_ms=NOW - 3_000, since_ms=NOW - 13_000, created=("t3",))
+    assert named(first(other, change))[0] is FindingKind.SUBSCRIPTION_CHANGED
+
+
+def test_a_deleted_topic_is_the_cause_where_the_cluster_says_so() -> None:
+    change = changed(resubscribed=(Resubscription("a", "app-1", (), ("t2",)),))
+    deleted = TopicsChanged(at_ms=NOW - 3_000, since_ms=NOW - 13_000, deleted=("t2",))
+    assert named(first(deleted, change)) == (FindingKind.TOPIC_DELETED, Likelihood.LIKELY)
+
+
+def test_another_assignor_comes_before_the_members_that_brought_it() -> None:
+    found = first(changed(protocol_name="range", former_protocol_name="sticky", joined=(member("b"),)))
+    assert named(found) == (FindingKind.ASSIGNOR_CHANGED, Likelihood.CERTAIN)
+
+
+def test_the_second_step_of_a_cooperative_rebalance_is_no_riddle() -> None:
+    joined = changed(joined=(member("b"),), protocol_name="cooperative-sticky")
+    second = changed(NOW + 3_000, 9, moved=2, protocol_name="cooperative-sticky")
+    found = explain([joined, second])[1].findings[0]
+    assert named(found) == (FindingKind.OWNERSHIP_CHANGED, Likelihood.LIKELY)
+
+
+def deployment(*, members: int = 3, pause_ms: int = 4_000) -> list[GroupChanged]:
+    events = []
+    for index in range(members):
+        at_ms, number = NOW + 2 * index * pause_ms, 8 + 2 * index
+        away = gone(f"old-{index}", client_id=f"app-{index}", silent_ms=10, at_ms=at_ms)
+        events.append(changed(at_ms, number, former_members=members, members=members - 1, gone=(away,)))
+        back = member(f"new-{index}", f"app-{index}")
+        events.append(
+            changed(at_ms + pause_ms, number + 1, former_members=members - 1, members=members, joined=(back,))
+        )
+    return events
+
+
+@pytest.mark.parametrize("members", [2, 3, 12])
+def test_a_rolling_deployment_is_one_thing(members: int) -> None:
+    told = only(*deployment(members=members))
+    assert named(told.findings[0]) == (FindingKind.ROLLING_DEPLOYMENT, Likelihood.LIKELY)
+    assert told.changes == 2 * members
+    assert f"{members} of {members} members" in told.findings[0].text
+
+
+def test_half_of_a_deployment_or_a_slow_one_is_not_called_one() -> None:
+    assert len(explain(deployment()[:2])) == 2
+    assert len(explain(deployment(pause_ms=90_000))) == 6
+
+
+def flapping(times: int, owned: tuple[OwnedPartition, ...] = ()) -> list[GroupChanged]:
+    events = []
+    for index in range(times):
+        at_ms, number = NOW + index * 20_000, 8 + 2 * index
+        away = gone(f"m-{index}", silent_ms=10, at_ms=at_ms, owned=owned)
+        events.append(changed(at_ms, number, gone=(away,), advanced=3))
+        events.append(changed(at_ms + 5_000, number + 1, joined=(member(f"m-{index + 1}"),), advanced=3))
+    return events
+
+
+def test_a_member_that_comes_and_goes_is_a_storm() -> None:
+    told = only(*flapping(3))
+    assert told.findings[0].kind is FindingKind.STORM
+    assert told.findings[0].about == "app-1"
+    assert told.changes == 6
+
+
+def test_a_partition_on_which_member_after_member_is_gone_has_a_poison_record() -> None:
+    stuck, moving = OwnedPartition("t", 3, 117, 400), OwnedPartition("t", 1, 5)
+    events = flapping(4, (stuck,))
+    found = first(*events)
+    assert named(found) == (FindingKind.POISON_RECORD, Likelihood.LIKELY)
+    assert "t-3" in found.text
+    unknown_end = first(*flapping(4, (OwnedPartition("t", 3, 117), moving)))
+    assert named(unknown_end)[0] is FindingKind.STORM  # It is only possible: two partitions stand still.
+    idle = first(*flapping(4, (OwnedPartition("t", 3, 117, 117),)))
+    assert idle.kind is FindingKind.STORM
+
+
+def test_members_that_come_up_one_by_one_are_one_start() -> None:
+    events = [
+        changed(
+            NOW + index * 3_000,
+            index + 1,
+            former_generation_id=index or -1,
+            former_members=index,
+            members=index + 1,
+            joined=(member(f"m-{index}"),),
+        )
+        for index in range(4)
+    ]
+    later = changed(NOW + 10_000, 5, gone=(gone(silent_ms=10, at_ms=NOW + 10_000),))
+    told = explain([*events, later])
+    assert [each.findings[0].kind for each in told] == [
+        FindingKind.STARTED_ONE_BY_ONE,
+        FindingKind.MEMBER_LEFT,
+    ]
+    assert told[0].changes == 4
+
+
+def test_two_applications_are_told_by_subscription_and_client_ids() -> None:
+    mixed = (Subscribers(("t",), 2, ("billing-1", "billing-2")), Subscribers(("u",), 1, ("audit-1",)))
+    change = changed(joined=(member("b", "audit-1"),), subscribers=mixed)
+    assert named(first(change)) == (FindingKind.TWO_APPLICATIONS, Likelihood.LIKELY)
+    again = changed(NOW + 90_000, 9, joined=(member("c", "audit-2"),), subscribers=mixed)
+    assert explain([change, again])[1].findings[0].kind is FindingKind.MEMBER_JOINED
+    same = (Subscribers(("t",), 2, ("app-1", "app-2")), Subscribers(("u",), 1, ("app-3",)))
+    assert first(changed(joined=(member("b"),), subscribers=same)).kind is FindingKind.MEMBER_JOINED
+
+
+def returned(at_ms: int, host: str = "/10.0.0.1") -> StaticMemberReturned:
+    back = msgspec.structs.replace(member("new", instance="one"), client_host=host)
+    return StaticMemberReturned(at_ms=at_ms, member=back, former_member_id="old", generation_id=4)
+
+
+def test_a_static_member_bounced_once_and_is_claimed_twice_when_it_goes_on() -> None:
+    assert named(first(returned(NOW))) == (FindingKind.STATIC_MEMBER_RETURNED, Likelihood.CERTAIN)
+    told = explain([returned(NOW + index * 20_000) for index in range(3)])
+    assert [each.findings[0].kind for each in told] == [
+        FindingKind.STATIC_MEMBER_RETURNED,
+        FindingKind.STATIC_MEMBER_RETURNED,
+        FindingKind.SAME_INSTANCE,
+    ]
+
+
+def test_a_static_member_that_came_too_late_has_rebalanced_the_group() -> None:
+    away = Departure(member("old", instance="one"))
+    found = first(changed(gone=(away,), joined=(member("new", instance="one"),)))
+    assert named(found) == (FindingKind.STATIC_MEMBER_RETURNED, Likelihood.CERTAIN)
+
+
+def removed(**fields: object) -> OffsetsRemoved:
+    told = {"partitions": 4, "topics": ("t",), "newest_commit_ms": NOW - 8 * DAY, "retention_ms": 7 * DAY}
+    return OffsetsRemoved(at_ms=NOW, **{**told, "empty_since_ms": NOW - 7 * DAY, **fields})  # type: ignore[arg-type]
+
+
+def test_offsets_expire_only_after_their_retention() -> None:
+    assert named(first(removed())) == (FindingKind.OFFSETS_EXPIRED, Likelihood.LIKELY)
+    early = removed(empty_since_ms=NOW - 60_000)
+    assert named(first(early)) == (FindingKind.OFFSETS_DELETED, Likelihood.LIKELY)
+    assert (
+        first(removed(empty_since_ms=NOW - 60_000, is_group_removed=True)).kind is FindingKind.GROUP_DELETED
+    )
+    unknown = only(removed(retention_ms=0)).findings
+    assert {each.likelihood for each in unknown} == {Likelihood.POSSIBLE}
+    deleted = TopicsChanged(at_ms=NOW + 5_000, since_ms=NOW - 5_000, deleted=("t",))
+    assert first(removed(), deleted).kind is FindingKind.TOPIC_DELETED
+
+
+def test_a_tool_sets_offsets_of_a_group_without_members() -> None:
+    moves = (OffsetMove("t", 0, 100, 0), OffsetMove("t", 1, 90, 0))
+    reset = OffsetsSet(at_ms=NOW, partitions=2, backward=2, has_had_members=True, moves=moves)
+    assert named(first(reset)) == (FindingKind.OFFSETS_RESET, Likelihood.LIKELY)
+    with_members = msgspec.structs.replace(reset, members=2)
+    assert named(first(with_members)) == (FindingKind.OFFSETS_WENT_BACK, Likelihood.LIKELY)
+    stranger = msgspec.structs.replace(reset, has_had_members=False)
+    assert {each.likelihood for each in only(stranger).findings} == {Likelihood.POSSIBLE}
+    forward = OffsetsSet(at_ms=NOW, partitions=1, backward=0, has_had_members=True)
+    assert {each.likelihood for each in only(forward).findings} == {Likelihood.POSSIBLE}
+
+
+def test_another_coordinator_is_certain() -> None:
+    moved = CoordinatorMoved(at_ms=NOW, node_id=2, former_node_id=1, is_former_gone=True)
+    found = first(moved)
+    assert named(found) == (FindingKind.COORDINATOR_MOVED, Likelihood.CERTAIN)
+    assert "broker 1 is not in the cluster" in found.evidence[0]
+
+
+def test_every_event_comes_back_from_its_json() -> None:
+    events = [
+        *deployment(),
+        returned(NOW),
+        removed(),
+        OffsetsSet(at_ms=NOW, partitions=1, backward=1, moves=(OffsetMove("t", 0, 2, 1),)),
+        TopicsChanged(at_ms=NOW, since_ms=NOW - 1, grown=(Grown("t", 1, 2),)),
+        CoordinatorMoved(at_ms=NOW, node_id=2, former_node_id=1),
+    ]
+    assert [read_observed(msgspec.json.encode(each)) for each in events] == events
+
+
+def test_a_story_names_cause_likelihood_and_evidence() -> None:
+    lines = list(observed_story(only(changed(gone=(Departure(member("a")),), moved=2))))
+    assert "generation 8: 2 members" in lines[0]
+    assert lines[1] == "  Cause (possible): a left."
+    assert any(line.startswith("  Or (possible): a missed its session timeout") for line in lines)
+    assert lines[-1] == "  2 partitions moved."
+    one = list(observed_story(only(*deployment())))
+    assert "the last of 6 until" in one[0]
+
+
+def test_rebalances_without_a_record_are_counted() -> None:
+    told = only(changed(NOW, 12, former_generation_id=8, joined=(member("b"),)))
+    assert told.notes == ("3 more began and left no record: each began anew before it was over",)
