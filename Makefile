@@ -25,7 +25,7 @@ PINNED := --constraint constraints.txt --build-constraint constraints.txt --no-r
 # The pip that Python brings may not know these options: constraints.txt has a newer one. $(1) is the environment.
 upgrade_pip = sed -n '/^pip==/,/[^\\]$$/p' constraints.txt >$(1)/pip.txt && \
 	$(1)/bin/python -m pip --disable-pip-version-check install --quiet --upgrade --requirement $(1)/pip.txt
-SOURCES := protocol storage broker client queues registry pipeline cli testkit
+SOURCES := protocol storage broker client queues registry pipeline observe cli testkit
 CHECKED := $(SOURCES) examples docs/tables.py docs/requirements.py docs/site_links.py
 IMPORTS_SPARK := cli/kohort/cli/spark|/on_spark\.py$$
 

@@ -14,7 +14,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "requirements.md"
-ROOMS = ("protocol", "storage", "broker", "client", "queues", "registry", "cli", "testkit", "tests")
+ROOMS = (
+    "protocol",
+    "storage",
+    "broker",
+    "client",
+    "queues",
+    "registry",
+    "observe",
+    "cli",
+    "testkit",
+    "tests",
+)
 MARKER = "requirement"
 HEAD = """# What coordinator and clients must show, and the tests that show it
 

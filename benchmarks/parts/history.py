@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "benchmarks" / "history"
 PAGE = ROOT / "docs" / "performance.md"
 PICTURES = ROOT / "docs" / "pictures"
-SOURCES = ("protocol", "storage", "broker", "client", "queues", "pipeline", "cli", "testkit")
+SOURCES = ("protocol", "storage", "broker", "client", "queues", "pipeline", "observe", "cli", "testkit")
 VERSIONS = ROOT / "build" / "versions"
 
 

@@ -2,7 +2,18 @@
 
 import grimp
 
-PACKAGES = ("protocol", "storage", "broker", "client", "queues", "registry", "pipeline", "cli", "testing")
+PACKAGES = (
+    "protocol",
+    "storage",
+    "broker",
+    "client",
+    "queues",
+    "registry",
+    "pipeline",
+    "observe",
+    "cli",
+    "testing",
+)
 
 
 def circles(graph: grimp.ImportGraph) -> set[tuple[str, ...]]:

@@ -13,7 +13,18 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-PORTIONS = {"protocol", "storage", "broker", "client", "queues", "registry", "pipeline", "cli", "testing"}
+PORTIONS = {
+    "protocol",
+    "storage",
+    "broker",
+    "client",
+    "queues",
+    "registry",
+    "pipeline",
+    "observe",
+    "cli",
+    "testing",
+}
 PACKAGES_MOST, MEGABYTES_MOST = 21, 45
 PROGRAM = """
 from kohort.client import Consumer, Producer

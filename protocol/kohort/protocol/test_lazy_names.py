@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-ROOMS = ("protocol", "storage", "broker", "client", "queues", "pipeline", "cli", "testkit")
+ROOMS = ("protocol", "storage", "broker", "client", "queues", "pipeline", "observe", "cli", "testkit")
 STUBS = sorted(each for room in ROOMS for each in (ROOT / room / "kohort").rglob("*.pyi"))
 
 

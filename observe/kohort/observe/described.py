@@ -1,0 +1,41 @@
+"""Groups by descriptions alone, where `__consumer_offsets` may not be read. Pure.
+
+A description of a classic group has no generation, no timeouts and no subscriptions: each look that differs
+from the one before counts as a generation.
+"""
+
+from kohort.broker.explain.observed.events import ObservedMember
+from kohort.client import GroupDescription
+from kohort.observe.group import ObservedGroup, Owners, Snapshot
+
+SETTLED = frozenset({"Stable", "Empty", "Assigning", "Reconciling"})
+
+
+def take_description(group: ObservedGroup, description: GroupDescription, at_ms: int) -> None:
+    """Take over what a look has shown, where it is another thing than the last one."""
+    if description.state not in SETTLED:
+        return  # A rebalance is under way: its outcome is told when it is there.
+    members = {
+        each.member_id: ObservedMember(
+            each.member_id,
+            each.client_id,
+            each.host,
+            each.group_instance_id,
+            each.topics,
+            each.topic_regex or "",
+        )
+        for each in description.members
+    }
+    owners: Owners = {}
+    for each in description.members:
+        for topic, partitions in each.assignment.items():
+            owners.setdefault(topic, {}).update(dict.fromkeys(partitions, each.member_id))
+    former = group.snapshot
+    assignor = description.assignor if members else ""
+    if (members, owners, assignor) == (former.members, former.owners, former.protocol_name):
+        return
+    generation_id = description.group_epoch
+    if generation_id is None:
+        generation_id = former.generation_id + 1 if former.generation_id >= 0 else 0
+    group.is_by_broker = description.group_epoch is not None
+    group.become(Snapshot(generation_id, at_ms, assignor, members, owners))

@@ -1,0 +1,23 @@
+"""What the cluster answered, for those who read its records."""
+
+from uuid import UUID
+
+import msgspec
+
+
+class Facts(msgspec.Struct):
+    """Settings and topics of the cluster; 0 and empty for what is not known.
+
+    `ends` has the end of each partition's log, by topic, as it was at the last look.
+    """
+
+    offsets_retention_ms: int = 0
+    session_timeout_ms: int = 0
+    """Of groups with epochs: group.consumer.session.timeout.ms."""
+    ends: dict[str, dict[int, int]] = {}
+    ends_at_ms: int = 0
+    topic_names: dict[UUID, str] = {}
+
+    def end_offset(self, topic: str, partition: int) -> int:
+        """Return the end of a partition's log, -1 where it is not known."""
+        return self.ends.get(topic, {}).get(partition, -1)

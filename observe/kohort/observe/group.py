@@ -1,0 +1,392 @@
+"""One group as its records tell of it, and what happened in it. Pure."""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from kohort.broker.explain.observed.events import (
+    AnyObserved,
+    GroupChanged,
+    Grown,
+    ObservedMember,
+    OffsetMove,
+    OffsetsRemoved,
+    OffsetsSet,
+    OwnedPartition,
+    Resubscription,
+    StaticMemberReturned,
+    Subscribers,
+)
+from kohort.observe.facts import Facts
+from kohort.observe.places import OWNED_KEPT, Activity, Place
+
+TOGETHER_MS = 1_000
+"""Offsets that change within so long after each other are changed by one request."""
+TOLD_MAX = 16
+SUBSCRIBERS_TOLD = 8
+
+Owners = dict[str, dict[int, str]]
+
+
+class Snapshot(msgspec.Struct):
+    """A group in one generation, or at one group epoch. `owners` has the member of each partition."""
+
+    generation_id: int = -1
+    at_ms: int = 0
+    protocol_name: str = ""
+    members: dict[str, ObservedMember] = {}
+    owners: Owners = {}
+
+
+class Burst(msgspec.Struct):
+    """Offsets that are set or removed at one time."""
+
+    at_ms: int
+    moves: list[OffsetMove] = []
+    newest_commit_ms: int = 0
+
+
+class SavedGroup(msgspec.Struct, array_like=True):
+    """A group as it is stored, to go on from there."""
+
+    snapshot: Snapshot
+    last_protocol_name: str
+    partition_counts: dict[str, int]
+    activities: dict[str, Activity]
+    places: list[tuple[str, int, int, int, int]]
+    empty_since_ms: int
+    has_had_members: bool
+    is_by_broker: bool
+    advanced: int
+    burst_set: Burst | None
+    burst_removed: Burst | None
+    is_removed: bool
+
+
+class ObservedGroup:
+    """Follows the records of one group, and returns events."""
+
+    def __init__(self, group_id: str, facts: Facts) -> None:
+        self.group_id = group_id
+        self.snapshot = Snapshot()
+        self.is_by_broker = False
+        self.places: dict[tuple[str, int], Place] = {}
+        self.activities: dict[str, Activity] = {}
+        self.partition_counts: dict[str, int] = {}
+        self.events: list[AnyObserved] = []
+        self._facts = facts
+        self._last_protocol_name = ""
+        self._empty_since_ms = 0
+        self._has_had_members = False
+        self._advanced = 0
+        self._set: Burst | None = None
+        self._removed: Burst | None = None
+        self._is_removed = False
+
+    # Offsets
+
+    def commit(self, topic: str, partition: int, offset: int, at_ms: int) -> Place:
+        """Take a commit of a partition that has none, and return what the next ones go to."""
+        place = self.places.get((topic, partition))
+        if place is not None:
+            self.commit_again(place, offset, at_ms)
+            return place
+        place = Place(topic, partition, offset, at_ms, at_ms)
+        self.places[topic, partition] = place
+        owner = self.snapshot.owners.get(topic, {}).get(partition, "")
+        place.activity = self.activities.get(owner)
+        if place.activity is not None:
+            place.activity.committed(at_ms)
+            place.activity.progressed(at_ms)
+        self._advanced += 1
+        return place
+
+    def commit_again(self, place: Place, offset: int, at_ms: int) -> None:
+        """Take the next commit of a partition. This is the hot path."""
+        activity = place.activity
+        if activity is not None:
+            activity.committed(at_ms)
+        if offset > place.offset:
+            if place.progress_ms <= self.snapshot.at_ms:
+                self._advanced += 1
+            place.progress_ms = at_ms
+            if activity is not None:
+                activity.progressed(at_ms)
+        if offset != place.offset and (offset < place.offset or not self.snapshot.members):
+            self._set = self._burst(self._set, at_ms)
+            self._set.moves.append(OffsetMove(place.topic, place.partition, place.offset, offset))
+        place.offset = offset
+        place.at_ms = at_ms
+
+    def remove(self, topic: str, partition: int, at_ms: int) -> None:
+        """Take it that an offset was removed."""
+        place = self.places.pop((topic, partition), None)
+        if place is None:
+            return
+        self._removed = self._burst(self._removed, at_ms)
+        self._removed.moves.append(OffsetMove(topic, partition, place.offset, -1))
+        self._removed.newest_commit_ms = max(self._removed.newest_commit_ms, place.at_ms)
+
+    def _burst(self, burst: Burst | None, at_ms: int) -> Burst:
+        if burst is not None and at_ms - burst.at_ms > TOGETHER_MS:
+            self.settle()
+            burst = None
+        return burst or Burst(at_ms)
+
+    def settle(self, now_ms: int | None = None) -> None:
+        """Return what is together in `events`; with a time, only what nothing more can belong to."""
+        for burst in (self._removed, self._set):
+            if burst is None or (now_ms is not None and now_ms - burst.at_ms <= TOGETHER_MS):
+                continue
+            if burst is self._removed:
+                self._removed = None
+                self._told_removed(burst)
+            else:
+                self._set = None
+                self._told_set(burst)
+
+    def _told_removed(self, burst: Burst) -> None:
+        self.events.append(
+            OffsetsRemoved(
+                at_ms=burst.at_ms,
+                partitions=len(burst.moves),
+                topics=tuple(sorted({each.topic for each in burst.moves}))[:TOLD_MAX],
+                kept=len(self.places),
+                members=len(self.snapshot.members),
+                newest_commit_ms=burst.newest_commit_ms,
+                empty_since_ms=self._empty_since_ms,
+                retention_ms=self._facts.offsets_retention_ms,
+                is_group_removed=self._is_removed,
+            )
+        )
+
+    def _told_set(self, burst: Burst) -> None:
+        backward = sum(each.after < each.before for each in burst.moves)
+        if backward or self._has_had_members:
+            self.events.append(
+                OffsetsSet(
+                    at_ms=burst.at_ms,
+                    partitions=len(burst.moves),
+                    backward=backward,
+                    members=len(self.snapshot.members),
+                    has_had_members=self._has_had_members,
+                    moves=tuple(burst.moves[:TOLD_MAX]),
+                )
+            )
+
+    # Generations
+
+    def become(
+        self,
+        new: Snapshot,
+        *,
+        by_pattern: tuple[Resubscription, ...] = (),
+        is_metadata_changed: bool = False,
+    ) -> None:
+        """Take the next generation, or group epoch; tell how it differs from the one before."""
+        self.settle()
+        old = self.snapshot
+        self._is_removed = False
+        if old.generation_id == new.generation_id and not self.is_by_broker:
+            self._static_members_returned(old, new)
+        elif old.generation_id >= 0 or new.generation_id == 1:
+            self.events.append(self._changed(old, new, by_pattern, is_metadata_changed))
+        self._take(new)
+
+    def _changed(
+        self,
+        old: Snapshot,
+        new: Snapshot,
+        by_pattern: tuple[Resubscription, ...],
+        is_metadata_changed: bool,
+    ) -> GroupChanged:
+        gone = [each for member_id, each in old.members.items() if member_id not in new.members]
+        joined = [each for member_id, each in new.members.items() if member_id not in old.members]
+        resubscribed = [
+            _resubscription(old.members[member_id], each)
+            for member_id, each in new.members.items()
+            if member_id in old.members and set(old.members[member_id].topics) != set(each.topics)
+        ]
+        return GroupChanged(
+            at_ms=new.at_ms,
+            generation_id=new.generation_id,
+            former_generation_id=old.generation_id,
+            members=len(new.members),
+            former_members=len(old.members),
+            protocol_name=new.protocol_name,
+            former_protocol_name=self._last_protocol_name,
+            joined=tuple(joined),
+            gone=tuple(self._activity(each).departure(self._owned(old, each.member_id)) for each in gone),
+            resubscribed=(*resubscribed, *by_pattern),
+            grown=tuple(self._grown(old, new)),
+            subscribers=_subscribers(new.members.values()),
+            moved=_moved(old.owners, new.owners),
+            advanced=self._advanced,
+            session_timeout_ms=self._facts.session_timeout_ms if self.is_by_broker else 0,
+            is_by_broker=self.is_by_broker,
+            is_metadata_changed=is_metadata_changed,
+        )
+
+    def _grown(self, old: Snapshot, new: Snapshot) -> Iterable[Grown]:
+        """Yield the topics of which more partitions are assigned than ever before, or none any more."""
+        subscribed = {topic for each in old.members.values() for topic in each.topics}
+        for topic, owners in new.owners.items():
+            before, after = self.partition_counts.get(topic, 0), max(owners, default=-1) + 1
+            if after > before and (before or (topic in subscribed and old.members)):
+                yield Grown(topic, before, after)
+        if new.members:
+            for topic in old.owners.keys() - new.owners.keys():
+                yield Grown(topic, self.partition_counts.get(topic, 0), 0)
+
+    def _static_members_returned(self, old: Snapshot, new: Snapshot) -> None:
+        former = {each.group_instance_id: each for each in old.members.values() if each.group_instance_id}
+        for member_id, member in new.members.items():
+            before = former.get(member.group_instance_id or "")
+            if member_id not in old.members and before is not None:
+                self.static_member_returned(member, before, new.at_ms, new.generation_id)
+
+    def static_member_returned(
+        self, member: ObservedMember, before: ObservedMember, at_ms: int, generation_id: int
+    ) -> None:
+        """Note that a static member has another member id."""
+        self.events.append(
+            StaticMemberReturned(
+                at_ms=at_ms,
+                member=member,
+                former_member_id=before.member_id,
+                generation_id=generation_id,
+                former_client_host=before.client_host,
+            )
+        )
+
+    def _take(self, new: Snapshot) -> None:
+        self.snapshot = new
+        self._advanced = 0
+        if new.members:
+            self._has_had_members = True
+            self._empty_since_ms = 0
+            self._last_protocol_name = new.protocol_name or self._last_protocol_name
+        elif not self._empty_since_ms:
+            self._empty_since_ms = new.at_ms
+        activities: dict[str, Activity] = {}
+        for member_id, member in new.members.items():
+            activity = self._activity(member)
+            activity.member = member
+            activities[member_id] = activity
+        self.activities = activities
+        for topic, owners in new.owners.items():
+            count = max(owners, default=-1) + 1
+            self.partition_counts[topic] = max(self.partition_counts.get(topic, 0), count)
+        self.own(new.owners)
+
+    def own(self, owners: Mapping[str, Mapping[int, str]]) -> None:
+        """Take it that these members commit for these partitions."""
+        for (topic, partition), place in self.places.items():
+            place.activity = self.activities.get(owners.get(topic, {}).get(partition, ""))
+
+    def _activity(self, member: ObservedMember) -> Activity:
+        return self.activities.get(member.member_id) or Activity(member)
+
+    def _owned(self, snapshot: Snapshot, member_id: str) -> tuple[OwnedPartition, ...]:
+        places = sorted(
+            (topic, partition)
+            for topic, owners in snapshot.owners.items()
+            for partition, owner in owners.items()
+            if owner == member_id
+        )
+        return tuple(
+            OwnedPartition(
+                *each,
+                self.places[each].offset if each in self.places else -1,
+                self._facts.end_offset(*each),
+            )
+            for each in places[:OWNED_KEPT]
+        )
+
+    def removed(self, at_ms: int) -> None:
+        """Take it that the group is gone."""
+        self._is_removed = True
+        self.snapshot = Snapshot(at_ms=at_ms)
+        self.activities = {}
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all that happened is in `events`."""
+        return self._set is None and self._removed is None
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether the group is gone and has no offsets either."""
+        return not self.places and self.snapshot.generation_id < 0 and self._removed is None
+
+    # Stored
+
+    def saved(self) -> SavedGroup:
+        """Return what is stored."""
+        return SavedGroup(
+            self.snapshot,
+            self._last_protocol_name,
+            self.partition_counts,
+            self.activities,
+            [
+                (each.topic, each.partition, each.offset, each.at_ms, each.progress_ms)
+                for each in self.places.values()
+            ],
+            self._empty_since_ms,
+            self._has_had_members,
+            self.is_by_broker,
+            self._advanced,
+            self._set,
+            self._removed,
+            self._is_removed,
+        )
+
+    def restore(self, saved: SavedGroup) -> None:
+        """Go on from what was stored."""
+        self.snapshot = saved.snapshot
+        self._last_protocol_name = saved.last_protocol_name
+        self.partition_counts = saved.partition_counts
+        self.activities = saved.activities
+        self.places = {(each[0], each[1]): Place(*each) for each in saved.places}
+        self._empty_since_ms = saved.empty_since_ms
+        self._has_had_members = saved.has_had_members
+        self.is_by_broker = saved.is_by_broker
+        self._advanced = saved.advanced
+        self._set = saved.burst_set
+        self._removed = saved.burst_removed
+        self._is_removed = saved.is_removed
+        self.own(saved.snapshot.owners)
+
+
+def _resubscription(old: ObservedMember, new: ObservedMember) -> Resubscription:
+    before, after = set(old.topics), set(new.topics)
+    return Resubscription(
+        new.member_id,
+        new.client_id,
+        tuple(sorted(after - before))[:TOLD_MAX],
+        tuple(sorted(before - after))[:TOLD_MAX],
+    )
+
+
+def _subscribers(members: Iterable[ObservedMember]) -> tuple[Subscribers, ...]:
+    by_topics: dict[tuple[str, ...], list[ObservedMember]] = {}
+    for each in members:
+        topics = tuple(sorted(each.topics)) or ((each.topic_regex,) if each.topic_regex else ())
+        by_topics.setdefault(topics, []).append(each)
+    return tuple(
+        Subscribers(
+            topics[:TOLD_MAX],
+            len(those),
+            tuple(sorted({each.client_id for each in those}))[:SUBSCRIBERS_TOLD],
+        )
+        for topics, those in list(by_topics.items())[:SUBSCRIBERS_TOLD]
+    )
+
+
+def _moved(old: Owners, new: Owners) -> int:
+    """Return how many partitions have another owner than before, or have one for the first time."""
+    return sum(
+        old.get(topic, {}).get(partition) != owner
+        for topic, owners in new.items()
+        for partition, owner in owners.items()
+    )

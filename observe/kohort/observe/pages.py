@@ -1,0 +1,190 @@
+"""What the observer answers over HTTP: groups as a broker of ours has them, and why they rebalanced.
+
+Times are in milliseconds since 1970, durations in milliseconds.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from kohort.broker.explain.findings import Explanation
+from kohort.broker.explain.observed.explaining import explain
+from kohort.observe.group import ObservedGroup
+from kohort.observe.lags import PlaceLag
+from kohort.observe.metrics import CONTENT_TYPE, metrics_page
+from kohort.observe.observer import Observer
+from kohort.observe.store import Store
+from kohort.protocol.verdict import worst
+
+JSON = "application/json"
+EVENTS_MAX = 2_000
+PATHS = {
+    "/metrics": "metrics for Prometheus",
+    "/health/live": "200 while the process runs",
+    "/health/ready": "200 once all records of __consumer_offsets are read, else 503",
+    "/api/v1/cluster": "the cluster, and how the observer is",
+    "/api/v1/groups": "every group in short",
+    "/api/v1/groups/GROUP": "one group: members, offsets, lag, and why it rebalanced",
+}
+
+Json = dict[str, object]
+
+
+class Answer(NamedTuple):
+    """An answer: its status, its content type and its body."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+class Pages:
+    """Answers paths. Any thread may call it."""
+
+    def __init__(
+        self, observer: Observer, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    ) -> None:
+        self._observer = observer
+        self._now_ms = now_ms
+
+    def page(self, target: str) -> Answer:
+        """Return the answer for a path with its query."""
+        path = urlsplit(target).path
+        fixed: dict[str, Callable[[], Answer]] = {
+            "/": lambda: _json({"kohort": "observe", "paths": PATHS}),
+            "/metrics": lambda: Answer(200, CONTENT_TYPE, metrics_page(self._observer, self._now_ms())),
+            "/health/live": lambda: _json({"status": "live"}),
+            "/health/ready": self._ready,
+            "/api/v1/cluster": self._cluster,
+            "/api/v1/groups": self._groups,
+        }
+        if path in fixed:
+            return fixed[path]()
+        prefix = "/api/v1/groups/"
+        if path.startswith(prefix):
+            return self._group(unquote(path.removeprefix(prefix)))
+        return _json({"error": f"there is no page {path}"}, 404)
+
+    def _ready(self) -> Answer:
+        status = self._observer.status
+        if status.is_caught_up:
+            return _json({"status": "ready"})
+        reason = status.problem or f"{status.behind} records of __consumer_offsets are not read yet"
+        return _json({"status": "not ready", "reasons": [reason]}, 503)
+
+    def _cluster(self) -> Answer:
+        status, facts = self._observer.status, self._observer.facts
+        return _json(
+            {
+                **msgspec.structs.asdict(status),
+                "groups": len(self._observer.records.groups),
+                "offsets_retention_ms": facts.offsets_retention_ms,
+                "session_timeout_ms": facts.session_timeout_ms,
+                "cannot_know": list(self.unknown()),
+            }
+        )
+
+    def unknown(self) -> Iterator[str]:
+        """Yield what cannot be known for lack of rights, and what follows from that."""
+        status = self._observer.status
+        if not status.reads_records:
+            yield (
+                f"{status.problem}: groups are looked at now and then. What happens between two looks, "
+                "timeouts, subscriptions of classic members, expired and deleted offsets are not known."
+            )
+        for name, reason in sorted(status.refused.items()):
+            yield f"{name} was refused: {reason}"
+
+    def _groups(self) -> Answer:
+        with self._observer.lock:
+            groups = [_summary(each) for each in self._observer.records.groups.values()]
+        return _json(groups)
+
+    def _group(self, group_id: str) -> Answer:
+        observer, now_ms = self._observer, self._now_ms()
+        observed = self._explanations(group_id)
+        with observer.lock:
+            group = observer.records.groups.get(group_id)
+            if group is None and not observed:
+                if not observer.status.is_caught_up:
+                    return _json(
+                        {"error": "the observer is still reading __consumer_offsets: try again"}, 503
+                    )
+                return _json({"error": f"there is no group {group_id}"}, 404)
+            group = group or ObservedGroup(group_id, observer.facts)
+            lag = [observer.lags.lag_of(group_id, each, now_ms) for _, each in sorted(group.places.items())]
+            described = {**_summary(group), "members": [*_members(group)]}
+        return _json(
+            {
+                **described,
+                "verdict": worst(*(each.verdict for each in lag if each.verdict is not None)),
+                "lag": sum(each.lag or 0 for each in lag),
+                "lag_seconds": max((each.lag_seconds or 0 for each in lag), default=0),
+                "offsets": [_offset(each) for each in lag],
+                "observed": observed,
+                "cannot_know": list(self.unknown()),
+            }
+        )
+
+    def _explanations(self, group_id: str) -> list[Explanation]:
+        """Return what is stored of a group, explained; what was seen a moment ago may not be stored yet."""
+        store = Store(self._observer.store_path)
+        try:
+            events = store.events(self._observer.status.cluster_id, group_id, most=EVENTS_MAX)
+        finally:
+            store.close()
+        return explain(events)
+
+
+def _summary(group: ObservedGroup) -> Json:
+    snapshot = group.snapshot
+    return {
+        "group_id": group.group_id,
+        "state": "Stable" if snapshot.members else "Empty",
+        "protocol_type": "consumer",
+        "type": "consumer" if group.is_by_broker else "classic",
+        "protocol_name": snapshot.protocol_name,
+        "generation_id": snapshot.generation_id,
+        "member_count": len(snapshot.members),
+        "state_since_ms": snapshot.at_ms,
+    }
+
+
+def _members(group: ObservedGroup) -> Iterator[Json]:
+    owned: dict[str, list[tuple[str, int]]] = {}
+    for topic, owners in group.snapshot.owners.items():
+        for partition, member_id in owners.items():
+            owned.setdefault(member_id, []).append((topic, partition))
+    for member_id, member in group.snapshot.members.items():
+        activity = group.activities.get(member_id)
+        yield {
+            "member_id": member_id,
+            "group_instance_id": member.group_instance_id,
+            "client_id": member.client_id,
+            "client_host": member.client_host,
+            "topics": member.topics or (member.topic_regex,),
+            "partitions": sorted(owned.get(member_id, ())),
+            "session_timeout_ms": member.session_timeout_ms,
+            "rebalance_timeout_ms": member.rebalance_timeout_ms,
+            "last_commit_ms": None if activity is None else activity.last_commit_ms or None,
+        }
+
+
+def _offset(lag: PlaceLag) -> Json:
+    return {
+        "topic": lag.topic,
+        "partition": lag.partition,
+        "offset": lag.offset,
+        "commit_timestamp_ms": lag.commit_timestamp_ms,
+        "high_watermark": lag.end_offset,
+        "lag": lag.lag,
+        "lag_seconds": lag.lag_seconds,
+        "verdict": lag.verdict,
+    }
+
+
+def _json(content: object, status: int = 200) -> Answer:
+    return Answer(status, JSON, msgspec.json.encode(content))

@@ -1,0 +1,151 @@
+"""Takes the records of `__consumer_offsets`, one after another, and returns what happened in groups. Pure."""
+
+import struct
+from collections.abc import Iterator
+
+import msgspec
+
+from kohort.broker.explain.observed.events import AnyObserved
+from kohort.observe.epochs import Epochs, SavedEpochs
+from kohort.observe.facts import Facts
+from kohort.observe.generations import snapshot_of
+from kohort.observe.group import ObservedGroup, SavedGroup
+from kohort.observe.places import Place
+from kohort.protocol.errors import WireError
+from kohort.protocol.offsets_topic import (
+    CONSUMER_GROUP_TYPES,
+    GroupMetadataRecord,
+    ModernGroupRecord,
+    OffsetCommitRecord,
+    decode_record,
+)
+
+_OFFSET = struct.Struct(">hq").unpack_from
+"""A committed offset begins like this in each version of its record: the version, then the offset."""
+_ENCODE = msgspec.msgpack.Encoder().encode
+
+
+class Saved(msgspec.Struct, array_like=True):
+    """A group with all that is stored of it."""
+
+    group: SavedGroup
+    epochs: SavedEpochs | None
+
+
+_DECODER = msgspec.msgpack.Decoder(Saved)
+
+
+class Records:
+    """Follows all groups. `facts` is what else is known of the cluster, and may grow."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.groups: dict[str, ObservedGroup] = {}
+        self.records = 0
+        self.undecoded = 0
+        self._epochs: dict[str, Epochs] = {}
+        self._places: dict[bytes, tuple[ObservedGroup, Place]] = {}
+        self._changed: set[str] = set()
+
+    def take(self, key: bytes, value: bytes | None, at_ms: int) -> None:
+        """Take one record."""
+        self.records += 1
+        known = self._places.get(key)
+        if known is not None and value is not None:
+            group, place = known
+            group.commit_again(place, _OFFSET(value)[1], at_ms)
+            self._changed.add(group.group_id)
+            return
+        try:
+            record = decode_record(key, value)
+        except WireError:  # Of a newer Kafka: it is passed over and counted.
+            self.undecoded += 1
+            return
+        if isinstance(record, OffsetCommitRecord):
+            self._offset(key, record, at_ms)
+        elif isinstance(record, GroupMetadataRecord):
+            self._generation(record, at_ms)
+        elif isinstance(record, ModernGroupRecord):
+            self._epoch(record, at_ms)
+
+    def _offset(self, key: bytes, record: OffsetCommitRecord, at_ms: int) -> None:
+        of, value = record.key, record.value
+        group = self.group(of.group)
+        if value is None:
+            self._places.pop(key, None)
+            group.remove(of.topic, of.partition, at_ms)
+            return
+        if value.topic_id.int:
+            self.facts.topic_names.setdefault(value.topic_id, of.topic)
+        self._places[key] = group, group.commit(of.topic, of.partition, value.offset, at_ms)
+
+    def _generation(self, record: GroupMetadataRecord, at_ms: int) -> None:
+        group_id = record.key.group
+        group = self.group(group_id)
+        if record.value is None:
+            if not group.is_by_broker:  # Else the group has another type since.
+                group.removed(at_ms)
+            return
+        self._epochs.pop(group_id, None)
+        group.is_by_broker = False
+        group.become(snapshot_of(record.value, at_ms))
+
+    def _epoch(self, record: ModernGroupRecord, at_ms: int) -> None:
+        """Take a record of a consumer group; share and streams groups are not followed."""
+        if type(record.key).declaration().api_key not in CONSUMER_GROUP_TYPES:
+            return
+        group_id = getattr(record.key, "group_id", "")
+        group = self.group(group_id)
+        epochs = self._epochs.get(group_id)
+        if epochs is None:
+            epochs = self._epochs[group_id] = Epochs(group, self.facts)
+        epochs.take(record.key, record.value, at_ms)
+
+    def group(self, group_id: str) -> ObservedGroup:
+        """Return the group, made where it is not known, and note that it changes."""
+        self._changed.add(group_id)
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = ObservedGroup(group_id, self.facts)
+        return group
+
+    def settle(self, now_ms: int) -> None:
+        """Tell what nothing more can belong to as of this time."""
+        for group_id in tuple(self._changed):
+            epochs = self._epochs.get(group_id)
+            if epochs is not None:
+                epochs.settle(now_ms)
+            self.groups[group_id].settle(now_ms)
+
+    def drain(self) -> Iterator[tuple[str, bytes | None, list[AnyObserved]]]:
+        """Yield each group that has changed since the last time: its state, None for gone, and its events."""
+        changed, self._changed = self._changed, set()
+        for group_id in changed:
+            group, epochs = self.groups[group_id], self._epochs.get(group_id)
+            events, group.events = group.events, []
+            if self._has_more(group_id):
+                self._changed.add(group_id)  # It has more to tell, without another record.
+            if group.is_nothing and (epochs is None or epochs.is_nothing):
+                del self.groups[group_id]
+                self._epochs.pop(group_id, None)
+                self._changed.discard(group_id)
+                yield group_id, None, events
+            else:
+                saved = Saved(group.saved(), None if epochs is None else epochs.state)
+                yield group_id, _ENCODE(saved), events
+
+    def restore(self, group_id: str, state: bytes) -> None:
+        """Go on with a group from what `drain` gave. Raises: msgspec.DecodeError."""
+        saved = _DECODER.decode(state)
+        group = ObservedGroup(group_id, self.facts)
+        group.restore(saved.group)
+        self.groups[group_id] = group
+        if saved.epochs is not None:
+            self._epochs[group_id] = Epochs(group, self.facts, saved.epochs)
+            self._epochs[group_id].own()
+        if self._has_more(group_id):
+            self._changed.add(group_id)
+
+    def _has_more(self, group_id: str) -> bool:
+        epochs = self._epochs.get(group_id)
+        return not self.groups[group_id].is_settled or (epochs is not None and epochs.state.is_pending)

@@ -1,0 +1,175 @@
+"""The history on disk: events, the state of groups, and up to where the records are read. SQLite.
+
+All that a look has brought is one transaction. Whenever the process is killed, the store has the events, the
+groups and the positions of one moment, and the next process goes on from there. A power failure may take the
+last transactions, which are then read again.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from kohort.broker.explain.observed.events import AnyObserved, read_observed
+
+SCHEMA = 1
+CLUSTER_WIDE = ""
+"""The group id of events that concern the whole cluster."""
+BUSY_SECONDS = 10.0
+_TABLES = """
+CREATE TABLE IF NOT EXISTS positions (
+    cluster TEXT NOT NULL,
+    partition INTEGER NOT NULL,
+    next_offset INTEGER NOT NULL,
+    PRIMARY KEY (cluster, partition)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS groups (
+    cluster TEXT NOT NULL,
+    group_id TEXT NOT NULL,
+    state BLOB NOT NULL,
+    PRIMARY KEY (cluster, group_id)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS events (
+    id INTEGER PRIMARY KEY,
+    cluster TEXT NOT NULL,
+    group_id TEXT NOT NULL,
+    at_ms INTEGER NOT NULL,
+    event BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS events_of_group ON events (cluster, group_id, at_ms);
+CREATE INDEX IF NOT EXISTS events_by_time ON events (at_ms);
+CREATE TABLE IF NOT EXISTS cluster_states (
+    cluster TEXT PRIMARY KEY,
+    state BLOB NOT NULL
+) WITHOUT ROWID;
+"""
+
+
+class GroupNews(NamedTuple):
+    """A group that has changed: its state, None where the group is gone, and its events.
+
+    An empty state is that of before.
+    """
+
+    group_id: str
+    state: bytes | None
+    events: list[AnyObserved]
+
+
+class StoreError(Exception):
+    """The file is of a newer kohort, or no store at all."""
+
+
+class Store:
+    """One file, of one or several clusters. One thread writes; each other thread opens its own to read."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, or make it. Raises: StoreError, OSError."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        try:
+            self._database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+            self._prepare()
+        except sqlite3.DatabaseError as error:
+            raise StoreError(f"{path}: {error}") from None
+
+    def _prepare(self) -> None:
+        run = self._database.execute
+        (version,) = run("PRAGMA user_version").fetchone()
+        if version > SCHEMA:
+            raise StoreError(f"{self._path} was written by a newer kohort (version {version} of its tables)")
+        run("PRAGMA journal_mode = WAL")
+        run("PRAGMA synchronous = NORMAL")
+        if not version:
+            run("PRAGMA auto_vacuum = INCREMENTAL")
+        self._database.executescript(_TABLES)
+        run(f"PRAGMA user_version = {SCHEMA}")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    def positions(self, cluster: str) -> dict[int, int]:
+        """Return the next offset of each partition of `__consumer_offsets` that was read."""
+        rows = self._database.execute(
+            "SELECT partition, next_offset FROM positions WHERE cluster = ?", (cluster,)
+        )
+        return dict(rows.fetchall())
+
+    def groups(self, cluster: str) -> Iterator[tuple[str, bytes]]:
+        """Yield the state of each group."""
+        yield from self._database.execute("SELECT group_id, state FROM groups WHERE cluster = ?", (cluster,))
+
+    def cluster_state(self, cluster: str) -> bytes | None:
+        """Return what `save` was given of the cluster itself."""
+        row = self._database.execute(
+            "SELECT state FROM cluster_states WHERE cluster = ?", (cluster,)
+        ).fetchone()
+        return None if row is None else row[0]
+
+    def save(
+        self,
+        cluster: str,
+        positions: Mapping[int, int],
+        news: Iterable[GroupNews],
+        cluster_state: bytes | None = None,
+    ) -> None:
+        """Take all of this, or nothing. Raises: sqlite3.OperationalError, such as for a full disk."""
+        run, run_many = self._database.execute, self._database.executemany
+        run("BEGIN IMMEDIATE")
+        try:
+            for group in news:
+                if group.state is None:
+                    run("DELETE FROM groups WHERE cluster = ? AND group_id = ?", (cluster, group.group_id))
+                elif group.state:
+                    run("REPLACE INTO groups VALUES (?, ?, ?)", (cluster, group.group_id, group.state))
+                run_many(
+                    "INSERT INTO events (cluster, group_id, at_ms, event) VALUES (?, ?, ?, ?)",
+                    [
+                        (cluster, group.group_id, each.at_ms, msgspec.json.encode(each))
+                        for each in group.events
+                    ],
+                )
+            rows = [(cluster, *each) for each in positions.items()]
+            run_many("REPLACE INTO positions VALUES (?, ?, ?)", rows)
+            if cluster_state is not None:
+                run("REPLACE INTO cluster_states VALUES (?, ?)", (cluster, cluster_state))
+        except BaseException:
+            run("ROLLBACK")
+            raise
+        run("COMMIT")
+
+    def events(
+        self, cluster: str, group_id: str, *, since_ms: int = 0, most: int = 1_000
+    ) -> list[AnyObserved]:
+        """Return the newest events of a group with those of the whole cluster, the oldest first."""
+        rows = self._database.execute(
+            "SELECT event FROM events WHERE cluster = ? AND group_id IN (?, ?) AND at_ms >= ?"
+            " ORDER BY at_ms DESC, id DESC LIMIT ?",
+            (cluster, group_id, CLUSTER_WIDE, since_ms, most),
+        ).fetchall()
+        return [read_observed(row[0]) for row in reversed(rows)]
+
+    def newest(self, cluster: str) -> dict[str, int]:
+        """Return when the newest event of each group was."""
+        rows = self._database.execute(
+            "SELECT group_id, MAX(at_ms) FROM events WHERE cluster = ? GROUP BY group_id", (cluster,)
+        )
+        return dict(rows.fetchall())
+
+    def forget(self, *, before_ms: int, bytes_max: int) -> int:
+        """Drop events that are older, and the oldest while the events take more; return how many."""
+        run = self._database.execute
+        dropped = run("DELETE FROM events WHERE at_ms < ?", (before_ms,)).rowcount
+        (size_bytes, count) = run("SELECT COALESCE(SUM(LENGTH(event)), 0), COUNT(*) FROM events").fetchone()
+        if size_bytes > bytes_max:
+            surplus = max(count * (size_bytes - bytes_max) // size_bytes, 1)
+            dropped += run(
+                "DELETE FROM events WHERE id IN (SELECT id FROM events ORDER BY at_ms, id LIMIT ?)",
+                (surplus,),
+            ).rowcount
+        if dropped:
+            run("PRAGMA incremental_vacuum").fetchall()
+        return dropped

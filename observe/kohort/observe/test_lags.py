@@ -1,0 +1,64 @@
+from kohort.broker.explain.observed.events import Grown
+from kohort.observe.lags import Lags
+from kohort.observe.places import Place
+from kohort.observe.topics import ClusterLook, coordinators_moved, partition_of, topics_changed
+from kohort.protocol.verdict import Verdict
+
+NOW = 1_800_000_000_000
+
+
+def test_lag_in_seconds_is_since_the_log_ended_behind_the_offset() -> None:
+    lags, place = Lags(), Place("t", 0, 150, NOW)
+    for step in range(5):
+        lags.look({"t": {0: 100 * step}}, NOW + 10_000 * step)
+    told = lags.lag_of("g", place, NOW + 40_000)
+    assert (told.end_offset, told.lag, told.lag_seconds) == (400, 250, 25.0)
+    place.offset = 400
+    caught_up = lags.lag_of("g", place, NOW + 40_000)
+    assert (caught_up.lag, caught_up.lag_seconds, caught_up.verdict) == (0, 0.0, Verdict.OK)
+    place.offset = 0
+    assert lags.lag_of("g", place, NOW + 40_000).lag_seconds == 40.0
+
+
+def test_lag_of_an_unknown_end_is_unknown() -> None:
+    told = Lags().lag_of("g", Place("t", 0, 150, NOW), NOW)
+    assert (told.end_offset, told.lag, told.lag_seconds, told.verdict) == (None, None, None, None)
+
+
+def test_a_partition_whose_commits_stand_still_stalls() -> None:
+    lags, place = Lags(), Place("t", 0, 5, NOW)
+    for step in range(12):
+        now_ms = NOW + 10_000 * step
+        place.at_ms = now_ms
+        lags.look({"t": {0: 100 + step}}, now_ms)
+        lags.look_at("g", {("t", 0): place})
+    assert lags.lag_of("g", place, now_ms).verdict is Verdict.STALL
+    lags.forget("g")
+    assert lags.lag_of("g", place, now_ms).verdict is Verdict.OK
+
+
+def test_topics_that_come_go_and_grow_are_seen_from_the_second_look_on() -> None:
+    old = ClusterLook(NOW, {"a": 1, "b": 2})
+    new = ClusterLook(NOW + 1, {"b": 3, "c": 1})
+    assert topics_changed(ClusterLook(), new) is None
+    assert topics_changed(old, old) is None
+    changed = topics_changed(old, new)
+    assert changed is not None
+    assert (changed.created, changed.deleted, changed.grown) == (("c",), ("a",), (Grown("b", 2, 3),))
+
+
+def test_groups_of_a_partition_with_another_leader_have_another_coordinator() -> None:
+    place = partition_of("group-1", 50)
+    old = ClusterLook(NOW, coordinators=dict.fromkeys(range(50), 1), brokers=[1, 2])
+    new = ClusterLook(NOW + 1, coordinators={**old.coordinators, place: 2}, brokers=[2])
+    ((group_id, event),) = coordinators_moved(old, new, ["group-1", "group-2"])
+    assert (group_id, event.former_node_id, event.node_id, event.is_former_gone) == ("group-1", 1, 2, True)
+    gone = ClusterLook(NOW + 1, coordinators={**old.coordinators, place: -1})
+    assert list(coordinators_moved(old, gone, ["group-1"])) == []
+
+
+def test_a_group_is_in_the_partition_that_kafka_puts_it_in() -> None:
+    # "group".hashCode() is 98629247, "test".hashCode() is 3556498, "polygenelubricants".hashCode() is -2^31.
+    assert partition_of("group", 50) == 98_629_247 % 50
+    assert partition_of("test", 50) == 3_556_498 % 50
+    assert partition_of("polygenelubricants", 50) == 0

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kohort.broker.explain.observed.events import CoordinatorMoved, TopicsChanged
+from kohort.observe.store import CLUSTER_WIDE, GroupNews, Store, StoreError
+
+WRITER = """
+import sys
+from pathlib import Path
+from kohort.broker.explain.observed.events import CoordinatorMoved
+from kohort.observe.store import GroupNews, Store
+store = Store(Path(sys.argv[1]))
+for number in range(1, 1_000_000):
+    event = CoordinatorMoved(at_ms=number, node_id=number, former_node_id=0)
+    store.save("c", {0: number, 1: number}, [GroupNews("g", str(number).encode(), [event])])
+    if number == 50:
+        print("on", flush=True)
+"""
+
+
+def moved(at_ms: int) -> CoordinatorMoved:
+    return CoordinatorMoved(at_ms=at_ms, node_id=2, former_node_id=1)
+
+
+def test_what_is_saved_is_there_for_the_next_process(tmp_path: Path) -> None:
+    store = Store(tmp_path / "deep" / "o.db")
+    topics = TopicsChanged(at_ms=7, since_ms=1, created=("t",))
+    store.save("c", {0: 5, 3: 9}, [GroupNews("g", b"state", [moved(5), moved(9)])], b"look")
+    store.save("c", {3: 10}, [GroupNews(CLUSTER_WIDE, b"", [topics]), GroupNews("h", b"other", [])])
+    store.close()
+    again = Store(tmp_path / "deep" / "o.db")
+    assert again.positions("c") == {0: 5, 3: 10}
+    assert dict(again.groups("c")) == {"g": b"state", "h": b"other"}
+    assert again.cluster_state("c") == b"look"
+    assert again.events("c", "g") == [moved(5), topics, moved(9)]
+    assert again.events("c", "g", since_ms=8) == [moved(9)]
+    assert again.events("c", "g", most=1) == [moved(9)]
+    assert again.positions("another cluster") == {}
+    again.save("c", {}, [GroupNews("g", None, [])])
+    assert dict(again.groups("c")) == {"h": b"other"}
+    again.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_process_that_is_killed_leaves_one_moment(tmp_path: Path, seed: int) -> None:
+    path = tmp_path / "o.db"
+    process = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "on\n"
+    try:
+        process.wait(0.01 * seed)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    process.stdout.close()
+    store = Store(path)
+    positions = store.positions("c")
+    ((_, state),) = store.groups("c")
+    events = store.events("c", "g", most=1_000_000)
+    assert positions == {0: int(state), 1: int(state)}
+    assert [each.at_ms for each in events] == list(range(1, int(state) + 1))
+    assert int(state) >= 50
+    store.close()
+
+
+def test_a_save_that_fails_changes_nothing(tmp_path: Path) -> None:
+    store = Store(tmp_path / "o.db")
+    store.save("c", {0: 1}, [])
+
+    def fails() -> GroupNews:
+        raise OSError("no such group")
+
+    with pytest.raises(OSError, match="no such group"):
+        store.save("c", {0: 2}, (fails() for _ in range(1)))
+    assert store.positions("c") == {0: 1}
+    store.save("c", {0: 3}, [])
+    assert store.positions("c") == {0: 3}
+    store.close()
+
+
+def test_the_oldest_are_forgotten_by_age_and_by_size(tmp_path: Path) -> None:
+    store = Store(tmp_path / "o.db")
+    store.save("c", {}, [GroupNews("g", b"", [moved(at_ms) for at_ms in range(1_000)])])
+    assert store.forget(before_ms=100, bytes_max=1 << 30) == 100
+    assert store.forget(before_ms=100, bytes_max=1 << 30) == 0
+    size_bytes = 900 * len(b'{"event":"CoordinatorMoved","at_ms":500,"node_id":2,"former_node_id":1}')
+    store.forget(before_ms=0, bytes_max=size_bytes // 3)
+    left = store.events("c", "g")
+    assert 250 <= len(left) <= 300
+    assert left[-1] == moved(999)
+    store.close()
+
+
+def test_a_file_of_something_else_or_of_a_newer_kohort_is_refused(tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    other.write_bytes(b"this is no database at all, but long enough to look like one" * 100)
+    with pytest.raises(StoreError, match="not a database"):
+        Store(other)
+    newer = tmp_path / "newer.db"
+    database = sqlite3.connect(newer)
+    database.execute("PRAGMA user_version = 99")
+    database.close()
+    with pytest.raises(StoreError, match="newer kohort"):
+        Store(newer)

@@ -1,0 +1,65 @@
+"""What changed in a cluster between two looks at it: topics, partitions, and who coordinates groups. Pure."""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from kohort.broker.explain.observed.events import CoordinatorMoved, Grown, TopicsChanged
+from kohort.client.assignors.java_order import string_hash
+
+
+class ClusterLook(msgspec.Struct):
+    """A cluster as it was looked at: the partitions of each topic, and who leads those with the groups.
+
+    `brokers` are those that have replicas.
+    """
+
+    at_ms: int = 0
+    partition_counts: dict[str, int] = {}
+    coordinators: dict[int, int] = {}
+    brokers: list[int] = []
+
+
+def topics_changed(before: ClusterLook, now: ClusterLook) -> TopicsChanged | None:
+    """Return which topics came, went and grew; None for none, and for the first look of all."""
+    if not before.at_ms:
+        return None
+    old, new = before.partition_counts, now.partition_counts
+    grown = tuple(
+        Grown(topic, old[topic], count) for topic, count in new.items() if old.get(topic, count) < count
+    )
+    created, deleted = tuple(sorted(new.keys() - old.keys())), tuple(sorted(old.keys() - new.keys()))
+    if not (grown or created or deleted):
+        return None
+    return TopicsChanged(
+        at_ms=now.at_ms, since_ms=before.at_ms, created=created, deleted=deleted, grown=grown
+    )
+
+
+def coordinators_moved(
+    before: ClusterLook, now: ClusterLook, group_ids: Iterable[str]
+) -> Iterator[tuple[str, CoordinatorMoved]]:
+    """Yield the groups that another broker coordinates than before."""
+    moved = {
+        partition: (before.coordinators[partition], node_id)
+        for partition, node_id in now.coordinators.items()
+        if node_id >= 0 and before.coordinators.get(partition, node_id) not in {node_id, -1}
+    }
+    if not moved:
+        return
+    for group_id in group_ids:
+        pair = moved.get(partition_of(group_id, len(now.coordinators)))
+        if pair is not None:
+            former, node_id = pair
+            event = CoordinatorMoved(
+                at_ms=now.at_ms,
+                node_id=node_id,
+                former_node_id=former,
+                is_former_gone=former not in now.brokers,
+            )
+            yield group_id, event
+
+
+def partition_of(group_id: str, count: int) -> int:
+    """Return the partition of `__consumer_offsets` that a group is in. Source: GroupCoordinatorService."""
+    return (string_hash(group_id) & 0x7FFF_FFFF) % count
