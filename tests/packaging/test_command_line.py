@@ -19,6 +19,7 @@ NO_RESULT = {
     "kohort registry",
     "kohort region coordinate",
     "kohort region run",
+    "kohort observe",
     "kohort completion",
     "kohort version",
 }

@@ -39,6 +39,7 @@ def test_every_folder_of_the_project_is_in_the_table_of_tests() -> None:
         "client",
         "queues",
         "registry",
+        "observe",
         "cli",
         "testkit",
         "pipeline",

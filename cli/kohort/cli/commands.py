@@ -27,6 +27,9 @@ _COMMANDS = {
         "groups",
         "List, describe, watch, explain and reset consumer groups.",
     ),
+    "observe": Later(
+        "kohort.cli.observe", "observe", "Follow any Kafka cluster, and say why its groups rebalance."
+    ),
     "share-groups": Later(
         "kohort.cli.share_groups", "share_groups", "List, describe, reset and delete share groups."
     ),

@@ -18,8 +18,8 @@ from kohort.broker.explain.timeline import OngoingRebalance, Timeline
 from kohort.broker.group.events import GroupLoaded, RebalanceStarted
 from kohort.cli.client_settings import with_settings
 from kohort.cli.completion import complete_groups
-from kohort.cli.explain_source import EventReader, timeline_over_http
-from kohort.cli.http_source import http_option, share_group_jsons
+from kohort.cli.explain_source import EventReader, is_observed, timeline_of
+from kohort.cli.http_source import group_json, http_option, share_group_jsons
 from kohort.cli.options import API_TIMEOUT_MS, bootstrap_option, json_option, open_admin, require_broker
 from kohort.cli.output import print_encoded, print_line
 from kohort.client import BrokerError, Consumer
@@ -27,6 +27,7 @@ from kohort.client.config import ConsumerOptions
 from kohort.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from kohort.cli.explain_observed import ObservedTelling
     from kohort.cli.explain_share import ShareTelling
 
 SHARE = "share"
@@ -53,7 +54,7 @@ HTTP_LOOK_SECONDS = 1.0
 )
 @http_option(
     "Ask any broker of the cluster over HTTP: what brokers have in memory; several, by commas, if one is "
-    "down. Without it __group_events is read.",
+    "down. Or ask kohort observe, of any Kafka. Without it __group_events is read.",
     None,
 )
 @json_option
@@ -87,8 +88,16 @@ def _over_http(telling: "_Telling", http: str, last: int, *, follow: bool) -> No
         shared.all(bodies, last, _now_ms())
         look = partial(_look_at_shares, shared, http)
     else:
-        telling.all(timeline_over_http(http, telling.group_id), last)
-        look = partial(_look_at_rebalances, telling, http)
+        body = group_json(http, telling.group_id)
+        if is_observed(body):
+            from kohort.cli.explain_observed import ObservedTelling  # Others don't pay for it.
+
+            observed = ObservedTelling(telling.group_id, as_json=telling.as_json)
+            observed.all(body, last)
+            look = partial(_look_at_observed, observed, http)
+        else:
+            telling.all(timeline_of(body), last)
+            look = partial(_look_at_rebalances, telling, http)
     while follow:
         time.sleep(HTTP_LOOK_SECONDS)  # HTTP has no way to be told: it is asked again and again.
         look()
@@ -98,8 +107,12 @@ def _look_at_shares(shared: "ShareTelling", http: str) -> None:
     shared.news(share_group_jsons(http, shared.group_id), _now_ms())
 
 
+def _look_at_observed(observed: "ObservedTelling", http: str) -> None:
+    observed.news(group_json(http, observed.group_id))
+
+
 def _look_at_rebalances(telling: "_Telling", http: str) -> None:
-    telling.news(timeline_over_http(http, telling.group_id))
+    telling.news(timeline_of(group_json(http, telling.group_id)))
 
 
 def _from_events(telling: "_Telling", servers: str, last: int, *, follow: bool) -> None:

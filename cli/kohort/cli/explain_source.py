@@ -11,7 +11,6 @@ from kohort.broker.explain.timeline import OngoingRebalance, Timeline, read_even
 from kohort.broker.explain.views import GroupView
 from kohort.broker.group import Event
 from kohort.broker.group.events import GROUP_EVENTS_TOPIC
-from kohort.cli.http_source import group_json
 from kohort.client import BrokerError, Consumer, ConsumerRecord, RequestTimeoutError, TopicPartition
 from kohort.protocol.errors import ErrorCode
 
@@ -90,9 +89,14 @@ class EventReader:
         return [each for each in found if each is not None]
 
 
-def timeline_over_http(http: str, group_id: str) -> Timeline:
-    """Return what the broker has in memory of the group. Raises: NetworkError, click.ClickException."""
-    view = msgspec.json.decode(group_json(http, group_id), type=GroupView)
+def is_observed(body: bytes) -> bool:
+    """Return whether `kohort observe` has answered about a group, and not its broker."""
+    return "observed" in msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+
+
+def timeline_of(body: bytes) -> Timeline:
+    """Return what a broker has in memory of a group, of its answer over HTTP."""
+    view = msgspec.json.decode(body, type=GroupView)
     timeline = Timeline(max(len(view.history), 1))
     timeline.reports.extend(view.history)
     if view.rebalance is not None:

@@ -1,0 +1,153 @@
+"""The observer's process: what it says, and that it goes on where it was however it ended."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kohort.client import Acl, AclFilter, AclOperation, AclResourceType, Admin, NewTopic
+from tests.interop.broker_process import BrokerProcess
+from tests.interop.clients import ALL_CLIENTS, ConsumerOptions, Outgoing
+from tests.interop.members import Member
+from tests.interop.waiting import wait_until
+from tests.observe.observer_process import COMMAND, ObserverProcess
+
+JOINED, LEFT = "a member joined", "a member left"
+KOHORT = ALL_CLIENTS["kohort"]
+SETTINGS = (
+    "group.initial.rebalance.delay.ms=0",
+    "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found=true",
+)
+
+
+@pytest.fixture(scope="module")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    broker = BrokerProcess(tmp_path_factory.mktemp("observed"), *SETTINGS)
+    broker.start()
+    yield broker.bootstrap
+    broker.stop()
+
+
+def produce(bootstrap: str, topic: str) -> None:
+    KOHORT.produce(bootstrap, topic, [Outgoing(b"x", partition=each % 3) for each in range(30)])
+
+
+@pytest.fixture
+def topic(bootstrap: str) -> str:
+    name = f"topic-{uuid.uuid4().hex[:8]}"
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics(NewTopic(name, partitions=3))
+    produce(bootstrap, name)
+    return name
+
+
+@pytest.fixture
+def observer(bootstrap: str, tmp_path: Path) -> Iterator[ObserverProcess]:
+    process = ObserverProcess(bootstrap, tmp_path)
+    process.start()
+    yield process
+    process.kill()
+
+
+def explain(observer: ObserverProcess, group_id: str, *options: str) -> str:
+    command = [*COMMAND, "groups", "explain", group_id, "--http", observer.http, *options]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
+
+
+def member(bootstrap: str, group_id: str, topic: str) -> Member:
+    return Member(KOHORT, bootstrap, ConsumerOptions(group=group_id, topics=[topic]))
+
+
+def test_a_group_is_explained_by_the_command_line(
+    bootstrap: str, topic: str, observer: ObserverProcess
+) -> None:
+    group_id = f"group-{uuid.uuid4().hex[:8]}"
+    one = member(bootstrap, group_id, topic)
+    observer.wait_for(group_id, JOINED)
+    two = member(bootstrap, group_id, topic)
+    wait_until(lambda: observer.kinds(group_id) == [JOINED, JOINED], "two have joined")
+    produce(bootstrap, topic)
+    wait_until(lambda: two.records, "the second member reads")
+    two.call(lambda consumer: consumer.commit())
+    two.close()
+    observer.wait_for(group_id, LEFT)
+    told = explain(observer, group_id)
+    assert "Cause (certain): " in told
+    assert "Cause (likely): " in told
+    answer = json.loads(explain(observer, group_id, "--json", "--last", "1"))
+    assert answer["observed"][0]["findings"][0]["kind"] == LEFT
+    assert answer["cannot_know"] == []
+    one.close()
+    described = subprocess.run(
+        [*COMMAND, "groups", "describe", group_id, "--lag", "--http", observer.http, "-b", bootstrap],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    assert "LAG-SECONDS" in described.stdout
+    assert f'kminion_kafka_consumer_group_members{{group_id="{group_id}"}}' in observer.page("/metrics")
+
+
+@pytest.mark.parametrize("kills", range(3))
+def test_a_killed_observer_goes_on_where_it_was(
+    bootstrap: str, topic: str, observer: ObserverProcess, kills: int
+) -> None:
+    group_id = f"group-{uuid.uuid4().hex[:8]}"
+    members = []
+    for _ in range(3):
+        members.append(member(bootstrap, group_id, topic))
+        wait_until(lambda: all(each.assignment for each in members), "all have partitions")
+        for _ in range(kills):
+            observer.kill()
+            observer.start()
+    for each in members:
+        each.close()
+    wait_until(lambda: _is_told_empty(observer, group_id), "the last change is told")
+    observer.kill()
+    observer.start()
+    wait_until(lambda: _is_told_empty(observer, group_id), "it is known after the restart, too")
+    generations = observer.explanations(group_id)[-1]["generation_id"]
+    assert observer.changes(group_id) == generations  # None was lost, and none is told twice.
+    assert observer.stop() == 0
+
+
+def test_without_the_right_to_read_it_describes_and_says_what_it_cannot_know(
+    bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    group_id = f"group-{uuid.uuid4().hex[:8]}"
+    guard = Acl("User:somebody", AclOperation.READ, AclResourceType.TOPIC, "__consumer_offsets")
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_acls(guard)
+        observer = ObserverProcess(bootstrap, tmp_path)
+        try:
+            observer.start()
+            one = member(bootstrap, group_id, topic)
+            wait_until(lambda: observer.explanations(group_id) or _is_seen(observer, group_id), "it is seen")
+            two = member(bootstrap, group_id, topic)
+            observer.wait_for(group_id, JOINED)
+            told = explain(observer, group_id)
+            assert "Not known: __consumer_offsets may not be read" in told
+            two.close()
+            wait_until(lambda: observer.kinds(group_id)[-1] == LEFT, "one has left")
+            found = observer.explanations(group_id)[-1]["findings"]
+            assert {each["likelihood"] for each in found} == {"possible"}
+            one.close()
+        finally:
+            observer.kill()
+            admin.delete_acls(AclFilter(resource_type=AclResourceType.TOPIC))
+
+
+def _is_told_empty(observer: ObserverProcess, group_id: str) -> bool:
+    told = observer.explanations(group_id)
+    return bool(told) and told[-1]["members"] == 0
+
+
+def _is_seen(observer: ObserverProcess, group_id: str) -> bool:
+    return any(each["group_id"] == group_id for each in json.loads(observer.page("/api/v1/groups")))
