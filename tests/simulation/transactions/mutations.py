@@ -34,7 +34,7 @@ MUTANTS = (
     ),
     Mutant(
         "an end that comes late ends the next transaction",
-        Edit(f"{TRANSACTIONS}.coordinator", "_may_end", drop_element("State.ONGOING")),
+        Edit(f"{TRANSACTIONS}.ending", "_may_end", drop_element("State.ONGOING")),
         is_of_transactions=True,
     ),
     Mutant(

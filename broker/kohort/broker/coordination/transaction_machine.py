@@ -2,8 +2,9 @@
 
 from kohort.broker.group import Record
 from kohort.broker.metadata import TRANSACTIONS_TOPIC
+from kohort.broker.transactions.answers import refusal
 from kohort.broker.transactions.commands import Command, TimerFired, TransactionTimer
-from kohort.broker.transactions.coordinator import TransactionConfig, TransactionCoordinator, refusal
+from kohort.broker.transactions.coordinator import TransactionConfig, TransactionCoordinator
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.schema import Message
 from kohort.protocol.transaction_log import (

@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kohort.broker.group.decision import CancelTimer, Decision, Effect, Note, Record, Reply, SetTimer
+from kohort.broker.transactions.answers import code_alone, end_answer, ended_answer, init_answer
 from kohort.broker.transactions.commands import (
     AddPartitions,
     Command,
@@ -22,11 +23,12 @@ from kohort.broker.transactions.commands import (
     TimerFired,
     TransactionTimer,
 )
+from kohort.broker.transactions.ending import check_end, end_decided
+from kohort.broker.transactions.starting import fresh_producer_id, may_go_on, started
 from kohort.broker.transactions.transaction import (
     BUMPING_VERSION,
     EPOCH_MAX,
     NEVER_MS,
-    NO_EPOCH,
     NO_PRODUCER_ID,
     TopicPartition,
     Transaction,
@@ -34,15 +36,8 @@ from kohort.broker.transactions.transaction import (
     logged_transaction,
 )
 from kohort.protocol.errors import ApiError, ErrorCode
-from kohort.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
-from kohort.protocol.messages.end_txn import EndTxnResponse
 from kohort.protocol.messages.init_producer_id import InitProducerIdResponse
-from kohort.protocol.schema import Message
 from kohort.protocol.transaction_log import TransactionLogKey, TransactionLogValue
-
-INIT_VERSION_OF_FENCED = 4  # From here on clients know PRODUCER_FENCED; before, INVALID_PRODUCER_EPOCH.
-END_VERSION_OF_FENCED = 2
-END_VERSION_THAT_BUMPS = 5
 
 State = TransactionState
 
@@ -120,11 +115,7 @@ class TransactionCoordinator:
 
     def _usable(self, transactional_id: str, producer_id: int, producer_epoch: int) -> Transaction:
         """Return the transaction that its producer may write to now. Raises: ApiError."""
-        if not transactional_id:
-            raise ApiError(ErrorCode.INVALID_REQUEST)
-        transaction = self.transactions.get(transactional_id)
-        if transaction is None:
-            raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        transaction = self._known(transactional_id)
         _check_not_ahead(transaction, producer_id)
         if transaction.producer_id != producer_id:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -134,25 +125,35 @@ class TransactionCoordinator:
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
         return transaction
 
+    def _known(self, transactional_id: str) -> Transaction:
+        """Return what is known of the transactional id. Raises: ApiError."""
+        if not transactional_id:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None:
+            raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return transaction
+
     # -- InitProducerId ------------------------------------------------------------------------------------
 
     def _init_producer_id(self, command: InitProducerId, now_ms: int) -> Decision:
         try:
             known = self._initialisable(command)
             if known.state is State.ONGOING:
-                return self._fence(known, now_ms, (Reply(command.request_id, _not_yet()),))
-            started = self._started(known, command)
+                answer = init_answer(ErrorCode.CONCURRENT_TRANSACTIONS, command.version)
+                return self._fence(known, now_ms, (Reply(command.request_id, answer),))
+            transaction = started(known, command)
         except ApiError as error:
             return Decision((), (Reply(command.request_id, init_answer(error.code, command.version)),))
-        started.timeout_ms, started.last_update_ms = command.message.transaction_timeout_ms, now_ms
-        self._remember_last_epoch(started)
+        transaction.timeout_ms, transaction.last_update_ms = command.message.transaction_timeout_ms, now_ms
+        self._remember_last_epoch(transaction)
         answer = InitProducerIdResponse(
             throttle_time_ms=0,
             error_code=0,
-            producer_id=started.producer_id,
-            producer_epoch=started.producer_epoch,
+            producer_id=transaction.producer_id,
+            producer_epoch=transaction.producer_epoch,
         )
-        return Decision((_record(started),), (Reply(command.request_id, answer),))
+        return Decision((_record(transaction),), (Reply(command.request_id, answer),))
 
     def _initialisable(self, command: InitProducerId) -> Transaction:
         """Return the transactional id, a new one where there was none. Raises: ApiError."""
@@ -163,39 +164,13 @@ class TransactionCoordinator:
             raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         known = self.transactions.get(message.transactional_id)
         if known is None:
-            return Transaction(message.transactional_id, _fresh(command.fresh_producer_id))
+            return Transaction(message.transactional_id, fresh_producer_id(command.fresh_producer_id))
         _check_not_ahead(known, message.producer_id)
-        if not _may_go_on(known, message.producer_id, message.producer_epoch):
+        if not may_go_on(known, message.producer_id, message.producer_epoch):
             raise ApiError(ErrorCode.PRODUCER_FENCED)
         if known.state.is_prepared:
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
         return known
-
-    def _started(self, known: Transaction, command: InitProducerId) -> Transaction:
-        """Return the transactional id with a new epoch, and no transaction. Raises: ApiError."""
-        expected_epoch = command.message.producer_epoch
-        started = replace(
-            known,
-            state=State.EMPTY,
-            partitions=frozenset(),
-            start_ms=NEVER_MS,
-            previous_producer_id=NO_PRODUCER_ID,
-            next_producer_id=NO_PRODUCER_ID,
-        )
-        is_worn_out = known.is_epoch_exhausted and expected_epoch in (NO_EPOCH, known.producer_epoch)
-        if is_worn_out or (known.producer_epoch == EPOCH_MAX and expected_epoch == known.last_producer_epoch):
-            started.previous_producer_id = known.producer_id
-            started.producer_id = _fresh(command.fresh_producer_id)
-            started.producer_epoch = 0
-            started.last_producer_epoch = NO_EPOCH if expected_epoch == NO_EPOCH else known.producer_epoch
-        elif expected_epoch == NO_EPOCH:
-            started.producer_epoch, started.last_producer_epoch = known.producer_epoch + 1, NO_EPOCH
-        elif known.producer_epoch in (expected_epoch, NO_EPOCH):
-            started.last_producer_epoch = known.producer_epoch
-            started.producer_epoch = known.producer_epoch + 1
-        elif expected_epoch != known.last_producer_epoch:  # Else it asks again what it was not told.
-            raise ApiError(ErrorCode.PRODUCER_FENCED)
-        return started
 
     def _remember_last_epoch(self, transaction: Transaction) -> None:
         """Keep what the log does not say: a retry after the next start is refused, as Kafka's is."""
@@ -231,50 +206,19 @@ class TransactionCoordinator:
     def _end_transaction(self, command: EndTransaction, now_ms: int) -> Decision:
         try:
             known = self._ending(command)
-            prepared = self._decide_end(known, command)
+            prepared = end_decided(known, command)
         except ApiError as error:
             return Decision((), (Reply(command.request_id, end_answer(error.code, command.version)),))
         if prepared is None:  # It has ended that way before.
-            return Decision((), (Reply(command.request_id, _ended(known)),))
-        return self._prepare(prepared, now_ms, (Reply(command.request_id, _ended(prepared)),))
+            return Decision((), (Reply(command.request_id, ended_answer(known)),))
+        return self._prepare(prepared, now_ms, (Reply(command.request_id, ended_answer(prepared)),))
 
     def _ending(self, command: EndTransaction) -> Transaction:
         """Return the transaction that its producer may end. Raises: ApiError."""
-        message = command.message
-        producer_id, producer_epoch = message.producer_id, message.producer_epoch
-        if not message.transactional_id:
-            raise ApiError(ErrorCode.INVALID_REQUEST)
-        known = self.transactions.get(message.transactional_id)
-        if known is None:
-            raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        _check_not_ahead(known, producer_id)
-        is_over_ids = _bumps(command) and _is_retry_over_ids(known, producer_id, producer_epoch)
-        if known.producer_id != producer_id and not is_over_ids:
-            raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        if _bumps(command) and known.state.is_prepared:  # It may be quicker than its markers.
-            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
-        if not _may_end(known, command):
-            raise ApiError(ErrorCode.PRODUCER_FENCED)
+        known = self._known(command.message.transactional_id)
+        _check_not_ahead(known, command.message.producer_id)
+        check_end(known, command)
         return known
-
-    def _decide_end(self, known: Transaction, command: EndTransaction) -> Transaction | None:
-        """Return the transaction with its end decided; None where it has ended so. Raises: ApiError."""
-        message = command.message
-        is_commit, state, bumps = message.committed, known.state, _bumps(command)
-        is_retry = bumps and _is_retry(known, message.producer_id, message.producer_epoch)
-        if state is State.ONGOING:
-            return _prepared(known, command, is_commit=is_commit)
-        if state.is_prepared:
-            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
-        if state is not State.EMPTY:
-            is_same = is_commit == (state is State.COMPLETE_COMMIT)
-            if is_same and (is_retry or not bumps):
-                return None
-        if is_commit and is_retry:  # The coordinator has aborted it, for its time was up: KAFKA-20785.
-            raise ApiError(ErrorCode.PRODUCER_FENCED)
-        if bumps and not is_commit and not is_retry:
-            return _prepared(known, command, is_commit=False, is_empty=True)
-        raise ApiError(ErrorCode.INVALID_TXN_STATE)
 
     def _prepare(self, prepared: Transaction, now_ms: int, replies: tuple[Effect, ...]) -> Decision:
         """Return the decision for an end: logged first, then told, then carried out."""
@@ -350,6 +294,15 @@ class TransactionCoordinator:
         )
 
 
+def _check_not_ahead(known: Transaction, producer_id: int) -> None:
+    """Return unless the producer has its next id from an end whose markers are still being written.
+
+    The end is answered before they are. Raises: ApiError with CONCURRENT_TRANSACTIONS: it shall come again.
+    """
+    if known.state.is_prepared and producer_id == known.next_producer_id != NO_PRODUCER_ID:
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+
+
 def _record(transaction: Transaction) -> Record:
     return Record(transaction.key, transaction.value())
 
@@ -373,137 +326,3 @@ def _markers_due(transaction: Transaction) -> Effect:
         transaction.client_version,
     )
     return Note(due)  # type: ignore[arg-type]  # another core's event
-
-
-def _fresh(producer_id: int | None) -> int:
-    """Return the id. Raises: ApiError where there was none: the producer asks again."""
-    if producer_id is None:
-        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return producer_id
-
-
-def _may_go_on(known: Transaction, producer_id: int, producer_epoch: int) -> bool:
-    """Return whether a producer with this id is the newest, or asks again for what it was not told (KIP-360).
-
-    Its epoch is looked at where it is bumped.
-    """
-    if producer_id == NO_PRODUCER_ID or known.producer_epoch == NO_EPOCH or producer_id == known.producer_id:
-        return True
-    return producer_id == known.previous_producer_id and producer_epoch >= EPOCH_MAX - 1
-
-
-def _check_not_ahead(known: Transaction, producer_id: int) -> None:
-    """Return unless the producer has its next id from an end whose markers are still being written.
-
-    The end is answered before they are. Raises: ApiError with CONCURRENT_TRANSACTIONS: it shall come again.
-    """
-    if known.state.is_prepared and producer_id == known.next_producer_id != NO_PRODUCER_ID:
-        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
-
-
-def _bumps(command: EndTransaction) -> bool:
-    return command.version >= END_VERSION_THAT_BUMPS
-
-
-def _may_end(known: Transaction, command: EndTransaction) -> bool:
-    """Return whether an end has the epoch of what is to end, or asks again for one that was decided.
-
-    While a transaction is open there is nothing to ask again for: by the epoch before, an end comes late, and
-    would end the transaction that the producer has begun since (KIP-890).
-    """
-    message = command.message
-    is_newest = known.producer_epoch == message.producer_epoch < EPOCH_MAX
-    if not _bumps(command) or known.state in (State.EMPTY, State.ONGOING):
-        return is_newest
-    return is_newest or _is_retry(known, message.producer_id, message.producer_epoch)
-
-
-def _is_retry(known: Transaction, producer_id: int, producer_epoch: int) -> bool:
-    """Return whether a producer whose ends bump the epoch ends again what has ended, with that of before.
-
-    As in Kafka, one that was fenced because its time was up may go on from there (KIP-588, KIP-890). One
-    whose id another process has taken may not: what has ended then is the other's, and so is its epoch.
-    """
-    is_epoch_before = known.producer_id == producer_id and producer_epoch == known.producer_epoch - 1
-    return (is_epoch_before and _is_its_own(known, producer_epoch)) or _is_retry_over_ids(
-        known, producer_id, producer_epoch
-    )
-
-
-def _is_retry_over_ids(known: Transaction, producer_id: int, producer_epoch: int) -> bool:
-    """Return whether that end has given the producer another id."""
-    return (
-        producer_id == known.previous_producer_id
-        and producer_epoch == EPOCH_MAX - 1
-        and known.producer_epoch == 0
-        and _is_its_own(known, producer_epoch)
-    )
-
-
-def _is_its_own(known: Transaction, producer_epoch: int) -> bool:
-    """Return whether the newest epoch is of the producer that had the one before.
-
-    It is where an end has bumped it, or the coordinator, for the time was up, or that producer asked for it.
-    Stricter than Kafka, which does not look at that: where both speak different protocols, it tells the
-    producer of before that its transaction was committed, and has two go on by one epoch.
-    """
-    return known.client_version >= BUMPING_VERSION or known.last_producer_epoch == producer_epoch
-
-
-def _prepared(
-    known: Transaction, command: EndTransaction, *, is_commit: bool, is_empty: bool = False
-) -> Transaction:
-    """Return the transaction with its end decided, under a new epoch where the client knows of that."""
-    prepared = replace(known, state=State.PREPARE_COMMIT if is_commit else State.PREPARE_ABORT)
-    if is_empty:
-        prepared.partitions = frozenset()
-        prepared.start_ms = NEVER_MS
-    if _bumps(command):
-        prepared.client_version = BUMPING_VERSION
-        prepared.last_producer_epoch = known.producer_epoch
-        prepared.producer_epoch = known.producer_epoch + 1
-        if known.is_epoch_exhausted:
-            prepared.next_producer_id = _fresh(command.fresh_producer_id)
-    else:
-        prepared.client_version = 0
-    return prepared
-
-
-def _ended(transaction: Transaction) -> EndTxnResponse:
-    """Return the answer to an end, with what the producer goes on with."""
-    producer_id, epoch = transaction.producer_id, transaction.producer_epoch
-    if transaction.next_producer_id != NO_PRODUCER_ID:
-        producer_id, epoch = transaction.next_producer_id, 0
-    return EndTxnResponse(throttle_time_ms=0, error_code=0, producer_id=producer_id, producer_epoch=epoch)
-
-
-def _not_yet() -> InitProducerIdResponse:
-    return init_answer(ErrorCode.CONCURRENT_TRANSACTIONS, INIT_VERSION_OF_FENCED)
-
-
-def init_answer(code: ErrorCode, version: int) -> InitProducerIdResponse:
-    """Return what a producer is told that gets no epoch."""
-    if code is ErrorCode.PRODUCER_FENCED and version < INIT_VERSION_OF_FENCED:
-        code = ErrorCode.INVALID_PRODUCER_EPOCH
-    return InitProducerIdResponse(throttle_time_ms=0, error_code=code, producer_epoch=NO_EPOCH)
-
-
-def end_answer(code: ErrorCode, version: int) -> EndTxnResponse:
-    """Return what a producer is told whose transaction can't be ended so."""
-    if code is ErrorCode.PRODUCER_FENCED and version < END_VERSION_OF_FENCED:
-        code = ErrorCode.INVALID_PRODUCER_EPOCH
-    return EndTxnResponse(throttle_time_ms=0, error_code=code)
-
-
-def code_alone(code: ErrorCode) -> AddOffsetsToTxnResponse:
-    """Return an answer that says nothing but a code."""
-    return AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=code)
-
-
-def refusal(command: Command, code: ErrorCode) -> Message | None:
-    """Return what whoever sent the command is told where it can't be carried out; None where nobody waits."""
-    if isinstance(command, InitProducerId):
-        return init_answer(code, command.version)
-    if isinstance(command, AddPartitions):
-        return code_alone(code)
-    return end_answer(code, command.version) if isinstance(command, EndTransaction) else None

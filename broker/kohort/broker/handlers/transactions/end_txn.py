@@ -3,8 +3,9 @@
 from collections.abc import Awaitable
 
 from kohort.broker.handlers.transactions.family import TransactionServices
+from kohort.broker.transactions.answers import end_answer
 from kohort.broker.transactions.commands import EndTransaction
-from kohort.broker.transactions.coordinator import END_VERSION_THAT_BUMPS, end_answer
+from kohort.broker.transactions.ending import END_VERSION_THAT_BUMPS
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
