@@ -45,7 +45,7 @@ def commands() -> Iterator[list[str]]:
 
 def serves(words: list[str]) -> bool:
     """Return whether a command runs until it is stopped."""
-    is_forward = words[0] == "forward" and not {"--check", "--replay", "--purge"} & set(words)
+    is_forward = words[0] == "forward" and not {"--check", "--explain", "--replay", "--purge"} & set(words)
     return is_forward or tuple(words[:2]) in SERVE
 
 

@@ -32,6 +32,12 @@ from kohort.queues.forward import Destination, ForwardSettings, load_settings, p
 )
 @json_option
 @click.option(
+    "--explain",
+    "sample",
+    metavar="JSON",
+    help="Say which route takes a record with these topic, key, headers and value, and end.",
+)
+@click.option(
     "--replay", "replayed", metavar="NAME", help="Push a destination's dead letters once more, and end."
 )
 @click.option("--purge", "purged", metavar="NAME", help="Give a destination's dead letters up, and end.")
@@ -45,6 +51,7 @@ def forward(
     check: bool,
     status: bool,
     as_json: bool,
+    sample: str | None,
     replayed: str | None,
     purged: str | None,
     stashed: bool,
@@ -58,10 +65,15 @@ def forward(
     kohort forward --config forward.toml --http 127.0.0.1:9646
     kohort forward --config forward.toml --http 127.0.0.1:9646 --status
     kohort forward --config forward.toml --replay orders
+    kohort forward --config forward.toml --explain '{"topic": "orders", "headers": {"region": "eu"}}'
     """
     settings = _load(file)
     if check:
         print_line(f"{file}: {len(settings.forward)} destination(s)")
+    elif sample is not None:
+        from kohort.cli.forward_explain import print_explanation
+
+        print_explanation(settings, sample)
     elif status:
         if http is None:
             raise click.UsageError("--status needs --http HOST:PORT, where the process serves")

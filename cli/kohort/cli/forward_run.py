@@ -3,7 +3,8 @@
 import json
 import logging
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import anyio
 import anyio.abc
@@ -17,7 +18,7 @@ from kohort.cli.status_server import NOT_FOUND, Page, StatusServer
 from kohort.client.config import ConsumerOptions
 from kohort.client.errors import ConfigurationError, KohortError
 from kohort.client.retry import Backoff
-from kohort.queues.forward import Destination, Forwarder, ForwardSettings, open_service
+from kohort.queues.forward import Destination, Forwarder, ForwardSettings, open_services
 
 logger = logging.getLogger(__name__)
 
@@ -101,8 +102,8 @@ class Forwarders:
             ended.set()
 
     async def _run_one(self, destination: Destination) -> None:
-        async with open_service(destination) as service:
-            forwarder = Forwarder(destination, service, **self._options)
+        async with open_services(destination) as services:
+            forwarder = Forwarder(destination, services[""], routed=services, **self._options)
             self.running[destination.name] = forwarder
             try:
                 if self._wanted.get(destination.name) == destination:
@@ -178,4 +179,20 @@ class _Told(Collector):
         for destination, each in told.items():
             for action in _ACTIONS:
                 records.add_metric([destination, action], each.counts[action])
-        return [*found, circuit, records]
+        return [*found, circuit, records, *_of_routes(states)]
+
+
+def _of_routes(states: Mapping[str, Mapping[str, Any]]) -> Iterable[Metric]:
+    """Yield what each route of a destination has under way, has pushed, and whether it is pushed to."""
+    labels = ["name", "route"]
+    running = GaugeMetricFamily("kohort_forward_route_running", "Pushes under way by a route", labels=labels)
+    circuit = GaugeMetricFamily(
+        "kohort_forward_route_circuit_open", "1 while nothing is pushed by a route", labels=labels
+    )
+    pushes = CounterMetricFamily("kohort_forward_route_pushes", "Pushes begun by a route", labels=labels)
+    for destination, state in states.items():
+        for route, told in state["routes"].items():
+            running.add_metric([destination, route], float(told["running"]))
+            circuit.add_metric([destination, route], float(told["circuit"] != "closed"))
+            pushes.add_metric([destination, route], float(told["pushed"]))
+    yield from (running, circuit, pushes)

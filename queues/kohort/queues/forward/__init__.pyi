@@ -1,7 +1,12 @@
 from kohort.queues.forward.forwarder import Forwarder as Forwarder
 from kohort.queues.forward.replaying import purge as purge
 from kohort.queues.forward.replaying import replay as replay
+from kohort.queues.forward.routing import Condition as Condition
+from kohort.queues.forward.routing import Route as Route
+from kohort.queues.forward.routing import RouteAction as RouteAction
+from kohort.queues.forward.routing import explain as explain
 from kohort.queues.forward.service import open_service as open_service
+from kohort.queues.forward.service import open_services as open_services
 from kohort.queues.forward.settings import Destination as Destination
 from kohort.queues.forward.settings import ForwardSettings as ForwardSettings
 from kohort.queues.forward.settings import load_settings as load_settings

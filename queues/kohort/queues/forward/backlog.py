@@ -35,6 +35,7 @@ class Job:
     lane: Lane
     due_ms: int
     attempt: int
+    route: str = ""
     is_running: bool = False
     is_moving: bool = False  # It was found to hold the others up.
     verdict: Verdict | None = None  # What was said of this attempt, and is still to be seen to.
@@ -55,11 +56,22 @@ class Backlog(Windows[Track]):
     def __init__(self, order: Order, window_max: int) -> None:
         super().__init__(window_max)
         self._order = order
-        self._ready: list[tuple[int, int, Job]] = []  # By time, then by arrival; heads of lanes alone.
+        # Of each route, by time, then by arrival; heads of lanes alone.
+        self._ready: dict[str, list[tuple[int, int, Job]]] = {}
         self._arrivals = count()
 
-    def add(self, record: AnyRecord, due_ms: int, attempt: int) -> None:
-        """Take in a record in the order of the poll; it is not pushed before `due_ms`."""
+    def add(
+        self,
+        record: AnyRecord,
+        due_ms: int,
+        attempt: int,
+        route: str = "",
+        verdict: Verdict | None = None,
+    ) -> None:
+        """Take in a record in the order of the poll; it is not pushed before `due_ms`.
+
+        With a verdict it is not pushed at all: that is what is done with it.
+        """
         partition = TopicPartition(record.topic, record.partition)
         track = self._tracks.get(partition)
         if track is None:
@@ -68,28 +80,30 @@ class Backlog(Windows[Track]):
         lane = track.lanes.get(key)
         if lane is None:
             lane = track.lanes[key] = Lane(key)
-        job = Job(record, track, lane, due_ms, attempt)
+        job = Job(record, track, lane, due_ms, attempt, route, verdict=verdict)
         track.window.append(record.offset)
         track.jobs[record.offset] = job
         lane.jobs.append(job)
         if lane.jobs[0] is job:
             self._offer(job)
 
-    def start(self, now_ms: int) -> Job | None:
-        """Return a record that is to be pushed now, None if there is none."""
-        while self._ready and self._ready[0][0] <= now_ms:
-            _, _, job = heappop(self._ready)
+    def start(self, now_ms: int, route: str = "") -> Job | None:
+        """Return a record of a route that is to be pushed now, None if there is none."""
+        ready = self._ready.get(route)
+        while ready and ready[0][0] <= now_ms:
+            _, _, job = heappop(ready)
             if self._is_waiting(job):
                 job.is_running = True
                 job.track.running += 1
                 return job
         return None
 
-    def next_due_ms(self) -> int | None:
-        """Return when the next one has its time; None if none waits for that."""
-        while self._ready and not self._is_waiting(self._ready[0][2]):
-            heappop(self._ready)
-        return self._ready[0][0] if self._ready else None
+    def next_due_ms(self, route: str = "") -> int | None:
+        """Return when the next one of a route has its time; None if none waits for that."""
+        ready = self._ready.get(route)
+        while ready and not self._is_waiting(ready[0][2]):
+            heappop(ready)
+        return ready[0][0] if ready else None
 
     def finish(self, job: Job) -> None:
         """The record is done, and committed as soon as all before it are; once for each."""
@@ -163,7 +177,7 @@ class Backlog(Windows[Track]):
         self._offer(job)
 
     def _offer(self, job: Job) -> None:
-        heappush(self._ready, (job.due_ms, next(self._arrivals), job))
+        heappush(self._ready.setdefault(job.route, []), (job.due_ms, next(self._arrivals), job))
 
     def _is_waiting(self, job: Job) -> bool:
         return (

@@ -4,6 +4,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Protocol, Unpack
 
 import anyio
@@ -22,7 +23,8 @@ from kohort.protocol.errors import ErrorCode
 from kohort.queues.copying import configs_for_copies, is_too_large, write_copy
 from kohort.queues.forward.backlog import Backlog, Job
 from kohort.queues.forward.envelope import Envelope, envelope_of, with_envelope
-from kohort.queues.forward.limits import Breaker, Concurrency, Rate
+from kohort.queues.forward.limits import Circuit, Limits
+from kohort.queues.forward.routing import RouteAction, choose
 from kohort.queues.forward.settings import Destination
 from kohort.queues.forward.verdict import Action, Verdict
 from kohort.queues.options import consumer_options, producer_options, shared_options
@@ -34,6 +36,7 @@ HEARTBEAT_INTERVAL_MS = 3_000  # Or a third of the session timeout.
 COMMIT_EVERY_MS = 500
 CIRCUIT_FIRST_MS, CIRCUIT_MOST_MS = 500, 30_000
 WRITE_AGAIN_MS = 1_000
+LOOK_AGAIN_MS = 1_000  # The wall clock, by which records are due, may be set.
 
 
 class Service(Protocol):
@@ -48,15 +51,22 @@ class Forwarder:
     """A member of the destination's group. Start as many as you like: they share the partitions.
 
     await Forwarder(destination, service, bootstrap_servers="localhost:9092").run()
+
+    `routed` has the service of each route that pushes, by the route's name.
     """
 
     def __init__(
-        self, destination: Destination, service: Service, **options: Unpack[ConsumerOptions]
+        self,
+        destination: Destination,
+        service: Service,
+        *,
+        routed: Mapping[str, Service] = MappingProxyType({}),
+        **options: Unpack[ConsumerOptions],
     ) -> None:
         self.destination = destination
         self.counts: Counter[str] = Counter()
         self.is_ready = False
-        self._service = service
+        self._services = {**routed, "": service}
         self._options = options
         session_timeout_ms = destination.session_timeout_ms
         member: ConsumerOptions = {
@@ -71,9 +81,7 @@ class Forwarder:
             **consumer_options(member, destination.group_id),
         )
         self._backlog = Backlog(destination.order, destination.window_max)
-        self._concurrency = Concurrency(destination.concurrency_max)
-        self._rate = Rate(destination.rate_max)
-        self._breaker = Breaker(destination.failures_max, CIRCUIT_FIRST_MS, CIRCUIT_MOST_MS)
+        self._limits = {name: limits_of(each) for name, each in destination.services.items()}
         self._scopes: dict[Job, anyio.CancelScope] = {}
         self._changed = Signal()  # For the task that begins pushes.
         self._settled = Signal()  # For the one that waits for them.
@@ -106,15 +114,31 @@ class Forwarder:
             "topic": self.destination.topic,
             "url": self.destination.url,
             "partitions": [str(each) for each in self._consumer.assignment()],
-            "circuit": self._breaker.state.value,
+            "circuit": self._circuit.value,
             "running": len(self._scopes),
-            "concurrency_limit": self._concurrency.limit,
+            "concurrency_limit": sum(each.concurrency.limit for each in self._limits.values()),
+            "routes": {
+                name: {
+                    "circuit": each.breaker.state.value,
+                    "running": each.running,
+                    "concurrency_limit": each.concurrency.limit,
+                    "pushed": each.pushed,
+                }
+                for name, each in self._limits.items()
+                if name
+            },
             "unfinished": self._backlog.unfinished,
             "uncommitted": self._backlog.uncommitted,
             "held_back": self._backlog.is_holding_back,
             "counts": dict(self.counts),
             "last_failure": self._last_why,
         }
+
+    @property
+    def _circuit(self) -> Circuit:
+        """Whether all services are pushed to."""
+        states = [each.breaker.state for each in self._limits.values()]
+        return next((each for each in states if each is not Circuit.CLOSED), Circuit.CLOSED)
 
     # Polling and committing: one task
 
@@ -124,8 +148,7 @@ class Forwarder:
             records = await self._consumer.poll(timeout_ms=POLL_MS)
             self._backlog.polled(records.assignments)
             for record in records:
-                envelope = envelope_of(record, self.destination.topic)
-                self._backlog.add(record, envelope.due_ms, envelope.attempts + 1)
+                self._take(record)
                 self._changed.set()
             self.is_ready = True
             self._relieve()
@@ -136,6 +159,21 @@ class Forwarder:
             if monotonic_ms() >= commit_at_ms:
                 await self._commit(None)
                 commit_at_ms = monotonic_ms() + COMMIT_EVERY_MS
+
+    def _take(self, record: AnyRecord) -> None:
+        """Have a record pushed by its route when it is due, or dropped, or written to the dead letters."""
+        destination = self.destination
+        envelope = envelope_of(record, destination.topic)
+        due_ms = envelope.due_ms
+        if destination.delay_ms and record.topic == destination.topic:
+            due_ms = record.timestamp_ms + destination.delay_ms
+        route = choose(destination.route, record)
+        if route is None or route.action is RouteAction.PUSH:
+            self._backlog.add(record, due_ms, envelope.attempts + 1, "" if route is None else route.name)
+            return
+        action = Action.SKIP if route.action is RouteAction.DROP else Action.DEAD
+        verdict = Verdict(action, None, f"route {route.name}")
+        self._backlog.add(record, due_ms, envelope.attempts + 1, verdict=verdict)
 
     async def _commit(self, partitions: Partitions | None) -> None:
         offsets = self._backlog.progress(partitions)
@@ -189,23 +227,30 @@ class Forwarder:
             if job is None:
                 await self._changed.wait(wait_ms)
             else:
-                self._rate.take()
+                self._limits[job.route].begin()
                 scope = self._scopes[job] = anyio.CancelScope()
                 self._tasks.start_soon(self._push, job, scope)
 
     def _next(self) -> tuple[Job | None, float | None]:
-        """Return a record that may be pushed now, or how long to wait for one."""
-        if len(self._scopes) >= self._concurrency.limit:
-            return None, None
-        now_ms = monotonic_ms()
-        wait_ms = max(self._rate.wait_ms(now_ms), self._breaker.wait_ms(now_ms, len(self._scopes)))
-        if wait_ms:
-            return None, wait_ms
-        job = self._backlog.start(wall_ms())
-        if job is not None:
-            return job, 0
-        due_ms = self._backlog.next_due_ms()
-        return None, None if due_ms is None else max(1, due_ms - wall_ms())
+        """Return a record that may be pushed now, or how long to wait for one.
+
+        Each service has its turn: the one that was pushed to comes last next time.
+        """
+        waits_ms: list[float] = []
+        for route, limits in self._limits.items():
+            if limits.is_full:
+                continue
+            if wait_ms := limits.wait_ms(monotonic_ms()):
+                waits_ms.append(wait_ms)
+                continue
+            job = self._backlog.start(wall_ms(), route)
+            if job is not None:
+                if len(self._limits) > 1:
+                    self._limits[route] = self._limits.pop(route)
+                return job, 0
+            if (due_ms := self._backlog.next_due_ms(route)) is not None:
+                waits_ms.append(min(LOOK_AGAIN_MS, max(1, due_ms - wall_ms())))
+        return None, min(waits_ms, default=None)
 
     async def _push(self, job: Job, scope: anyio.CancelScope) -> None:
         began_ms = monotonic_ms()
@@ -213,7 +258,7 @@ class Forwarder:
         try:
             if verdict is None:
                 with scope:
-                    verdict = await self._service.push(job.record, job.attempt)
+                    verdict = await self._services[job.route].push(job.record, job.attempt)
                 if scope.cancelled_caught or verdict is None:
                     verdict = Verdict(Action.RETRY, None, "it held the others of its partition up")
                 else:
@@ -222,21 +267,22 @@ class Forwarder:
             await self._settle(job, verdict)
         finally:
             self._scopes.pop(job, None)
+            self._limits[job.route].running -= 1
             self._changed.set()
             self._settled.set()
 
     def _learn(self, job: Job, verdict: Verdict, latency_ms: float) -> None:
-        now_ms = monotonic_ms()
+        now_ms, limits = monotonic_ms(), self._limits[job.route]
         if not verdict.is_failure:
-            self._concurrency.answered(latency_ms, len(self._scopes))
-            self._breaker.succeeded()
+            limits.concurrency.answered(latency_ms, limits.running)
+            limits.breaker.succeeded()
             return
         self._last_why = verdict.why
-        self._concurrency.failed(now_ms)
+        limits.concurrency.failed(now_ms)
         if job.attempt > 1 and verdict.is_answered:
-            self._breaker.doubted()
+            limits.breaker.doubted()
         else:
-            self._breaker.failed(now_ms)
+            limits.breaker.failed(now_ms)
 
     async def _settle(self, job: Job, verdict: Verdict) -> None:
         """Do with the record what the service said; it is done only when that is kept."""
@@ -298,6 +344,13 @@ class Forwarder:
             return error
         self._backlog.finish(job)
         return None
+
+
+def limits_of(service: Destination) -> Limits:
+    """Return what a service is given at once."""
+    return Limits(
+        service.concurrency_max, service.rate_max, service.failures_max, CIRCUIT_FIRST_MS, CIRCUIT_MOST_MS
+    )
 
 
 class _Listener(RebalanceListener):

@@ -133,3 +133,36 @@ class Breaker:
 
     def _open(self, now_ms: float) -> None:
         self.state, self._opened_at_ms = Circuit.OPEN, now_ms
+
+
+class Limits:
+    """What one service is given: how much at once, how often, and whether at all."""
+
+    def __init__(
+        self,
+        concurrency_max: int,
+        rate_max: float,
+        failures_max: int,
+        circuit_first_ms: int,
+        circuit_most_ms: int,
+    ) -> None:
+        self.concurrency = Concurrency(concurrency_max)
+        self.rate = Rate(rate_max)
+        self.breaker = Breaker(failures_max, circuit_first_ms, circuit_most_ms)
+        self.running = 0
+        self.pushed = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many are under way as may be."""
+        return self.running >= self.concurrency.limit
+
+    def wait_ms(self, now_ms: float) -> float:
+        """Return how long until a push may begin; 0 if it may now."""
+        return max(self.rate.wait_ms(now_ms), self.breaker.wait_ms(now_ms, self.running))
+
+    def begin(self) -> None:
+        """Count a push that begins."""
+        self.rate.take()
+        self.running += 1
+        self.pushed += 1

@@ -1,6 +1,7 @@
 """The service of a destination, by the scheme of its address."""
 
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 from kohort.queues.forward.forwarder import Service
 from kohort.queues.forward.settings import Destination
@@ -15,3 +16,13 @@ def open_service(destination: Destination) -> AbstractAsyncContextManager[Servic
     from kohort.queues.forward.http import HttpService  # noqa: PLC0415
 
     return HttpService(destination)
+
+
+@asynccontextmanager
+async def open_services(destination: Destination) -> AsyncIterator[Mapping[str, Service]]:
+    """Yield the destination's own service under "", and those of its routes. Raises: MissingExtraError."""
+    async with AsyncExitStack() as stack:
+        yield {
+            name: await stack.enter_async_context(open_service(each))
+            for name, each in destination.services.items()
+        }

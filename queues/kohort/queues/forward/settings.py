@@ -13,8 +13,10 @@ import msgspec
 
 from kohort.client.errors import ConfigurationError
 from kohort.client.workers.windows import Order
+from kohort.queues.forward.routing import Route, RouteAction
 from kohort.queues.forward.verdict import DELAY_MS_MAX
 
+HELD_MS_MAX = 7 * 86_400_000
 SCHEMES = ("http", "https", "grpc", "grpcs")
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
@@ -28,6 +30,10 @@ class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """`http(s)://HOST:PORT/PATH`, or `grpc(s)://HOST:PORT/PACKAGE.SERVICE/METHOD`."""
     group_id: str = ""
     """`forward-<name>`."""
+    delay_ms: int = 0
+    """A record is pushed no sooner than so long after its timestamp."""
+    route: tuple[Route, ...] = ()
+    """The first route that takes a record decides; where none does, it is pushed to `url`."""
     order: Order = Order.NONE
     """Retries leave their place where there is no order, and otherwise hold up what is behind them."""
     timeout_ms: int = 10_000
@@ -63,6 +69,9 @@ class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         if not self.group_id:
             msgspec.structs.force_setattr(self, "group_id", f"forward-{self.name}")
         self._check_url()
+        self._check_routes()
+        if not 0 <= self.delay_ms <= HELD_MS_MAX:
+            raise ConfigurationError(f"delay_ms of {self.name!r}: a number from 0 to {HELD_MS_MAX}")
         for name in (
             "timeout_ms",
             "attempts_max",
@@ -90,6 +99,29 @@ class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             )
         if parts.username is not None:
             raise ConfigurationError(f"url of destination {self.name!r} holds a password: use token_file")
+
+    def _check_routes(self) -> None:
+        names = [each.name for each in self.route]
+        if len(set(names)) < len(names):
+            raise ConfigurationError(f"two routes of destination {self.name!r} have the same name")
+        for each in self.services.values():
+            each._check_url()
+            if each.is_grpc != self.is_grpc:
+                raise ConfigurationError(f"routes of {self.name!r} go by HTTP, or all of them by gRPC")
+
+    @property
+    def services(self) -> Mapping[str, "Destination"]:
+        """Each service that records are pushed to, by its route's name, as a destination without routes.
+
+        "" is the name of the destination's own.
+        """
+        found = {"": self}
+        for each in self.route:
+            if each.action is RouteAction.PUSH:
+                own = ("url", "token_file", "ca_file", "concurrency_max", "rate_max", "failures_max")
+                changed = {name: value for name in own if (value := getattr(each, name))}
+                found[each.name] = msgspec.structs.replace(self, route=(), **changed)
+        return found
 
     @property
     def parts(self) -> SplitResult:
@@ -145,11 +177,12 @@ class ForwardSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         if len(set(names)) < len(names) or len(set(groups)) < len(groups):
             raise ConfigurationError("two destinations have the same name, or the same group and topic")
         for each in self.forward:
-            host = each.parts.hostname or ""
-            if not any(_allows(entry, host) for entry in self.allowed_hosts):
-                raise ConfigurationError(
-                    f"destination {each.name!r} is at {host}, which is not one of allowed_hosts"
-                )
+            for service in each.services.values():
+                host = service.parts.hostname or ""
+                if not any(_allows(entry, host) for entry in self.allowed_hosts):
+                    raise ConfigurationError(
+                        f"destination {each.name!r} is at {host}, which is not one of allowed_hosts"
+                    )
 
     def find(self, name: str) -> Destination:
         """Return the destination of that name. Raises: ConfigurationError."""

@@ -8,6 +8,7 @@ from kohort.client.errors import ConfigurationError
 from kohort.client.workers.windows import Order
 from kohort.queues.forward.settings import Destination, load_settings
 
+ROUTE = "\n[[forward.route]]\nname='r'\nwhen=[{header='a'}]\n"
 GOOD = """\
 bootstrap_servers = "broker:9092"
 allowed_hosts = ["shop.example", "10.0.0.0/8"]
@@ -49,6 +50,13 @@ def test_a_file_names_destinations(tmp_path: Path) -> None:
         ('order = "key"', 'group_id = "a group"', "letters, digits"),
         ("[500, 60000]", "[60000, 500]", "have to rise"),
         ("[500, 60000]", "[86400001]", "86400000"),
+        ('order = "key"', "delay_ms = 604800001", "delay_ms"),
+        ('order = "key"', "delay_ms = -1", "delay_ms"),
+        ("[500, 60000]", f"[1]{ROUTE}url='https://elsewhere.example/'", "not one of allowed_hosts"),
+        ("[500, 60000]", f"[1]{ROUTE}url='grpc://shop.example/a.B/c'", "all of them by gRPC"),
+        ("[500, 60000]", f"[1]{ROUTE}action='push'", "has a url"),
+        ("[500, 60000]", f"[1]{ROUTE}action='drop'{ROUTE}action='dead'", "same name"),
+        ("[500, 60000]", f"[1]{ROUTE}action='drop'\ncolour=1", "unknown field"),
         ('topic = "orders"\n', "", "topic"),
         ("[[forward]]", "[[forward", "forward.toml"),
     ],
