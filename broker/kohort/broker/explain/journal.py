@@ -11,8 +11,9 @@ from kohort.broker.explain.events import JoinCompleted, Move, RebalanceCompleted
 from kohort.broker.explain.history import NO_REBALANCES, GroupRebalances, HistoryRoom
 from kohort.broker.explain.moves import moves_of, owners
 from kohort.broker.explain.rebalance import Rebalance
-from kohort.broker.explain.rejoining import cause_of
+from kohort.broker.explain.rejoining import rejoin_cause
 from kohort.broker.group.events import (
+    Cause,
     Event,
     GroupDeleted,
     MemberEvent,
@@ -94,7 +95,8 @@ class RebalanceJournal:
 
     def _join_phase(self, group_id: str) -> Rebalance | None:
         """Return the rebalance of a classic group. Groups with epochs have facts of their own."""
-        rebalance = self.ongoing(group_id)
+        found = self._groups.get(group_id)
+        rebalance = None if found is None else found.ongoing
         return None if rebalance is None or rebalance.is_by_broker else rebalance
 
     def _group_deleted(self, event: GroupDeleted) -> None:
@@ -105,7 +107,7 @@ class RebalanceJournal:
     # -- classic groups -----------------------------------------------------------------------------------
 
     def _join_phase_began(self, fact: JoinPhaseBegan) -> Event:
-        cause = cause_of(fact.cause)
+        cause = fact.cause if isinstance(fact.cause, Cause) else rejoin_cause(fact.cause)
         rebalance = Rebalance(cause, fact.at_ms, fact.expected, is_initial=fact.is_initial)
         rebalance.joined_ms = dict.fromkeys(fact.joined_member_ids, fact.at_ms)
         self._kept(fact.group_id).ongoing = rebalance

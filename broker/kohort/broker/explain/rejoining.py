@@ -12,9 +12,9 @@ from kohort.protocol.messages.join_group import JoinGroupRequestProtocol
 METADATA_CHANGED = "metadata has changed"  # In the reason that Kafka's own clients send (KIP-800).
 
 
-def cause_of(cause: Cause | Rejoin) -> Cause:
+def rejoin_cause(rejoin: Rejoin) -> Cause:
     """Return why the group has to rebalance."""
-    return cause if isinstance(cause, Cause) else replace(cause.cause, kind=_kind(cause))
+    return replace(rejoin.cause, kind=_kind(rejoin))
 
 
 def _kind(rejoin: Rejoin) -> CauseKind:
