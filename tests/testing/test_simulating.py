@@ -1,6 +1,7 @@
 """An unmodified aiokafka application under seeds: the sound one passes, five mistakes are found."""
 
 import hashlib
+import os
 import re
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 pytest.importorskip("aiokafka")
 
 from kohort.testing.simulation import World, at_least_once, simulate
-from kohort.testing.simulation.running import SEED_VARIABLE, failure, run_seed
+from kohort.testing.simulation.running import SEED_VARIABLE, SimulationFailed, failure, run_seed
 from tests.hash_seeds import under_hash_seeds
 from tests.testing.order_service import Database, Shop, place_orders
 
@@ -129,6 +130,28 @@ def test_a_failure_names_the_hash_seed(monkeypatch: pytest.MonkeyPatch, hash_see
     told = str(failure(test_fails, world, error))
     assert said in told
     assert "pytest -k test_fails --kohort-seed 0" in told
+
+
+def test_processes_share_the_seeds_and_the_failure_is_told_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    @simulate(seeds=6, processes=2)
+    async def test(world: World) -> None:
+        assert world.seed < 4, "the seed is too high"
+
+    monkeypatch.delenv(SEED_VARIABLE, raising=False)
+    with pytest.raises(SimulationFailed, match="seed 4: AssertionError: the seed is too high"):
+        test()
+
+
+def test_a_failure_that_is_not_the_seeds_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = os.getpid()
+
+    @simulate(seeds=2, processes=2)
+    async def test(world: World) -> None:
+        assert os.getpid() == here
+
+    monkeypatch.delenv(SEED_VARIABLE, raising=False)
+    with pytest.raises(SimulationFailed, match="seed 0 failed in a process of its own and passes here"):
+        test()
 
 
 def test_a_simulated_test_runs_once_for_each_seed(monkeypatch: pytest.MonkeyPatch) -> None:

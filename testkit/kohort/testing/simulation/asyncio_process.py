@@ -54,8 +54,12 @@ class AsyncioProcess(SteppedProcess):
 
     def act(self, action: Callable[[], object]) -> None:
         """Call `action` as code of the loop."""
-        with self.kernel.running(self), self.loop.entered():
-            action()
+        kernel = self.kernel
+        before, kernel.current = kernel.current, self
+        try:
+            self.loop.call_within(action)
+        finally:
+            kernel.current = before
 
     def step(self) -> None:
         """Let the loop do what is ready."""
@@ -87,13 +91,15 @@ class AsyncioProcess(SteppedProcess):
     def dispose(self) -> None:
         """Drop the loop and its tasks."""
         super().dispose()
-        with self.kernel.running(self), self.loop.entered():
-            for task in sorted(asyncio.all_tasks(self.loop), key=lambda each: each.get_name()):
-                task._log_destroy_pending = False  # type: ignore[attr-defined]  # Nobody waits for it.
-                coroutine: Any = task.get_coro()
-                with suppress(BaseException):
-                    coroutine.close()
+        self.act(self._close_tasks)
         self.loop._ready.clear()
         self.loop._scheduled.clear()
         with suppress(RuntimeError):
             self.loop.close()
+
+    def _close_tasks(self) -> None:
+        for task in sorted(asyncio.all_tasks(self.loop), key=lambda each: each.get_name()):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # Nobody waits for it.
+            coroutine: Any = task.get_coro()
+            with suppress(BaseException):
+                coroutine.close()

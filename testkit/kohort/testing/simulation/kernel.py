@@ -150,15 +150,6 @@ class Kernel:
         finally:
             self.work = before
 
-    @contextmanager
-    def running(self, process: "Process | None") -> Iterator[None]:
-        """Let the code within the block be that of `process`."""
-        before, self.current = self.current, process
-        try:
-            yield
-        finally:
-            self.current = before
-
 
 class Process:
     """One process of an operating system: it can be paused and killed, and has a clock of its own.
@@ -227,8 +218,12 @@ class Process:
 
     def act(self, action: Action) -> None:
         """Call `action` as code of this process. For subclasses."""
-        with self.kernel.running(self):
+        kernel = self.kernel
+        before, kernel.current = kernel.current, self
+        try:
             action()
+        finally:
+            kernel.current = before
 
     def acted(self) -> None:
         """Go on with what `post` has made ready. For subclasses."""

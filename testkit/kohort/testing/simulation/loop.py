@@ -10,8 +10,7 @@ import socket
 import sys
 import threading
 from asyncio import base_events, events
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -52,15 +51,14 @@ class SimulatedLoop(_BaseEventLoop):  # type: ignore[misc]
 
     # -- for the process ------------------------------------------------------------------------------------
 
-    @contextmanager
-    def entered(self) -> Iterator[None]:
-        """Let this be the running loop."""
+    def call_within(self, action: Callable[[], object]) -> None:
+        """Call `action` while this is the running loop."""
         outer, hooks = events._get_running_loop(), sys.get_asyncgen_hooks()
         self._thread_id: int | None = threading.get_ident()
         sys.set_asyncgen_hooks(self._asyncgen_firstiter_hook, self._asyncgen_finalizer_hook)
         events._set_running_loop(self)
         try:
-            yield
+            action()
         finally:
             events._set_running_loop(outer)
             sys.set_asyncgen_hooks(*hooks)

@@ -5,8 +5,11 @@ command that repeats it, and the story.
 """
 
 import asyncio
+import gc
 import os
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing import get_all_start_methods, get_context
 from typing import Any
 
 from kohort.testing.simulation.asyncio_process import AsyncioProcess
@@ -32,7 +35,7 @@ def run_seed(
 ) -> tuple[World, BaseException | None]:
     """Run the test once. Return its world, and what it has raised."""
     world = World(seed, without)
-    with simulated(world.kernel):
+    with _quick_collections(), simulated(world.kernel):
         try:
             process = AsyncioProcess(
                 world.kernel, world.network, world.network.host("test"), test, world, *arguments
@@ -48,6 +51,19 @@ def run_seed(
                 return world, cancelled
         finally:
             world.close()
+
+
+@contextmanager
+def _quick_collections() -> Iterator[None]:
+    """Let the garbage collector pass over what was there before: each run ends with a collection."""
+    if gc.get_freeze_count():  # Somebody else has a reason to do the same.
+        yield
+        return
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def shrunk(test: Test, seed: int, faults: list[int]) -> tuple[World, BaseException] | None:
@@ -78,12 +94,19 @@ def shrunk(test: Test, seed: int, faults: list[int]) -> tuple[World, BaseExcepti
     return best
 
 
-def simulate(seeds: int = 100) -> Callable[[Test], Callable[..., None]]:
-    """Have a coroutine function run as a test in so many worlds, from as many seeds."""
+def simulate(seeds: int = 100, *, processes: int = 1) -> Callable[[Test], Callable[..., None]]:
+    """Have a coroutine function run as a test in so many worlds, from as many seeds.
+
+    More than one of `processes` share the seeds where the system can fork. Then what the test keeps outside
+    of its world, such as a list of a module, is another one in each.
+    """
 
     def decorate(test: Test) -> Callable[..., None]:
         def run_all() -> None:
-            for seed in chosen_seeds(seeds):
+            chosen = chosen_seeds(seeds)
+            if processes > 1 and len(chosen) > 1 and "fork" in get_all_start_methods():
+                chosen = _failing_seed(test, chosen, processes)
+            for seed in chosen:
                 world, error = run_seed(test, seed)
                 if error is not None:
                     raise failure(test, world, error) from error
@@ -112,10 +135,35 @@ def _again(test: Test, seed: int) -> str:
     )
 
 
-def chosen_seeds(seeds: int) -> Iterator[int]:
-    """Yield the seeds to run: the one that was asked for, or as many as the test says."""
+def _failing_seed(test: Test, seeds: Sequence[int], processes: int) -> Sequence[int]:
+    """Return the first seed that fails in one of the processes, if any does.
+
+    Raises: SimulationFailed if it passes when it is run again here.
+    """
+    # The processes have the test from their birth: it cannot be sent to them.
+    with get_context("fork").Pool(processes, _shared_tests.append, (test,)) as pool:
+        failed = next((seed for seed, passes in pool.imap(_passes, seeds) if not passes), None)
+    if failed is None:
+        return ()
+    if run_seed(test, failed)[1] is None:
+        raise SimulationFailed(
+            f"seed {failed} failed in a process of its own and passes here: {test.__name__} depends on "
+            "something outside of its world"
+        )
+    return (failed,)
+
+
+_shared_tests: list[Test] = []
+
+
+def _passes(seed: int) -> tuple[int, bool]:
+    return seed, run_seed(_shared_tests[-1], seed)[1] is None
+
+
+def chosen_seeds(seeds: int) -> Sequence[int]:
+    """Return the seeds to run: the one that was asked for, or as many as the test says."""
     asked = os.environ.get(SEED_VARIABLE)
-    yield from range(seeds) if asked is None else [int(asked)]
+    return range(seeds) if asked is None else [int(asked)]
 
 
 def failure(test: Test, world: World, error: BaseException) -> SimulationFailed:

@@ -2,7 +2,7 @@
 
 trio's guest mode lets a host say when trio takes its next step. Here the host is the kernel: the clock of
 the run is the process's clock, and a run that waits for a deadline is stepped again at that virtual time.
-trio keeps its current run in a global variable of the thread; each step puts its own run there (`_entered`).
+trio keeps its current run in a global variable of the thread. Each step puts its own run there.
 
 The order of ready tasks comes from the seed, by the switch that trio has for pytest-trio and Hypothesis.
 """
@@ -116,9 +116,11 @@ class TrioProcess(SteppedProcess):
 
     # -- one step -----------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _entered(self) -> Iterator[None]:
-        """Let the run of this process be trio's current one."""
+    def _call_within(self, action: Callable[[], object]) -> None:
+        """Call `action` while the run of this process is trio's current one."""
+        kernel = self.kernel
+        before, kernel.current = kernel.current, self
+        order, _order.source = _order.source, self._order
         current = trio_run.GLOBAL_RUN_CONTEXT.__dict__
         outer = dict(current)
         hooks = sys.get_asyncgen_hooks()
@@ -127,9 +129,10 @@ class TrioProcess(SteppedProcess):
         if self._hooks is not None:
             sys.set_asyncgen_hooks(*self._hooks)
         try:
-            with self.kernel.running(self), order_from(self._order):
-                yield
+            action()
         finally:
+            kernel.current = before
+            _order.source = order
             self._context = dict(current)
             self._hooks = sys.get_asyncgen_hooks()
             current.clear()
@@ -138,17 +141,19 @@ class TrioProcess(SteppedProcess):
 
     def step(self) -> None:
         """Let trio take one step."""
-        with self._entered():
-            if self._guest is None:
-                self._start()
-            self._clock.deadline = None
-            tick, self._tick = self._tick, None
-            assert tick is not None
-            tick()
+        self._call_within(self._take_step)
         if self._clock.deadline is None:
             self.step_soon()
         else:
             self.acted()
+
+    def _take_step(self) -> None:
+        if self._guest is None:
+            self._start()
+        self._clock.deadline = None
+        tick, self._tick = self._tick, None
+        assert tick is not None
+        tick()
 
     def _start(self) -> None:
         trio.lowlevel.start_guest_run(
@@ -174,8 +179,7 @@ class TrioProcess(SteppedProcess):
         if self._guest is None:
             super().act(action)
             return
-        with self._entered():
-            action()
+        self._call_within(action)
 
     def acted(self) -> None:
         """Step the run, if something has become ready in it or its next deadline is another one."""
@@ -209,9 +213,9 @@ class TrioProcess(SteppedProcess):
         super().dispose()
         self._tick = None
         if self._guest is not None and self.outcome is None:
-            with self._entered(), warnings.catch_warnings():
+            with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                self._close_tasks()
+                self._call_within(self._close_tasks)
         self._guest = None
         self._context = {}
 
