@@ -20,9 +20,10 @@ from kohort.broker.config import BROKER_DEFINITIONS, TOPIC_DEFINITIONS, ConfigDe
 from kohort.broker.config.pending import BROKER_WITHOUT_EFFECT, TOPIC_WITHOUT_EFFECT
 from kohort.broker.handlers.apis import MODULES
 from kohort.broker.handlers.authorization.table import RULES
-from kohort.broker.http.families import FAMILIES
+from kohort.broker.http.families import FAMILIES, Family
 from kohort.broker.main import parse
 from kohort.cli.commands import kohort
+from kohort.cli.queue_families import FAMILIES as QUEUE_FAMILIES
 from kohort.client import errors
 from kohort.client.config import ClientConfig, ConsumerConfig, ProducerConfig
 from kohort.client.share.config import ShareConsumerConfig
@@ -81,13 +82,13 @@ def topic_names() -> str:
     )
 
 
-def metrics() -> str:
+def metrics(families: Iterable[Family]) -> str:
     """Return the table of metrics, in the order of the page."""
     return table(
         ("name", "kind", "labels", "meaning"),
         (
             (code(each.name), each.kind, ", ".join(code(label) for label in each.labels), each.documentation)
-            for each in FAMILIES
+            for each in families
         ),
     )
 
@@ -254,7 +255,7 @@ def main(arguments: Sequence[str]) -> int:
             "topic settings": settings(TOPIC_DEFINITIONS, TOPIC_WITHOUT_EFFECT),
             "topic defaults": topic_names(),
         },
-        DOCS / "metrics.md": {"metrics": metrics()},
+        DOCS / "metrics.md": {"metrics": metrics(FAMILIES), "queue metrics": metrics(QUEUE_FAMILIES)},
         DOCS / "reference" / "apis.md": {"apis": apis()},
         DOCS / "reference" / "authorization.md": {"rules": authorization(), "free": free_apis()},
         DOCS / "reference" / "errors.md": {"error codes": error_codes()},

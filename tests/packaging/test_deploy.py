@@ -15,13 +15,14 @@ import yaml
 from kohort.broker.config.serve import load_serve_config
 from kohort.broker.http.families import FAMILIES
 from kohort.broker.main import parse
+from kohort.cli.queue_families import FAMILIES as QUEUE_FAMILIES
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 MANIFESTS = [DEPLOY / "kubernetes" / name for name in ("service.yaml", "statefulset.yaml")]
 METRIC = re.compile(r"\b((?:kohort|kafka)_[a-z_]+)")
 SUFFIXES = ("_bucket", "_sum", "_count")
-LABELS = {each.name: {*each.labels, "job", "instance"} for each in FAMILIES}
+LABELS = {each.name: {*each.labels, "job", "instance"} for each in (*FAMILIES, *QUEUE_FAMILIES)}
 PYTHON_TYPES = {"str": str, "int": int, "bool": bool, "float": (int, float)}
 
 

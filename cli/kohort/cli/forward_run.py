@@ -3,17 +3,26 @@
 import json
 import logging
 import signal
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import anyio
 import anyio.abc
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from kohort.cli.client_settings import with_settings
+from kohort.cli.queue_families import (
+    FORWARD,
+    FORWARD_CIRCUIT,
+    FORWARD_RECORDS,
+    ROUTE_CIRCUIT,
+    ROUTE_PUSHES,
+    ROUTE_RUNNING,
+    metric_of,
+)
 from kohort.cli.status_server import NOT_FOUND, Page, StatusServer
 from kohort.client.config import ConsumerOptions
 from kohort.client.errors import ConfigurationError, KohortError
@@ -22,7 +31,6 @@ from kohort.queues.forward import Destination, Forwarder, ForwardSettings, open_
 
 logger = logging.getLogger(__name__)
 
-_GAUGES = ("running", "concurrency_limit", "unfinished", "uncommitted")
 _ACTIONS = ("done", "retry", "stash", "skip", "dead", "unreached", "relieved")
 
 
@@ -162,37 +170,29 @@ class _Told(Collector):
         """Return what each destination counts."""
         told: Mapping[str, Forwarder] = dict(self._forwarders.running)
         states = {name: each.status() for name, each in told.items()}
-        found: list[Metric] = []
-        for name in _GAUGES:
-            gauge = GaugeMetricFamily(f"kohort_forward_{name}", f"{name} of a destination", labels=["name"])
-            for destination, state in states.items():
-                gauge.add_metric([destination], float(str(state[name])))
-            found.append(gauge)
-        circuit = GaugeMetricFamily(
-            "kohort_forward_circuit_open", "1 while nothing is pushed", labels=["name"]
+        found = [
+            metric_of(family, (([name], float(str(state[key]))) for name, state in states.items()))
+            for key, family in FORWARD.items()
+        ]
+        circuits = (([name], float(state["circuit"] != "closed")) for name, state in states.items())
+        records = (
+            ([name, each], forwarder.counts[each]) for name, forwarder in told.items() for each in _ACTIONS
         )
-        for destination, state in states.items():
-            circuit.add_metric([destination], float(state["circuit"] != "closed"))
-        records = CounterMetricFamily(
-            "kohort_forward_records", "Records by what became of them", labels=["name", "action"]
-        )
-        for destination, each in told.items():
-            for action in _ACTIONS:
-                records.add_metric([destination, action], each.counts[action])
-        return [*found, circuit, records, *_of_routes(states)]
+        return [
+            *found,
+            metric_of(FORWARD_CIRCUIT, circuits),
+            metric_of(FORWARD_RECORDS, records),
+            *_of_routes(states),
+        ]
 
 
-def _of_routes(states: Mapping[str, Mapping[str, Any]]) -> Iterable[Metric]:
-    """Yield what each route of a destination has under way, has pushed, and whether it is pushed to."""
-    labels = ["name", "route"]
-    running = GaugeMetricFamily("kohort_forward_route_running", "Pushes under way by a route", labels=labels)
-    circuit = GaugeMetricFamily(
-        "kohort_forward_route_circuit_open", "1 while nothing is pushed by a route", labels=labels
-    )
-    pushes = CounterMetricFamily("kohort_forward_route_pushes", "Pushes begun by a route", labels=labels)
-    for destination, state in states.items():
-        for route, told in state["routes"].items():
-            running.add_metric([destination, route], float(told["running"]))
-            circuit.add_metric([destination, route], float(told["circuit"] != "closed"))
-            pushes.add_metric([destination, route], float(told["pushed"]))
-    yield from (running, circuit, pushes)
+def _of_routes(states: Mapping[str, Mapping[str, Any]]) -> list[Metric]:
+    """Return what each route of a destination has under way, has pushed, and whether it is pushed to."""
+    routes = [
+        ((name, route), told) for name, state in states.items() for route, told in state["routes"].items()
+    ]
+    return [
+        metric_of(ROUTE_RUNNING, ((labels, told["running"]) for labels, told in routes)),
+        metric_of(ROUTE_CIRCUIT, ((labels, float(told["circuit"] != "closed")) for labels, told in routes)),
+        metric_of(ROUTE_PUSHES, ((labels, told["pushed"]) for labels, told in routes)),
+    ]

@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 
 import click
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from kohort.cli.output import print_line
+from kohort.cli.queue_families import QUEUE, metric_of
 from kohort.cli.queue_options import (
     client_options,
     log_to_standard_error,
@@ -18,17 +19,6 @@ from kohort.cli.queue_options import (
 )
 from kohort.queues.kmq import RedeliveryTracker, ensure_topics
 from kohort.queues.options import shared_options
-
-_GAUGES = {
-    "partitions": "Partitions of the markers topic that this tracker has.",
-    "open": "Records that were taken and not ended.",
-    "overdue": "Open records whose time is over.",
-}
-_COUNTERS = {
-    "redelivered": "Records that were written again.",
-    "dead": "Records that became dead letters after their last redelivery.",
-    "vanished": "Records that were gone from the topic when they were due.",
-}
 
 
 @click.command()
@@ -63,14 +53,6 @@ class _Told(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Yield what the tracker counts."""
-        values = self._tracker.metrics()
-        labels = ["topic"]
-        topic = [self._tracker.queue.topic]
-        for name, text in _GAUGES.items():
-            gauge = GaugeMetricFamily(f"kohort_queue_{name}", text, labels=labels)
-            gauge.add_metric(topic, values[name])
-            yield gauge
-        for name, text in _COUNTERS.items():
-            counter = CounterMetricFamily(f"kohort_queue_{name}", text, labels=labels)
-            counter.add_metric(topic, values[name])
-            yield counter
+        values, topic = self._tracker.metrics(), [self._tracker.queue.topic]
+        for name, family in QUEUE.items():
+            yield metric_of(family, [(topic, values[name])])

@@ -4,12 +4,13 @@ from collections.abc import Iterable
 from typing import cast
 
 import click
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from kohort.cli.client_settings import ReaderCommand, reader_settings, take_properties
 from kohort.cli.completion import complete_groups, complete_topics
 from kohort.cli.options import bootstrap_option
+from kohort.cli.queue_families import REGION, REGION_MEMBER_STATE, REGION_PHASE, metric_of
 from kohort.cli.queue_options import (
     client_options,
     log_to_standard_error,
@@ -22,19 +23,7 @@ from kohort.client.config import ConsumerOptions
 from kohort.client.errors import ConfigurationError
 from kohort.queues.region import Isolation, MemberState, Phase, Region, RegionMember, StartPosition
 
-_GAUGES = {  # The name here, what divides the member's figure, and the words.
-    "drain_ms_last": ("drain_seconds_last", 1_000, "How long the last drain took."),
-    "drain_ms_most": ("drain_seconds_most", 1_000, "How long the longest drain took."),
-    "partitions_assigned": ("partitions_assigned", 1, "Partitions that this member has."),
-    "topics_consumed": ("topics_consumed", 1, "Topics that this member has partitions of."),
-    "queued": ("queued", 1, "Records that were read and not processed."),
-    "consecutive_resets": ("consecutive_resets", 1, "Failures of the region since its last checkpoint."),
-    "checkpoint": ("checkpoint", 1, "The number of the region's last checkpoint."),
-}
-_COUNTERS = {
-    "processed": ("processed", "Records that the operator has processed, those after a reset again."),
-    "resets": ("resets", "Resets of the region."),
-}
+MS_PER_SECOND = 1_000
 _DEFAULTS = Region("NAME", members=1)
 
 
@@ -168,26 +157,11 @@ class _Told(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Yield how the member stands."""
-        values = self._member.metrics()
-        labels = {"region": self._member.region.name, "member": self._member.name}
-        for key, (name, divisor, text) in _GAUGES.items():
-            gauge = GaugeMetricFamily(f"kohort_region_{name}", text, labels=list(labels))
-            gauge.add_metric(list(labels.values()), values[key] / divisor)
-            yield gauge
-        for key, (name, text) in _COUNTERS.items():
-            counter = CounterMetricFamily(f"kohort_region_{name}", text, labels=list(labels))
-            counter.add_metric(list(labels.values()), values[key])
-            yield counter
-        yield _state_set(
-            "member_state", "1 for how the member stands.", labels, MemberState, self._member.state
-        )
-        yield _state_set("phase", "1 for what the region does.", labels, Phase, self._member.phase)
-
-
-def _state_set(
-    name: str, text: str, labels: dict[str, str], states: Iterable[str], current: str
-) -> GaugeMetricFamily:
-    gauge = GaugeMetricFamily(f"kohort_region_{name}", text, labels=[*labels, "state"])
-    for each in states:
-        gauge.add_metric([*labels.values(), each], float(each == current))
-    return gauge
+        member = self._member
+        values, labels = member.metrics(), (member.region.name, member.name)
+        for key, family in REGION.items():
+            divisor = MS_PER_SECOND if "_seconds" in family.name else 1
+            yield metric_of(family, [(labels, values[key] / divisor)])
+        states = (((*labels, each), float(each is member.state)) for each in MemberState)
+        yield metric_of(REGION_MEMBER_STATE, states)
+        yield metric_of(REGION_PHASE, (((*labels, each), float(each == member.phase)) for each in Phase))
