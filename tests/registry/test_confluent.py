@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 USER = {"type": "record", "name": "User", "namespace": "shop", "fields": [{"name": "name", "type": "string"}]}
@@ -133,3 +134,54 @@ def test_latest_version_and_normalization(client: SchemaRegistryClient, subject:
     assert data is not None
     assert data[:5] == b"\0" + (client.get_latest_version(subject).schema_id or 0).to_bytes(4, "big")
     assert AvroDeserializer(client)(data, context) == {"name": "Ada"}
+
+
+PERSON: dict[str, Any] = {
+    "title": "Person",
+    "type": "object",
+    "properties": {"name": {"type": "string"}},
+    "required": ["name"],
+}
+
+
+def test_json_schema_through_its_serializers(client: SchemaRegistryClient, subject: str) -> None:
+    closed = json.dumps({**PERSON, "additionalProperties": False})
+    more = {**PERSON["properties"], "age": {"type": "integer"}}
+    newer = json.dumps({**PERSON, "additionalProperties": False, "properties": more})
+    context = SerializationContext(subject.removesuffix("-value"), MessageField.VALUE)
+    old_data = JSONSerializer(closed, client)({"name": "Ada"}, context)
+    new_data = JSONSerializer(newer, client)({"name": "Bob", "age": 7}, context)
+    reader = JSONDeserializer(None, schema_registry_client=client)
+    assert [reader(each, context) for each in (old_data, new_data)] == [
+        {"name": "Ada"},
+        {"name": "Bob", "age": 7},
+    ]
+    assert client.get_versions(subject) == [1, 2]
+    latest = client.get_latest_version(subject)
+    assert (latest.schema.schema_type, latest.schema.schema_str) == (
+        "JSON",
+        newer.replace(", ", ",").replace(": ", ":"),
+    )
+    with pytest.raises(SchemaRegistryError) as refused:
+        client.register_schema(subject, Schema(closed, "JSON"), normalize_schemas=True)
+    assert code_of(refused) == (409, 409), "a property may not be taken out of a closed schema"
+    with pytest.raises(SchemaRegistryError) as refused:
+        client.register_schema(subject, avro(USER))
+    assert code_of(refused) == (409, 409), "the type may not change"
+
+
+def test_json_schema_with_a_reference(client: SchemaRegistryClient, subject: str) -> None:
+    person = f"person-{subject}"
+    client.register_schema(person, Schema(json.dumps(PERSON), "JSON"))
+    order = json.dumps({"title": "Order", "type": "object", "properties": {"by": {"$ref": "person.json"}}})
+    references = [SchemaReference("person.json", person, 1)]
+    with pytest.raises(SchemaRegistryError) as refused:
+        client.register_schema(subject, Schema(order, "JSON"))
+    assert code_of(refused) == (422, 42201)
+    schema_id = client.register_schema(subject, Schema(order, "JSON", references))
+    assert client.get_referenced_by(person, 1) == [schema_id]
+    context = SerializationContext(subject.removesuffix("-value"), MessageField.VALUE)
+    serializer = JSONSerializer(
+        Schema(order, "JSON", references), client, conf={"auto.register.schemas": False}
+    )
+    assert serializer({"by": {"name": "Ada"}}, context)

@@ -1,10 +1,12 @@
 """What a schema language has to do for the registry: read a text, and say who can read whose data."""
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import NamedTuple, Protocol
 
 from kohort.registry.avro.schema import parse_avro
-from kohort.registry.records import AVRO
+from kohort.registry.json_schema.schema import parse_json_schema
+from kohort.registry.records import AVRO, JSON
 
 
 class Dependency(NamedTuple):
@@ -32,5 +34,12 @@ class Parsed(Protocol):
 Parse = Callable[..., Parsed]
 """parse(text, dependencies, is_new=...): dependencies come before what uses them. Raises: InvalidSchema."""
 
-FORMATS: Mapping[str, Parse] = {AVRO: parse_avro}
+NEEDED = {JSON: "jsonschema"}
+"""What the extra `registry` installs for a language."""
+LANGUAGES: Mapping[str, Parse] = {AVRO: parse_avro, JSON: parse_json_schema}
+FORMATS: Mapping[str, Parse] = {
+    name: parse
+    for name, parse in LANGUAGES.items()
+    if name not in NEEDED or find_spec(NEEDED[name]) is not None
+}
 """The languages that are served. Any other type is refused as Confluent's registry refuses an unknown one."""

@@ -6,7 +6,7 @@ import msgspec
 
 from kohort.registry import errors
 from kohort.registry.errors import InvalidSchema
-from kohort.registry.formats import FORMATS, Dependency, Parse, Parsed
+from kohort.registry.formats import FORMATS, NEEDED, Dependency, Parse, Parsed
 from kohort.registry.records import AVRO, Reference, SchemaValue
 from kohort.registry.requests import NewSchema
 from kohort.registry.state import Content, State, content_of, qualified
@@ -69,9 +69,9 @@ class Parser:
     ) -> Parsed:
         parse = self._formats.get(kind)
         if parse is None:
-            raise InvalidSchema(
-                f"this registry has no schemas of type {kind}, only {', '.join(self._formats)}"
-            )
+            raise InvalidSchema(_no_such_type(kind, self._formats))
+        if not text:
+            raise InvalidSchema("it is empty")
         return parse(text, self._dependencies(references, subject), is_new=is_new)
 
     def _resolved(self, subject: str, references: Sequence[Reference]) -> tuple[Reference, ...]:
@@ -113,3 +113,9 @@ class Parser:
         except RecursionError:
             raise InvalidSchema("its references lead too far") from None
         return list(found.values())
+
+
+def _no_such_type(kind: str, formats: Mapping[str, Parse]) -> str:
+    if kind in NEEDED:
+        return f'it needs {NEEDED[kind]}: pip install "kohort[registry]" for the registry'
+    return f"there are schemas of type {', '.join(formats)} alone here"

@@ -1,0 +1,56 @@
+"""A JSON Schema as the registry takes it."""
+
+import json
+from collections.abc import Sequence
+from functools import cached_property
+
+from kohort.registry.errors import InvalidSchema
+from kohort.registry.json_schema.compatibility import problems_reading
+from kohort.registry.json_schema.document import Place, check_references, read
+
+
+class JsonSchema:
+    """A schema that was read, beside those that it uses."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    @cached_property
+    def canonical(self) -> str:
+        """The text that is kept: as it came, without spaces."""
+        return json.dumps(self._place.node, ensure_ascii=False, separators=(",", ":"))
+
+    @cached_property
+    def normalized(self) -> str:
+        """The text with sorted names."""
+        return json.dumps(self._place.node, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+    def problems_reading(self, writer: object) -> Sequence[str]:
+        """Return why documents of another schema may not fit it; nothing if all do."""
+        assert isinstance(writer, JsonSchema)
+        return problems_reading(self._place, writer._place)
+
+
+def parse_json_schema(
+    text: str, dependencies: Sequence[tuple[str, str]] = (), *, is_new: bool = True
+) -> JsonSchema:
+    """Return the schema of a text. `dependencies` are names and texts that it uses. Raises: InvalidSchema."""
+    place = read(text, dependencies)
+    if is_new:
+        check(place)
+        check_references(place)
+    return JsonSchema(place)
+
+
+def check(place: Place) -> None:
+    """Return if a document is a schema of the draft that it names, or of draft 7. Raises: InvalidSchema."""
+    from jsonschema import Draft7Validator  # noqa: PLC0415  # Most registries never see such a schema.
+    from jsonschema.exceptions import SchemaError  # noqa: PLC0415
+    from jsonschema.validators import validator_for  # noqa: PLC0415
+
+    try:
+        validator_for(place.node, default=Draft7Validator).check_schema(place.node)
+    except SchemaError as error:
+        raise InvalidSchema(f"{error.json_path}: {error.message[:200]}") from None
+    except RecursionError:
+        raise InvalidSchema("it is nested too deeply") from None
