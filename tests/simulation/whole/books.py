@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from tests.simulation.whole.cluster_books import ClusterBooks
 from tests.simulation.whole.rules import Rules
 from tests.simulation.whole.sharing import ShareBooks
 from tests.simulation.whole.trimming import TrimBooks
@@ -17,6 +18,8 @@ class Books(Rules):
         super().__init__()
         self.acknowledged: set[str] = set()
         """Values whose write was acknowledged, outside of transactions."""
+        self.written: set[int] = set()
+        """The partitions with something acknowledged."""
         self.sent: set[str] = set()
         """Values that were sent, whatever came of it."""
         self.committed: list[frozenset[str]] = []
@@ -29,6 +32,7 @@ class Books(Rules):
         """How often the members of the group of each protocol were shown each value."""
         self.sharing = ShareBooks()
         self.trimming = TrimBooks()
+        self.cluster = ClusterBooks()
 
     @property
     def counting(self) -> set[str]:
@@ -63,4 +67,4 @@ class Books(Rules):
 
     def all_checked(self) -> Counter[str]:
         """Return how often each rule was checked, those of the parts too."""
-        return self.checked + self.sharing.checked + self.trimming.checked
+        return self.checked + self.sharing.checked + self.trimming.checked + self.cluster.checked

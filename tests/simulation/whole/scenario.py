@@ -20,7 +20,11 @@ from kohort.client import (
     aio,
 )
 from kohort.testing.simulation import World
+from kohort.testing.simulation.world import App
+from tests.simulation.whole.acts import Acts
 from tests.simulation.whole.books import PROTOCOLS, Books
+from tests.simulation.whole.cluster_clients import BROKERS, ClusterClients
+from tests.simulation.whole.etcd_faults import EtcdFaults
 from tests.simulation.whole.sharing import prepare, share
 from tests.simulation.whole.trimming import TOPIC as TRIMMED
 from tests.simulation.whole.trimming import check as check_trimmed
@@ -28,6 +32,7 @@ from tests.simulation.whole.trimming import trim
 
 TOPIC = "orders"
 PARTITIONS = 3
+MOVED_REPLICAS = 2
 CHAOS_SECONDS = 90
 SETTLE_SECONDS = 900
 TRANSACTIONS_END_SECONDS = 60  # What a dead producer has left open is aborted by then.
@@ -40,64 +45,116 @@ SETTINGS = {
 }
 
 
-async def whole_run(world: World, books: Books, *, brokers: int, replicas: int) -> None:
-    """Run it. Raises: Violation, NotReached."""
-    bootstrap, servers = await _start(world, brokers, replicas)
-    over = asyncio.Event()
-    clients = Clients(world, books, bootstrap, over)
-    apps = [
-        *(world.process(f"producer-{number}", clients.produce, f"p{number}") for number in range(2)),
-        *(world.process(f"transactional-{number}", clients.transact, f"t{number}") for number in range(2)),
-        *(
-            world.process(f"member-{protocol}-{number}", clients.consume, protocol)
-            for protocol in PROTOCOLS
-            for number in range(2)
-        ),
-        *(
-            world.process(f"member-share-{number}", share, world, books.sharing, bootstrap, TOPIC)
-            for number in range(2)
-        ),
-        world.process("trimmer", trim, world, books.trimming, bootstrap, over),
-        world.process("administrator", clients.administer),
-    ]
+async def one_run(world: World, books: Books) -> None:
+    """Run it on a broker alone. Raises: Violation, NotReached."""
+    broker = await world.broker(settings=SETTINGS)
+    await _create(broker.bootstrap, NewTopic(TOPIC, PARTITIONS, 1), NewTopic(TRIMMED, 1, 1))
+    run = Run(world, books, broker.bootstrap)
+    run.begin()
     async with world.chaos(
-        kill=apps,
-        restart=servers,
-        fail_disks=world.brokers,
+        kill=run.apps,
+        restart=[broker],
+        fail_disks=[broker],
         pause_seconds=20,
         cut_network=True,
         every_seconds=3,
     ):
         await asyncio.sleep(CHAOS_SECONDS)
-    over.set()
-    writers = [each for each in apps if not each.name.startswith("member")]
-    await world.until(lambda: not any(each.is_running for each in writers), SETTLE_SECONDS)
-    await asyncio.sleep(TRANSACTIONS_END_SECONDS)
-    for shown in (*books.shown.values(), books.sharing.values):
-        await world.until(lambda shown=shown: books.counting <= set(shown), SETTLE_SECONDS)  # type: ignore[misc]
-    for error in (each for app in apps for each in app.failures):
-        if isinstance(error, ConfigurationError) or not isinstance(error, KohortError):
-            raise error
-    books.check_end(await read_all(bootstrap))
-    books.check_shown()
-    await check_trimmed(books.trimming, bootstrap)
+    await run.end()
 
 
-async def _start(world: World, brokers: int, replicas: int) -> tuple[str, list[Any]]:
-    if brokers == 1:
-        broker = await world.broker(settings=SETTINGS)
-        await _create(broker.bootstrap, 1)
-        return broker.bootstrap, [broker]
-    cluster = await world.cluster(brokers, settings={**SETTINGS, "min.insync.replicas": "2"})
-    cluster.etcd.lost_answers = cluster.etcd.lost_requests = 0.01
-    await _create(cluster.bootstrap, replicas)
-    return cluster.bootstrap, [*cluster.brokers.values(), *cluster.etcd.members]
+async def three_run(world: World, books: Books) -> None:
+    """Run it on three brokers with their etcd. Raises: Violation, NotReached."""
+    cluster = await world.cluster(BROKERS, settings={**SETTINGS, "min.insync.replicas": "2"})
+    await _create(
+        cluster.bootstrap,
+        NewTopic(TOPIC, PARTITIONS, BROKERS),
+        NewTopic(TRIMMED, 1, MOVED_REPLICAS, configs={"min.insync.replicas": "1"}),
+    )
+    run = Run(world, books, cluster.bootstrap)
+    run.begin()
+    clients = ClusterClients(world, books, cluster.bootstrap, run.over)
+    run.apps += [
+        world.process("mover", clients.move, TRIMMED, MOVED_REPLICAS),
+        world.process("maker", clients.make_again),
+        world.process("operator", clients.change_settings),
+        world.process("looker", clients.look_by_time, TOPIC, PARTITIONS),
+    ]
+    brokers, etcd = list(cluster.brokers.values()), EtcdFaults(cluster.etcd)
+    etcd.begin()
+    async with world.chaos(
+        kill=run.apps,
+        restart=[*brokers, *cluster.etcd.members],
+        pause=[*run.apps, *brokers],
+        fail_disks=brokers,
+        pause_seconds=20,
+        cut_network=True,
+        also=etcd.kinds,
+        every_seconds=2.5,
+    ):
+        await asyncio.sleep(CHAOS_SECONDS)
+    etcd.end()
+    await run.stop_writing()
+    await Acts(world, cluster, books, TOPIC).play()
+    await run.end()
 
 
-async def _create(bootstrap: str, replicas: int) -> None:
+async def _create(bootstrap: str, *topics: NewTopic) -> None:
     async with aio.Admin(bootstrap_servers=bootstrap) as admin:
-        await admin.create_topics(NewTopic(TOPIC, PARTITIONS, replicas), NewTopic(TRIMMED, 1, replicas))
+        await admin.create_topics(*topics)
     await prepare(bootstrap)
+
+
+class Run:
+    """Writers, readers and an administrator, and what they have to come to."""
+
+    def __init__(self, world: World, books: Books, bootstrap: str) -> None:
+        self.apps: list[App] = []
+        self.over = asyncio.Event()
+        self._world = world
+        self._books = books
+        self._bootstrap = bootstrap
+
+    def begin(self) -> None:
+        """Start the processes."""
+        world, books, process = self._world, self._books, self._world.process
+        clients = Clients(world, books, self._bootstrap, self.over)
+        self.apps += [
+            *(process(f"producer-{number}", clients.produce, f"p{number}") for number in range(2)),
+            *(process(f"transactional-{number}", clients.transact, f"t{number}") for number in range(2)),
+            *(
+                process(f"member-{protocol}-{number}", clients.consume, protocol)
+                for protocol in PROTOCOLS
+                for number in range(2)
+            ),
+            *(
+                process(f"member-share-{number}", share, world, books.sharing, self._bootstrap, TOPIC)
+                for number in range(2)
+            ),
+            process("trimmer", trim, world, books.trimming, self._bootstrap, self.over),
+            process("administrator", clients.administer),
+        ]
+
+    async def stop_writing(self) -> None:
+        """Return when all but the members of groups have ended. Raises: NotReached."""
+        self.over.set()
+        writers = [each for each in self.apps if not each.name.startswith("member")]
+        await self._world.until(lambda: not any(each.is_running for each in writers), SETTLE_SECONDS)
+
+    async def end(self) -> None:
+        """Check what there is when everything has settled. Raises: Violation, NotReached."""
+        books = self._books
+        await self.stop_writing()
+        await asyncio.sleep(TRANSACTIONS_END_SECONDS)
+        for shown in (*books.shown.values(), books.sharing.values):
+            is_shown = partial(lambda shown: books.counting <= set(shown), shown)
+            await self._world.until(is_shown, SETTLE_SECONDS)
+        for error in (each for app in self.apps for each in app.failures):
+            if isinstance(error, ConfigurationError) or not isinstance(error, KohortError):
+                raise error
+        books.check_end(await read_all(self._bootstrap))
+        books.check_shown()
+        await check_trimmed(books.trimming, self._bootstrap)
 
 
 class Clients:
@@ -127,10 +184,11 @@ class Clients:
             while not self._over.is_set():
                 value = self._value(name)
                 try:
-                    await (await producer.send(TOPIC, value.encode(), key=value.encode()))
+                    told = await (await producer.send(TOPIC, value.encode(), key=value.encode()))
                 except KohortError:
                     continue  # It may be there, or come to be there.
                 self._books.acknowledged.add(value)
+                self._books.written.add(told.partition)
                 await asyncio.sleep(self._world.random.uniform(0, 0.5))
 
     async def transact(self, name: str) -> None:
@@ -216,10 +274,10 @@ async def read_all(bootstrap: str) -> list[tuple[int, int, str]]:
 def one_broker() -> tuple[Books, Any]:
     """Return the books and the test of a broker alone."""
     books = Books()
-    return books, partial(whole_run, books=books, brokers=1, replicas=1)
+    return books, partial(one_run, books=books)
 
 
 def three_brokers() -> tuple[Books, Any]:
     """Return the books and the test of a cluster."""
     books = Books()
-    return books, partial(whole_run, books=books, brokers=3, replicas=3)
+    return books, partial(three_run, books=books)

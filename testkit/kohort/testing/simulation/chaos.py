@@ -16,6 +16,10 @@ CUT_SECONDS_MAX = 30.0
 DISK_SECONDS_MAX = 20.0
 
 
+FurtherFault = Callable[[Random], str | None]
+"""Does something, and returns words for it: first the name of who has it. None where it does nothing."""
+
+
 class Fault(NamedTuple):
     """What was injected."""
 
@@ -43,15 +47,19 @@ class Victim(Protocol):
         ...
 
 
-class Application(Victim, Protocol):
+class Pausable(Victim, Protocol):
+    """A program that can stand still."""
+
+    def pause(self, seconds: float) -> None:
+        """Let it stand still."""
+        ...
+
+
+class Application(Pausable, Protocol):
     """A process of the application."""
 
     def terminate(self) -> None:
         """Ask it to end."""
-        ...
-
-    def pause(self, seconds: float) -> None:
-        """Let it stand still."""
         ...
 
 
@@ -130,10 +138,11 @@ class Chaos:
         *,
         kill: Sequence[Application],
         restart: Sequence[Server],
-        pause: Sequence[Application],
+        pause: Sequence[Pausable],
         fail_disks: Sequence[DiskOwner],
         pause_seconds: float,
         cut_network: bool,
+        also: Sequence[FurtherFault],
         every_seconds: float,
         without: frozenset[int],
     ) -> None:
@@ -145,7 +154,7 @@ class Chaos:
         self._pause_seconds = pause_seconds
         self._every_seconds = every_seconds
         self._without = without
-        self._kinds: list[Callable[[Random], str | None]] = []
+        self._kinds = list(also)
         if kill:
             self._kinds += [self._kill_one, self._terminate_one]
         if restart:

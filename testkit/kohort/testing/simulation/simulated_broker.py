@@ -10,6 +10,7 @@ from kohort.broker.broker import Broker, running
 from kohort.broker.config.load import load_config
 from kohort.broker.group.events import Event
 from kohort.broker.transport.addresses import Address, BrokerAddresses
+from kohort.storage import StorageError
 from kohort.testing.simulation.disk import VirtualDisk
 from kohort.testing.simulation.group_story import GroupStory
 from kohort.testing.simulation.kernel import MILLISECOND, SECOND, Kernel
@@ -40,6 +41,9 @@ class SimulatedBroker(Program[TrioProcess]):
         """What the groups went through."""
         self.broker: Broker | None = None
         """The broker, while it serves."""
+        self.failed_starts: list[BaseException] = []
+        """Why lives ended before the broker served: its disk was full, or etcd did not answer."""
+        self._has_served = False  # In this life.
         self.start()
 
     @property
@@ -55,6 +59,7 @@ class SimulatedBroker(Program[TrioProcess]):
     def begin(self) -> TrioProcess:
         """Return a process that runs the broker on what the disk has."""
         self.disk.begin_process()
+        self._has_served = False
         process = TrioProcess(self.kernel, f"{self.name}#{self.lives}", self._serve)
         self._sockets = put_on_network(process, self.network, self.host)
         return process
@@ -65,6 +70,7 @@ class SimulatedBroker(Program[TrioProcess]):
         machine, clock = VirtualMachine(self._sockets, f"boot-{self._boots}"), ProcessTime(self.process)
         async with running(config, places, clock, self.disk.file_system, machine=machine) as broker:
             self.broker = broker
+            self._has_served = True
             then = broker.event_logger.then
 
             def tell(event: Event) -> None:
@@ -76,6 +82,14 @@ class SimulatedBroker(Program[TrioProcess]):
                 await trio.sleep_forever()
             finally:
                 self.broker = None
+
+    def failed(self, error: BaseException) -> None:
+        """Note that an error has ended a life. A start that failed for its disk or for etcd is no failure."""
+        group = error if isinstance(error, BaseExceptionGroup) else BaseExceptionGroup("", [error])
+        if not self._has_served and group.split(StorageError)[1] is None:
+            self.failed_starts.append(error)
+        else:
+            super().failed(error)
 
     def kill(self) -> None:
         """End the process at once, as SIGKILL does. The operating system keeps what was written."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from kohort.client import NewTopic, aio
 from kohort.testing.simulation.asyncio_process import AsyncioProcess
-from kohort.testing.simulation.chaos import Chaos, DiskOwner, Fault, Server
+from kohort.testing.simulation.chaos import Chaos, DiskOwner, Fault, FurtherFault, Pausable, Server
 from kohort.testing.simulation.kernel import SECOND, Kernel
 from kohort.testing.simulation.network import Network
 from kohort.testing.simulation.program import Program
@@ -167,18 +167,19 @@ class World:
         *,
         kill: Sequence[App] = (),
         restart: Sequence[Server] = (),
-        pause: Sequence[App] = (),
+        pause: Sequence[Pausable] = (),
         pause_seconds: float = 0.0,
         cut_network: bool = False,
         fail_disks: Sequence[DiskOwner] = (),
+        also: Sequence[FurtherFault] = (),
         every_seconds: float = 10.0,
     ) -> AsyncIterator[Chaos]:
         """Let faults happen within the block, from the seed; behind it all is whole and runs again.
 
         Processes of `kill` are killed and started again, brokers of `restart` are killed or lose their power
-        and are started again, processes of `pause` (by default those of `kill`) stand still for up to
+        and are started again, programs of `pause` (by default those of `kill`) stand still for up to
         `pause_seconds`, hosts are cut off the network. Brokers of `fail_disks` have a disk that is full, slow
-        or cannot sync for a while, and die between two operations on it.
+        or cannot sync for a while, and die between two operations on it. `also` has faults of the test's own.
         """
         chaos = Chaos(
             self,
@@ -188,6 +189,7 @@ class World:
             fail_disks=fail_disks,
             pause_seconds=pause_seconds,
             cut_network=cut_network,
+            also=also,
             every_seconds=every_seconds,
             without=self._without,
         )
