@@ -304,11 +304,11 @@ MUTANTS = (
     Mutant(
         "a log is taken for at rest whatever its files look like",
         Edit(f"{STORAGE}.resting", "RestingLogs.load", holds("is_as_long", True)),
-        Edit(f"{STORAGE}.resting", "RestingLogs.bears_out", holds("_unseen", True)),
+        Edit(f"{STORAGE}.resting", "RestingLogs.still_matches", holds("_unseen", True)),
     ),
     Mutant(
         "of a log at rest one file is looked at and never the others",
-        Edit(f"{STORAGE}.resting", "RestingLogs.bears_out", holds("_unseen", True)),
+        Edit(f"{STORAGE}.resting", "RestingLogs.still_matches", holds("_unseen", True)),
         first_seed=40,
     ),
     Mutant(

@@ -22,8 +22,8 @@ _LENGTH_BYTES, _BEGIN_BYTES = 4, 8  # What is read of an answer: its length and 
 _TLS_ALERT = b"\x15\x03"
 
 
-class SpeaksOtherwise(NetworkError):
-    """Whoever listens there does not speak Kafka's protocol."""
+class NotKafkaError(NetworkError):
+    """The server at the address does not speak Kafka's protocol."""
 
 
 def answers_kafka(
@@ -32,7 +32,7 @@ def answers_kafka(
     """Return whether somebody listens there, who answers a first request in time.
 
     It speaks by TLS where the settings of the command, or of `context`, say so.
-    Raises: OSError where nobody listens, SpeaksOtherwise where what answers is no broker's, KohortError
+    Raises: OSError where nobody listens, NotKafkaError where what answers is no broker's, KohortError
     where the TLS handshake fails.
     """
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -83,14 +83,14 @@ def _begin_of_answer_by_tls(
 
 
 def _check_begin(begin: bytes, where: str) -> None:
-    """Return if an answer begins as a broker's does. Raises: SpeaksOtherwise."""
+    """Return if an answer begins as a broker's does. Raises: NotKafkaError."""
     if begin[:4] == b"HTTP":
-        raise SpeaksOtherwise(
+        raise NotKafkaError(
             f"{where} is an HTTP address; give the one that `kohort ready` calls kafka=, by default port 9092"
         )
     if begin[:2] == _TLS_ALERT:
-        raise SpeaksOtherwise(
+        raise NotKafkaError(
             f"{where} speaks TLS: give --command-config FILE with security.protocol=SSL, or SASL_SSL"
         )
     if begin[_LENGTH_BYTES:] != struct.pack(">i", _CORRELATION_ID):
-        raise SpeaksOtherwise(f"{where} does not speak Kafka's protocol: its answer begins with {begin!r}")
+        raise NotKafkaError(f"{where} does not speak Kafka's protocol: its answer begins with {begin!r}")

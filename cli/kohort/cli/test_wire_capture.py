@@ -11,7 +11,7 @@ from random import Random
 import click
 import pytest
 
-from kohort.cli.wire_capture import CONNECTIONS_MAX, MISSING, Heard, heard_in
+from kohort.cli.wire_capture import CONNECTIONS_MAX, MISSING, ReadFrame, frames_in
 from kohort.cli.wire_packets import PACKET_BYTES_MAX, CaptureError, segments_in
 from kohort.protocol.headers import ResponseHeader, frame_request
 from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -116,13 +116,13 @@ class Talk:
         return [*self.opening, *self.says(request()), *self.says(answer(), side=1)]
 
 
-def heard(tmp_path: Path, content: bytes, *ports: int) -> list[Heard]:
+def heard(tmp_path: Path, content: bytes, *ports: int) -> list[ReadFrame]:
     path = tmp_path / "capture"
     path.write_bytes(content)
-    return list(heard_in(path, frozenset(ports or (9_092,)), shows_secrets=False))
+    return list(frames_in(path, frozenset(ports or (9_092,)), shows_secrets=False))
 
 
-def titles(found: Sequence[Heard]) -> list[str]:
+def titles(found: Sequence[ReadFrame]) -> list[str]:
     return [each.problem if each.reading is None else each.reading.title for each in found]
 
 
@@ -302,7 +302,7 @@ def test_what_was_read_before_the_damage_is_shown(tmp_path: Path) -> None:
     talk = Talk()
     path = tmp_path / "capture"
     path.write_bytes(pcap([*talk.opening, *talk.says(request()), *talk.says(request())], 101)[:-1])
-    found = heard_in(path, frozenset((9_092,)), shows_secrets=False)
+    found = frames_in(path, frozenset((9_092,)), shows_secrets=False)
     assert titles([next(found)]) == [title(7)]
     with pytest.raises(click.ClickException, match="the capture is cut short"):
         next(found)

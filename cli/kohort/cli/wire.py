@@ -104,11 +104,11 @@ def wire(
         {_api(each).name for each in only}, as_json=as_json, is_summary=summary, all_bytes=all_bytes
     )
     if proxy is not None:
-        _stand_before(proxy, listen, shown, rewrites=rewrites, show_secrets=show_secrets)
+        _show_proxied(proxy, listen, shown, rewrites=rewrites, show_secrets=show_secrets)
     elif capture is not None:
-        from kohort.cli.wire_capture import heard_in
+        from kohort.cli.wire_capture import frames_in
 
-        for each in heard_in(capture, frozenset(ports), shows_secrets=show_secrets):
+        for each in frames_in(capture, frozenset(ports), shows_secrets=show_secrets):
             shown.heard(each.seconds, each.source, each.target, each.reading, each.problem)
     else:
         shown.readings(_read(_given_bytes(hexadecimal, file), answers, api_version, show_secrets))
@@ -220,7 +220,7 @@ def _api(text: str) -> Api:
     return found
 
 
-def _stand_before(proxy: str, listen: str, shown: Shown, *, rewrites: bool, show_secrets: bool) -> None:
+def _show_proxied(proxy: str, listen: str, shown: Shown, *, rewrites: bool, show_secrets: bool) -> None:
     """Show what goes through a proxy, until it is interrupted."""
     import time
 

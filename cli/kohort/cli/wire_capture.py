@@ -20,7 +20,7 @@ CONNECTIONS_MAX = 10_000
 MISSING = "packets are missing in the capture"
 
 
-class Heard(NamedTuple):
+class ReadFrame(NamedTuple):
     """One frame of a connection, or why there are no more of them."""
 
     seconds: float
@@ -125,7 +125,7 @@ class Connections:
                     yield source, broker if source == client else client
 
 
-def heard_in(path: Path, ports: frozenset[int], *, shows_secrets: bool) -> Iterator[Heard]:
+def frames_in(path: Path, ports: frozenset[int], *, shows_secrets: bool) -> Iterator[ReadFrame]:
     """Yield what clients and brokers say in a capture, in the order of its packets.
 
     Brokers are known by their ports. Raises: click.ClickException where nothing is to be read, or no more.
@@ -149,7 +149,7 @@ def heard_in(path: Path, ports: frozenset[int], *, shows_secrets: bool) -> Itera
         has_any = True
         yield from _said(each, *connections.of(each, is_request=is_request), is_request=is_request)
     for source, target in connections.lacking():
-        yield Heard(0.0, source, target, None, f"{MISSING}: what came after is not shown")
+        yield ReadFrame(0.0, source, target, None, f"{MISSING}: what came after is not shown")
     if damage is not None:
         raise click.ClickException(f"{path}: {damage}")
     if seen and not has_any:
@@ -157,12 +157,14 @@ def heard_in(path: Path, ports: frozenset[int], *, shows_secrets: bool) -> Itera
         raise click.ClickException(f"no TCP packet has a broker's port; --port says which: there are {there}")
 
 
-def _said(segment: Segment, talk: Conversation, stream: Stream, *, is_request: bool) -> Iterator[Heard]:
+def _said(segment: Segment, talk: Conversation, stream: Stream, *, is_request: bool) -> Iterator[ReadFrame]:
     """Yield the frames that a segment completes, or why there are no more."""
     seconds, source, target = segment.seconds, segment.source, segment.target
     try:
         for frame in stream.take(segment):
-            yield Heard(seconds, source, target, talk.request(frame) if is_request else talk.answer(frame))
+            yield ReadFrame(
+                seconds, source, target, talk.request(frame) if is_request else talk.answer(frame)
+            )
     except WireError as error:
         stream.is_broken = True
-        yield Heard(seconds, source, target, None, str(error))
+        yield ReadFrame(seconds, source, target, None, str(error))

@@ -12,7 +12,7 @@ from kohort.client.connections import MAIN, REBOOTSTRAP, Connections
 from kohort.client.errors import BrokerError, KohortError, NetworkError, RequestTimeoutError, check
 from kohort.client.metadata import TopicMetadata
 from kohort.client.retry import Backoff, Deadline, monotonic_ms
-from kohort.client.topic_ids import TopicIds, ids_told, metadata_request, still_told
+from kohort.client.topic_ids import TopicIds, ids_told, metadata_request, most_reported
 from kohort.client.values import Node, PartitionInfo, TopicPartition
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -210,7 +210,7 @@ class Cluster(Connections):
         kept: frozenset[str] = frozenset()
         if known:
             self.metadata.learn_nodes(response)
-            kept = still_told(known, await self.topic_ids_told(known))
+            kept = most_reported(known, await self.topic_ids_told(known))
         self.metadata.update(response, topics, asked_ms, kept)
 
     async def topic_ids_told(self, topics: Iterable[str]) -> list[TopicIds]:

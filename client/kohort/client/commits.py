@@ -54,7 +54,7 @@ class Commits:
     """What a consumer has committed and is about to; `news` is called when an outcome is there.
 
     `bound_to` gives the membership whose partitions they are, None where no group has assigned them;
-    `why_out` says why that ended, as long as no poll has said it.
+    `departure_reason` says why that ended, as long as no poll has said it.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Commits:
         positions: Positions,
         *,
         bound_to: Callable[[], Membership | None],
-        why_out: Callable[[], str],
+        departure_reason: Callable[[], str],
         news: Callable[[], None],
     ) -> None:
         self.outcomes: deque[CommitOutcome] = deque()
@@ -74,7 +74,7 @@ class Commits:
         self._config = config
         self._positions = positions
         self._bound_to = bound_to
-        self._why_out = why_out
+        self._departure_reason = departure_reason
         self._news = news
         self._turn = anyio.Lock()
         self._auto_running = False
@@ -245,7 +245,7 @@ class Commits:
                     " rebalancing. Poll, and commit again what is still assigned then"
                 ) from error
             self._news()
-            why = self._why_out()
+            why = self._departure_reason()
             if why:
                 raise CommitFailedError(error.code, f"{error}. {why}", error.partitions) from error
             raise
@@ -261,7 +261,7 @@ class Commits:
             raise CommitFailedError(
                 ErrorCode.UNKNOWN_MEMBER_ID,
                 f"the offsets of {_names(offsets)} were not committed: this consumer is no member of group"
-                f" {group_id!r} at the moment. {self._why_out()}".rstrip(),
+                f" {group_id!r} at the moment. {self._departure_reason()}".rstrip(),
                 tuple(offsets),
             )
         lost = membership.lost

@@ -124,7 +124,7 @@ class Connection:
         is_secure: bool = False,
     ) -> None:
         self.address = address
-        self.suspicion = ""  # What a broker that has closed the connection may not have liked.
+        self.likely_cause = ""  # What a broker that has closed the connection may not have liked.
         self.last_used_ms = monotonic_ms()
         self._stream = stream
         self.is_secure = is_secure
@@ -384,8 +384,8 @@ class Connection:
         if largest is None or largest.size_bytes < _LARGE_REQUEST_BYTES:
             return ""
         name = largest.name.removesuffix("Request")
-        self.suspicion = f"; it may take no {name} of {largest.size_bytes} bytes: ask about fewer at once"
-        return self.suspicion
+        self.likely_cause = f"; it may take no {name} of {largest.size_bytes} bytes: ask about fewer at once"
+        return self.likely_cause
 
     @property
     def _with_sasl(self) -> str:

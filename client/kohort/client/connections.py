@@ -137,8 +137,8 @@ class Connections(ClusterTasks):
                 await connection.serve()
         finally:
             self._served.discard(connection)
-            if connection.suspicion:  # Whoever tries again does so without a word.
-                words = f"{connection.address} closed the connection{connection.suspicion}"
+            if connection.likely_cause:  # Whoever tries again does so without a word.
+                words = f"{connection.address} closed the connection{connection.likely_cause}"
                 self.warnings.say((connection.address, "large"), words)
 
     async def _open(self, host: str, port: int) -> Connection:

@@ -22,7 +22,7 @@ from kohort.client.group import GroupTask
 from kohort.client.member import new_membership
 from kohort.client.membership import Departure, Handover, Lose, Membership, Revoke
 from kohort.client.offsets import EpochMember, by_topic
-from kohort.client.poll_diary import HeldBatch, PollDiary
+from kohort.client.poll_times import HeldBatch, PollTimes
 from kohort.client.positions import Positions
 from kohort.client.retry import Deadline, monotonic_ms
 from kohort.client.session import PollingSession
@@ -59,11 +59,11 @@ class ConsumerSession(PollingSession):
             config,
             self.positions,
             bound_to=self.bound_to,
-            why_out=self._why_out,
+            departure_reason=self._departure_reason,
             news=self.news.set,
         )
         self.fetcher.began_anew = self.commits.assigned
-        self.diary = PollDiary()
+        self.poll_times = PollTimes()
         self._sensors = ConsumerMetrics(
             self.metrics,
             self.cluster,
@@ -185,7 +185,7 @@ class ConsumerSession(PollingSession):
         if record is not None:
             if self.membership is not None:
                 self.membership.poll_ends(now_ms)
-            self.diary.poll_ended(now_ms, record)
+            self.poll_times.poll_ended(now_ms, record)
         return record
 
     def take_columns(self, most_bytes: int) -> "list[tuple[TopicPartition, RecordColumns]]":
@@ -215,7 +215,7 @@ class ConsumerSession(PollingSession):
         """The user got records, and works on them."""
         if self.membership is not None:
             self.membership.poll_ends(now_ms)
-        self.diary.poll_ended(now_ms, records)
+        self.poll_times.poll_ended(now_ms, records)
 
     async def advance(self, deadline: Deadline | None) -> Due | None:
         """Return what is due; None when there may be records to take, or the time is over.
@@ -233,7 +233,7 @@ class ConsumerSession(PollingSession):
             if self.membership is not None:
                 self.membership.poll_ends(now_ms)
             if due is None:
-                self.diary.poll_ended(now_ms, [])
+                self.poll_times.poll_ended(now_ms, [])
 
     async def _next_due(self, deadline: Deadline | None) -> Due | None:
         while True:
@@ -264,7 +264,7 @@ class ConsumerSession(PollingSession):
             membership.departure = None
             if membership.poll_begins():
                 self.changed()
-        self.diary.poll_began(now_ms)
+        self.poll_times.poll_began(now_ms)
         self._sensors.polled(now_ms)
 
     def _departed(self) -> None:
@@ -272,14 +272,14 @@ class ConsumerSession(PollingSession):
         departure = None if self.membership is None else self.membership.departure
         if departure is not self._told_of:
             self._told_of = departure
-            logger.warning("%s", self._why_out())
+            logger.warning("%s", self._departure_reason())
 
-    def _why_out(self) -> str:
+    def _departure_reason(self) -> str:
         """Return why the member is out, and what would have kept it in, until a poll has said it."""
         departure = None if self.membership is None else self.membership.departure
         if departure is None:
             return ""
-        return self.diary.explain(
+        return self.poll_times.explain(
             departure,
             monotonic_ms(),
             group_id=self.config.group_id or "",
@@ -315,7 +315,7 @@ class ConsumerSession(PollingSession):
         """
         self._has_left = True
         deadline = Deadline(timeout_ms)
-        await self.commits.auto_now(deadline, self.diary.first_held() if has_failed else None)
+        await self.commits.auto_now(deadline, self.poll_times.first_held() if has_failed else None)
         with anyio.move_on_after(deadline.remaining_ms / 1000):
             await self.commits.settle()
         if self._group is not None:

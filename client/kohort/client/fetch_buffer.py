@@ -240,8 +240,8 @@ class FetchBuffer:
             if each.state is state:
                 each.detach()
 
-    def let_go_of_paused(self) -> None:
-        """Throw away what was fetched of partitions that are paused: it can be fetched again."""
+    def drop_paused(self) -> None:
+        """Drop what was fetched of paused partitions: it can be fetched again."""
         for each in self._chunks.copy():
             if each.state.paused and each.failure is None:
                 each.state.void()

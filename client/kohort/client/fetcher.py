@@ -174,7 +174,7 @@ class Fetcher:
         """Return how much more may be fetched ahead; partitions that are paused take it from no other."""
         most = self._config.prefetch_max_bytes
         if self.buffer.held_bytes >= most and not self.buffer.has_records:
-            self.buffer.let_go_of_paused()
+            self.buffer.drop_paused()
         return most - self.buffer.held_bytes
 
     def _need_metadata(self) -> None:

@@ -50,7 +50,7 @@ class Handovers:
     def end(self, handover: Handover) -> None:
         """Go on after the listener's call."""
         if self._begun is not None:
-            self._session.diary.listener_ran(monotonic_ms() - self._begun[2])
+            self._session.poll_times.listener_ran(monotonic_ms() - self._begun[2])
             self._begun = None
         self._session.give_up(_flat(handover) if isinstance(handover, Revoke | Lose) else ())
 

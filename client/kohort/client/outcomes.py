@@ -17,7 +17,7 @@ from kohort.client.errors import (
     ProducerFencedError,
 )
 from kohort.client.identity import Identifier
-from kohort.client.produce_messages import Parcel
+from kohort.client.produce_messages import QueuedBatch
 from kohort.client.producer_metrics import ProducerMetrics
 from kohort.client.retry import backoff_ms, monotonic_ms
 from kohort.client.warnings import Warnings
@@ -85,42 +85,47 @@ class Outcomes:
         self.on_failed: Callable[[KohortError], None] = lambda error: None
         """Hears of each batch that was not written."""
 
-    def written(self, parcel: Parcel, base_offset: int, log_append_ms: int) -> None:
+    def written(self, queued_batch: QueuedBatch, base_offset: int, log_append_ms: int) -> None:
         """The broker has the batch; without an offset it had it before, and forgot where."""
-        queue, batch = parcel
+        queue, batch = queued_batch
         queue.failures = 0
         queue.last_error = None
         queue.sequences.acknowledge(batch, base_offset)
-        self._landed(parcel)
+        self._landed(queued_batch)
         if not batch.is_done:
             batch.base_offset = base_offset
             batch.log_append_ms = log_append_ms
             self._finish(batch, None)
 
-    def answered(self, parcel: Parcel, answer: PartitionProduceResponse | None) -> None:
+    def answered(self, queued_batch: QueuedBatch, answer: PartitionProduceResponse | None) -> None:
         """The broker said this of a batch."""
-        queue, batch = parcel
+        queue, batch = queued_batch
         if answer is None:
-            self.refused(parcel, NetworkError(f"the broker's answer leaves {queue.partition} out"))
+            self.refused(queued_batch, NetworkError(f"the broker's answer leaves {queue.partition} out"))
         elif not answer.error_code:
-            self.written(parcel, answer.base_offset, answer.log_append_time_ms)
+            self.written(queued_batch, answer.base_offset, answer.log_append_time_ms)
         elif answer.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-            self.written(parcel, -1, -1)
+            self.written(queued_batch, -1, -1)
         elif (
             answer.error_code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1 and not batch.is_done
         ):
-            self._split(parcel)
+            self._split(queued_batch)
         else:
-            self.refused(parcel, self._refusal(parcel, answer), answer.log_start_offset)
+            self.refused(queued_batch, self._refusal(queued_batch, answer), answer.log_start_offset)
 
     def refused(
-        self, parcel: Parcel, error: KohortError, log_start_offset: int = -1, *, was_sent: bool = True
+        self,
+        queued_batch: QueuedBatch,
+        error: KohortError,
+        log_start_offset: int = -1,
+        *,
+        was_sent: bool = True,
     ) -> None:
         """A batch was not written, as far as is known: it is sent again if that may help."""
-        queue, batch = parcel
+        queue, batch = queued_batch
         if was_sent and error.code not in _NOT_WRITTEN:
             batch.may_be_written = True
-        self._landed(parcel)
+        self._landed(queued_batch)
         queue.last_error = error
         if error.code in _METADATA_ERRORS:
             self._need_metadata(queue.partition.topic)
@@ -128,17 +133,17 @@ class Outcomes:
             return
         sequence_broken = batch.has_sequence and error.code in _SEQUENCE_ERRORS
         if not (error.retriable or sequence_broken) or batch.attempts > self._config.retries:
-            self._give_up(parcel, error)
+            self._give_up(queued_batch, error)
             return
         if error.code is ErrorCode.CONCURRENT_TRANSACTIONS:  # The one before is being ended: no trouble.
-            self._send_again_soon(parcel)
+            self._send_again_soon(queued_batch)
             return
         if not isinstance(error, NetworkError):  # Of which there is a word already.
             what = f"writing to {queue.partition} is tried again: {error}"
             self._warnings.say(queue.partition, what, after_ms=LASTING_MS)
         if sequence_broken and queue.sequences.is_broken_by(batch, error.code, log_start_offset):
             if self._identifier.is_transactional:
-                self._give_up(parcel, error)
+                self._give_up(queued_batch, error)
                 return
             self._restart(queue)
         queue.not_before_ms = monotonic_ms() + int(
@@ -148,17 +153,17 @@ class Outcomes:
         self._metrics.retried(batch)
         self._accumulator.put_back(queue, batch)
 
-    def _send_again_soon(self, parcel: Parcel) -> None:
-        queue, batch = parcel
+    def _send_again_soon(self, queued_batch: QueuedBatch) -> None:
+        queue, batch = queued_batch
         wait_ms = backoff_ms(queue.failures, ENDING_BACKOFF_MS, self._config.retry_backoff_ms)
         queue.not_before_ms = monotonic_ms() + int(wait_ms)
         queue.failures += 1
         self._metrics.retried(batch)
         self._accumulator.put_back(queue, batch)
 
-    def expire(self, parcel: Parcel, reason: KohortError | None) -> None:
+    def expire(self, queued_batch: QueuedBatch, reason: KohortError | None) -> None:
         """A batch has had delivery_timeout_ms: give it up, wherever it is."""
-        queue, batch = parcel
+        queue, batch = queued_batch
         if batch.is_done:
             return
         error = DeliveryTimeoutError(
@@ -174,16 +179,16 @@ class Outcomes:
         self._lost(batch, error)
         self._finish(batch, error)
 
-    def abandon(self, parcel: Parcel, error: KohortError) -> None:
+    def abandon(self, queued_batch: QueuedBatch, error: KohortError) -> None:
         """Give a batch up: the producer closes, or can never send."""
-        parcel.queue.sequences.forget(parcel.batch)
-        if not parcel.batch.is_done:
-            self._metrics.failed(parcel.batch)
-            self._finish(parcel.batch, error)
+        queued_batch.queue.sequences.forget(queued_batch.batch)
+        if not queued_batch.batch.is_done:
+            self._metrics.failed(queued_batch.batch)
+            self._finish(queued_batch.batch, error)
 
-    def drop(self, parcel: Parcel) -> None:
+    def drop(self, queued_batch: QueuedBatch) -> None:
         """A batch has no records: nobody misses it."""
-        self._finish(parcel.batch, None)
+        self._finish(queued_batch.batch, None)
 
     def resolve(self, queue: PartitionQueue) -> None:
         """With nothing of a partition in flight any more, see whether a batch that expired was written.
@@ -198,9 +203,9 @@ class Outcomes:
             if sequences.has_gap():
                 self._restart(queue)
 
-    def give_up_unsent(self, parcel: Parcel, error: KohortError) -> None:
+    def give_up_unsent(self, queued_batch: QueuedBatch, error: KohortError) -> None:
         """A batch must not be sent to where its partition, or its log, is now."""
-        queue, batch = parcel
+        queue, batch = queued_batch
         if batch.has_sequence:  # Its number is missing to the next one.
             queue.sequences.forget(batch)
             queue.sequences.is_unresolved = True
@@ -208,8 +213,8 @@ class Outcomes:
         self._lost(batch, error)
         self._finish(batch, error)
 
-    def _give_up(self, parcel: Parcel, error: KohortError) -> None:
-        queue, batch = parcel
+    def _give_up(self, queued_batch: QueuedBatch, error: KohortError) -> None:
+        queue, batch = queued_batch
         queue.sequences.forget(batch)
         if batch.has_sequence:
             if batch.attempts <= self._config.retries:
@@ -242,11 +247,11 @@ class Outcomes:
                 f"topic {batch.partition.topic!r} was made anew. The batch may be written under another"
                 " sequence, so it is not sent again",
             )
-            self.give_up_unsent(Parcel(queue, batch), error)
+            self.give_up_unsent(QueuedBatch(queue, batch), error)
 
-    def _split(self, parcel: Parcel) -> None:
-        queue, batch = parcel
-        self._landed(parcel)
+    def _split(self, queued_batch: QueuedBatch) -> None:
+        queue, batch = queued_batch
+        self._landed(queued_batch)
         parts = batch.split()
         half_bytes = max(self._config.batch_size, batch.size_bytes // 2)
         queue.largest_bytes = min(queue.largest_bytes, half_bytes)  # It need not be refused again and again.
@@ -259,9 +264,9 @@ class Outcomes:
         for part in reversed(parts):
             self._accumulator.put_back(queue, part)
 
-    def _landed(self, parcel: Parcel) -> None:
-        if parcel.batch in parcel.queue.in_flight:
-            parcel.queue.in_flight.remove(parcel.batch)
+    def _landed(self, queued_batch: QueuedBatch) -> None:
+        if queued_batch.batch in queued_batch.queue.in_flight:
+            queued_batch.queue.in_flight.remove(queued_batch.batch)
 
     def _finish(self, batch: Batch, error: KohortError | None) -> None:
         self._accumulator.release(batch)
@@ -269,8 +274,8 @@ class Outcomes:
             self.on_failed(error)
         batch.finish(error)
 
-    def _refusal(self, parcel: Parcel, answer: PartitionProduceResponse) -> BrokerError:
-        said = answer.error_message or f"partition {parcel.queue.partition}"
+    def _refusal(self, queued_batch: QueuedBatch, answer: PartitionProduceResponse) -> BrokerError:
+        said = answer.error_message or f"partition {queued_batch.queue.partition}"
         if self._identifier.is_transactional and answer.error_code in FENCED:
             return ProducerFencedError(
                 answer.error_code,

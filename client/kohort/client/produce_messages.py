@@ -20,14 +20,14 @@ from kohort.protocol.schema import ZERO_UUID
 NAMES_IN_PRODUCE = 12  # The newest version that names topics; later ones have their ids alone.
 
 
-class Parcel(NamedTuple):
+class QueuedBatch(NamedTuple):
     """A batch on its way, with the queue that it came from."""
 
     queue: PartitionQueue
     batch: Batch
 
 
-Load = list[Parcel]
+Load = list[QueuedBatch]
 """What travels in one request: a batch of each partition at most."""
 
 
@@ -54,7 +54,7 @@ def produce_request(
 
 def read_answers(
     load: Load, topic_ids: Mapping[str, UUID], response: ProduceResponse
-) -> Iterator[tuple[Parcel, PartitionProduceResponse | None]]:
+) -> Iterator[tuple[QueuedBatch, PartitionProduceResponse | None]]:
     """Yield each batch with what the broker says of it, None where it says nothing."""
     names = {topic_id: topic for topic, topic_id in topic_ids.items()}
     answers = {
@@ -62,5 +62,5 @@ def read_answers(
         for topic in response.responses
         for each in topic.partition_responses
     }
-    for parcel in load:
-        yield parcel, answers.get(parcel.queue.partition)
+    for queued_batch in load:
+        yield queued_batch, answers.get(queued_batch.queue.partition)

@@ -159,8 +159,8 @@ class ProducerSession(Session):
     def after_fork(self) -> None:
         """Let nobody wait for what the parent process may send still."""
         self.accumulator.after_fork()
-        for parcel in self._sender.unfinished():
-            parcel.batch.give_up_in_fork(ClosedError(FORKED))
+        for queued_batch in self._sender.unfinished():
+            queued_batch.batch.give_up_in_fork(ClosedError(FORKED))
 
     def append_in_threads(self, call_soon: Callable[[Callable[[], None]], None]) -> None:
         """Let other threads than the loop's append: `call_soon` wakes the sender in the loop."""

@@ -12,7 +12,7 @@ from kohort.client.accumulator import Accumulator, PartitionQueue
 from kohort.client.batch import Batch
 from kohort.client.errors import BrokerError, KohortError
 from kohort.client.partitioner import Partitioner, partition_for_key
-from kohort.client.produce_messages import Parcel
+from kohort.client.produce_messages import QueuedBatch
 from kohort.client.values import TopicPartition
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.records import Record
@@ -27,8 +27,8 @@ class Relocation:
         self,
         accumulator: Accumulator,
         partitioner: Partitioner | None,
-        give_up: Callable[[Parcel, KohortError], None],
-        drop: Callable[[Parcel], None],
+        give_up: Callable[[QueuedBatch, KohortError], None],
+        drop: Callable[[QueuedBatch], None],
     ) -> None:
         self._accumulator = accumulator
         self._partitioner = partitioner
@@ -52,11 +52,11 @@ class Relocation:
         placed: list[Batch] = []
         for batch in self._accumulator.withdraw(queue):
             if batch.may_be_written:
-                self._give_up(Parcel(queue, batch), _gone(queue, "The batch may be written"))
+                self._give_up(QueuedBatch(queue, batch), _gone(queue, "The batch may be written"))
             elif batch.record_count:
                 placed += self._moved(queue, batch, placed)
             else:  # An exception kept its first record out.
-                self._drop(Parcel(queue, batch))
+                self._drop(QueuedBatch(queue, batch))
 
     def _moved(self, queue: PartitionQueue, batch: Batch, placed: list[Batch]) -> list[Batch]:
         """Place a batch's records where they would go now; return the new batches."""
@@ -64,14 +64,16 @@ class Relocation:
             queue.sequences.forget(batch)
             queue.sequences.is_unresolved = True
         if len(batch.pinned) == batch.record_count:
-            self._give_up(Parcel(queue, batch), _gone(queue, "It was named for the record"))
+            self._give_up(QueuedBatch(queue, batch), _gone(queue, "It was named for the record"))
             return []
         parts = batch.move(_Choice(self._accumulator, self._partitioner, queue, batch))
         logger.debug("%s is gone: %d record(s) are placed again", queue.partition, batch.record_count)
         moved = []
         for part in parts:
             if part.partition == queue.partition:
-                self._give_up(Parcel(queue, part), _gone(queue, "No other could be chosen for the record"))
+                self._give_up(
+                    QueuedBatch(queue, part), _gone(queue, "No other could be chosen for the record")
+                )
             else:
                 self._accumulator.place(part, behind=placed)
                 moved.append(part)

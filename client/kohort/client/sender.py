@@ -19,7 +19,7 @@ from kohort.client.errors import BrokerError, KohortError, SerializationError
 from kohort.client.identity import Identifier, TransactionalIdentifier
 from kohort.client.outcomes import Outcomes
 from kohort.client.partitioner import Partitioner
-from kohort.client.produce_messages import NAMES_IN_PRODUCE, Load, Parcel, produce_request, read_answers
+from kohort.client.produce_messages import NAMES_IN_PRODUCE, Load, QueuedBatch, produce_request, read_answers
 from kohort.client.producer_metrics import ProducerMetrics
 from kohort.client.relocation import Relocation
 from kohort.client.request_parts import PARTITIONS_PER_REQUEST
@@ -126,15 +126,15 @@ class Sender:
         finally:
             self._accumulator.flushes -= 1
 
-    def unfinished(self) -> list[Parcel]:
+    def unfinished(self) -> list[QueuedBatch]:
         """Return every batch whose fate is not known yet."""
-        in_flight = [Parcel(queue, batch) for batch, queue in self._in_flight.items()]
-        return [*in_flight, *(Parcel(*each) for each in self._accumulator.waiting())]
+        in_flight = [QueuedBatch(queue, batch) for batch, queue in self._in_flight.items()]
+        return [*in_flight, *(QueuedBatch(*each) for each in self._accumulator.waiting())]
 
     def abandon(self, error: KohortError) -> None:
         """Give up whatever has not been written."""
-        for parcel in self.unfinished():
-            self._outcomes.abandon(parcel, error)
+        for queued_batch in self.unfinished():
+            self._outcomes.abandon(queued_batch, error)
 
     # One step: whatever can be sent now is sent
 
@@ -184,33 +184,33 @@ class Sender:
                 continue
             if len(load) >= PARTITIONS_PER_REQUEST:
                 continue
-            parcel = Parcel(queue, self._accumulator.take(queue))
+            queued_batch = QueuedBatch(queue, self._accumulator.take(queue))
             is_any = True
-            if not parcel.batch.record_count:  # An exception kept its first record out.
-                self._outcomes.drop(parcel)
+            if not queued_batch.batch.record_count:  # An exception kept its first record out.
+                self._outcomes.drop(queued_batch)
                 continue
-            if self._is_encoded(parcel):
-                if self._config.enable_idempotence and not parcel.batch.has_sequence:
+            if self._is_encoded(queued_batch):
+                if self._config.enable_idempotence and not queued_batch.batch.has_sequence:
                     # At once: to look whether another partition's may go can raise the epoch.
-                    queue.sequences.assign(parcel.batch, self.identifier.identity)
-                load.append(parcel)
+                    queue.sequences.assign(queued_batch.batch, self.identifier.identity)
+                load.append(queued_batch)
                 loads[broker.node_id] = (load, load_bytes + size_bytes)
         for node_id, (load, _) in loads.items():
             self._send(self._brokers[node_id], load)
         return is_any
 
-    def _is_encoded(self, parcel: Parcel) -> bool:
+    def _is_encoded(self, queued_batch: QueuedBatch) -> bool:
         """Whether the batch is bytes by now: whatever is wrong with its records ends it, and nothing else.
 
         Before it has a sequence, so that none is missing to the partition's next batch.
         """
         try:
-            parcel.batch.encode(self._codec)
+            queued_batch.batch.encode(self._codec)
         except Exception as error:
-            logger.exception("a batch for %s can't be encoded", parcel.batch.partition)
+            logger.exception("a batch for %s can't be encoded", queued_batch.batch.partition)
             failure = SerializationError(f"a record of its batch can't be encoded: {error!r}")
             failure.__cause__ = error
-            self._outcomes.abandon(parcel, failure)
+            self._outcomes.abandon(queued_batch, failure)
             return False
         return True
 
@@ -309,9 +309,9 @@ class Sender:
             if error is not None:
                 self._failed(load, error)
             else:
-                for parcel in load:
-                    self._in_flight.pop(parcel.batch, None)
-                    self._outcomes.written(parcel, -1, -1)
+                for queued_batch in load:
+                    self._in_flight.pop(queued_batch.batch, None)
+                    self._outcomes.written(queued_batch, -1, -1)
             self._go_on()
 
         connection.send(request, on_sent, highest=highest)
@@ -324,26 +324,26 @@ class Sender:
         broker.last_error = None
         broker.throttled_until_ms = now_ms + answer.throttle_time_ms if answer.throttle_time_ms else 0
         self._metrics.throttled(answer.throttle_time_ms)
-        for parcel, each in read_answers(load, ids, answer):
-            self._in_flight.pop(parcel.batch, None)
+        for queued_batch, each in read_answers(load, ids, answer):
+            self._in_flight.pop(queued_batch.batch, None)
             if each is not None and each.current_leader.leader_id >= 0:
-                self._learn_leader(parcel, each, answer)
-            self._outcomes.answered(parcel, each)
+                self._learn_leader(queued_batch, each, answer)
+            self._outcomes.answered(queued_batch, each)
 
     def _learn_leader(
-        self, parcel: Parcel, answer: PartitionProduceResponse, response: ProduceResponse
+        self, queued_batch: QueuedBatch, answer: PartitionProduceResponse, response: ProduceResponse
     ) -> None:
         """Take in which broker leads a partition by now: the batch need not wait for metadata (KIP-951)."""
         nodes = [Node(each.node_id, each.host, each.port, each.rack) for each in response.node_endpoints]
         leader = answer.current_leader
         self._cluster.metadata.learn_leader(
-            parcel.queue.partition, leader.leader_id, leader.leader_epoch, nodes
+            queued_batch.queue.partition, leader.leader_id, leader.leader_epoch, nodes
         )
 
     def _failed(self, load: Load, error: KohortError, *, was_sent: bool = True) -> None:
-        for parcel in load:
-            self._in_flight.pop(parcel.batch, None)
-            self._outcomes.refused(parcel, error, was_sent=was_sent)
+        for queued_batch in load:
+            self._in_flight.pop(queued_batch.batch, None)
+            self._outcomes.refused(queued_batch, error, was_sent=was_sent)
 
     def _go_on(self) -> None:
         """Send more at once, and let `run` know if it would sleep for too long now."""
@@ -361,14 +361,16 @@ class Sender:
         self._next_expiry_check_ms = now_ms + min(EXPIRY_CHECK_MS, self._config.delivery_timeout_ms // 4)
         before_ms = now_ms - self._config.delivery_timeout_ms
         late = [
-            Parcel(queue, each) for each, queue in self._in_flight.items() if each.created_ms <= before_ms
+            QueuedBatch(queue, each)
+            for each, queue in self._in_flight.items()
+            if each.created_ms <= before_ms
         ]
-        late += (Parcel(*each) for each in self._accumulator.expired(now_ms))
-        for parcel in late:
-            self._outcomes.expire(parcel, parcel.queue.last_error or self.identifier.last_error)
+        late += (QueuedBatch(*each) for each in self._accumulator.expired(now_ms))
+        for queued_batch in late:
+            self._outcomes.expire(queued_batch, queued_batch.queue.last_error or self.identifier.last_error)
 
     def _fail_all(self, error: KohortError) -> None:
         while due := self._accumulator.waiting():
             for queue, _ in due:
                 batch = self._accumulator.take(queue)
-                self._outcomes.abandon(Parcel(queue, batch), error)
+                self._outcomes.abandon(QueuedBatch(queue, batch), error)

@@ -35,7 +35,7 @@ class World:
             config,
             self.positions,
             bound_to=lambda: self.member,
-            why_out=lambda: "",
+            departure_reason=lambda: "",
             news=lambda: None,
         )
         self.commits.assigned([KEPT, MOVED])

@@ -226,7 +226,7 @@ def test_a_broker_that_hangs_up_on_a_large_request_may_not_take_it(
         with pytest.raises(NetworkError, match="closed the connection") as caught:
             await connection.request(large, HeartbeatResponse, timeout_ms=5_000)
         is_said = "it may take no Heartbeat of 3" in str(caught.value)
-        assert is_said == bool(connection.suspicion) == (size > 20_000)
+        assert is_said == bool(connection.likely_cause) == (size > 20_000)
 
     run(loop, server, client)
 

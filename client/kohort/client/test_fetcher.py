@@ -472,7 +472,7 @@ def test_what_is_held_is_counted_and_paused_partitions_can_be_let_go_of() -> Non
     world.receive(records, 1)
     assert world.buffer.held_bytes == 2 * len(records)
     world.state(0).paused = True
-    world.buffer.let_go_of_paused()
+    world.buffer.drop_paused()
     assert (world.buffer.held_bytes, world.state(0).fetch_offset) == (len(records), 0)
 
 

@@ -149,7 +149,12 @@ def test_automatic_commits_that_fail_for_good_are_told_of(
     monkeypatch.setattr(commits, "commit_offsets", refuse)
     config = consumer_config({"group_id": "g"})
     commit = Commits(
-        Cluster(config), config, Positions(), bound_to=lambda: None, why_out=lambda: "", news=lambda: None
+        Cluster(config),
+        config,
+        Positions(),
+        bound_to=lambda: None,
+        departure_reason=lambda: "",
+        news=lambda: None,
     )
     for _ in range(2):
         anyio.run(commit._auto, {TopicPartition("t", 0): OffsetAndMetadata(5)}, 0)

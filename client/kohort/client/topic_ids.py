@@ -64,8 +64,8 @@ async def ids_told(
     return found
 
 
-def still_told(known: TopicIds, told: Sequence[TopicIds]) -> frozenset[str]:
-    """Return the topics whose known id is told by at least as many brokers as any other."""
+def most_reported(known: TopicIds, told: Sequence[TopicIds]) -> frozenset[str]:
+    """Return the topics whose known id at least as many brokers report as any other id."""
     kept = set()
     for topic, topic_id in known.items():
         votes = Counter(each[topic] for each in told if topic in each)

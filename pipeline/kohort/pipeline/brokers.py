@@ -37,8 +37,8 @@ def new_pauses() -> Backoff:
     return Backoff(FIRST_PAUSE_MS, LONGEST_PAUSE_MS)
 
 
-class Patience:
-    """How long something is tried again."""
+class Retries:
+    """Retries of one operation until its timeout."""
 
     def __init__(self, timeout_ms: int) -> None:
         self._deadline = Deadline(timeout_ms)
@@ -99,13 +99,13 @@ class Brokers(Closing):
 
         Raises: the last KohortError when the time is over.
         """
-        patience = Patience(self._timeout_ms)
+        retries = Retries(self._timeout_ms)
         while True:
             try:
                 return attempt()
             except KohortError as error:
                 self.forget()
-                patience.pause_after(error)
+                retries.pause_after(error)
 
     def forget(self) -> None:
         """Close the connections and look leaders up again: something has gone wrong with one."""

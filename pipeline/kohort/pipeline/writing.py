@@ -8,7 +8,7 @@ from functools import partial
 from kohort.client import TopicPartition
 from kohort.client.errors import BrokerError, KohortError, check
 from kohort.client.partitioner import partition_for_key
-from kohort.pipeline.brokers import Brokers, Patience, Sent
+from kohort.pipeline.brokers import Brokers, Retries, Sent
 from kohort.pipeline.errors import PipelineError
 from kohort.pipeline.identity import ProducerIdentity
 from kohort.pipeline.options import WriteOptions
@@ -206,12 +206,12 @@ class RowWriter:
 
         Raises: KohortError when it is of no use, or the time is over.
         """
-        patience = Patience(self._options.timeout_ms)
+        retries = Retries(self._options.timeout_ms)
         while True:
             if error.code == ErrorCode.INVALID_PRODUCER_EPOCH:
                 raise StaleBatchError(f"a later batch of this query is there already: {error}") from error
             self._brokers.forget()
-            patience.pause_after(error)
+            retries.pause_after(error)
             try:
                 for each in self._under_way:
                     self._put(each)

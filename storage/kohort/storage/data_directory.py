@@ -242,7 +242,7 @@ class DataDirectory:
     def _is_known_sound(self, key: TopicPartition) -> bool:
         """Whether the log needs no recovery, by its files as well if it was noted before a crash."""
         is_known = self.records.is_known_sound(key)
-        if is_known and not self._resting.bears_out(key):
+        if is_known and not self._resting.still_matches(key):
             self.records.doubt(key)
             return False
         return is_known

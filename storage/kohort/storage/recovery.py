@@ -122,7 +122,7 @@ class LogLoader:
     def _recovery_point(self, names: list[str], segments: list[Segment]) -> RecoveryPoint | None:
         """Return what is known of the newest segment, where its files bear it out."""
         point = RecoveryPoint.decode(self._read(RECOVERY_POINT)) if RECOVERY_POINT in names else None
-        return point if point is not None and segments and segments[-1].bears_out(point) else None
+        return point if point is not None and segments and segments[-1].matches(point) else None
 
     def _kept_recovery_point(
         self, names: list[str], point: RecoveryPoint | None, newest: Segment

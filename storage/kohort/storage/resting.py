@@ -129,7 +129,7 @@ class RestingLogs:
     ) -> set[TopicPartition]:
         """Return the logs as long as was noted before a crash, which end where they should.
 
-        Whoever opens one asks `bears_out` first. Nothing is noted of the others any more: their files may
+        Whoever opens one asks `still_matches` first. Nothing is noted of the others any more: their files may
         come to look like that again. Raises: OSError.
         """
         noted = decode_resting_logs(self._file_system.read(self._path))
@@ -148,8 +148,8 @@ class RestingLogs:
         """Return what is noted of a log."""
         return self._notes.get(key)
 
-    def bears_out(self, key: TopicPartition) -> bool:
-        """Whether all files of a log that was noted before a crash look like that; True for any other log.
+    def still_matches(self, key: TopicPartition) -> bool:
+        """Whether all files of a log are as noted before a crash; True for a log without such a note.
 
         The newest segment's size alone does not say so: another may have begun behind it.
         """

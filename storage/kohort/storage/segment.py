@@ -322,8 +322,8 @@ class Segment:
             self.max_timestamp_offset,
         )
 
-    def bears_out(self, point: RecoveryPoint) -> bool:
-        """Whether the files have what the point says: whole batches up to it, and indexes that lead there.
+    def matches(self, point: RecoveryPoint) -> bool:
+        """Whether the files match a recovery point: whole batches up to it, and indexes that lead there.
 
         Raises: OSError.
         """

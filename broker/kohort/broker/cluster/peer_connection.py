@@ -68,11 +68,11 @@ class PeerConnection:
     async def _fill(self, size: int) -> None:
         """Return once that much has arrived."""
         while len(self._received) < size:
-            self._turns.heed(self._descriptor)
+            self._turns.watch_descriptor(self._descriptor)
             try:
                 more: Any = await self._stream.receive_some(RECEIVE_BYTES)
             finally:
-                self._turns.unheed(self._descriptor)
+                self._turns.unwatch_descriptor(self._descriptor)
             if not more:
                 raise PeerClosed("the other broker has closed the connection")
             self._received += more

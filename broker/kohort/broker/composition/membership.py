@@ -120,7 +120,7 @@ class Membership:
         if self._known_brokers is None:
             return False
         if guard is not None:
-            return guard.lets_act_as_broker(request)
+            return guard.may_act_as_broker(request)
         return self._known_brokers.knows(request, node_id, epoch)
 
     async def register(self, broker: BrokerState, partitions: PartitionTable, supervisor: Supervisor) -> None:

@@ -57,7 +57,7 @@ NAMES = (
 )
 
 
-class Observed(WrappedRequest):
+class AuditedRequest(WrappedRequest):
     """A request whose answer is told of."""
 
     __slots__ = ("_tell",)
@@ -97,7 +97,7 @@ class Auditing:
             def tell(answer: Any) -> None:
                 self._tell(request, message, answer)
 
-            return ask(handle, message, Observed(request, tell))
+            return ask(handle, message, AuditedRequest(request, tell))
 
         return told
 

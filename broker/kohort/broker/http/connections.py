@@ -96,18 +96,18 @@ class Connections:
     def _make_room(self, host: str) -> bool:
         """Return whether there is a place for one more from `host`, once another has made way if need be."""
         there = [each for each in self._open if not each.may_ask_health_alone]
-        return len(there) < CONNECTIONS_MAX or self._make_way(who_makes_way(there, network_of(host)))
+        return len(there) < CONNECTIONS_MAX or self._evict(share_to_evict(there, network_of(host)))
 
     def _make_room_for_health(self) -> bool:
         """Return whether there is one of the places for those who ask for the broker's health."""
         there = [each for each in self._open if each.may_ask_health_alone]
-        return len(there) < HEALTH_MAX or self._make_way(who_makes_way(there))
+        return len(there) < HEALTH_MAX or self._evict(share_to_evict(there))
 
-    def _make_way(self, conversation: Conversation | None) -> bool:
+    def _evict(self, conversation: Conversation | None) -> bool:
         if conversation is None:
             return False
         self._open.discard(conversation)
-        conversation.make_way()
+        conversation.evict()
         return True
 
     async def _converse(self, conversation: Conversation, stream: trio.SocketStream) -> None:
@@ -128,7 +128,7 @@ class Connections:
             log.warning(event, **facts)
 
 
-def who_makes_way(there: Collection[Conversation], network: str | None = None) -> Conversation | None:
+def share_to_evict(there: Collection[Conversation], network: str | None = None) -> Conversation | None:
     """Return who of these is to end for one more from `network`; None where nobody is."""
     if guessing := [each for each in there if each.is_guessing]:
         return min(guessing, key=attrgetter("began"))

@@ -124,7 +124,7 @@ class Conversation:
                 self._protocol.send(h11.Response(status_code=status, headers=headers)) or b""
             )
 
-    def make_way(self) -> None:
+    def evict(self) -> None:
         """End at once, for somebody who may have something to ask."""
         self._patience.cancel()
 

@@ -15,12 +15,12 @@ class Turns(Protocol):
         """End the rounds: a task has been woken."""
         ...
 
-    def heed(self, descriptor: int) -> None:
+    def watch_descriptor(self, descriptor: int) -> None:
         """End the rounds as well where this descriptor is readable: a task waits for that."""
         ...
 
-    def unheed(self, descriptor: int) -> None:
-        """Take `heed` back: nobody reads just now, so that bytes there are no reason to end anything."""
+    def unwatch_descriptor(self, descriptor: int) -> None:
+        """Undo `watch_descriptor`: no task waits for the descriptor any more."""
         ...
 
 
@@ -30,10 +30,10 @@ class NoTurns:
     def let_tasks_run(self) -> None:
         """Do nothing."""
 
-    def heed(self, descriptor: int) -> None:
+    def watch_descriptor(self, descriptor: int) -> None:
         """Do nothing."""
 
-    def unheed(self, descriptor: int) -> None:
+    def unwatch_descriptor(self, descriptor: int) -> None:
         """Do nothing."""
 
 

@@ -32,7 +32,7 @@ _OUT_OF_THEM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 Opened = Callable[[socket.socket, tuple[str, int], int], Connection]
 """Takes a non-blocking socket, its client's address, and the number of its listener."""
-MakeWay = Callable[[Share], Connection | None]
+Evict = Callable[[Share], Connection | None]
 """Returns a connection of the share that can be closed, or None."""
 
 
@@ -51,7 +51,7 @@ class Acceptor:
         counters: TransportCounters,
         log: ThrottledLog,
         admission: Admission,
-        make_way: MakeWay,
+        evict: Evict,
     ) -> None:
         """Pass connections to `opened`, at most `connections_max` regardless of the settings."""
         self._poller = poller
@@ -64,7 +64,7 @@ class Acceptor:
         self._log = log
         self._listeners: dict[int, socket.socket] = {}
         self._admission = admission
-        self._make_way = make_way
+        self._evict = evict
         self._reserved = reserved(connections_max)
         self._numbers: dict[socket.socket, int] = {}
         self._knows: set[int] = set()  # listeners without authentication
@@ -163,19 +163,19 @@ class Acceptor:
         """Return whether one more connection from `host` fits. Close another one for it if necessary."""
         if listener in self._knows:
             share = Share(ANONYMOUS, network_of(host))
-            return self._admission.known < self._places or self._somebody_goes(share)
+            return self._admission.known < self._places or self._evict_for(share)
         if self._open < self._places + self._reserved:
             return True
-        stranger = self._admission.pending.choose()
-        if stranger is not None:
-            self._give_up(stranger, "there are too many connections without authentication")
-        return stranger is not None
+        connection = self._admission.pending.choose()
+        if connection is not None:
+            self._give_up(connection, "there are too many connections without authentication")
+        return connection is not None
 
     def entered(self, connection: Connection) -> None:
         """Admit an authenticated connection, or close it if there is no room."""
         share = Share(connection.principal, network_of(connection.host))
         is_full = self._admission.known >= self._places
-        if is_full and not self._somebody_goes(share) and not self._fits_besides(connection):
+        if is_full and not self._evict_for(share) and not self._fits_besides(connection):
             self._refused(connection.host)
             connection.close()
             return
@@ -185,10 +185,10 @@ class Acceptor:
         """Return whether a super user may stay over the limit, because no other connection can be closed."""
         return self._admission.is_privileged(connection.principal)
 
-    def _somebody_goes(self, share: Share) -> bool:
+    def _evict_for(self, share: Share) -> bool:
         """Close a connection to make room for one more of `share`. Return whether there was one."""
-        who = self._admission.who_makes_way(share)
-        connection = None if who is None else self._make_way(who)
+        who = self._admission.share_to_evict(share)
+        connection = None if who is None else self._evict(who)
         if connection is None:
             return False
         self._give_up(connection, "there are too many connections, and most of them are of its user")

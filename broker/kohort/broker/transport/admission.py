@@ -68,7 +68,7 @@ class Admission:
         if not self._users[share.principal]:
             del self._users[share.principal]
 
-    def who_makes_way(self, share: Share) -> Share | None:
+    def share_to_evict(self, share: Share) -> Share | None:
         """Return the share that must lose a connection for one more of `share`, or None to refuse it."""
         users = {user: count for user, count in self._users.items() if not self._is_privileged(user)}
         if not users:

@@ -15,7 +15,7 @@ from typing import Protocol
 
 HELD_BYTES_MAX = 16 * 1024 * 1024
 SHARE_BYTES_MIN = 16_384  # A connection that holds less is always read.
-PASSAGE_MS_MAX = 5_000  # Then the next waiting connection may continue.
+EXEMPTION_MS_MAX = 5_000  # Then the next waiting connection may continue.
 
 
 class Allowance:
@@ -120,7 +120,7 @@ class InFlight:
 
     def end_round(self, now_ms: int) -> None:
         """Continue the connections for which there is room now. Called at the end of each round."""
-        self._end_passages(now_ms)
+        self._end_exemptions(now_ms)
         for connection in list(self.waiting):
             connection.resume_if_possible()
             if not connection.paused:
@@ -134,15 +134,15 @@ class InFlight:
             if finishing is not None:
                 self._let_finish(finishing, now_ms)
 
-    def _end_passages(self, now_ms: int) -> None:
+    def _end_exemptions(self, now_ms: int) -> None:
         """End the exemptions of connections that no longer need them, or have had them too long."""
         if self._finishing is not None:
-            is_over = now_ms - self._since_ms[0] > PASSAGE_MS_MAX
+            is_over = now_ms - self._since_ms[0] > EXEMPTION_MS_MAX
             if is_over or not self.allowance.is_scarce or not self._finishing.peer.buffer_bytes:
                 self._let_finish(None)
         if self._asking is not None:
             peer = self._asking.peer
-            is_over = now_ms - self._since_ms[1] > PASSAGE_MS_MAX
+            is_over = now_ms - self._since_ms[1] > EXEMPTION_MS_MAX
             if is_over or not self.allowance.is_full or not (peer.frames or peer.deferred or peer.pieces):
                 self._let_ask(None)
 

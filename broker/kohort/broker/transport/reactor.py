@@ -106,7 +106,7 @@ class Reactor:
         self._poller.register(self._signals, READ)
         self._opens: dict[int, Open] = {}
         self._connections: dict[int, Connection] = {}
-        self._heeded: set[int] = set()  # descriptors for which tasks wait
+        self._watched_descriptors: set[int] = set()  # descriptors for which tasks wait
         self._touched: list[Connection] = []
         self._must_go_on = False
         self._unfinished: dict[Connection, None] = {}  # connections with more requests
@@ -121,7 +121,7 @@ class Reactor:
             counters=counters,
             log=self.log,
             admission=Admission(is_privileged),
-            make_way=self._longest_idle,
+            evict=self._longest_idle,
         )
         self._current = current
         self._cold_readers = workers.limiter(COLD_READERS)
@@ -260,14 +260,14 @@ class Reactor:
         """End the turn, because a task must run."""
         self._spawned = True
 
-    def heed(self, descriptor: int) -> None:
+    def watch_descriptor(self, descriptor: int) -> None:
         """End the turn whenever this descriptor is readable, because a task waits for it."""
-        self._heeded.add(descriptor)
+        self._watched_descriptors.add(descriptor)
         self._poller.register(descriptor, READ)
 
-    def unheed(self, descriptor: int) -> None:
-        """Undo `heed`. The descriptor is still open."""
-        self._heeded.remove(descriptor)
+    def unwatch_descriptor(self, descriptor: int) -> None:
+        """Undo `watch_descriptor`. The descriptor is still open."""
+        self._watched_descriptors.remove(descriptor)
         self._poller.unregister(descriptor)
 
     # -- the loop -------------------------------------------------------------------------------------
@@ -344,7 +344,7 @@ class Reactor:
                 self._serve(connection, event)
             elif descriptor == signals:
                 self._mailbox.drain()
-            elif descriptor in self._heeded:
+            elif descriptor in self._watched_descriptors:
                 self._spawned = True
             else:
                 supervise("accept", partial(self._acceptor.accept, descriptor))
@@ -381,7 +381,7 @@ class Reactor:
                 self._serve(connection, event)
             elif descriptor == signals:
                 self._mailbox.drain()
-            elif descriptor in self._heeded:
+            elif descriptor in self._watched_descriptors:
                 self._spawned = True
             else:
                 supervise("accept", partial(self._acceptor.accept, descriptor))

@@ -46,12 +46,12 @@ def admission(*guests: tuple[str, str, int]) -> Admission:
 def test_who_makes_way(
     there: list[tuple[str, str, int]], comes: tuple[str, str], goes: tuple[str, str] | None
 ) -> None:
-    assert admission(*there).who_makes_way(Share(*comes)) == (None if goes is None else Share(*goes))
+    assert admission(*there).share_to_evict(Share(*comes)) == (None if goes is None else Share(*goes))
 
 
 def test_of_an_ipv6_network_all_addresses_are_one() -> None:
     spread = [("a", f"2001:db8::{each:x}", 1) for each in range(4)]
-    assert admission(*spread).who_makes_way(Share("a", "10.0.0.1")) == Share("a", "2001:db8::/64")
+    assert admission(*spread).share_to_evict(Share("a", "10.0.0.1")) == Share("a", "2001:db8::/64")
 
 
 def test_nothing_is_left_of_those_who_went() -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kohort.broker.transport.in_flight import HELD_BYTES_MAX, PASSAGE_MS_MAX, SHARE_BYTES_MIN, InFlight
+from kohort.broker.transport.in_flight import EXEMPTION_MS_MAX, HELD_BYTES_MAX, SHARE_BYTES_MIN, InFlight
 
 BYTES_MAX = 40_000_000
 NOW_MS = 1_700_000_000_000
@@ -152,10 +152,10 @@ def test_who_is_let_through_makes_way_after_a_while() -> None:
     first, second = connections(in_flight, 30_000_000, 30_000_000)
     in_flight.end_round(NOW_MS)
     assert (first.paused, second.paused) == (False, True)
-    in_flight.end_round(NOW_MS + PASSAGE_MS_MAX)
+    in_flight.end_round(NOW_MS + EXEMPTION_MS_MAX)
     first.look()
     assert (first.paused, second.paused) == (False, True)
-    in_flight.end_round(NOW_MS + PASSAGE_MS_MAX + 1)
+    in_flight.end_round(NOW_MS + EXEMPTION_MS_MAX + 1)
     first.look()
     assert (first.paused, second.paused) == (True, False)
 

@@ -50,14 +50,14 @@ async def test_bytes_that_a_task_waits_for_end_the_rounds(poller: str) -> None:
     sender, receiver = socket.socketpair()
     with sender, receiver:
         async with world(poller=poller) as here, trio.open_nursery() as nursery:
-            here.reactor.heed(receiver.fileno())
+            here.reactor.watch_descriptor(receiver.fileno())
 
             def wake(event: trio.Event) -> None:
                 nursery.start_soon(receive_into, event, receiver)
                 sender.send(b"x")
 
             assert await seconds_until_it_goes_on(here, wake) < LINGER_SECONDS / 2
-            here.reactor.unheed(receiver.fileno())
+            here.reactor.unwatch_descriptor(receiver.fileno())
 
 
 async def test_a_task_that_was_woken_ends_the_rounds() -> None:
@@ -74,8 +74,8 @@ async def test_without_a_reason_a_round_waits_for_the_next() -> None:
     sender, receiver = socket.socketpair()
     with sender, receiver:
         async with world() as here:
-            here.reactor.heed(receiver.fileno())
-            here.reactor.unheed(receiver.fileno())
+            here.reactor.watch_descriptor(receiver.fileno())
+            here.reactor.unwatch_descriptor(receiver.fileno())
             sender.send(b"x")
             assert await seconds_until_it_goes_on(here, trio.Event.set) > LINGER_SECONDS / 2
 

@@ -20,7 +20,7 @@ def share_equally(claims: Claims, counts: Mapping[str, int], racks: RackMap) -> 
     kept = frozenset(each for mine in shares.holdings.values() for each in mine)
     everything = ((topic, each) for topic, count in counts.items() for each in range(count))
     free = racks.rarest_first([each for each in everything if each not in kept])
-    shares.sort_hungry()
+    shares.sort_unfilled()
     shares.deal(shares.deal_near(free) if racks else free)
     return Plan(shares.holdings, frozenset(shares.leaving))
 
@@ -69,8 +69,8 @@ class _Shares:
         if not self._larger_left:
             self._at_least.clear()
 
-    def sort_hungry(self) -> None:
-        """Let those who may have more stand in the order of their names."""
+    def sort_unfilled(self) -> None:
+        """Sort the members that may get more partitions by their ids."""
         self._below.sort()
         self._at_least.sort()
 

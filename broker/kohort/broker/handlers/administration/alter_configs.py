@@ -1,6 +1,6 @@
 """AlterConfigs: a resource's configuration is replaced as a whole; what is not given falls back."""
 
-from kohort.broker.handlers.administration.config_changes import alter_each_once
+from kohort.broker.handlers.administration.config_changes import alter_unless_repeated
 from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.metadata.configs import ConfigChange, Operation, Step
 from kohort.broker.transport.request import Request
@@ -18,7 +18,7 @@ async def handle(
 ) -> AlterConfigsResponse:
     """Return what has become of each change."""
     changes = [_change(resource) for resource in message.resources]
-    outcomes = await alter_each_once(admin, changes, validate_only=message.validate_only)
+    outcomes = await alter_unless_repeated(admin, changes, validate_only=message.validate_only)
     return AlterConfigsResponse(throttle_time_ms=0, responses=tuple(_result(*each) for each in outcomes))
 
 

@@ -8,7 +8,7 @@ from kohort.broker.metadata.configs import ConfigChange, invalid_request
 from kohort.protocol.errors import ApiError
 
 
-async def alter_each_once(
+async def alter_unless_repeated(
     admin: Administration, changes: Sequence[ConfigChange], *, validate_only: bool
 ) -> list[tuple[ConfigChange, ApiError | None]]:
     """Return each change with its error or None; a resource that is named twice is not changed at all."""

@@ -25,7 +25,7 @@ async def handle(
     states = message.topics or tuple(DeleteTopicState(name=name) for name in message.topic_names)
     if not admin.current.config.delete_topic_enable:
         return DeleteTopicsResponse(responses=tuple(_disabled(state, request.version) for state in states))
-    refused, wanted = _sorted_out(admin.metadata.snapshot(), states)
+    refused, wanted = _split_valid(admin.metadata.snapshot(), states)
     outcomes = await admin.topics.delete(wanted)
     return DeleteTopicsResponse(responses=(*refused, *(_result(*each) for each in outcomes)))
 
@@ -42,10 +42,10 @@ def _refusal(state: DeleteTopicState, error: ApiError) -> DeletableTopicResult:
     )
 
 
-def _sorted_out(
+def _split_valid(
     snapshot: Snapshot, states: Sequence[DeleteTopicState]
 ) -> tuple[list[DeletableTopicResult], list[str | UUID]]:
-    """Return the answers for what can't be meant, and the names and ids that can."""
+    """Return the refusals of invalid topics, and the names and ids of the valid ones."""
     refused: list[DeletableTopicResult] = []
     wanted: list[str | UUID] = []
     counts = Counter(_identity(snapshot, state) for state in states)

@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs: single values are set, deleted, appended to or subtracted from (KIP-339)."""
 
-from kohort.broker.handlers.administration.config_changes import alter_each_once
+from kohort.broker.handlers.administration.config_changes import alter_unless_repeated
 from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.metadata.configs import ConfigChange, Step
 from kohort.broker.transport.request import Request
@@ -18,7 +18,7 @@ async def handle(
 ) -> IncrementalAlterConfigsResponse:
     """Return what has become of each change."""
     changes = [_change(resource) for resource in message.resources]
-    outcomes = await alter_each_once(admin, changes, validate_only=message.validate_only)
+    outcomes = await alter_unless_repeated(admin, changes, validate_only=message.validate_only)
     return IncrementalAlterConfigsResponse(
         throttle_time_ms=0, responses=tuple(_result(*each) for each in outcomes)
     )

@@ -6,7 +6,7 @@ import msgspec
 
 from kohort.broker.handlers.authorization.refusals import Parts, made, words
 from kohort.broker.handlers.authorization.requester import DENIALS, Requester
-from kohort.broker.handlers.authorization.rules import Need, Verdict, sieved
+from kohort.broker.handlers.authorization.rules import Need, Verdict, without_denied_parts
 from kohort.broker.handlers.authorization.topics import cluster_operations
 from kohort.broker.metadata import ResourceType
 from kohort.protocol.acls import CLUSTER_NAME, AclOperation, AclResourceType
@@ -53,7 +53,7 @@ class Settings:
 
     def judge(self, requester: Requester, message: Any) -> Verdict:
         """Return the request about what one may see or change."""
-        return sieved(requester, message, self._parts, self._denial)
+        return without_denied_parts(requester, message, self._parts, self._denial)
 
     def _denial(self, requester: Requester, resource: Any) -> ErrorCode | None:
         kind = SETTINGS_OF.get(resource.resource_type)

@@ -6,7 +6,7 @@ from kohort.broker.audit.audit_log import AuditLog
 from kohort.broker.authorization.authorizer import Authorizer, super_users
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.handlers.authorization.guard import Guard
-from kohort.broker.handlers.authorization.requester import Grounds, Requester
+from kohort.broker.handlers.authorization.requester import AuthorizationServices, Requester
 from kohort.broker.handlers.data.fetch_sessions import FetchSessions
 from kohort.broker.metadata import MetadataStore
 from kohort.broker.metadata.acls import follow_acls
@@ -53,4 +53,4 @@ def guarded(
             api=requester.api.name,
         )
 
-    return Guard(dispatch, Grounds(authorizer, metadata, sessions, current, denied, audit_log))
+    return Guard(dispatch, AuthorizationServices(authorizer, metadata, sessions, current, denied, audit_log))

@@ -14,8 +14,8 @@ from kohort.broker.handlers.authorization.rules import (
     Rule,
     Verdict,
     name_of,
-    sieved,
     with_more,
+    without_denied_parts,
 )
 from kohort.protocol.acls import AclOperation, AclResourceType
 from kohort.protocol.errors import ErrorCode
@@ -66,7 +66,7 @@ class OffsetFetch:
             return Verdict(answer=refused(requester, message, ErrorCode.GROUP_AUTHORIZATION_FAILED, parts))
         if message.topics is None:
             return Verdict(message, None, partial(_only_seen, requester, "topics"))
-        return sieved(requester, message, SOME_FETCHED, _topic_denial)
+        return without_denied_parts(requester, message, SOME_FETCHED, _topic_denial)
 
     def _of_groups(self, requester: Requester, message: Any) -> Verdict:
         kept: list[Any] = []
@@ -196,7 +196,7 @@ class Listed:
         self.needs = tuple(needs)
 
     def judge(self, requester: Requester, message: Any) -> Verdict:
-        """Return the request; its answer is sieved."""
+        """Return the request; its answer is without_denied_parts."""
         if self._or_cluster and requester.may_cluster(AclOperation.DESCRIBE, quietly=True):
             return Verdict(message)
         return Verdict(message, None, partial(self._finish, requester))

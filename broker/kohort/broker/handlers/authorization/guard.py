@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from kohort.broker.handlers.authorization.requester import Grounds, Requester
+from kohort.broker.handlers.authorization.requester import AuthorizationServices, Requester
 from kohort.broker.handlers.authorization.rules import Finish, Rule, Verdict
 from kohort.broker.handlers.authorization.table import FREE, RULES
 from kohort.broker.handlers.wrapping import WrappedRequest, ask
@@ -19,8 +19,8 @@ from kohort.protocol.acls import AclOperation
 log = structlog.get_logger("kohort.authorizer")
 
 
-class Judged(WrappedRequest):
-    """A request that may be asked: its permissions are looked up, and its answer is completed."""
+class AuthorizedRequest(WrappedRequest):
+    """A request that its principal may send: with his permissions, and what completes its answer."""
 
     __slots__ = ("_asker", "_finish")
 
@@ -31,7 +31,7 @@ class Judged(WrappedRequest):
 
     @property
     def permissions(self) -> Permissions:
-        """Those of who asks."""
+        """Those of the principal that sent it."""
         return self._asker
 
     def finish(self, answer: Any) -> Any:
@@ -40,57 +40,57 @@ class Judged(WrappedRequest):
 
 
 class Guard:
-    """Hands on what may be asked, and answers the rest. The loop's thread only."""
+    """Passes permitted requests on, and refuses the others. The loop's thread only."""
 
-    def __init__(self, inner: Dispatch, grounds: Grounds) -> None:
+    def __init__(self, inner: Dispatch, services: AuthorizationServices) -> None:
         self._inner = inner
-        self._grounds = grounds
+        self._services = services
         self._guarded: dict[int, Handle] = {}
 
     def handler_of(self, api_key: int) -> Handle:
-        """Return the function that answers the API if it may be asked."""
+        """Return the function that answers permitted requests of the API."""
         handle = self._guarded.get(api_key)
         if handle is None:
             rule = RULES.get(api_key)
             if rule is None:
-                handle = _refused_unseen
+                handle = _close_without_rule
             elif rule is FREE:
                 handle = self._inner.handler_of(api_key)
             else:
-                handle = self._behind(rule, self._inner.handler_of(api_key))
+                handle = self._guard(rule, self._inner.handler_of(api_key))
             self._guarded[api_key] = handle
         return handle
 
-    def lets_act_as_broker(self, request: Request) -> bool:
-        """Return whether who asks may do what brokers do."""
-        return Requester(self._grounds, request).may_cluster(AclOperation.CLUSTER_ACTION, quietly=True)
+    def may_act_as_broker(self, request: Request) -> bool:
+        """Return whether the principal of a request may do what brokers do."""
+        return Requester(self._services, request).may_cluster(AclOperation.CLUSTER_ACTION, quietly=True)
 
-    def _behind(self, rule: Rule, handle: Handle) -> Handle:
-        grounds = self._grounds
+    def _guard(self, rule: Rule, handle: Handle) -> Handle:
+        services = self._services
 
-        def unless_refused(message: Any, request: Request) -> Any:
-            requester = Requester(grounds, request)
+        def handle_if_permitted(message: Any, request: Request) -> Any:
+            requester = Requester(services, request)
             verdict = rule.judge(requester, message)
             if verdict.hangs_up:
-                return _closed_behind(requester, verdict, handle)
+                return _handle_and_close(requester, verdict, handle)
             if verdict.answer is not None:
                 return verdict.answer
-            judged = Judged(requester, verdict.finish)
+            authorized = AuthorizedRequest(requester, verdict.finish)
             if verdict.finish is None:
-                return handle(verdict.message, judged)
-            return ask(handle, verdict.message, judged)
+                return handle(verdict.message, authorized)
+            return ask(handle, verdict.message, authorized)
 
-        return unless_refused
+        return handle_if_permitted
 
 
-def _closed_behind(requester: Requester, verdict: Verdict, handle: Handle) -> None:
-    """Do what may be done, and let the end of the connection tell of the rest."""
+def _handle_and_close(requester: Requester, verdict: Verdict, handle: Handle) -> None:
+    """Handle the parts that are permitted, then close the connection: such a request has no answer."""
     if verdict.message is not None:
-        handle(verdict.message, Judged(requester, None))
+        handle(verdict.message, AuthorizedRequest(requester, None))
     requester.request.hang_up()
 
 
-def _refused_unseen(_message: object, request: Request) -> None:
-    """Close the connection of who asks something that nobody has said a rule for."""
+def _close_without_rule(_message: object, request: Request) -> None:
+    """Close the connection: there is no rule that says who may send this request."""
     log.error("there is no rule who may ask this", api=request.api.name)
     request.hang_up()

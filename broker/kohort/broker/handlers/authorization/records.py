@@ -85,7 +85,7 @@ class Fetch:
             return Verdict(answer=self._all_denied(message))
         allowed: dict[str | bytes, bool] = {}  # As a session's targets: by the bytes of an id.
         if any(not self._may(requester, key, allowed) for key in self._remembered(requester, message)):
-            requester.grounds.sessions.forget(message.session_id, requester.owner)
+            requester.services.sessions.forget(message.session_id, requester.owner)
             return Verdict(answer=refused(requester, message, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
         kept: list[Any] = []
         denied: list[Any] = []
@@ -95,7 +95,7 @@ class Fetch:
         if not denied:
             return Verdict(message)
         if message.session_epoch > 0:
-            requester.grounds.sessions.forget(message.session_id, requester.owner)
+            requester.services.sessions.forget(message.session_id, requester.owner)
             return Verdict(answer=refused(requester, message, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
         more = refused_parts(FETCHED, requester.api.response, denied, DENIED)
         if not kept:
@@ -111,7 +111,7 @@ class Fetch:
     def _remembered(self, requester: Requester, message: Any) -> Iterator[str | bytes]:
         """Yield the topics of the session that goes on."""
         if message.session_epoch > 0:
-            session = requester.grounds.sessions.get(message.session_id, requester.owner)
+            session = requester.services.sessions.get(message.session_id, requester.owner)
             if session is not None:
                 previous: object = None
                 for key, _ in session.targets:

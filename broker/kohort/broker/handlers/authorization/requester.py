@@ -51,8 +51,8 @@ DENIALS = {
 Denied = Callable[["Requester", AclOperation, AclResourceType, str], None]
 
 
-class Grounds(msgspec.Struct, frozen=True):
-    """What is looked at to decide."""
+class AuthorizationServices(msgspec.Struct, frozen=True):
+    """What decides whether a request is permitted."""
 
     authorizer: Authorizer
     metadata: MetadataStore
@@ -67,10 +67,10 @@ class Grounds(msgspec.Struct, frozen=True):
 class Requester:
     """One request, as far as it is to be judged."""
 
-    __slots__ = ("api", "grounds", "host", "principal", "request", "version")
+    __slots__ = ("api", "host", "principal", "request", "services", "version")
 
-    def __init__(self, grounds: Grounds, request: Request) -> None:
-        self.grounds = grounds
+    def __init__(self, services: AuthorizationServices, request: Request) -> None:
+        self.services = services
         self.request = request
         self.api: Api = request.api
         self.version = request.version
@@ -85,23 +85,23 @@ class Requester:
     @property
     def snapshot(self) -> Snapshot:
         """The metadata as they are."""
-        return self.grounds.metadata.snapshot()
+        return self.services.metadata.snapshot()
 
     def may(
         self, operation: AclOperation, resource_type: AclResourceType, name: str, *, quietly: bool = False
     ) -> bool:
         """Return whether this one may do that; quietly, where a denial only leaves something out."""
-        allowed = self.grounds.authorizer.allows(self.principal, self.host, operation, resource_type, name)
+        allowed = self.services.authorizer.allows(self.principal, self.host, operation, resource_type, name)
         if quietly:
             return allowed
-        audit_log = self.grounds.audit_log
+        audit_log = self.services.audit_log
         if audit_log is not None:
             resource = f"{resource_type.name}:{name}"
             audit_log.used(
                 self.principal, self.host, self.api.name, operation.name, resource, allowed=allowed
             )
         if not allowed:
-            self.grounds.denied(self, operation, resource_type, name)
+            self.services.denied(self, operation, resource_type, name)
         return allowed
 
     def may_cluster(self, operation: AclOperation, *, quietly: bool = False) -> bool:
@@ -110,7 +110,7 @@ class Requester:
 
     def may_some(self, operation: AclOperation, resource_type: AclResourceType) -> bool:
         """Return whether there may be a resource that this one may do that to."""
-        return self.grounds.authorizer.allows_some(self.principal, self.host, operation, resource_type)
+        return self.services.authorizer.allows_some(self.principal, self.host, operation, resource_type)
 
     def may_describe(self, topic: str) -> bool:
         """Return whether the topic is one that this one may know of."""

@@ -164,7 +164,7 @@ class Each:
             self._or_cluster is not None and requester.may_cluster(self._or_cluster, quietly=True)
         ):
             return Verdict(message)
-        return sieved(requester, message, self._parts, self._denial)
+        return without_denied_parts(requester, message, self._parts, self._denial)
 
     def _denial(self, requester: Requester, item: Any) -> ErrorCode | None:
         name = item if not self._key else name_of(requester, item, self._key)
@@ -180,10 +180,10 @@ def name_of(requester: Requester, item: Any, key: str = "name") -> str | None:
     return name if topic_id == ZERO_UUID else requester.topic_name(topic_id)
 
 
-def sieved(
+def without_denied_parts(
     requester: Requester, message: Any, parts: Parts, denial: Callable[[Requester, Any], ErrorCode | None]
 ) -> Verdict:
-    """Return the request with the parts that nothing denies; the answer refuses the others, behind them."""
+    """Return the request without its denied parts; the answer refuses these after the others."""
     kept: list[Any] = []
     denied: list[Message] = []
     response = requester.api.response

@@ -7,7 +7,7 @@ import msgspec
 
 from kohort.broker.handlers.authorization.refusals import Parts, refused_parts
 from kohort.broker.handlers.authorization.requester import Requester
-from kohort.broker.handlers.authorization.rules import Need, Verdict, sieved
+from kohort.broker.handlers.authorization.rules import Need, Verdict, without_denied_parts
 from kohort.protocol.acls import AclOperation, AclResourceType
 from kohort.protocol.errors import ErrorCode
 
@@ -39,7 +39,7 @@ class SharedTopics:
 
     def judge(self, requester: Requester, message: Any) -> Verdict:
         """Return the request about the topics that one may read."""
-        verdict = sieved(requester, message, self._parts, _denial)
+        verdict = without_denied_parts(requester, message, self._parts, _denial)
         if verdict.answer is not None:
             return verdict
         return verdict._replace(finish=partial(self._finish, requester, verdict))

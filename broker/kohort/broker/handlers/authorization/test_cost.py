@@ -42,7 +42,7 @@ def test_many_names_that_are_denied_hold_nobody_up(
     api: str, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     who, allowed = requester(BY_NAME[api], version), {"g", *NAMES[-10_000:]}
-    monkeypatch.setattr(who.grounds.authorizer, "allows", lambda *question: question[4] in allowed)
+    monkeypatch.setattr(who.services.authorizer, "allows", lambda *question: question[4] in allowed)
     began_s = time.process_time()
     verdict = RULES[BY_NAME[api].api_key].judge(who, question(api))
     assert time.process_time() - began_s < SECONDS_MAX

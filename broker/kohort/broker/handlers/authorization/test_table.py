@@ -11,7 +11,7 @@ from kohort.broker.authorization.authorizer import Authorizer
 from kohort.broker.config import BrokerConfig
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.handlers.apis import BETWEEN, MODULES
-from kohort.broker.handlers.authorization.requester import Grounds, Requester
+from kohort.broker.handlers.authorization.requester import AuthorizationServices, Requester
 from kohort.broker.handlers.authorization.rules import Rule
 from kohort.broker.handlers.authorization.table import FREE, RULES
 from kohort.broker.handlers.data.fetch_sessions import FetchSessions
@@ -35,14 +35,14 @@ def requester(api: Api, version: int, principal: str = "User:nobody") -> Request
     topic = TopicState("t", TOPIC_ID, ())
     snapshot = Snapshot(1, "c", 1, topics={"t": topic}, topics_by_id={TOPIC_ID: topic})
     store = SimpleNamespace(snapshot=lambda: snapshot)
-    grounds = Grounds(
+    services = AuthorizationServices(
         Authorizer(["User:root"]),
         cast(MetadataStore, store),
         FetchSessions(10),
         CurrentConfig(BrokerConfig()),
         lambda *_: None,
     )
-    return Requester(grounds, request)
+    return Requester(services, request)
 
 
 def questions(api: Api) -> Iterator[tuple[int, Any, Any, int]]:

@@ -66,7 +66,7 @@ class Metadata:
     def _may_be(self, requester: Requester, message: Any, name: str) -> bool:
         """Return whether the topic is there, or is not made by asking, or may be."""
         creates = (
-            message.allow_auto_topic_creation and requester.grounds.current.config.auto_create_topics_enable
+            message.allow_auto_topic_creation and requester.services.current.config.auto_create_topics_enable
         )
         return (
             not creates

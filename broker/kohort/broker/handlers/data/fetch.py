@@ -7,7 +7,7 @@ Source: KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages.
 from kohort.broker.handlers.data.family import Data
 from kohort.broker.handlers.data.fetch_reading import read_targets, refused
 from kohort.broker.handlers.data.fetch_wait import FetchWait, answer
-from kohort.broker.handlers.data.follower_news import targets_with_news
+from kohort.broker.handlers.data.follower_targets import targets_to_read
 from kohort.broker.handlers.data.reader import reader_of
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ApiError
@@ -26,7 +26,7 @@ def handle(data: Data, message: FetchRequest, request: Request) -> FetchResponse
     max_bytes = min(message.max_bytes, data.current.config.fetch_max_bytes)
     min_bytes = min(message.min_bytes, max_bytes)
     reader = reader_of(data, message, request.version)
-    targets = targets_with_news(context, reader, now_ms) if reader.is_follower else None
+    targets = targets_to_read(context, reader, now_ms) if reader.is_follower else None
     reading = read_targets(context, data.partitions, max_bytes, reader, targets)
     if reading.must_answer or reading.size_bytes >= min_bytes or message.max_wait_ms <= 0:
         return answer(data, message, context, reading, request)

@@ -36,10 +36,10 @@ class FetchSession:
     """What one reader wants, by partition, in the order in which it is served."""
 
     __slots__ = (
+        "checked_ms",
         "created_ms",
         "epoch",
         "last_used_ms",
-        "looked_ms",
         "owner",
         "reader_epoch",
         "session_id",
@@ -62,7 +62,7 @@ class FetchSession:
         self.uses_topic_ids = uses_topic_ids
         self.created_ms = now_ms
         self.last_used_ms = now_ms
-        self.looked_ms = NEVER_MS
+        self.checked_ms = NEVER_MS
         """When all of a follower's partitions were looked at last, and under which broker epoch it asked."""
         self.reader_epoch = NO_EPOCH
 

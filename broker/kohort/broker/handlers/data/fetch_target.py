@@ -24,7 +24,7 @@ class FetchTarget:
         "current_leader_epoch",
         "fetch_offset",
         "index",
-        "is_asked_anew",
+        "is_sent_again",
         "last_fetched_epoch",
         "log_start_offset",
         "max_bytes",
@@ -48,7 +48,7 @@ class FetchTarget:
 
     def ask(self, asked: FetchPartition) -> None:
         """Take over where the reader stands now and how much it takes."""
-        self.is_asked_anew = True
+        self.is_sent_again = True
         """Whether nobody has looked since the reader has last said so."""
         self.fetch_offset = asked.fetch_offset
         self.max_bytes = asked.partition_max_bytes

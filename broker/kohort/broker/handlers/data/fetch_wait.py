@@ -15,7 +15,7 @@ from kohort.broker.handlers.data.fetch_reading import (
 )
 from kohort.broker.handlers.data.fetch_sessions import NO_SESSION, FetchContext
 from kohort.broker.handlers.data.fetch_target import FetchTarget
-from kohort.broker.handlers.data.follower_news import targets_with_records
+from kohort.broker.handlers.data.follower_targets import targets_with_records
 from kohort.broker.handlers.data.reader import CONSUMER, Reader
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.transport.request import Request

@@ -124,13 +124,13 @@ class Produce:
             partial(
                 _prepared, partial(partition.prepare, records, header, self._now_ms, WorkBudget.full(rest))
             ),
-            partial(self._looked_into, partition, place),
+            partial(self._append_checked, partition, place),
         )
 
-    def _looked_into(
+    def _append_checked(
         self, partition: Partition, place: "_Place", result: "Future[Produced | ApiError]"
     ) -> None:
-        """Append what a thread has looked into."""
+        """Append records that a thread has checked."""
         self.waiting -= 1
         self.in_checks -= 1
         failure = result.exception()

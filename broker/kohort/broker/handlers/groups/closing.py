@@ -8,8 +8,8 @@ from kohort.broker.transport.request import Request
 MEMBERS_MAX = 64  # Of one connection; who has more of them on it hears less about their ends.
 
 
-class Speakers:
-    """The members that speak over one connection; called when it closes."""
+class ConnectionMembers:
+    """The members whose requests come over one connection; called when it closes."""
 
     __slots__ = ("_members", "_shards")
 
@@ -40,9 +40,9 @@ def track_member_connection(
         return
     on_close = request.connection.on_close
     for each in on_close:
-        if isinstance(each, Speakers):
+        if isinstance(each, ConnectionMembers):
             each.add(group.group_id, member.member_id)
             return
-    speakers = Speakers(shards)
+    speakers = ConnectionMembers(shards)
     on_close.append(speakers)
     speakers.add(group.group_id, member.member_id)

@@ -1,6 +1,6 @@
 """A `Dispatch` that measures what clients ask, tells them how long to wait, and makes them.
 
-A produce is measured when it comes, a fetch before it is answered, the time that the loop is busy always;
+A produce is metered when it comes, a fetch before it is answered, the time that the loop is busy always;
 brokers that copy from each other are not. A produce that is too much is done, and waited for; a fetch that is
 (its bytes, or the loop's time) has no records, and a session is told nothing that was not sent.
 
@@ -51,8 +51,8 @@ IsBroker = Callable[[Request, int, int], bool]
 """Says whether a request is of the broker with that id and epoch."""
 
 
-class Measured(WrappedRequest):
-    """A request whose answer is measured, and says for how long to wait."""
+class MeteredRequest(WrappedRequest):
+    """A request whose answer is metered, and says for how long to wait."""
 
     __slots__ = ("_metering", "busy_since_s", "client", "has_records", "throttle_ms", "user")
 
@@ -104,7 +104,7 @@ class Metering:
         self._noted_s = 0.0  # In the turn under way, by handlers.
         # Whose time a connection's turns are; None: those of a broker, which are free.
         self._askers: dict[Origin, tuple[str, str] | None] = {}
-        self._running: dict[Sharers, tuple[Measured, int]] = {}  # Whose task was begun last, and when.
+        self._running: dict[Sharers, tuple[MeteredRequest, int]] = {}  # Whose task was begun last, and when.
         self.book = Book()
         self.muting = Muting(timers, clock, workers)
         config = current.config
@@ -116,7 +116,7 @@ class Metering:
         follow_quotas(metadata, self.book)
 
     def handler_of(self, api_key: int) -> Handle:
-        """Return the function that answers the API, and is measured."""
+        """Return the function that answers the API, and is metered."""
         handle = self._bound.get(api_key)
         if handle is None:
             handle = self._bound[api_key] = self._measured(self._inner.handler_of(api_key))
@@ -133,7 +133,7 @@ class Metering:
     def _measured(self, handle: Handle) -> Handle:
         again = partial(self._ask_again, handle)
 
-        def unless_muted(message: Any, request: Request) -> Any:
+        def handle_unless_muted(message: Any, request: Request) -> Any:
             if self.muting.holds(again, message, request):
                 return None
             if self.book.has_requests and (wait_ms := self._wait_ms(message, request)):
@@ -142,7 +142,7 @@ class Metering:
                 return None
             return self._ask(handle, message, request)
 
-        return unless_muted
+        return handle_unless_muted
 
     def _ask_again(self, handle: Handle, message: Any, request: Request) -> Any:
         """Ask what was held back, unless it has to wait for longer."""
@@ -166,38 +166,38 @@ class Metering:
         if not self.book.has_clients or self._is_brokers(message, request):
             return handle(message, request)
         api_key = request.api.api_key
-        measured = Measured(self, request)
-        if api_key in STRICT_FROM and self.book.limit(MUTATION, measured.user, measured.client) is not None:
-            return self._mutate(handle, message, measured)
+        metered = MeteredRequest(self, request)
+        if api_key in STRICT_FROM and self.book.limit(MUTATION, metered.user, metered.client) is not None:
+            return self._mutate(handle, message, metered)
         if api_key == PRODUCES:
-            self._note_produced(measured, message)
+            self._note_produced(metered, message)
         elif api_key == FETCHES:
-            message = self._within_quota(measured, message)
-        return self._timed(handle, message, measured)
+            message = self._within_quota(metered, message)
+        return self._timed(handle, message, metered)
 
-    def _timed(self, handle: Handle, message: Any, measured: Measured) -> Any:
-        measured.busy_since_s = self._busy_s()
-        answer = handle(message, measured)
-        throttle_ms = self._note_time(measured)
-        measured.busy_since_s = None
-        if measured.api.api_key != FETCHES:  # It waits once it is answered, and has no records then.
-            self._throttle(measured, throttle_ms, YIELD_MS)
+    def _timed(self, handle: Handle, message: Any, metered: MeteredRequest) -> Any:
+        metered.busy_since_s = self._busy_s()
+        answer = handle(message, metered)
+        throttle_ms = self._note_time(metered)
+        metered.busy_since_s = None
+        if metered.api.api_key != FETCHES:  # It waits once it is answered, and has no records then.
+            self._throttle(metered, throttle_ms, YIELD_MS)
         if answer is None:
             return None
         if isinstance(answer, Awaitable):
-            return self._later(measured, answer)
-        return self.answered(measured, answer)
+            return self._later(metered, answer)
+        return self.answered(metered, answer)
 
-    def _note_time(self, measured: Measured) -> int:
+    def _note_time(self, metered: MeteredRequest) -> int:
         """Note how long the loop was busy with it since that was noted; return for how long it is to wait."""
-        if not self.book.has_requests or self.book.limit(REQUEST, measured.user, measured.client) is None:
+        if not self.book.has_requests or self.book.limit(REQUEST, metered.user, metered.client) is None:
             return 0
         busy_s = 0.0
-        if measured.busy_since_s is not None:
+        if metered.busy_since_s is not None:
             until_s = self._busy_s()
-            busy_s, measured.busy_since_s = until_s - measured.busy_since_s, until_s
+            busy_s, metered.busy_since_s = until_s - metered.busy_since_s, until_s
             self._noted_s += busy_s
-        return self.meter.record_time(measured.user, measured.client, busy_s, self._clock.now_ms())
+        return self.meter.record_time(metered.user, metered.client, busy_s, self._clock.now_ms())
 
     def _remember(self, connection: Origin, user: str, client: str) -> None:
         """Note whose time the turns of the connection are."""
@@ -218,23 +218,23 @@ class Metering:
         if throttle_ms and not connection.closed:
             self.muting.mute(connection, throttle_ms + YIELD_MS)
 
-    async def _later(self, measured: Measured, answer: Awaitable[Any]) -> Any:
-        limit = self.book.limit(REQUEST, measured.user, measured.client)
-        found = await (answer if limit is None else self._in_turn(limit.shared_by, measured, answer))
-        return None if found is None else self.answered(measured, found)
+    async def _later(self, metered: MeteredRequest, answer: Awaitable[Any]) -> Any:
+        limit = self.book.limit(REQUEST, metered.user, metered.client)
+        found = await (answer if limit is None else self._in_turn(limit.shared_by, metered, answer))
+        return None if found is None else self.answered(metered, found)
 
-    async def _in_turn(self, sharers: Sharers, measured: Measured, answer: Awaitable[Any]) -> Any:
+    async def _in_turn(self, sharers: Sharers, metered: MeteredRequest, answer: Awaitable[Any]) -> Any:
         """Return what is answered by a task, which waits for others of those who share its quota."""
         has_waited = False
-        while self._has_turn(sharers) or (has_waited and self._time_wait_ms(measured)):
+        while self._has_turn(sharers) or (has_waited and self._time_wait_ms(metered)):
             has_waited = True
             await self._workers.sleep(TURN_SECONDS)
-            if measured.connection.closed and isinstance(answer, Coroutine):
+            if metered.connection.closed and isinstance(answer, Coroutine):
                 answer.close()  # It has not begun.
                 return None
-        self._running[sharers] = turn = measured, self._clock.now_ms()
+        self._running[sharers] = turn = metered, self._clock.now_ms()
         try:
-            return await _stepped(answer, self._busy_s, partial(self._note_step, measured))
+            return await _stepped(answer, self._busy_s, partial(self._note_step, metered))
         finally:
             if self._running.get(sharers) is turn:
                 del self._running[sharers]
@@ -244,35 +244,35 @@ class Metering:
         turn = self._running.get(sharers)
         return turn is not None and self._clock.now_ms() - turn[1] < TURN_MS_MAX
 
-    def _time_wait_ms(self, measured: Measured) -> int:
-        return self.meter.time_wait_ms(measured.user, measured.client, self._clock.now_ms())
+    def _time_wait_ms(self, metered: MeteredRequest) -> int:
+        return self.meter.time_wait_ms(metered.user, metered.client, self._clock.now_ms())
 
-    def _note_step(self, measured: Measured, busy_s: float) -> None:
+    def _note_step(self, metered: MeteredRequest, busy_s: float) -> None:
         now_ms = self._clock.now_ms()
-        throttle_ms = self.meter.record_time(measured.user, measured.client, busy_s, now_ms)
-        if not measured.connection.closed:
-            self._throttle(measured, throttle_ms, YIELD_MS)
+        throttle_ms = self.meter.record_time(metered.user, metered.client, busy_s, now_ms)
+        if not metered.connection.closed:
+            self._throttle(metered, throttle_ms, YIELD_MS)
 
-    def answered(self, measured: Measured, answer: Any) -> Any:
+    def answered(self, metered: MeteredRequest, answer: Any) -> Any:
         """Return the answer, which says for how long its client has to wait, if it has to."""
-        if measured.api.api_key == SHARE_FETCHES:  # What it holds is the member's by now.
+        if metered.api.api_key == SHARE_FETCHES:  # What it holds is the member's by now.
             count = _record_bytes(answer)
             now_ms = self._clock.now_ms()
-            self._throttle(measured, self.meter.hand_out(measured.user, measured.client, count, now_ms))
-        elif measured.api.api_key == FETCHES and not measured.has_records:
-            self._throttle(measured, self._note_time(measured), YIELD_MS)
-        if not measured.throttle_ms:
+            self._throttle(metered, self.meter.hand_out(metered.user, metered.client, count, now_ms))
+        elif metered.api.api_key == FETCHES and not metered.has_records:
+            self._throttle(metered, self._note_time(metered), YIELD_MS)
+        if not metered.throttle_ms:
             return answer
         found = answer.message if isinstance(answer, Prepared) else answer
         if not hasattr(found, THROTTLE):
             return answer
-        told_ms = max(measured.throttle_ms, found.throttle_time_ms)
+        told_ms = max(metered.throttle_ms, found.throttle_time_ms)
         return msgspec.structs.replace(found, throttle_time_ms=told_ms)
 
-    def _throttle(self, measured: Measured, throttle_ms: int, yield_ms: int = 0) -> None:
-        if throttle_ms > measured.throttle_ms:
-            measured.throttle_ms = throttle_ms
-            self.muting.mute(measured.connection, throttle_ms + yield_ms)
+    def _throttle(self, metered: MeteredRequest, throttle_ms: int, yield_ms: int = 0) -> None:
+        if throttle_ms > metered.throttle_ms:
+            metered.throttle_ms = throttle_ms
+            self.muting.mute(metered.connection, throttle_ms + yield_ms)
 
     def _is_brokers(self, message: Any, request: Request) -> bool:
         """Return whether another broker asks, as none but brokers do: anybody can say so."""
@@ -289,56 +289,54 @@ class Metering:
 
     # -- single APIs --------------------------------------------------------------------------------------
 
-    def _note_produced(self, measured: Measured, message: Any) -> None:
+    def _note_produced(self, metered: MeteredRequest, message: Any) -> None:
         count = sum(len(each.records or b"") for topic in message.topic_data for each in topic.partition_data)
         now_ms = self._clock.now_ms()
-        self._throttle(measured, self.meter.produce(measured.user, measured.client, count, now_ms))
+        self._throttle(metered, self.meter.produce(metered.user, metered.client, count, now_ms))
 
-    def may_have(self, measured: Measured, size_bytes: int) -> bool:
+    def may_have(self, metered: MeteredRequest, size_bytes: int) -> bool:
         """Note what a reader is about to get; where that is too much, it gets nothing, and asks again.
 
         Where it has taken too much of the loop's time it gets nothing either, and that counts as no bytes.
         """
-        throttle_ms = self._note_time(measured)
+        throttle_ms = self._note_time(metered)
         if throttle_ms:
-            self._throttle(measured, throttle_ms, YIELD_MS)
+            self._throttle(metered, throttle_ms, YIELD_MS)
             return False
         now_ms = self._clock.now_ms()
-        measured.has_records, throttle_ms = self.meter.fetch(
-            measured.user, measured.client, size_bytes, now_ms
-        )
-        self._throttle(measured, throttle_ms)
-        return measured.has_records
+        metered.has_records, throttle_ms = self.meter.fetch(metered.user, metered.client, size_bytes, now_ms)
+        self._throttle(metered, throttle_ms)
+        return metered.has_records
 
-    def _within_quota(self, measured: Measured, message: Any) -> Any:
+    def _within_quota(self, metered: MeteredRequest, message: Any) -> Any:
         """Return the fetch with no more bytes than its client may have in all windows."""
-        bytes_max = self.meter.fetched_at_once_max(measured.user, measured.client)
+        bytes_max = self.meter.fetched_at_once_max(metered.user, metered.client)
         if bytes_max is None or message.max_bytes <= bytes_max:
             return message
         return msgspec.structs.replace(message, max_bytes=bytes_max)
 
-    def _mutate(self, handle: Handle, message: Any, measured: Measured) -> Any:
-        strictly = measured.version >= STRICT_FROM[measured.api.api_key]
+    def _mutate(self, handle: Handle, message: Any, metered: MeteredRequest) -> Any:
+        strictly = metered.version >= STRICT_FROM[metered.api.api_key]
         throttle_ms = 0
 
         def take(count: int) -> bool:
             nonlocal throttle_ms
             taken, throttle_ms = self.meter.mutate(
-                measured.user, measured.client, count, self._clock.now_ms(), strictly=strictly
+                metered.user, metered.client, count, self._clock.now_ms(), strictly=strictly
             )
             return taken
 
         mutations = Mutations(self._metadata.snapshot(), self._current.config.num_partitions, take)
-        verdict = mutations.judge(measured, message)
-        self._throttle(measured, throttle_ms)
+        verdict = mutations.judge(metered, message)
+        self._throttle(metered, throttle_ms)
         if verdict.answer is not None:
-            return self.answered(measured, verdict.answer)
+            return self.answered(metered, verdict.answer)
         finish = verdict.finish
         if finish is None:
-            return self._timed(handle, verdict.message, measured)
+            return self._timed(handle, verdict.message, metered)
 
         async def finished() -> Any:
-            answer = self._timed(handle, verdict.message, measured)
+            answer = self._timed(handle, verdict.message, metered)
             assert answer is not None, "who makes and deletes topics answers by itself"
             return finish(await answer if isinstance(answer, Awaitable) else answer)
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 
 from kohort.broker.handlers.authorization.refusals import Parts
-from kohort.broker.handlers.authorization.rules import Verdict, sieved
+from kohort.broker.handlers.authorization.rules import Verdict, without_denied_parts
 from kohort.broker.metadata import Snapshot
 from kohort.broker.transport.request import Request
 from kohort.protocol.errors import ErrorCode
@@ -36,7 +36,7 @@ class Mutations(msgspec.Struct, frozen=True):
 
     def judge(self, request: Request, message: Any) -> Verdict:
         """Return the request without the topics that there is no room for."""
-        return sieved(cast(Any, request), message, parts_of(request), self._denial)
+        return without_denied_parts(cast(Any, request), message, parts_of(request), self._denial)
 
     def _denial(self, request: Any, item: Any) -> ErrorCode | None:
         count = self._count(request.api.api_key, item)

@@ -100,7 +100,7 @@ class _Commit:
                 )
                 shard.submit(TxnOffsetCommit(shard.ask(self._request, self._answered), command))
                 return
-        self._request.respond(self.answer({}, as_told(code, self._request.version)))
+        self._request.respond(self.answer({}, code_for_producer(code, self._request.version)))
 
     def _answered(self, message: Message) -> None:
         assert isinstance(message, TxnOffsetCommitResponse)
@@ -134,8 +134,8 @@ class _Commit:
         )
 
 
-def as_told(code: ErrorCode, version: int) -> ErrorCode:
-    """Return what a producer is told of its transaction where offsets were to be part of it."""
+def code_for_producer(code: ErrorCode, version: int) -> ErrorCode:
+    """Return the error code that a producer knows, for an error of its transaction."""
     if code is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if code is ErrorCode.TRANSACTION_ABORTABLE and version < FIRST_VERSION_WITH_ABORTABLE:

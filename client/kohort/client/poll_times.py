@@ -55,7 +55,7 @@ class HeldBatch:
         return f"{records} ({', '.join(shown)})" if shown else "no records"
 
 
-class PollDiary:
+class PollTimes:
     """How long the phases of the last poll took, and what it gave out."""
 
     def __init__(self) -> None:

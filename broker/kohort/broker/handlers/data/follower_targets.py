@@ -1,8 +1,8 @@
 """Which partitions of a follower's session a fetch has to look at: those where something has changed.
 
-A follower of a thousand partitions fetches a thousand times a second while records come to one of them.
-Where it asks from the same offset as before, and the leader has no more than that, all is as the last look
-left it. Every `WHOLE_LOOK_MS` all are looked at nevertheless: by that the leader knows who keeps up.
+A follower of a thousand partitions fetches a thousand times a second while records come to one of them. Where
+it asks from the same offset as before, and the leader has no more than that, nothing has changed. Every
+`FULL_CHECK_MS` all partitions are checked: so the leader knows which followers keep up.
 """
 
 from collections.abc import Collection
@@ -11,28 +11,28 @@ from kohort.broker.handlers.data.fetch_sessions import FetchContext
 from kohort.broker.handlers.data.fetch_target import FetchTarget
 from kohort.broker.handlers.data.reader import Reader
 
-WHOLE_LOOK_MS = 200
-"""Far below any replica.lag.time.max.ms that makes sense, which the time since a look counts towards."""
+FULL_CHECK_MS = 200
+"""Far below any sensible replica.lag.time.max.ms, towards which the time since a check counts."""
 
 
-def targets_with_news(context: FetchContext, reader: Reader, now_ms: int) -> Collection[FetchTarget]:
-    """Return what to look at of a follower's fetch; `context.targets` itself where that is everything."""
+def targets_to_read(context: FetchContext, reader: Reader, now_ms: int) -> Collection[FetchTarget]:
+    """Return the partitions of a follower's fetch to read; `context.targets` itself where those are all."""
     session = context.session
     if session is None or not reader.has_arrived:
         return context.targets
-    is_other_life = session.reader_epoch != reader.broker_epoch
-    if is_other_life or now_ms - session.looked_ms >= WHOLE_LOOK_MS:
-        session.looked_ms = now_ms
+    has_restarted = session.reader_epoch != reader.broker_epoch
+    if has_restarted or now_ms - session.checked_ms >= FULL_CHECK_MS:
+        session.checked_ms = now_ms
         session.reader_epoch = reader.broker_epoch
         for each in context.targets:
-            each.is_asked_anew = False
+            each.is_sent_again = False
         return context.targets
-    return [each for each in context.targets if _has_news(each, reader.node_id)]
+    return [each for each in context.targets if _has_changed(each, reader.node_id)]
 
 
-def _has_news(target: FetchTarget, node_id: int) -> bool:
-    if target.is_asked_anew:
-        target.is_asked_anew = False
+def _has_changed(target: FetchTarget, node_id: int) -> bool:
+    if target.is_sent_again:
+        target.is_sent_again = False
         return True
     partition = target.partition
     if partition is None or partition.deleted:
@@ -50,7 +50,7 @@ def _has_news(target: FetchTarget, node_id: int) -> bool:
 
 
 def targets_with_records(context: FetchContext) -> list[FetchTarget]:
-    """Return where a follower that waits may find something by now, or what it is told with that."""
+    """Return the partitions that have records, or new offsets, for a follower that waits."""
     return [
         each
         for each in context.targets

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from kohort.broker.handlers.data.fetch_reading import answer_changes, read_targets, remember_sent
 from kohort.broker.handlers.data.fetch_sessions import FetchContext, FetchSession, FetchSessions
 from kohort.broker.handlers.data.fetch_target import FetchTarget
-from kohort.broker.handlers.data.follower_news import (
-    WHOLE_LOOK_MS,
-    targets_with_news,
+from kohort.broker.handlers.data.follower_targets import (
+    FULL_CHECK_MS,
+    targets_to_read,
     targets_with_records,
 )
 from kohort.broker.handlers.data.reader import Reader
@@ -85,7 +85,7 @@ class Follower:
     def fetch(self) -> list[FetchTarget]:
         """Fetch and take what comes; return what the leader did not look at."""
         context = self.begin()
-        looked_at = list(targets_with_news(context, self.reader(), self.now_ms))
+        looked_at = list(targets_to_read(context, self.reader(), self.now_ms))
         reading = read_targets(context, self.table, BYTES_MAX, self.reader(), looked_at)
         if context.session is None:
             self.session = self.sessions.create(context, self.now_ms)
@@ -138,7 +138,7 @@ def test_what_is_not_looked_at_has_nothing_to_tell(seed: int) -> None:
     for _ in range(200):
         for _ in range(dice.randrange(3)):
             happen(dice, follower)
-        follower.now_ms += dice.randrange(WHOLE_LOOK_MS // 4)
+        follower.now_ms += dice.randrange(FULL_CHECK_MS // 4)
         for target in follower.fetch():
             skipped += 1
             partition = target.partition
@@ -161,7 +161,7 @@ def test_all_are_looked_at_every_while_and_in_another_life() -> None:
     follower.now_ms = 1
     assert not follower.fetch(), "the first one that is told only what is other"
     assert len(follower.fetch()) == len(TOPICS)
-    follower.now_ms += WHOLE_LOOK_MS - 1
+    follower.now_ms += FULL_CHECK_MS - 1
     assert len(follower.fetch()) == len(TOPICS)
     follower.now_ms += 1
     assert not follower.fetch()
