@@ -24,6 +24,7 @@ from kohort.client.admin_values import ShareGroupOffset as ShareGroupOffset
 from kohort.client.admin_values import TopicDetails as TopicDetails
 from kohort.client.assignors import Assignor as Assignor
 from kohort.client.assignors import Subscription as Subscription
+from kohort.client.avro import Avro as Avro
 from kohort.client.blocking.admin import Admin as Admin
 from kohort.client.blocking.cluster_connection import ClusterConnection as ClusterConnection
 from kohort.client.blocking.consumer import Consumer as Consumer
@@ -65,6 +66,8 @@ from kohort.client.offsets import LATEST as LATEST
 from kohort.client.offsets import MAX_TIMESTAMP as MAX_TIMESTAMP
 from kohort.client.quotas import QUOTA_DEFAULT as QUOTA_DEFAULT
 from kohort.client.quotas import QuotaEntity as QuotaEntity
+from kohort.client.schema_registry import SchemaRegistry as SchemaRegistry
+from kohort.client.schema_registry import SchemaRegistryError as SchemaRegistryError
 from kohort.client.share.values import AcknowledgeType as AcknowledgeType
 from kohort.client.share.values import ShareRecord as ShareRecord
 from kohort.client.values import ConsumerRecord as ConsumerRecord

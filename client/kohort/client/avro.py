@@ -1,0 +1,92 @@
+"""Keys and values in Avro as Confluent's serializers write them: a zero, the id of the schema, the data."""
+
+import json
+from collections.abc import Mapping
+from io import BytesIO
+from struct import Struct
+from typing import Any
+
+from kohort.client.errors import MissingExtraError
+from kohort.client.schema_registry import RegisteredSchema, SchemaRegistry
+
+MAGIC = 0
+_HEADER = Struct(">bi")
+Schema = str | Mapping[str, Any]
+"""A schema as JSON, or as what JSON stands for."""
+
+
+class Avro:
+    """A deserializer of Avro: `Consumer("orders", value_deserializer=Avro("http://127.0.0.1:8081"))`.
+
+    Records become dictionaries. The registry is asked for the schema that a record was written with, once for
+    each id, in the thread that polls. With a `reader_schema`, values are as that one says: fields that were
+    not written have its defaults. `serializer` makes what a producer needs. Any thread may use it.
+    Raises: MissingExtraError without fastavro, ConfigurationError for what is no URL.
+    """
+
+    def __init__(self, registry: str | SchemaRegistry, *, reader_schema: Schema | None = None) -> None:
+        self._avro = _require_fastavro()
+        self.registry = SchemaRegistry(registry) if isinstance(registry, str) else registry
+        reader = None if reader_schema is None else RegisteredSchema(_text(reader_schema))
+        self._reader = None if reader is None else self._parsed(reader)
+        self._writers: dict[int, Any] = {}
+
+    def __call__(self, data: bytes) -> object:
+        """Return what the bytes stand for. Raises: ValueError for other bytes, KohortError."""
+        if len(data) < _HEADER.size or data[0] != MAGIC:
+            raise ValueError(f"this is no Avro with the id of a schema: it begins with {data[:5]!r}")
+        schema_id = _HEADER.unpack_from(data)[1]
+        writer = self._writers.get(schema_id)
+        if writer is None:
+            writer = self._writers[schema_id] = self._parsed(self.registry.schema(schema_id))
+        return self._avro.schemaless_reader(BytesIO(data[_HEADER.size :]), writer, self._reader)
+
+    def serializer(self, subject: str, schema: Schema, *, register: bool = True) -> "AvroSerializer":
+        """Return a serializer: `Producer(value_serializer=avro.serializer("orders-value", schema))`.
+
+        The first value registers the schema under the subject; without `register` it has to be there.
+        """
+        return AvroSerializer(self, subject, _text(schema), register=register)
+
+    def _parsed(self, schema: RegisteredSchema) -> Any:
+        named: dict[str, Any] = {}
+        for _, text in schema.dependencies:
+            self._avro.parse_schema(json.loads(text), named)
+        return self._avro.parse_schema(json.loads(schema.text), named)
+
+
+class AvroSerializer:
+    """Makes bytes of values that fit its schema."""
+
+    def __init__(self, avro: Avro, subject: str, text: str, *, register: bool) -> None:
+        self._avro = avro
+        self._subject = subject
+        self._text = text
+        self._may_register = register
+        self._id: int | None = None
+        self._schema: Any = None
+
+    def __call__(self, value: object) -> bytes:
+        """Return the bytes of a value. Raises: fastavro's errors where it does not fit, KohortError."""
+        if self._id is None:
+            registry = self._avro.registry
+            ask = registry.register if self._may_register else registry.look_up
+            schema_id = ask(self._subject, self._text)
+            self._schema = self._avro._parsed(registry.schema(schema_id))
+            self._id = schema_id
+        target = BytesIO()
+        target.write(_HEADER.pack(MAGIC, self._id))
+        self._avro._avro.schemaless_writer(target, self._schema, value)
+        return target.getvalue()
+
+
+def _text(schema: Schema) -> str:
+    return schema if isinstance(schema, str) else json.dumps(schema)
+
+
+def _require_fastavro() -> Any:
+    try:
+        import fastavro  # noqa: PLC0415  # It may not be here.
+    except ImportError as error:
+        raise MissingExtraError(f"Avro needs fastavro ({error}): pip install 'kohort[registry]'") from error
+    return fastavro

@@ -1,0 +1,126 @@
+"""What serializers ask a schema registry, in the thread that needs it; an id is asked for once."""
+
+import json
+from base64 import b64encode
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote, urlsplit
+
+from kohort.client.errors import ConfigurationError, KohortError, NetworkError
+
+MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
+TIMEOUT_SECONDS = 10.0
+ANSWER_BYTES_MAX = 16 * 1024 * 1024
+
+
+class SchemaRegistryError(KohortError):
+    """A schema registry refused a request, by HTTP's `status` and its own `error_code`, such as 40401."""
+
+    def __init__(self, status: int, error_code: int, message: str) -> None:
+        super().__init__(f"{error_code}: {message}")
+        self.status = status
+        self.error_code = error_code
+
+    @property
+    def retriable(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.status >= 500
+
+
+class RegisteredSchema(NamedTuple):
+    """A schema's text, with the names and texts of all that it uses, each before what uses it."""
+
+    text: str
+    dependencies: tuple[tuple[str, str], ...] = ()
+
+
+class SchemaRegistry:
+    """A schema registry by its URLs: `SchemaRegistry("http://127.0.0.1:8081")`, or several of one registry.
+
+    A user and a password may stand in a URL. Any thread may use it.
+    Raises: ConfigurationError for what is no URL.
+    """
+
+    def __init__(self, *urls: str) -> None:
+        self._urls = urls
+        self._schemas: dict[int, RegisteredSchema] = {}
+        for each in urls:
+            if urlsplit(each).scheme not in ("http", "https") or not urlsplit(each).hostname:
+                raise ConfigurationError(f"{each!r} is no address of a registry: give http://HOST:PORT")
+        if not urls:
+            raise ConfigurationError("a schema registry needs an address, such as http://127.0.0.1:8081")
+
+    def schema(self, schema_id: int) -> RegisteredSchema:
+        """Return the schema of an id. Raises: SchemaRegistryError, NetworkError."""
+        found = self._schemas.get(schema_id)
+        if found is None:
+            answer = self._ask("GET", f"/schemas/ids/{schema_id}")
+            found = RegisteredSchema(answer["schema"], self._dependencies(answer))
+            self._schemas[schema_id] = found
+        return found
+
+    def register(self, subject: str, text: str, kind: str = "AVRO") -> int:
+        """Return the id of a schema, which is registered if it is not yet. Raises: SchemaRegistryError."""
+        path = f"/subjects/{quote(subject, safe='')}/versions"
+        return int(self._ask("POST", path, {"schema": text, "schemaType": kind})["id"])
+
+    def look_up(self, subject: str, text: str, kind: str = "AVRO") -> int:
+        """Return the id of a schema that a subject has. Raises: SchemaRegistryError, NetworkError."""
+        path = f"/subjects/{quote(subject, safe='')}"
+        return int(self._ask("POST", path, {"schema": text, "schemaType": kind})["id"])
+
+    def _dependencies(self, answer: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+        found: dict[tuple[str, int], tuple[str, str]] = {}
+
+        def add(references: list[dict[str, Any]]) -> None:
+            for each in references:
+                place = each["subject"], each["version"]
+                if place not in found:
+                    path = (
+                        f"/subjects/{quote(each['subject'], safe='')}/versions/{each['version']}?deleted=true"
+                    )
+                    used = self._ask("GET", path)
+                    add(used.get("references") or [])
+                    found[place] = each["name"], used["schema"]
+
+        add(answer.get("references") or [])
+        return tuple(found.values())
+
+    def _ask(self, method: str, path: str, body: object = None) -> Any:
+        """Return an answer of the first URL that gives one. Raises: SchemaRegistryError, NetworkError."""
+        failures = []
+        for url in self._urls:
+            try:
+                return _answer(url, method, path, None if body is None else json.dumps(body).encode())
+            except (OSError, HTTPException) as error:
+                failures.append(f"{urlsplit(url).hostname}: {error}")
+        raise NetworkError(f"the schema registry does not answer: {'; '.join(failures)}")
+
+
+def _answer(url: str, method: str, path: str, body: bytes | None) -> Any:
+    parts = urlsplit(url)
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=TIMEOUT_SECONDS)
+    headers = {"accept": f"{MEDIA_TYPE}, application/json"}
+    if body is not None:
+        headers["content-type"] = MEDIA_TYPE
+    if parts.username is not None:
+        secret = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        headers["authorization"] = f"Basic {b64encode(secret.encode()).decode()}"
+    try:
+        connection.request(method, parts.path.rstrip("/") + path, body, headers)
+        response = connection.getresponse()
+        content = response.read(ANSWER_BYTES_MAX)
+        status = response.status
+    finally:
+        connection.close()
+    try:
+        found = json.loads(content)
+    except ValueError:
+        raise SchemaRegistryError(status, status, f"the answer is no JSON: {content[:80]!r}") from None
+    if status != 200:
+        told = found if isinstance(found, dict) else {}
+        raise SchemaRegistryError(
+            status, int(told.get("error_code", status)), str(told.get("message", "refused"))
+        )
+    return found
