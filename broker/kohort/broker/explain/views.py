@@ -8,7 +8,7 @@ from kohort.broker.explain.rebalance import Rebalance
 from kohort.broker.group.events import Cause
 from kohort.broker.group.group import AnyGroup
 from kohort.broker.group.kinds import status_of
-from kohort.broker.group.views import GroupStatus, MemberView
+from kohort.broker.group.views import GroupFacts, GroupStatus
 
 
 class RebalanceView(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,19 +23,9 @@ class RebalanceView(msgspec.Struct, frozen=True, kw_only=True):
     waits_for_member_ids: tuple[str, ...]
 
 
-class GroupView(msgspec.Struct, frozen=True, kw_only=True):
+class GroupView(GroupFacts, frozen=True, kw_only=True):
     """A group with its members and its rebalances, the newest last."""
 
-    group_id: str
-    state: str
-    state_since_ms: int
-    protocol_type: str
-    protocol_name: str | None
-    generation_id: int
-    leader: str | None
-    members: tuple[MemberView, ...]
-    pending_member_ids: tuple[str, ...]
-    committed_partitions: int
     rebalance: RebalanceView | None
     history: tuple[RebalanceReport, ...]
 
@@ -44,16 +34,7 @@ def view_of(group: AnyGroup, rebalances: GroupRebalances, now_ms: int) -> GroupV
     """Return the group with its rebalances, as it stands at that time."""
     status = status_of(group, now_ms)
     return GroupView(
-        group_id=status.group_id,
-        state=status.state,
-        state_since_ms=status.state_since_ms,
-        protocol_type=status.protocol_type,
-        protocol_name=status.protocol_name,
-        generation_id=status.generation_id,
-        leader=status.leader,
-        members=status.members,
-        pending_member_ids=status.pending_member_ids,
-        committed_partitions=status.committed_partitions,
+        **{name: getattr(status, name) for name in GroupFacts.__struct_fields__},
         rebalance=_rebalance_view(status, rebalances.ongoing, now_ms),
         history=tuple(rebalances.history),
     )

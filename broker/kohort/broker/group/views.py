@@ -23,11 +23,8 @@ class MemberView(msgspec.Struct, frozen=True, kw_only=True):
     rebalance_timeout_ms: int
 
 
-class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A group with its members.
-
-    In a rebalance it waits for the members `waits_for_member_ids`, until `deadline_ms` where there is one.
-    """
+class GroupFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A group with its members."""
 
     group_id: str
     state: str
@@ -39,6 +36,11 @@ class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
     members: tuple[MemberView, ...]
     pending_member_ids: tuple[str, ...]
     committed_partitions: int
+
+
+class GroupStatus(GroupFacts, frozen=True, kw_only=True):
+    """A group, and whom it waits for in a rebalance; until `deadline_ms` where there is one."""
+
     waits_for_member_ids: tuple[str, ...]
     deadline_ms: int | None
 

@@ -45,18 +45,12 @@ def first_records(work: Iterable[Work | None]) -> list[FirstRecord | None]:
     return found
 
 
-def first_record(log: PartitionLog, offset: int, end_offset: int) -> FirstRecord:
-    """Return the first record from `offset` on, before `end_offset`, for a read_committed consumer.
+def _scan(log: PartitionLog, offset: int, end_offset: int, batches_max: int) -> tuple[FirstRecord, int]:
+    """Return the first record from `offset` on, before `end_offset`, and the number of scanned batches.
 
     It reads the 61 bytes of each batch header, without decoding records. Inside a batch the timestamp is
     interpolated between the first and the newest one, so its error is less than the producer's linger time.
-    Blocks.
     """
-    return _scan(log, offset, end_offset, BATCHES_MAX)[0]
-
-
-def _scan(log: PartitionLog, offset: int, end_offset: int, batches_max: int) -> tuple[FirstRecord, int]:
-    """Return the first record, and the number of scanned batches."""
     position, looked_at = max(offset, log.log_start_offset), 0
     try:
         while looked_at < batches_max:

@@ -12,7 +12,7 @@ from kohort.broker.coordination.test_shard import GROUP, commit, prepared, runni
 from kohort.broker.http.groups import describe_group
 from kohort.broker.http.metrics import MetricsPage
 from kohort.broker.lag import PartitionLag, Verdict, watch
-from kohort.broker.lag.first_record import first_record
+from kohort.broker.lag.first_record import first_records
 from kohort.broker.lag.watch import LagWatch
 from kohort.protocol.offsets_topic import OffsetCommitValue
 from kohort.protocol.records import build_batch
@@ -81,8 +81,8 @@ async def test_an_offset_before_the_logs_start_is_as_old_as_the_first_record(tmp
         await produce(broker, 2_000)
         partition = await broker.partitions.opened("air", 1)
         partition.log.delete_records_before(1, 0)
-        assert first_record(partition.log, 0, 2) == (1, True, 2_000)
-        assert first_record(partition.log, 2, 2) == (2, False, None)
+        work = [(partition.log, 0, 2), (partition.log, 2, 2)]
+        assert first_records(work) == [(1, True, 2_000), (2, False, None)]
 
 
 @pytest.mark.parametrize("offset", [-(2**63), -2, -1])
