@@ -12,6 +12,7 @@ import pytest
 from kohort.client import (
     Admin,
     BrokerError,
+    CommitFailedError,
     ConfigurationError,
     Consumer,
     GroupMetadata,
@@ -177,6 +178,34 @@ def test_offsets_of_a_member_that_was_thrown_out_fail_the_transaction(
     assert committed(bootstrap, name, 1) == [b"counts"]
     with Admin(bootstrap_servers=bootstrap) as admin:
         assert admin.list_group_offsets(group)[TopicPartition(name, 0)].offset == 1
+
+
+def test_who_was_thrown_out_commits_nothing_that_it_had_polled_before(
+    bootstrap: str, topic: MakeTopic, group: str, transactional_id: str
+) -> None:
+    where = TopicPartition(topic(1), 0)
+    with (
+        Consumer(
+            where.topic, bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False
+        ) as consumer,
+        Producer(bootstrap_servers=bootstrap, transactional_id=transactional_id) as producer,
+        Admin(bootstrap_servers=bootstrap) as admin,
+    ):
+        while not consumer.assignment():
+            consumer.poll(timeout_ms=100)
+        before = consumer.group_metadata()
+        admin.remove_group_members(group)
+        with pytest.raises(CommitFailedError):
+            consumer.commit({where: 7})  # It hears that it is no member any more.
+        assert consumer.group_metadata() == before
+        with pytest.raises(BrokerError) as raised, producer.transaction():
+            producer.send_offsets({where: 7}, consumer.group_metadata())
+        assert raised.value.code is ErrorCode.UNKNOWN_MEMBER_ID
+        while not consumer.assignment() or consumer.group_metadata() == before:
+            consumer.poll(timeout_ms=100)
+        with producer.transaction():
+            producer.send_offsets({where: 1}, consumer.group_metadata())
+        assert admin.list_group_offsets(group)[where].offset == 1
 
 
 def test_a_record_that_fails_fails_all(bootstrap: str, topic: MakeTopic, transactional_id: str) -> None:

@@ -244,10 +244,13 @@ class Consumer(AsyncPollingClient[ConsumerSession], PositionCalls, Generic[K_co,
     def group_metadata(self) -> GroupMetadata:
         """Return this consumer's place in its group, as a transaction needs it.
 
-        Raises: ConfigurationError without a group_id.
+        It is the place that it had when it last polled: if it was thrown out since, the broker refuses the
+        transaction's offsets. Raises: ConfigurationError without a group_id.
         """
         session = self._session
-        return place_in_group(session.config, self._require_group("group_metadata"), session.bound_to())
+        return place_in_group(
+            session.config, self._require_group("group_metadata"), *session.member_at_last_poll()
+        )
 
     async def commit(self, offsets: Commitable = None) -> None:
         """Commit these offsets, those behind these records, or all that was consumed; return when it is kept.

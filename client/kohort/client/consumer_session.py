@@ -72,6 +72,7 @@ class ConsumerSession(PollingSession):
             lambda: self._buffer.handed_out,
         )
         self._told_of: Departure | None = None
+        self._taken_over_as = (-1, "")  # The generation and the member id of the last assignment.
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
@@ -293,6 +294,8 @@ class ConsumerSession(PollingSession):
         fresh = tuple(each for each in partitions if each not in self.positions)
         self.positions.assign(partitions)
         self.commits.assigned(fresh)
+        if self.membership is not None:
+            self._taken_over_as = (self.membership.generation_id, self.membership.member_id)
         self._drop_unwanted()
         return fresh
 
@@ -340,6 +343,19 @@ class ConsumerSession(PollingSession):
     def bound_to(self) -> Membership | None:
         """Return the membership whose partitions are read, None where no group has assigned them."""
         return self.membership if self.is_subscribed else None
+
+    def member_at_last_poll(self) -> tuple[int, str]:
+        """Return the generation and the member id that had the partitions when records were last polled.
+
+        A member that was thrown out since may be in the group again. That is another member: its place would
+        let a transaction commit offsets that somebody else has read on from.
+        """
+        membership = self.bound_to()
+        if membership is None:
+            return -1, ""
+        if membership.generation_id < 0 or membership.lost:
+            return self._taken_over_as
+        return membership.generation_id, membership.member_id
 
     def reader(self) -> EpochMember | None:
         """Return the member that asks for offsets, None in a classic group, where anybody may."""

@@ -27,15 +27,11 @@ def new_membership(config: ConsumerConfig, group_id: str, member_id: str = "") -
     return ConsumerMembership(settings, member_id or str(uuid4()), config.group_remote_assignor)
 
 
-def place_in_group(config: ConsumerConfig, group_id: str, membership: Membership | None) -> GroupMetadata:
-    """Return the consumer's place in its group, as a transaction needs it; None is one without partitions."""
-    return GroupMetadata(
-        group_id,
-        -1 if membership is None else membership.generation_id,
-        "" if membership is None else membership.member_id,
-        config.group_instance_id,
-        _caveat(config),
-    )
+def place_in_group(
+    config: ConsumerConfig, group_id: str, generation_id: int, member_id: str
+) -> GroupMetadata:
+    """Return the consumer's place in its group, as a transaction needs it."""
+    return GroupMetadata(group_id, generation_id, member_id, config.group_instance_id, _caveat(config))
 
 
 def _caveat(config: ConsumerConfig) -> str:
