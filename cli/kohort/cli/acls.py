@@ -34,7 +34,7 @@ def acls() -> None:
 def _resource_options(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Add the options that say what entries are about, of which one at most is given."""
     for option in (
-        click.option("--prefix", is_flag=True, help="All whose names begin so."),
+        click.option("--prefix", is_flag=True, help="All names with this prefix."),
         click.option("--cluster", is_flag=True, help="About the cluster."),
         click.option("--transactional-id", metavar="ID", help="About a transactional id; `*`: all."),
         click.option(
@@ -82,7 +82,7 @@ def _operation(text: str) -> AclOperation:
 
 
 @acls.command("list")
-@click.option("--principal", metavar="USER", help="Of this user alone.", shell_complete=complete_users)
+@click.option("--principal", metavar="USER", help="Only of this user.", shell_complete=complete_users)
 @_resource_options
 @json_option
 @bootstrap_option
@@ -97,7 +97,7 @@ def list_acls(
     as_json: bool,
     servers: str,
 ) -> None:
-    """Print the entries; with a name those that hold for it, by `*` and by prefixes as well.
+    """Print the entries; with a name those that apply to it, also by `*` and by prefixes.
 
     \b
     kohort acls list
@@ -161,9 +161,9 @@ def _entries(
 
 
 @acls.command()
-@_entry_options("From this address alone.", "Deny it, whatever else allows it.")
+@_entry_options("Only from this address.", "Deny the operation, whatever other entries allow.")
 def add(*, as_json: bool, servers: str, **said: Any) -> None:
-    """Let a user do something, or deny it.
+    """Allow or deny a user an operation.
 
     \b
     kohort acls add alice write --topic orders
@@ -179,7 +179,7 @@ def add(*, as_json: bool, servers: str, **said: Any) -> None:
 @acls.command()
 @_entry_options("The entry's own address.", "The entry that denies.")
 def remove(*, as_json: bool, servers: str, **said: Any) -> None:
-    """Remove entries, said as they were added."""
+    """Remove entries, with the arguments of `acls add`."""
     filters = [
         AclFilter(
             resource_type=each.resource_type,

@@ -18,4 +18,4 @@ _COMMANDS = {
 
 @click.group(cls=LazyGroup, later=_COMMANDS)
 def cluster() -> None:
-    """Tell of the cluster and its brokers, move replicas, drain and take out brokers."""
+    """Describe the cluster, move replicas, drain and unregister brokers."""

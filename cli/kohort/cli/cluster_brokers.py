@@ -22,7 +22,7 @@ LOOK_SECONDS = 0.1
 @json_option
 @bootstrap_option
 def describe(as_json: bool, servers: str) -> None:
-    """Print the cluster's id and its brokers: their addresses, how much each leads and holds."""
+    """Print the cluster's id and its brokers: addresses, how many partitions each leads and holds."""
     with open_admin(servers) as admin:
         found = admin.describe_cluster()
         states = list(_partitions(admin))
@@ -74,9 +74,9 @@ def _partitions(admin: Admin) -> Iterator[PartitionDetails]:
 @json_option
 @bootstrap_option
 def drain(broker: int, as_json: bool, servers: str) -> None:
-    """Have broker ID lead nothing that another can, also after a restart, until it is undrained.
+    """Move leadership away from broker ID, also after a restart, until it is undrained.
 
-    It holds its replicas and stays in sync. Returns once it leads nothing more.
+    It keeps its replicas and stays in sync. Returns when it leads no partition any more.
     """
     with open_admin(servers) as admin:
         require_running(admin, broker)
@@ -109,7 +109,7 @@ def _wait_until_drained(admin: Admin, broker: int) -> int:
 @json_option
 @bootstrap_option
 def undrain(broker: int, as_json: bool, servers: str) -> None:
-    """Let broker ID lead again; `kohort cluster balance` has it do so at once."""
+    """Let broker ID lead again; `kohort cluster balance` makes it lead at once."""
     with open_admin(servers) as admin:
         require_running(admin, broker)
         admin.alter_configs(ResourceType.BROKER, str(broker), delete=[DRAINED])
@@ -120,7 +120,7 @@ def undrain(broker: int, as_json: bool, servers: str) -> None:
 @json_option
 @bootstrap_option
 def balance(as_json: bool, servers: str) -> None:
-    """Let the first replica of each partition lead again, where it is in sync."""
+    """Let the preferred replica of each partition lead again, where it is in sync."""
     failed = 0
     with open_admin(servers) as admin:
         try:
@@ -145,7 +145,7 @@ def _code(error: object) -> ErrorCode | None:
 @yes_option
 @bootstrap_option
 def unregister(broker: int, as_json: bool, yes: bool, servers: str) -> None:
-    """Take out broker ID, which is gone for good: its registration and its settings.
+    """Unregister broker ID, which is gone for good, and remove its settings.
 
     Move its replicas to others first: kohort cluster reassign --without ID
     """

@@ -19,13 +19,13 @@ LOOK_SECONDS = 0.2
     "-t",
     "topics",
     multiple=True,
-    help="These; without it all.",
+    help="Only these topics.  [default: all]",
     shell_complete=complete_topics,
 )
 @click.option(
     "--brokers",
     metavar="ID[,...]",
-    help="Who shall hold replicas; without it all that run.",
+    help="Brokers that shall hold replicas.  [default: all that run]",
     shell_complete=complete_brokers,
 )
 @click.option(
@@ -37,9 +37,9 @@ LOOK_SECONDS = 0.2
 )
 @click.option("--replication-factor", type=click.IntRange(1), help="How many replicas each shall have.")
 @click.option("--dry-run", is_flag=True, help="Print what would be moved.")
-@click.option("--wait", is_flag=True, help="Return when nothing moves any more.")
-@click.option("--list", "only_list", is_flag=True, help="Print what moves now, and move nothing.")
-@click.option("--cancel", is_flag=True, help="Give up all moves that go on.")
+@click.option("--wait", is_flag=True, help="Return when all moves are done.")
+@click.option("--list", "only_list", is_flag=True, help="Print the moves in progress, and begin none.")
+@click.option("--cancel", is_flag=True, help="Cancel all moves in progress.")
 @json_option
 @bootstrap_option
 def reassign(

@@ -28,19 +28,21 @@ HOST = "127.0.0.1"
 
 @click.command()
 @click.argument("brokers", metavar="N", type=click.IntRange(1), default=3)
-@click.option("--etcd", metavar="etcd://HOST:PORT,.../NAME", help="An etcd that runs; else one is started.")
+@click.option(
+    "--etcd", metavar="etcd://HOST:PORT,.../NAME", help="A running etcd. Without it one is started."
+)
 @click.option("--etcd-program", metavar="PATH", help="What to start as etcd; without it the one on PATH.")
 @click.option(
     "--data", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT_DATA, show_default=True,
-    help="The folder for all data, which is found again at the next start.",
+    help="The folder for all data. A later start uses it again.",
 )  # fmt: skip
 @click.option(
     "--port", type=click.IntRange(0, 65_535), default=DEFAULT_PORT, show_default=True,
-    help="Of the first broker; the others have the next ones. 0: free ones.",
+    help="The first broker's port; the others have the next ones. 0: free ports.",
 )  # fmt: skip
 @click.option(
     "--http-port", type=click.IntRange(0, 65_535), default=DEFAULT_HTTP_PORT, show_default=True,
-    help="Of the first broker's metrics and page. 0: free ones.",
+    help="The port of the first broker's metrics and page. 0: free ports.",
 )  # fmt: skip
 @click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="A setting of all brokers.")
 @click.option("--json", "as_json", is_flag=True, help="Print where the cluster is as JSON, for scripts.")

@@ -21,7 +21,7 @@ SHOWN = 5
     default=True,
     help="Until every partition has a leader and every replica is in sync.  [default]",
 )
-@click.option("--brokers", type=click.IntRange(1), help="Until so many brokers run, too.")
+@click.option("--brokers", type=click.IntRange(1), help="Also wait until this many brokers run.")
 @click.option(
     "--timeout",
     "timeout_seconds",
@@ -39,7 +39,7 @@ def wait(*, healthy: bool, brokers: int | None, timeout_seconds: float, as_json:
     \b
     kohort cluster wait --healthy --timeout 60
 
-    Between two restarts of a rolling restart: the next broker may be stopped when this has returned.
+    In a rolling restart: the next broker may be stopped when this has returned.
     """
     deadline = time.monotonic() + timeout_seconds
     problems = _looked(servers, brokers)

@@ -81,7 +81,7 @@ def _print_version(context: click.Context, _parameter: click.Parameter, asked: b
     "-b",
     SERVERS,
     metavar="HOST:PORT[,...]",
-    help="Brokers to ask first; behind the command is fine as well.",
+    help="Bootstrap servers. The option may also follow the command.",
 )
 def kohort(servers: str | None) -> None:
     """kohort: a Kafka-compatible broker, and a command line for it and for Apache Kafka.

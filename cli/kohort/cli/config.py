@@ -35,7 +35,7 @@ def _thing_options(command: Callable[Parameters, Result]) -> Callable[Parameters
         click.option(
             "--broker",
             metavar="ID",
-            help="The settings of this broker; `all`: of every one.",
+            help="The settings of this broker; `all`: of every broker.",
             shell_complete=complete_brokers_or_all,
         ),
         click.option("--group", "-g", help="The settings of a group.", shell_complete=complete_groups),
@@ -68,7 +68,7 @@ def _thing(
 
 @config.command()
 @_thing_options
-@click.option("--all", "with_defaults", is_flag=True, help="Also what nobody has set.")
+@click.option("--all", "with_defaults", is_flag=True, help="Also print defaults.")
 @json_option
 @bootstrap_option
 def show(
@@ -80,7 +80,7 @@ def show(
     as_json: bool,
     servers: str,
 ) -> None:
-    """Print what is set for a topic, a group or a broker: without options for the broker.
+    """Print the settings of a topic, a group or a broker; without options of the broker.
 
     \b
     kohort config show --all
@@ -131,7 +131,7 @@ def set_(
     as_json: bool,
     servers: str,
 ) -> None:
-    """Set settings of a topic, a group or a broker; they stay over restarts.
+    """Change settings of a topic, a group or a broker; they survive restarts.
 
     \b
     kohort config set retention.ms=86400000 --topic orders
@@ -161,7 +161,7 @@ def unset(
     as_json: bool,
     servers: str,
 ) -> None:
-    """Take settings back to what holds without them."""
+    """Reset settings to their defaults."""
     with open_admin(servers) as admin:
         kind, name = _thing(admin, topic, group, broker)
         check_names(names, _known(admin, kind, name), f"a {kind.name.lower()}")
@@ -185,7 +185,9 @@ def _name_of(kind: ResourceType, name: str) -> str:
 
 @config.command()
 @click.argument("file", metavar="[FILE]", required=False, type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="As `kohort serve` takes it.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting, as `kohort serve` takes it."
+)
 @json_option
 def check(file: Path | None, settings: tuple[str, ...], as_json: bool) -> None:
     """Check a file for `kohort serve --config` without starting a broker, and print what it sets.

@@ -49,7 +49,7 @@ class _OffsetType(click.ParamType[int | str]):
 @click.option(
     "--from-beginning", is_flag=True, help="Begin with the first record, where no offset is committed."
 )
-@click.option("--max-messages", "-n", type=click.IntRange(1), help="Stop after so many records.")
+@click.option("--max-messages", "-n", type=click.IntRange(1), help="Stop after this many records.")
 @click.option(
     "--format",
     "form",
@@ -67,9 +67,9 @@ class _OffsetType(click.ParamType[int | str]):
 )
 @click.option("--offset", type=_OffsetType(), help="Begin at earliest, latest or this offset.")
 @click.option(
-    "--exit-at-end", "-e", is_flag=True, help="Stop at what was the end of every partition at the start."
+    "--exit-at-end", "-e", is_flag=True, help="Stop at the end offsets that the partitions had at the start."
 )
-@click.option("--timeout-ms", type=click.IntRange(1), help="Stop when nothing has come for so long.")
+@click.option("--timeout-ms", type=click.IntRange(1), help="Stop after this time without records.")
 @click.option("--quiet", "-q", is_flag=True, help="Don't say how many records were read.")
 @click.option(
     "--property",

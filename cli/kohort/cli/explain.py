@@ -50,7 +50,7 @@ HTTP_LOOK_SECONDS = 1.0
     "--follow",
     "-f",
     is_flag=True,
-    help="Go on with each rebalance as it happens, or what becomes of records, until Ctrl-C.",
+    help="Keep printing new rebalances, or new events of records, until Ctrl-C.",
 )
 @http_option(
     "Ask any broker of the cluster over HTTP: what brokers have in memory; several, by commas, if one is "
@@ -60,7 +60,7 @@ HTTP_LOOK_SECONDS = 1.0
 @json_option
 @bootstrap_option
 def explain(*, group_id: str, last: int, follow: bool, http: str | None, as_json: bool, servers: str) -> None:
-    """Tell why GROUP rebalanced: cause, waits, moves, standstill, and what to change.
+    """Explain why GROUP rebalanced: cause, waits, moved partitions, pauses, and what to change.
 
     \b
     kohort groups explain billing

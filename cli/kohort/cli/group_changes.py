@@ -59,14 +59,14 @@ def reset_options(*ways: Callable[[Any], Any], all_topics: str, current: str) ->
         topic_option("NAME[:0,1]", "These partitions; may be repeated."),
         click.option("--all-topics", is_flag=True, help=all_topics),
         click.option("--to-earliest", is_flag=True, help="To the first record."),
-        click.option("--to-latest", is_flag=True, help="Behind the last record."),
+        click.option("--to-latest", is_flag=True, help="To the end."),
         click.option("--to-current", is_flag=True, help=current),
-        click.option("--to-offset", type=int, help="To this offset, as far as there are records."),
+        click.option("--to-offset", type=int, help="To this offset, or the nearest one that exists."),
         click.option("--to-datetime", metavar="TIME", help=to_time),
         *ways,
-        click.option("--from-file", type=file, help="To what a CSV file says."),
+        click.option("--from-file", type=file, help="To the offsets of a CSV file."),
         click.option("--execute", is_flag=True, help="Set the offsets.  [default: only show them]"),
-        click.option("--dry-run", is_flag=True, help="Only show them, and say nothing of --execute."),
+        click.option("--dry-run", is_flag=True, help="Only show the offsets."),
         click.option(
             "--export", is_flag=True, help="Print CSV for --from-file, of another cluster for example."
         ),
@@ -79,13 +79,13 @@ def reset_options(*ways: Callable[[Any], Any], all_topics: str, current: str) ->
 @click.argument("group_ids", metavar="GROUP...", nargs=-1, shell_complete=complete_groups)
 @click.option("--all-groups", is_flag=True, help="Reset every group.")
 @reset_options(
-    click.option("--shift-by", type=int, help="Forward, or with a negative number back, by so many."),
+    click.option("--shift-by", type=int, help="By this many records: forward, or back if negative."),
     click.option("--by-duration", metavar="DURATION", help="To the first record since PnDTnHnMnS ago."),
     all_topics="Every partition that the group has committed.",
-    current="To what is committed, or behind the last record.",
+    current="To the committed offset, or to the end.",
 )
 def reset_offsets(*, group_ids: tuple[str, ...], all_groups: bool, **given: Any) -> None:
-    """Show, or with --execute set, where groups read on. They must have no members.
+    """Show new offsets of groups, and set them with --execute. The groups must have no members.
 
     \b
     kohort groups reset-offsets billing --topic orders --to-earliest
@@ -104,12 +104,12 @@ def reset_offsets(*, group_ids: tuple[str, ...], all_groups: bool, **given: Any)
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_share_groups)
 @reset_options(
     all_topics="Every partition that the group has.",
-    current="To where it begins, or behind the last record.",
+    current="To the start offset, or to the end.",
 )
 def reset_share_offsets(*, group_id: str, **given: Any) -> None:
-    """Show, or with --execute set, where GROUP begins. It must have no members.
+    """Show new start offsets of GROUP, and set them with --execute. It must have no members.
 
-    Records from there on are delivered again, those that were acknowledged too.
+    Records from there on are delivered again, also those that were acknowledged.
 
     \b
     kohort share-groups reset-offsets workers --topic jobs --to-earliest --execute

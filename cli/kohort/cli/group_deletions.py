@@ -30,7 +30,7 @@ def delete_offsets_options(complete: Any, metavar: str) -> Callable[[Any], Any]:
 @click.command("delete-offsets")
 @delete_offsets_options(complete_groups, "NAME[:0,1]")
 def delete_offsets(group_id: str, topics: tuple[str, ...], yes: bool, as_json: bool, servers: str) -> None:
-    """Let GROUP forget its offsets of topics to which it does not subscribe."""
+    """Delete the offsets of GROUP for topics to which it is not subscribed."""
     with open_admin(servers) as admin:
         partitions = Planner(admin, 0, print_line).partitions(topics)
         ask_before(f"Delete the offsets of {group_id} in {', '.join(topics)}?", yes=yes)
@@ -48,7 +48,7 @@ def delete_offsets(group_id: str, topics: tuple[str, ...], yes: bool, as_json: b
 def delete_share_offsets(
     group_id: str, topics: tuple[str, ...], yes: bool, as_json: bool, servers: str
 ) -> None:
-    """Let GROUP forget what it has done of topics. It must have no members."""
+    """Delete the state of GROUP for topics. It must have no members."""
     wanted = tuple(dict.fromkeys(topics))
     with open_admin(servers) as admin:
         ask_before(f"Delete what {group_id} has done of {', '.join(wanted)}?", yes=yes)
@@ -104,7 +104,7 @@ def remove_members(
     as_json: bool,
     servers: str,
 ) -> None:
-    """Make members leave GROUP; what they read goes to the others. One that lives joins again.
+    """Remove members from GROUP; their partitions go to the others. A live member joins again.
 
     \b
     kohort groups remove-members billing --instance billing-3
@@ -129,7 +129,7 @@ def delete_options(complete: Any, every: str) -> Callable[[Any], Any]:
     """Return the decorator that adds what says which groups are deleted."""
     return together(
         click.argument("group_ids", metavar="GROUP...", nargs=-1, shell_complete=complete),
-        click.option("--all-groups", is_flag=True, help=f"Delete every {every}, once you have said yes."),
+        click.option("--all-groups", is_flag=True, help=f"Delete every {every}, after a confirmation."),
         yes_option,
         json_option,
         bootstrap_option,
@@ -150,7 +150,7 @@ def delete_groups(
 def delete_share_groups(
     group_ids: tuple[str, ...], all_groups: bool, yes: bool, as_json: bool, servers: str
 ) -> None:
-    """Delete share groups with all that they know of records; they must have no members."""
+    """Delete share groups with their state; they must have no members."""
     _delete(SHARES, group_ids, all_groups=all_groups, yes=yes, as_json=as_json, servers=servers)
 
 

@@ -87,7 +87,7 @@ def list_groups(
 @click.option(
     "--lag", "lag", is_flag=True, help="Also print the lag in seconds, and whether the group keeps up."
 )
-@http_option("Where --lag asks: the HTTP address of any broker of the cluster.", DEFAULT_HTTP)
+@http_option("For --lag: the HTTP address of any broker of the cluster.", DEFAULT_HTTP)
 @click.option("--verbose", is_flag=True, help="Also print epochs, and with --members the assignments.")
 @json_option
 @bootstrap_option
@@ -102,7 +102,7 @@ def describe(
     as_json: bool,
     servers: str,
 ) -> None:
-    """Describe groups: how far each has read, who is in it, or how it is."""
+    """Describe groups: offsets and lag, members, or state."""
     if bool(group_ids) == all_groups:
         raise click.UsageError("give the names of groups, or --all-groups")
     if lag and what != "offsets":

@@ -41,9 +41,11 @@ class Look:
     type=click.FloatRange(min=0.1),
     default=2.0,
     show_default=True,
-    help="Seconds between looks.",
+    help="Seconds between updates.",
 )
-@click.option("--count", "-n", type=click.IntRange(1), help="Stop after so many looks.  [default: Ctrl-C]")
+@click.option(
+    "--count", "-n", type=click.IntRange(1), help="Stop after this many updates.  [default: Ctrl-C]"
+)
 @json_option
 @bootstrap_option
 def watch(
@@ -51,8 +53,8 @@ def watch(
 ) -> None:
     """Watch groups, these or all: state, members, lag and by how much it grows or shrinks each second.
 
-    On a terminal the table stays in its place; else each look is printed behind the last, with --json as
-    one line of JSON.
+    On a terminal the table is updated in place. Elsewhere each update is printed after the last, with --json
+    as one line of JSON.
     """
     signal.signal(signal.SIGTERM, _interrupt)
     looks: dict[str, Look] = {}

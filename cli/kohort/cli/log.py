@@ -28,7 +28,7 @@ FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 @click.group(cls=CommandGroup)
 def log() -> None:
-    """Look into the files of a data folder: no broker is needed."""
+    """Inspect the files of a data folder, without a broker."""
 
 
 @log.command("dump")
@@ -36,7 +36,7 @@ def log() -> None:
 @click.option("--deep", is_flag=True, help="Also print every record, with its key and its payload.")
 @click.option("--offsets-decoder", is_flag=True, help="Print the records of __consumer_offsets as JSON.")
 @click.option(
-    "--index-sanity-check", is_flag=True, help="Of indexes only say whether a start would take them."
+    "--index-sanity-check", is_flag=True, help="Only check whether a start would accept the indexes."
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @json_option
@@ -49,7 +49,7 @@ def dump_command(
     form: str,
     as_json: bool,
 ) -> None:
-    """Print what log files, indexes, snapshots and checkpoints say, as kafka-dump-log does.
+    """Print the content of log files, indexes, snapshots and checkpoints, as kafka-dump-log does.
 
     The exit code is 1 when something in them is wrong. --json is --format json: an object on each line.
 
@@ -106,7 +106,7 @@ def verify(*, folder: Path, deep: bool, compacted: tuple[str, ...], as_json: boo
     """Check a data folder, or one partition's: CRCs, order, gaps, indexes, timestamps, leader epochs.
 
     Everything is read and nothing is changed. The exit code is 1, with a list on standard output, when
-    something is wrong. A broker that was killed leaves things that its next start mends: they are
+    something is wrong. A killed broker leaves damage that its next start repairs: it is
     listed, too. Topics whose cleanup.policy says compact may have gaps.
     """
     file_system = OsFileSystem()

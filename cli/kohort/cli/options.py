@@ -60,7 +60,7 @@ def bootstrap_option(command: Callable[Parameters, Result]) -> Callable[Paramete
         show_default=True,
         show_envvar=True,
         metavar="HOST:PORT[,...]",
-        help="Brokers to ask first.",
+        help="Bootstrap servers of the cluster.",
     )(command_config_option(command))
 
 

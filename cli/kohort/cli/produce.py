@@ -65,10 +65,12 @@ class _Silent:
     "--key-separator",
     "-k",
     metavar="TEXT",
-    help=r"What stands before it in a line is the key; \t is a tab.",
+    help=r"The text before this separator is the key; \t is a tab.",
 )
 @click.option(
-    "--null-marker", metavar="TEXT", help="A value of this text is written as a tombstone, a key as none."
+    "--null-marker",
+    metavar="TEXT",
+    help="A value with this text is written as a tombstone, a key with it as no key.",
 )
 @click.option(
     "--header", "-H", "headers", multiple=True, metavar="NAME=VALUE", help="A header for every record."
@@ -82,7 +84,7 @@ class _Silent:
     type=click.Choice(["all", "1", "0"]),
     default="all",
     show_default=True,
-    help="Who must have a record.",
+    help="Which replicas must have a record before it is acknowledged.",
 )
 @click.option("--quiet", "-q", is_flag=True, help="Don't say how many records were written.")
 @json_option

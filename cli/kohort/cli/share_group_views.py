@@ -61,7 +61,7 @@ def list_groups(with_state: bool, states: tuple[str, ...], as_json: bool, server
     "what",
     flag_value="offsets",
     default="offsets",
-    help="Where it begins, and the lag.  [default]",
+    help="Start offsets and lag.  [default]",
 )
 @click.option("--members", "what", flag_value="members", help="The members.")
 @click.option("--state", "what", flag_value="state", help="State and coordinator.")
@@ -71,9 +71,9 @@ def list_groups(with_state: bool, states: tuple[str, ...], as_json: bool, server
 def describe(
     *, group_ids: tuple[str, ...], all_groups: bool, what: str, verbose: bool, as_json: bool, servers: str
 ) -> None:
-    """Describe share groups: where each begins, who is in it, or how it is.
+    """Describe share groups: start offsets and lag, members, or state.
 
-    What lies before START-OFFSET is done with; LAG is how many records behind it are not.
+    Records before START-OFFSET are completed; LAG counts the later ones that are not.
     """
     if bool(group_ids) == all_groups:
         raise click.UsageError("give the names of share groups, or --all-groups")

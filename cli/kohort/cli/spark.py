@@ -64,7 +64,7 @@ class _Spark(CommandGroup):
 
 @click.group(cls=_Spark)
 def spark() -> None:
-    """Jobs on Spark: tables of topics with the group's lag told truly, replays, audits, reports on groups."""
+    """Spark jobs: tables of topics with correct lag of the group, replays, audits, reports on groups."""
 
 
 def spark_options(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -76,7 +76,7 @@ def spark_options(command: Callable[Parameters, Result]) -> Callable[Parameters,
     memory = click.option("--memory", default="1g", show_default=True, help="Memory of Spark's driver.")
     master = click.option(
         "--master", default="local[*]", show_default=True,
-        help="Where Spark runs; under spark-submit that is said there.",
+        help="Spark's master; with spark-submit, set it there.",
     )  # fmt: skip
     return master(memory(conf(command)))
 

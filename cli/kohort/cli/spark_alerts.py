@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     "topic",
     required=True,
     metavar="TOPIC",
-    help="Where alerts go; it has to exist.",
+    help="The topic for alerts; it must exist.",
     shell_complete=complete_topics,
 )
 @click.option(
     "--every", "every_s", type=click.FloatRange(0.1), default=10.0, show_default=True, metavar="SECONDS",
-    help="How often to look.",
+    help="How often to check.",
 )  # fmt: skip
 @click.option(
     "--for", "for_s", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
-    help="End after so long; else Ctrl-C ends it.",
+    help="Stop after this time.  [default: Ctrl-C]",
 )  # fmt: skip
 @spark_options
 @json_option
@@ -49,7 +49,7 @@ def alerts_command(
     """Watch all groups, and write an alert to a topic when a verdict changes or a rebalance storm begins.
 
     Each alert is a JSON record with the group's id as its key; it is printed as well. After a restart, what
-    is wrong still is told again.
+    is still wrong is reported again.
 
     \b
     kohort topics create alerts

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option(
     "--group",
     required=True,
-    help="The group that is told how far Spark is: one that nobody else uses.",
+    help="The group that gets Spark's offsets. Nothing else may use it.",
     shell_complete=complete_groups,
 )
 @click.option("--checkpoint", metavar="DIR", help="Spark's checkpoint.  [default: _checkpoint in the table]")
@@ -36,23 +36,27 @@ if TYPE_CHECKING:
     "--from", "starting", default="earliest", show_default=True, metavar="PLACE",
     help="Where a new checkpoint begins: earliest, latest, group:NAME, timestamp:..., or offsets as JSON.",
 )  # fmt: skip
-@click.option("--every", metavar="TIME", help='Go on, with a batch every "10 seconds"; else end at the end.')
-@click.option("--max-rows", type=click.IntRange(1), help="Rows that one batch takes at most.")
+@click.option(
+    "--every",
+    metavar="TIME",
+    help='Keep running, with a batch every "10 seconds".  [default: stop at the end]',
+)
+@click.option("--max-rows", type=click.IntRange(1), help="The most rows of a batch.")
 @click.option(
     "--format", "form", metavar="[parquet|delta]", default="parquet", show_default=True,
     help="Parquet files with a manifest, or Delta Lake, which Spark fetches from Maven Central.",
 )  # fmt: skip
 @click.option(
     "--partition-by", "partition_by", multiple=True, metavar="COLUMN",
-    help="Lay a Delta table out by this column; repeatable.",
+    help="Partition a Delta table by this column; may be repeated.",
 )  # fmt: skip
 @click.option(
     "--decode", metavar="FORM:FILE",
     help="What values hold: json:FILE, avro:FILE or protobuf:FILE:MESSAGE.",
 )  # fmt: skip
-@click.option("--resume", is_flag=True, help="Go on with a table whose checkpoint is lost.")
-@click.option("--backwards", is_flag=True, help="Let the group go back to the checkpoint.")
-@click.option("--allow-data-loss", is_flag=True, help="Take records that are gone for granted.")
+@click.option("--resume", is_flag=True, help="Continue a table whose checkpoint is lost.")
+@click.option("--backwards", is_flag=True, help="Allow the group's offsets to move back to the checkpoint.")
+@click.option("--allow-data-loss", is_flag=True, help="Continue although records are lost.")
 @spark_options
 @json_option
 @bootstrap_option
@@ -77,9 +81,9 @@ def ingest_command(
     as_json: bool,
     servers: str,
 ) -> None:
-    """Write topics to a table, every record once, and tell a group how far it is.
+    """Write topics to a table, each record once, and commit the progress to a group.
 
-    Started again, it goes on where it was. The exit code is 1 when the group could not be told.
+    A later start continues where it was. The exit code is 1 when the commit to the group failed.
 
     \b
     kohort spark ingest flights --to /data/flights --group spark

@@ -112,7 +112,7 @@ def _write_files(frame: "DataFrame", folder: str) -> int:
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False))
-@click.option("--topic", "topics", multiple=True, help="Look at this topic only; repeatable.")
+@click.option("--topic", "topics", multiple=True, help="Only this topic; may be repeated.")
 @click.option("--compacted", multiple=True, metavar="TOPIC", help="A topic that may have gaps; repeatable.")
 @click.option("--deep", is_flag=True, help="Also decode every record: slower.")
 @click.option("--to", "output", metavar="DIR", help="Also write the report's tables there, as Parquet.")
@@ -183,7 +183,7 @@ def _tell_audit(found: "Audit", problems: list[dict[str, object]], seconds: floa
     "--group",
     "groups",
     multiple=True,
-    help="Look at this group only; repeatable.",
+    help="Only this group; may be repeated.",
     shell_complete=complete_groups,
 )
 @click.option("--report", default="groups.html", show_default=True, metavar="FILE", help="The page to write.")
@@ -191,7 +191,9 @@ def _tell_audit(found: "Audit", problems: list[dict[str, object]], seconds: floa
 @click.option(
     "--data", "folder", default="", metavar="DIR", help="Read the broker's topics from this folder."
 )
-@click.option("--since", metavar="TIME", help="Leave out what was before; such as 2026-01-31T12:00:00Z.")
+@click.option(
+    "--since", metavar="TIME", help="Leave out what is older than this time, such as 2026-01-31T12:00:00Z."
+)
 @spark_options
 @json_option
 @bootstrap_option
@@ -210,7 +212,7 @@ def analyse(
 ) -> None:
     """Report on consumer groups: lag and throughput over time, verdicts, rebalances, storms.
 
-    What is told comes from the broker's own topics, __consumer_offsets and __group_events.
+    It reads the broker's own topics, __consumer_offsets and __group_events.
 
     \b
     kohort spark analyse --report groups.html

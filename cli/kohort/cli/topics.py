@@ -87,7 +87,7 @@ def create(
 @json_option
 @bootstrap_option
 def describe(names: tuple[str, ...], as_json: bool, servers: str) -> None:
-    """Print the partitions and the settings of topics: of these, or of all."""
+    """Print the partitions and settings of the named topics, or of all."""
     with open_admin(servers) as admin:
         described = admin.describe_topics(*(names or admin.list_topics()))
         configs = {name: own_configs(admin.describe_configs(ResourceType.TOPIC, name)) for name in described}
@@ -125,7 +125,10 @@ def delete(names: tuple[str, ...], if_exists: bool, yes: bool, as_json: bool, se
 @topics.command("delete-records")
 @click.argument("name", shell_complete=complete_topics)
 @click.option(
-    "--before", type=click.IntRange(0), metavar="OFFSET", help="What lies before it.  [default: everything]"
+    "--before",
+    type=click.IntRange(0),
+    metavar="OFFSET",
+    help="Delete the records before this offset.  [default: everything]",
 )
 @click.option(
     "--partition",
@@ -133,7 +136,7 @@ def delete(names: tuple[str, ...], if_exists: bool, yes: bool, as_json: bool, se
     "partitions",
     multiple=True,
     type=click.IntRange(0),
-    help="Only of this partition; may be repeated.",
+    help="Only in this partition; may be repeated.",
 )
 @yes_option
 @json_option
@@ -147,9 +150,9 @@ def delete_records(
     as_json: bool,
     servers: str,
 ) -> None:
-    """Delete the oldest records of a topic, which itself stays. At a terminal it asks first.
+    """Delete the oldest records of a topic; the topic stays. At a terminal it asks first.
 
-    A script that gives no --before deletes everything, and has to say so by --yes.
+    Without --before all records are deleted: a script confirms that with --yes.
 
     \b
     kohort topics delete-records orders --partition 0 --before 1000
@@ -177,7 +180,9 @@ def _partitions_of(admin: Admin, name: str) -> list[int]:
 
 @topics.command()
 @click.argument("name", shell_complete=complete_topics)
-@click.option("--partitions", "-p", type=click.IntRange(1), help="The new number of partitions: only more.")
+@click.option(
+    "--partitions", "-p", type=click.IntRange(1), help="The new number of partitions. It can only grow."
+)
 @click.option(
     "--config",
     "-c",
@@ -192,7 +197,7 @@ def _partitions_of(admin: Admin, name: str) -> list[int]:
     "-d",
     multiple=True,
     metavar="NAME",
-    help="A setting to take back.",
+    help="A setting to reset to its default.",
     shell_complete=complete_topic_settings,
 )
 @json_option
@@ -206,7 +211,7 @@ def alter(
     as_json: bool,
     servers: str,
 ) -> None:
-    """Give a topic more partitions, or other settings."""
+    """Add partitions to a topic, or change its settings."""
     values = key_values(configs, "--config")
     if partitions is None and not values and not delete_config:
         raise click.UsageError("nothing to alter: give --partitions, --config or --delete-config")

@@ -17,14 +17,14 @@ ITERATIONS = 4_096
 
 @click.group(cls=CommandGroup)
 def users() -> None:
-    """List users of SCRAM, give them passwords, and take them out."""
+    """List, add and remove SCRAM users."""
 
 
 @users.command("list")
 @json_option
 @bootstrap_option
 def list_users(*, as_json: bool, servers: str) -> None:
-    """Print the users, and by which mechanisms each has a password."""
+    """Print the users and the mechanisms of their passwords."""
     with open_admin(servers) as admin:
         found = admin.describe_users()
     if as_json:
@@ -45,7 +45,7 @@ def list_users(*, as_json: bool, servers: str) -> None:
     multiple=True,
     default=MECHANISMS,
     show_default=True,
-    help="By which the password holds; more than one is fine.",
+    help="The SCRAM mechanism; may be repeated.",
 )
 @click.option("--iterations", type=click.IntRange(ITERATIONS, 16_384), default=ITERATIONS, show_default=True)
 @click.option(
@@ -64,7 +64,7 @@ def add(
     as_json: bool,
     servers: str,
 ) -> None:
-    """Give a user a password: a new one, where there is one.
+    """Add a user, or change its password.
 
     \b
     kohort users add alice
@@ -86,12 +86,12 @@ def add(
     "mechanisms",
     type=click.Choice(MECHANISMS),
     multiple=True,
-    help="Only the password of this one; without it, of all.",
+    help="Only the password of this mechanism.  [default: all]",
 )
 @json_option
 @bootstrap_option
 def remove(*, name: str, mechanisms: tuple[str, ...], as_json: bool, servers: str) -> None:
-    """Take a user's passwords away.
+    """Remove a user's passwords.
 
     Connections that are open stay so, unless the broker has connections.max.reauth.ms.
     """

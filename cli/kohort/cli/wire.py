@@ -31,12 +31,14 @@ ADDRESS, OWN_ADDRESS = "HOST:PORT", "127.0.0.1:0"
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Take the bytes from here: hexadecimal, or what xxd, hexdump or od have printed.",
 )
-@click.option("--answer", "answers", metavar="API", help="They are answers of this API, such as Fetch or 1.")
-@click.option("--api-version", type=int, help="The version in which was asked, for --answer.")
+@click.option(
+    "--answer", "answers", metavar="API", help="The bytes are answers of this API, such as Fetch or 1."
+)
+@click.option("--api-version", type=int, help="The version of the request, for --answer.")
 @click.option(
     "--capture",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Show what was said in a pcap or pcapng file.",
+    help="Show the frames of a pcap or pcapng file.",
 )
 @click.option(
     "--port",
@@ -45,25 +47,25 @@ ADDRESS, OWN_ADDRESS = "HOST:PORT", "127.0.0.1:0"
     multiple=True,
     default=(KAFKA_PORT,),
     show_default=True,
-    help="Of brokers in --capture; may be repeated.",
+    help="The brokers' port in --capture; may be repeated.",
 )
-@click.option("--proxy", metavar=ADDRESS, help="Stand before this broker, and show what goes through.")
+@click.option("--proxy", metavar=ADDRESS, help="Run a proxy before this broker, and show its traffic.")
 @click.option(
     "--listen",
     metavar=ADDRESS,
     default="127.0.0.1:0",
     show_default=True,
-    help="Where clients of --proxy come.",
+    help="The address of the proxy.",
 )
 @click.option(
     "--rewrite",
     "rewrites",
     is_flag=True,
-    help="Have answers name the proxy where they name brokers, so that clients come back to it.",
+    help="Replace the brokers' addresses in answers with the proxy's, so that clients use the proxy.",
 )
-@click.option("--only", metavar="API", multiple=True, help="Show these APIs alone; may be repeated.")
+@click.option("--only", metavar="API", multiple=True, help="Show only these APIs; may be repeated.")
 @click.option("--summary", is_flag=True, help="Show one line for each frame.")
-@click.option("--all-bytes", is_flag=True, help="Show long values to their end.")
+@click.option("--all-bytes", is_flag=True, help="Show long values completely.")
 @click.option("--show-secrets", is_flag=True, help="Show passwords, salts and tokens of SASL as well.")
 @json_option
 def wire(
@@ -86,8 +88,8 @@ def wire(
     """Show requests and answers of Kafka's protocol byte by byte: offset, bytes, field, meaning.
 
     HEX is a request, or with --answer an answer; several may follow each other. Without HEX, or with -,
-    standard input has it. Record batches are opened down to their records. What is damaged is shown up to
-    where it fails, and the exit code is 1.
+    standard input has it. Record batches are opened down to their records. Damaged bytes are shown up to
+    the error, and the exit code is 1.
 
     \b
     kohort wire 00000011 0012 0000 00000001 0007 6b6f686f7274 00
