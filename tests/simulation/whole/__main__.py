@@ -67,7 +67,7 @@ def _kind(words: str) -> str:
 
 def _be_quiet() -> None:
     logging.disable()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL + 10))
 
 
 def main() -> int:
