@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from multiprocessing import get_context
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import structlog
 
@@ -67,7 +67,12 @@ def _kind(words: str) -> str:
 
 def _be_quiet() -> None:
     logging.disable()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL + 10))
+    quiet = structlog.make_filtering_bound_logger(logging.CRITICAL)
+    structlog.configure(processors=[_drop], wrapper_class=quiet)
+
+
+def _drop(_logger: object, _name: str, _event: object) -> NoReturn:
+    raise structlog.DropEvent
 
 
 def main() -> int:
