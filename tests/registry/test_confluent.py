@@ -19,7 +19,11 @@ from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegis
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
 
 USER = {"type": "record", "name": "User", "namespace": "shop", "fields": [{"name": "name", "type": "string"}]}
 OLDER = {**USER, "fields": [*USER["fields"], {"name": "age", "type": "int", "default": -1}]}
@@ -44,7 +48,7 @@ def code_of(error: pytest.ExceptionInfo[SchemaRegistryError]) -> tuple[int, int]
     return error.value.http_status_code, error.value.error_code
 
 
-def test_subjects_and_versions(client: SchemaRegistryClient, subject: str) -> None:
+def test_subjects_and_versions(client: SchemaRegistryClient, subject: str, url: str) -> None:
     first = client.register_schema(subject, avro(USER))
     second = client.register_schema(subject, avro(OLDER))
     assert client.get_versions(subject) == [1, 2]
@@ -60,7 +64,7 @@ def test_subjects_and_versions(client: SchemaRegistryClient, subject: str) -> No
     assert client.get_schema_versions(first)[0].subject == subject
     assert client.get_subjects_by_schema_id(first) == [subject]
     assert "AVRO" in client.get_schema_types()
-    full = client.register_schema_full_response(subject, avro(OLDER))
+    full = SchemaRegistryClient({"url": url}).register_schema_full_response(subject, avro(OLDER))
     assert (full.schema_id, full.version) == (second, 2)
 
 
@@ -144,7 +148,7 @@ PERSON: dict[str, Any] = {
 }
 
 
-def test_json_schema_through_its_serializers(client: SchemaRegistryClient, subject: str) -> None:
+def test_json_schema_through_its_serializers(client: SchemaRegistryClient, subject: str, url: str) -> None:
     closed = json.dumps({**PERSON, "additionalProperties": False})
     more = {**PERSON["properties"], "age": {"type": "integer"}}
     newer = json.dumps({**PERSON, "additionalProperties": False, "properties": more})
@@ -163,7 +167,9 @@ def test_json_schema_through_its_serializers(client: SchemaRegistryClient, subje
         newer.replace(", ", ",").replace(": ", ":"),
     )
     with pytest.raises(SchemaRegistryError) as refused:
-        client.register_schema(subject, Schema(closed, "JSON"), normalize_schemas=True)
+        SchemaRegistryClient({"url": url}).register_schema(
+            subject, Schema(closed, "JSON"), normalize_schemas=True
+        )
     assert code_of(refused) == (409, 409), "a property may not be taken out of a closed schema"
     with pytest.raises(SchemaRegistryError) as refused:
         client.register_schema(subject, avro(USER))
@@ -185,3 +191,63 @@ def test_json_schema_with_a_reference(client: SchemaRegistryClient, subject: str
         Schema(order, "JSON", references), client, conf={"auto.register.schemas": False}
     )
     assert serializer({"by": {"name": "Ada"}}, context)
+
+
+KIND = FileDescriptorProto(name="shop/kind.proto", package="shop", syntax="proto3")
+KIND.enum_type.add(name="Kind").value.add(name="NONE", number=0)
+
+
+def message_class(*fields: tuple[str, int]) -> Any:
+    """Return the class of a message within another one, which uses an enum of another file."""
+    file = FileDescriptorProto(name="shop/user.proto", package="shop", syntax="proto3")
+    file.dependency.append(KIND.name)
+    outer = file.message_type.add(name="Outer")
+    outer.nested_type.add(name="Other")
+    user = outer.nested_type.add(name="User")
+    user.field.add(name="kind", number=1, type_name=".shop.Kind", type=14, label=1)
+    for name, number in fields:
+        user.field.add(name=name, number=number, type=9, label=1)
+    pool = DescriptorPool()
+    for each in (KIND, file):
+        pool.AddSerializedFile(each.SerializeToString())
+    return GetMessageClass(pool.FindMessageTypeByName("shop.Outer.User"))
+
+
+def test_protobuf_through_its_serializers(client: SchemaRegistryClient, subject: str) -> None:
+    old, new = message_class(("name", 2)), message_class(("name", 2), ("mail", 3))
+    context = SerializationContext(subject.removesuffix("-value"), MessageField.VALUE)
+    conf = {"use.deprecated.format": False}
+    data = [
+        ProtobufSerializer(old, client, conf)(old(name="Ada"), context),
+        ProtobufSerializer(new, client, conf)(new(name="Bob", mail="b@x"), context),
+    ]
+    reader = ProtobufDeserializer(new, conf, client)
+    found = [reader(each, context) for each in data]
+    assert [(each.name, each.mail) for each in found] == [("Ada", ""), ("Bob", "b@x")]
+    assert client.get_versions(subject) == [1, 2]
+    assert client.get_versions(KIND.name) == [1]
+    latest = client.get_latest_version(subject)
+    assert latest.schema.schema_type == "PROTOBUF"
+    assert "message Outer {" in str(latest.schema.schema_str)
+    assert latest.schema.references == [SchemaReference(KIND.name, KIND.name, 1)]
+
+
+def test_a_proto_text_and_its_descriptor_are_one_version(
+    client: SchemaRegistryClient, subject: str, url: str
+) -> None:
+    text = 'syntax = "proto3"; // Words.\npackage shop; message One { string name = 1; }'
+    schema_id = client.register_schema(subject, Schema(text, "PROTOBUF"))
+    assert SchemaRegistryClient({"url": url}).get_schema(schema_id).schema_str == text
+    descriptor = SchemaRegistryClient({"url": url}).get_schema(schema_id, fmt="serialized").schema_str
+    assert descriptor is not None
+    assert descriptor != text
+    assert client.lookup_schema(subject, Schema(descriptor, "PROTOBUF")).version == 1
+    assert client.register_schema(subject, Schema(descriptor, "PROTOBUF")) == schema_id
+    wrong = Schema(text.replace("string", "int32"), "PROTOBUF")
+    assert not client.test_compatibility(subject, wrong)
+    with pytest.raises(SchemaRegistryError) as refused:
+        client.register_schema(subject, wrong)
+    assert code_of(refused) == (409, 409)
+    with pytest.raises(SchemaRegistryError) as refused:
+        client.register_schema(subject, Schema('syntax = "proto3"; import "none.proto";', "PROTOBUF"))
+    assert code_of(refused) == (422, 42201)

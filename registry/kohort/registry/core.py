@@ -93,7 +93,7 @@ class Schemas:
     def _registered(self, subject: str, candidate: Candidate) -> SchemaValue | None:
         """Return the newest version that has this schema."""
         versions = reversed(self._state.versions(subject))
-        return next((each for each in versions if content_of(each) == candidate.content), None)
+        return next((each for each in versions if self._parser.equals(each, candidate)), None)
 
     def _id_for(self, candidate: Candidate, new: NewSchema) -> int:
         context = context_of(candidate.value.subject)
@@ -136,9 +136,8 @@ class Schemas:
             raise errors.subject_not_found(subject)
         candidate = self._parser.candidate(subject, new, normalize=normalize, is_new=False)
         has_besides = new.metadata is not None or new.ruleSet is not None
-        wanted = candidate.content if has_besides else candidate.content[:3]
         for each in reversed(versions):
-            if content_of(each)[: len(wanted)] == wanted:
+            if self._parser.equals(each, candidate, with_metadata=has_besides):
                 return Decision(version_answer(each))
         raise errors.schema_not_found()
 
@@ -214,8 +213,8 @@ def _record(value: SchemaValue) -> Record:
 
 
 def _registered_answer(value: SchemaValue) -> dict[str, Any]:
-    """Return what a client is told of what it has registered."""
-    return {"id": value.id, "version": value.version, **schema_answer(value)}
+    """Return what a client is told of what it has registered: clients keep their own text by that id."""
+    return {"id": value.id, "version": value.version}
 
 
 def schema_answer(value: SchemaValue) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from typing import NamedTuple, Protocol
 
 from kohort.registry.avro.schema import parse_avro
 from kohort.registry.json_schema.schema import parse_json_schema
-from kohort.registry.records import AVRO, JSON
+from kohort.registry.protobuf.schema import parse_protobuf
+from kohort.registry.records import AVRO, JSON, PROTOBUF
 
 
 class Dependency(NamedTuple):
@@ -34,9 +35,9 @@ class Parsed(Protocol):
 Parse = Callable[..., Parsed]
 """parse(text, dependencies, is_new=...): dependencies come before what uses them. Raises: InvalidSchema."""
 
-NEEDED = {JSON: "jsonschema"}
+NEEDED = {JSON: "jsonschema", PROTOBUF: "proto_schema_parser"}
 """What the extra `registry` installs for a language."""
-LANGUAGES: Mapping[str, Parse] = {AVRO: parse_avro, JSON: parse_json_schema}
+LANGUAGES: Mapping[str, Parse] = {AVRO: parse_avro, JSON: parse_json_schema, PROTOBUF: parse_protobuf}
 FORMATS: Mapping[str, Parse] = {
     name: parse
     for name, parse in LANGUAGES.items()

@@ -7,11 +7,13 @@ import msgspec
 from kohort.registry import errors
 from kohort.registry.errors import InvalidSchema
 from kohort.registry.formats import FORMATS, NEEDED, Dependency, Parse, Parsed
-from kohort.registry.records import AVRO, Reference, SchemaValue
+from kohort.registry.protobuf.schema import ProtobufSchema
+from kohort.registry.records import AVRO, PROTOBUF, Reference, SchemaValue
 from kohort.registry.requests import NewSchema
 from kohort.registry.state import Content, State, content_of, qualified
 
 KEPT_MAX = 500
+SERIALIZED = "serialized"
 DEPENDENCIES_MAX = 1_000
 
 
@@ -63,6 +65,29 @@ class Parser:
         if len(self._kept) > KEPT_MAX:
             del self._kept[next(iter(self._kept))]
         return found
+
+    def equals(self, value: SchemaValue, candidate: Candidate, *, with_metadata: bool = True) -> bool:
+        """Return whether a registered schema is the one of a request.
+
+        A descriptor of Protocol Buffers equals a .proto text that says the same: clients register the one,
+        and people the other.
+        """
+        parts = 4 if with_metadata else 3
+        registered, wanted = content_of(value)[:parts], candidate.content[:parts]
+        if registered == wanted:
+            return True
+        is_descriptor = wanted[0] == PROTOBUF and wanted[1] == candidate.parsed.normalized
+        if not is_descriptor or (registered[0], *registered[2:]) != (wanted[0], *wanted[2:]):
+            return False
+        return self.registered(value).normalized == candidate.parsed.normalized
+
+    def shown(self, value: SchemaValue, form: str) -> SchemaValue:
+        """Return a version with its schema in another form: `serialized` is a descriptor in base64."""
+        if form != SERIALIZED or value.schemaType != PROTOBUF:
+            return value
+        parsed = self.registered(value)
+        assert isinstance(parsed, ProtobufSchema)
+        return msgspec.structs.replace(value, schema=parsed.serialized)
 
     def _read(
         self, kind: str, text: str, references: Sequence[Reference], subject: str, *, is_new: bool

@@ -125,7 +125,7 @@ class Routes:
         parser = Parser(state)
         self._schemas = Schemas(state, parser)
         self._administration = Administration(state)
-        self._views = Views(state, parser.types)
+        self._views = Views(state, parser)
         self._cluster_id = cluster_id
         self._table: dict[tuple[str, ...], dict[str, Handler]] = {}
         self._add_subjects()
@@ -152,7 +152,12 @@ class Routes:
 
     def is_of_id(self, call: Call) -> bool:
         """Return whether a call asks for what an id stands for: that never changes."""
-        return call.method == "GET" and call.path.startswith(b"/schemas/ids/") and call.path.count(b"/") == 3
+        return (
+            call.method == "GET"
+            and call.path.startswith(b"/schemas/ids/")
+            and call.path.count(b"/") == 3
+            and b"format=" not in call.query
+        )
 
     def _found(self, parts: tuple[str, ...]) -> tuple[dict[str, Handler], tuple[str, ...]]:
         for pattern, methods in self._table.items():
@@ -184,13 +189,13 @@ class Routes:
             asked.subject, asked.body(NewSchema), normalize=asked.flag("normalize")
         ))  # fmt: skip
         add("GET", "subjects/*/versions/*", lambda asked: views.version(
-            asked.subject, asked.version, with_deleted=asked.flag("deleted")
+            asked.subject, asked.version, with_deleted=asked.flag("deleted"), form=asked.text("format")
         ))  # fmt: skip
         add("DELETE", "subjects/*/versions/*", lambda asked: self._administration.delete_version(
             asked.subject, asked.version, permanent=asked.flag("permanent")
         ))  # fmt: skip
         add("GET", "subjects/*/versions/*/schema", lambda asked: views.text(
-            asked.subject, asked.version, with_deleted=asked.flag("deleted")
+            asked.subject, asked.version, with_deleted=asked.flag("deleted"), form=asked.text("format")
         ))  # fmt: skip
         add("GET", "subjects/*/versions/*/referencedby", lambda asked: _paged(asked, views.referrers(
             asked.subject, asked.version, with_deleted=asked.flag("deleted")
@@ -226,9 +231,13 @@ class Routes:
         )))  # fmt: skip
         add("GET", "schemas/types", lambda _: views.types())
         add("GET", "schemas/ids/*", lambda asked: views.by_id(
-            asked.id, asked.of_subject, with_max_id=asked.flag("fetchMaxId")
+            asked.id, asked.of_subject, with_max_id=asked.flag("fetchMaxId"), form=asked.text("format")
         ))  # fmt: skip
-        add("GET", "schemas/ids/*/schema", lambda asked: views.text_by_id(asked.id, asked.of_subject))
+        add(
+            "GET",
+            "schemas/ids/*/schema",
+            lambda asked: views.text_by_id(asked.id, asked.of_subject, form=asked.text("format")),
+        )
         add("GET", "schemas/ids/*/versions", lambda asked: _paged(asked, views.versions_of_id(
             asked.id, asked.of_subject, with_deleted=asked.flag("deleted")
         )))  # fmt: skip

@@ -1,10 +1,11 @@
 """What the registry tells of what is there. Pure."""
 
-from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from kohort.registry import errors
 from kohort.registry.core import Decision, schema_answer, version_answer
+from kohort.registry.errors import InvalidSchema
+from kohort.registry.parsing import Parser
 from kohort.registry.records import LATEST, SchemaValue
 from kohort.registry.state import State
 from kohort.registry.subjects import DEFAULT_CONTEXT, context_of
@@ -22,23 +23,25 @@ class Text(str):
 class Views:
     """Lists and shows."""
 
-    def __init__(self, state: State, types: Sequence[str]) -> None:
+    def __init__(self, state: State, parser: Parser) -> None:
         self._state = state
-        self._types = types
+        self._parser = parser
 
     # -- by id --------------------------------------------------------------------------------------------
 
-    def by_id(self, schema_id: int, subject: str | None, *, with_max_id: bool = False) -> Decision:
+    def by_id(
+        self, schema_id: int, subject: str | None, *, with_max_id: bool = False, form: str = ""
+    ) -> Decision:
         """Return the schema of an id. Raises: RegistryError."""
-        found = self._with_id(schema_id, subject)[0]
+        found = self._shown(self._with_id(schema_id, subject)[0], form)
         answer = schema_answer(found)
         if with_max_id:
             answer["maxId"] = self._state.newest_id(context_of(found.subject))
         return Decision(answer)
 
-    def text_by_id(self, schema_id: int, subject: str | None) -> Decision:
+    def text_by_id(self, schema_id: int, subject: str | None, *, form: str = "") -> Decision:
         """Return the text of an id alone. Raises: RegistryError."""
-        return Decision(Text(self._with_id(schema_id, subject)[0].schema))
+        return Decision(Text(self._shown(self._with_id(schema_id, subject)[0], form).schema))
 
     def versions_of_id(self, schema_id: int, subject: str | None, *, with_deleted: bool) -> Decision:
         """Return the subjects and versions that have an id. Raises: RegistryError."""
@@ -76,13 +79,15 @@ class Views:
             raise errors.subject_not_found(subject)
         return Decision(numbers)
 
-    def version(self, subject: str, number: int, *, with_deleted: bool) -> Decision:
+    def version(self, subject: str, number: int, *, with_deleted: bool, form: str = "") -> Decision:
         """Return one version of a subject. Raises: RegistryError."""
-        return Decision(version_answer(self._version(subject, number, with_deleted=with_deleted)))
+        found = self._version(subject, number, with_deleted=with_deleted)
+        return Decision(version_answer(self._shown(found, form)))
 
-    def text(self, subject: str, number: int, *, with_deleted: bool) -> Decision:
+    def text(self, subject: str, number: int, *, with_deleted: bool, form: str = "") -> Decision:
         """Return the text of one version alone. Raises: RegistryError."""
-        return Decision(Text(self._version(subject, number, with_deleted=with_deleted).schema))
+        found = self._version(subject, number, with_deleted=with_deleted)
+        return Decision(Text(self._shown(found, form).schema))
 
     def referrers(self, subject: str, number: int, *, with_deleted: bool) -> Decision:
         """Return the ids of the schemas that refer to a version. Raises: RegistryError."""
@@ -100,6 +105,12 @@ class Views:
             if all(properties.get(name) == value for name, value in wanted.items()):
                 return Decision(version_answer(each))
         raise errors.schema_not_found()
+
+    def _shown(self, value: SchemaValue, form: str) -> SchemaValue:
+        try:
+            return self._parser.shown(value, form)
+        except InvalidSchema as error:
+            raise errors.invalid_schema(str(error)) from None
 
     def _version(self, subject: str, number: int, *, with_deleted: bool) -> SchemaValue:
         found = self._state.version(subject, number, with_deleted=with_deleted)
@@ -127,7 +138,7 @@ class Views:
 
     def types(self) -> Decision:
         """Return the languages that are served."""
-        return Decision(list(self._types))
+        return Decision(self._parser.types)
 
 
 def page_of(items: list[T], offset: int, limit: int) -> list[T]:
