@@ -39,6 +39,7 @@ PARTITIONS = 4
 VALUE = bytes(100)
 LATENCIES_MS = (0, 1, 10, 100)
 CHECKPOINT_MS = 1_000
+RECORDS_MIN = 2_000  # More than one batch, whatever --records says.
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +356,7 @@ def compare(records: int, repeat: int, only: str) -> None:
         for round_number in range(repeat):
             for number, row in enumerate(rows):
                 topic = f"bench-{round_number}-{number}"
-                took = measure(row, bootstrap, topic, int(records * row.share))
+                took = measure(row, bootstrap, topic, max(RECORDS_MIN, int(records * row.share)))
                 found[row.name].append((took.wall_s / took.records, took.cpu_s / took.records))
                 print(f"{row.name}: {took.records / took.wall_s:,.0f}/s", file=sys.stderr, flush=True)
     print("| | records a second | a CPU second | CPU time a record |\n| --- | ---: | ---: | ---: |")

@@ -230,6 +230,40 @@ class Accumulator:
             self._tell()
         return self._kind(batch, index, timestamp_ms)
 
+    def append_keys(
+        self, topic: str, partition: int, keys: list[bytes], value: bytes, timestamp_ms: int
+    ) -> list[tuple[Appended, int]]:
+        """Append a record for each of these keys, which have one size, as far as there is room.
+
+        Return the first record in each batch, and how many follow it there with itself; of an asynchronous
+        producer alone. Raises: BrokerError for a record that is too large for any request.
+        """
+        found: list[tuple[Appended, int]] = []
+        queues = self._topics.get(topic)
+        if queues is None or not 0 <= partition < len(queues.partitions):
+            return found
+        size_bytes = max_record_bytes(keys[0], value)
+        done = 0
+        with self._lock:
+            queue = queues.partitions[partition]
+            while done < len(keys):
+                batch = queue.open
+                if batch is None or batch.size_bytes + size_bytes > batch.reserved_bytes:
+                    self.has_news = True
+                    batch = self._next_batch(queues, queue, size_bytes, is_sticky=False)
+                    if batch is None:
+                        break
+                room = (batch.reserved_bytes - batch.size_bytes) // size_bytes
+                some = keys[done : done + room]
+                batch.size_bytes += size_bytes * len(some)
+                index = batch.records.add_keys(timestamp_ms, some, value)
+                batch.pinned.extend(range(index, index + len(some)))
+                found.append((self._kind(batch, index, timestamp_ms), len(some)))
+                done += len(some)
+        if self.has_news and self.wakes and not self.is_woken:
+            self._tell()
+        return found
+
     def _tell(self) -> None:
         """Wake the sender, once until it looks."""
         self.is_woken = True

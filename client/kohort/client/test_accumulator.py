@@ -283,3 +283,28 @@ def test_deliveries_follow_their_records_into_the_halves_of_a_batch() -> None:
     assert appended[4].known_metadata().offset == 72
     appended[4].when_done(lambda: called.append(99))
     assert called[-1] == 99, "what is done calls at once"
+
+
+def test_a_run_of_keys_fills_batch_after_batch_in_order() -> None:
+    accumulated = small(batch_size=500)
+    keys = [b"key %04d" % each for each in range(100)]
+    found = accumulated.append_keys("t", 2, keys, b"v", 1_000)
+    assert sum(count for _, count in found) == 100
+    assert len(found) > 2
+    assert all(first.index == 0 for first, _ in found)
+    batches = list(dict.fromkeys(first.batch for first, _ in found))
+    assert [each.partition.partition for each in batches] == [2] * len(batches)
+    written = [each.key for batch in batches for each in iterate_records(batch.to_bytes(Codec()))]
+    assert written == keys
+    assert all(each.size_bytes <= each.reserved_bytes for each in batches)
+    assert [each.pinned for each in batches] == [list(range(each.record_count)) for each in batches]
+
+
+def test_a_run_of_keys_goes_as_far_as_there_is_room() -> None:
+    accumulated = small(batch_size=500, buffer_memory=1_000)
+    keys = [b"key %04d" % each for each in range(100)]
+    found = accumulated.append_keys("t", 0, keys, b"v", 1_000)
+    assert 0 < sum(count for _, count in found) < 100
+    assert accumulated.append_keys("t", 0, keys, b"v", 1_000) == []
+    assert accumulated.append_keys("t", 9, keys, b"v", 1_000) == []
+    assert accumulated.append_keys("other", 0, keys, b"v", 1_000) == []

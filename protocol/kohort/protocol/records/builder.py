@@ -27,6 +27,7 @@ RecordFields = tuple[int, bytes | None, bytes | None, RecordHeaders]  # timestam
 _MAX_OVERHEAD_BYTES = 5 + 1 + 10 + 5 + 5 + 5 + 5  # Length, attributes, two deltas, two lengths, a count.
 _TABLE_SIZE = len(VARINTS)
 _TABLE_RECORD_BYTES = _TABLE_SIZE - 16  # Then the length of the whole record is in the table, too.
+_ONE_BYTE_MAX = 64  # Varints of smaller numbers have one byte.
 _NULL = encode_varint(-1)
 _LENGTHS = tuple([each + b"\0" for each in VARINTS])  # A record's length and its attributes.
 _VALUE_LENGTHS = tuple([b"\1" + each for each in VARINTS])  # A null key and the value's length.
@@ -75,6 +76,34 @@ class RecordWriter:
             self.max_timestamp_ms = timestamp_ms
         return index
 
+    def add_keys(self, timestamp_ms: int, keys: list[bytes], value: bytes) -> int:
+        """Add a record for each of these keys, which have one size, and return the index of the first."""
+        index, following = self.count, self.count + len(keys)
+        if not index:
+            self.base_timestamp_ms = self.max_timestamp_ms = timestamp_ms
+        time_delta_ms = timestamp_ms - self.base_timestamp_ms
+        encoded: list[bytes] = []
+        if (
+            0 <= time_delta_ms < _TABLE_SIZE
+            and following <= _TABLE_SIZE
+            and len(keys[0]) + len(value) < _TABLE_RECORD_BYTES
+        ):
+            for first, last in (
+                (index, min(following, _ONE_BYTE_MAX)),
+                (max(index, _ONE_BYTE_MAX), following),
+            ):
+                if first < last:
+                    some = keys[first - index : last - index]
+                    encoded += _encode_keys(VARINTS[first:last], VARINTS[time_delta_ms], some, value)
+        else:
+            for number, key in enumerate(keys, index):
+                encoded.append(_encode_record(number, time_delta_ms, key, value, ()))
+        self._parts += encoded
+        self.count = following
+        if timestamp_ms > self.max_timestamp_ms:  # noqa: PLR1730 - `max` would be a call.
+            self.max_timestamp_ms = timestamp_ms
+        return index
+
     def payload(self) -> bytes:
         """Return the bytes of all records. Raises: ValueError if there are none."""
         if not self._parts:
@@ -111,6 +140,18 @@ def encode_records(records: Iterable[RecordFields]) -> bytes:
     if not parts:
         raise ValueError("a batch has one record at least")
     return b"".join(parts)
+
+
+def _encode_keys(offsets: Sequence[bytes], time: bytes, keys: list[bytes], value: bytes) -> list[bytes]:
+    """Return the parts of records that differ in offset and key alone, and in the length of neither."""
+    key_size, size = len(keys[0]), len(value)
+    key_length, length = VARINTS[key_size], VARINTS[size]
+    lengths_size = len(time) + len(offsets[0]) + len(key_length) + len(length)
+    total = _LENGTHS[key_size + size + lengths_size + 2]
+    parts = [total + time, b"", key_length, b"", length + value + b"\0"] * len(keys)
+    parts[1::5] = offsets
+    parts[3::5] = keys
+    return parts
 
 
 def _encode_record(

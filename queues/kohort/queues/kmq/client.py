@@ -13,11 +13,13 @@ from kohort.client.aio import Consumer, Delivery, Producer
 from kohort.client.config import ConsumerOptions
 from kohort.client.consumer_records import ConsumerRecords
 from kohort.client.errors import CommitFailedError, RebalanceInProgressError
+from kohort.client.key_runs import send_keys
 from kohort.client.retry import Deadline
 from kohort.client.values import ConsumerRecord, TopicPartition
 from kohort.queues.copying import write_copy
 from kohort.queues.kmq.copies import headers_of_dead_letter
-from kohort.queues.kmq.markers import END, MarkerKey, Start
+from kohort.queues.kmq.ends import EndMarkers, EndRun
+from kohort.queues.kmq.markers import Start, pack_key
 from kohort.queues.kmq.queue import Queue
 from kohort.queues.options import consumer_options, producer_options
 
@@ -54,9 +56,19 @@ class QueueClient:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        await self._stack.enter_async_context(self._producer)
-        await self._stack.enter_async_context(self._consumer)
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._producer)
+            await stack.enter_async_context(self._consumer)
+            self._ends = EndMarkers(self._producer, self.queue.markers_topic)
+            await self._ends.start()
+            stack.push_async_exit(self._end)
+            self._stack = stack.pop_all()
         return self
+
+    async def _end(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._ends.end(is_waiting=kind is None)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -106,9 +118,14 @@ class QueueClient:
 
     async def _mark(self, records: ConsumerRecords[bytes, bytes]) -> None:
         value = Start(self.queue.message_timeout_ms).encode()
-        deliveries = [await self._write(each, value) for each in records]
-        for delivery in deliveries:
-            await delivery
+        keys: dict[int, list[bytes]] = {}
+        for each in records:
+            keys.setdefault(each.partition, []).append(pack_key(each.partition, each.offset))
+        topic = self.queue.markers_topic
+        await self._ends.send()  # They travel in the same request.
+        runs = [await send_keys(self._producer, topic, *each, value) for each in keys.items()]
+        for run in runs:
+            await run.wait()
 
     def _drop(self, first: _Polled, error: CommitFailedError) -> None:
         """Forget what is somebody else's now; nobody was given it."""
@@ -134,12 +151,13 @@ class QueueClient:
 
     # Acknowledging
 
-    async def processed(self, record: ConsumerRecord[bytes, bytes]) -> Delivery:
-        """Write that the record is done; `await` the delivery for when that is kept.
+    async def processed(self, record: ConsumerRecord[bytes, bytes]) -> EndRun:
+        """Write that the record is done; `await` what it returns for when that is kept.
 
-        It need not be awaited: at worst the record is delivered once more.
+        It is written with others that are done at that moment. It need not be awaited: at worst the record is
+        delivered once more.
         """
-        return await self._write(record, END)
+        return self._ends.add(record.partition, record.offset)
 
     async def release(self, record: ConsumerRecord[bytes, bytes], delay_ms: int = 0) -> Delivery:
         """Have the record delivered again, to anybody, now or after a while.
@@ -153,7 +171,7 @@ class QueueClient:
         more_ms = self.queue.message_timeout_ms if timeout_ms is None else timeout_ms
         return await self._write(record, Start(more_ms).encode())
 
-    async def reject(self, record: ConsumerRecord[bytes, bytes], why: str = "rejected") -> Delivery:
+    async def reject(self, record: ConsumerRecord[bytes, bytes], why: str = "rejected") -> EndRun:
         """Write the record to the dead letters, and then that it is done. Raises: KohortError."""
         topic, headers = self.queue.dead_letters_topic, headers_of_dead_letter(record, why)
         await write_copy(self._producer, self._options, topic, record, headers)
@@ -161,13 +179,12 @@ class QueueClient:
 
     async def flush(self) -> None:
         """Return when everything said so far is kept."""
+        await self._ends.flush()
         await self._producer.flush()
 
     async def _write(self, record: ConsumerRecord[bytes, bytes], value: bytes) -> Delivery:
-        key = MarkerKey(record.partition, record.offset)
-        return await self._producer.send(
-            self.queue.markers_topic, value, key=key.encode(), partition=key.partition
-        )
+        key = pack_key(record.partition, record.offset)
+        return await self._producer.send(self.queue.markers_topic, value, key=key, partition=record.partition)
 
 
 def _remaining(deadline: Deadline | None) -> float:

@@ -15,6 +15,7 @@ _KEY = struct.Struct(">iq")
 _START = struct.Struct(">bq")
 _START_TYPE = 1
 END = b"\x00"
+pack_key = _KEY.pack
 
 
 class MarkerKey(NamedTuple):

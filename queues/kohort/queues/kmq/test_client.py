@@ -1,12 +1,17 @@
 """A client whose commits hang: what it was not handed out does not pile up."""
 
-from typing import Any
+from dataclasses import dataclass, field
+from unittest.mock import Mock
 
+import pytest
 import trio
 
 from kohort.client.consumer_records import ConsumerRecords
+from kohort.client.errors import NetworkError
 from kohort.client.values import ConsumerRecord
 from kohort.queues.kmq.client import QueueClient
+from kohort.queues.kmq.ends import RUN_MAX, EndMarkers
+from kohort.queues.kmq.markers import END, pack_key
 from kohort.queues.kmq.queue import Queue
 
 
@@ -38,20 +43,79 @@ class HangingGroup:
             await trio.sleep_forever()
 
 
-class Writes:
-    """A producer whose records are kept at once."""
+@dataclass
+class Written:
+    """A producer, and which keys and values came to it."""
 
-    async def send(self, *arguments: object, **more: object) -> Any:
-        async def kept() -> None:
-            return None
+    runs: list[tuple[int, list[bytes], bytes]] = field(default_factory=list)
+    fails: bool = False
 
-        return kept()
+    async def send_keys(
+        self, producer: object, topic: str, partition: int, keys: list[bytes], value: bytes
+    ) -> "Written":
+        await trio.lowlevel.checkpoint()
+        if self.fails:
+            raise NetworkError("away")
+        self.runs.append((partition, keys, value))
+        return self
+
+    async def wait(self) -> None:
+        await trio.lowlevel.checkpoint()
 
 
-async def test_while_nothing_can_be_committed_nothing_more_is_read(autojump_clock: object) -> None:
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> Written:
+    found = Written()
+    monkeypatch.setattr("kohort.queues.kmq.client.send_keys", found.send_keys)
+    monkeypatch.setattr("kohort.queues.kmq.ends.send_keys", found.send_keys)
+    return found
+
+
+async def test_end_markers_of_one_moment_are_one_run_of_each_partition(written: Written) -> None:
+    ends = EndMarkers(Mock(), "markers")
+    await ends.start()
+    await ends.send()  # With nothing: what comes later is sent all the same.
+    first = [ends.add(0, offset) for offset in (3, 5, 4)]
+    await ends.add(1, 9)
+    await first[0]
+    await first[2]
+    assert first[0] is first[2]
+    assert written.runs == [
+        (0, [pack_key(0, each) for each in (3, 5, 4)], END),
+        (1, [pack_key(1, 9)], END),
+    ]
+    ends.add(2, 1)
+    await ends.end(is_waiting=True)
+    assert written.runs[-1] == (2, [pack_key(2, 1)], END)
+
+
+async def test_an_end_marker_that_is_not_kept_is_told_to_who_waits(written: Written) -> None:
+    ends, written.fails = EndMarkers(Mock(), "markers"), True
+    await ends.start()
+    with pytest.raises(NetworkError):
+        await ends.add(0, 3)
+    written.fails = False
+    await ends.add(0, 4)
+    await ends.end(is_waiting=True)
+
+
+async def test_many_end_markers_do_not_wait_for_more(written: Written, autojump_clock: object) -> None:
+    ends = EndMarkers(Mock(), "markers")
+    await ends.start()
+    began = trio.current_time()
+    runs = [ends.add(0, offset) for offset in range(RUN_MAX)]
+    await runs[-1]
+    assert trio.current_time() == began
+    await ends.end(is_waiting=False)
+
+
+async def test_while_nothing_can_be_committed_nothing_more_is_read(
+    autojump_clock: object, written: Written
+) -> None:
     client, group = QueueClient(Queue("t")), HangingGroup()
-    client._consumer, client._producer = group, Writes()  # type: ignore[assignment]
-    assert await client.next_batch(timeout_ms=60_000) == []
+    client._consumer = group  # type: ignore[assignment]
+    client._ends = EndMarkers(client._producer, "markers")
+    assert await client.next_batch(timeout_ms=300) == []  # Of real time: many tries.
     assert group.read == 1
     group.is_back = True
     (record,) = await client.next_batch(timeout_ms=60_000)
