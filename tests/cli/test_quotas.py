@@ -60,7 +60,7 @@ def test_quotas_are_set_listed_and_removed(broker: BrokerProcess) -> None:
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (("set", "producer_byte_rate=1"), "say whose"),
+        (("set", "producer_byte_rate=1"), "give --user"),
         (("set", "--user", "alice", "producer_byte_rate=0"), "a number above 0"),
         (("set", "--user", "alice", "bytes=1"), "is no quota: producer_byte_rate"),
         (("remove", "--user", "alice", "bytes"), "is no quota: producer_byte_rate"),

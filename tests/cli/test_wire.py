@@ -106,7 +106,7 @@ def test_a_capture_is_put_together(tmp_path: Path) -> None:
     assert "27: REBALANCE_IN_PROGRESS" in done.stdout
     assert kohort("wire", "--capture", str(path), "--only", "Fetch").stdout == ""
     other = kohort("wire", "--capture", str(path), "--port", "1234")
-    assert (other.returncode, "there are 9092, 40000" in other.stderr) == (1, True)
+    assert (other.returncode, "the capture has 9092, 40000" in other.stderr) == (1, True)
 
 
 def test_packets_that_are_missing_are_said(tmp_path: Path) -> None:

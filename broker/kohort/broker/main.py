@@ -333,7 +333,7 @@ def check_writes(config: BrokerConfig, http: Address) -> None:
     if ANY_HOST in config.kohort_http_allowed_hosts:
         raise ConfigError("kohort.http.allowed.hosts=* and --http-allow-writes: name the hosts instead")
     if not http.host.startswith(LOOPBACK) and config.kohort_http_credentials_file is None:
-        log.warning("whoever reaches the HTTP address may change groups", http=str(http))
+        log.warning("every client that reaches the HTTP address may change groups", http=str(http))
 
 
 @contextmanager

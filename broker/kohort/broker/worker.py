@@ -145,7 +145,7 @@ class Answering:
             self._app = self._app or pages.application(self._view)
             answer = await questions.answered(self._app, questions.question_of(question))
         except Exception:  # The supervisor of one question: it costs nobody else.
-            log.exception("a question of another worker failed")
+            log.exception("a request of another worker failed")
         self._keys.tell(number, answer)
 
 

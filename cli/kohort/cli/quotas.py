@@ -148,7 +148,7 @@ def remove(
 def _named(entity: QuotaEntity) -> QuotaEntity:
     """Return it where it names anybody. Raises: click.UsageError."""
     if entity == QuotaEntity():
-        raise click.UsageError("say whose: --user, --client-id or both, or --ip")
+        raise click.UsageError("give --user, --client-id or both, or --ip")
     return entity
 
 

@@ -347,5 +347,5 @@ def random_ends(seed: int) -> tuple[End, End]:
 
 
 def test_a_port_that_no_broker_has_is_said(tmp_path: Path) -> None:
-    with pytest.raises(click.ClickException, match="there are 9092, 40000"):
+    with pytest.raises(click.ClickException, match="the capture has 9092, 40000"):
         heard(tmp_path, pcap(Talk().says(request()), 101), 1234)

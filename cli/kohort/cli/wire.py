@@ -190,7 +190,9 @@ def _given_bytes(hexadecimal: tuple[str, ...], file: Path | None) -> bytes:
     try:
         data = bytes_of(raw.decode())
     except UnicodeDecodeError:
-        raise click.ClickException("this is no text: give hexadecimal, such as xxd prints of it") from None
+        raise click.ClickException(
+            "the input is not text: give hexadecimal, such as the output of xxd"
+        ) from None
     except ValueError as error:
         raise click.ClickException(str(error)) from None
     if not data:

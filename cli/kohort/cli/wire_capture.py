@@ -154,7 +154,9 @@ def frames_in(path: Path, ports: frozenset[int], *, shows_secrets: bool) -> Iter
         raise click.ClickException(f"{path}: {damage}")
     if seen and not has_any:
         there = ", ".join(map(str, sorted(seen)[:20]))
-        raise click.ClickException(f"no TCP packet has a broker's port; --port says which: there are {there}")
+        raise click.ClickException(
+            f"no TCP packet has the broker's port; give --port: the capture has {there}"
+        )
 
 
 def _said(segment: Segment, talk: Conversation, stream: Stream, *, is_request: bool) -> Iterator[ReadFrame]:

@@ -29,7 +29,7 @@ def by_name_alone(given: tuple[object, ...], example: str) -> None:
     """Return if nothing was given without a name. Raises: TypeError with an example of how it is given."""
     if given:
         raise TypeError(
-            f"what is given here has a name, and times are in milliseconds: {example}, not {given[0]!r}"
+            f"give these arguments by name, and times in milliseconds: {example}, not {given[0]!r}"
         )
 
 

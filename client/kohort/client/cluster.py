@@ -142,7 +142,7 @@ class Cluster(Connections):
                 )
                 if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
                     self._renewed_ms = NEVER_MS
-                    raise NetworkError(f"{connection.address} wants this client to begin again")
+                    raise NetworkError(f"{connection.address} asks this client to bootstrap again")
                 check(response.error_code)
             except KohortError as error:
                 self._metadata_failed(error)

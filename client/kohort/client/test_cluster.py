@@ -158,14 +158,14 @@ def test_without_rebootstrap_only_known_brokers_are_tried() -> None:
     run(play, metadata_recovery_strategy="none")
 
 
-def test_a_broker_that_demands_it_makes_the_client_begin_again() -> None:
+def test_a_broker_that_demands_it_makes_the_client_bootstrap_again() -> None:
     async def play(cluster: Cluster, brokers: list[Broker]) -> None:
         first, second = brokers
         first.brokers = ((7, second.port),)
         await cluster.refresh_metadata(())
         await cluster.connection(7)
         first.error_code = second.error_code = REBOOTSTRAP_REQUIRED
-        with pytest.raises(NetworkError, match="begin again") as caught:
+        with pytest.raises(NetworkError, match="bootstrap again") as caught:
             await cluster.refresh_metadata(())
         assert caught.value.retriable
         assert cluster.metadata.nodes == {}

@@ -68,7 +68,7 @@ class Appending:
     async def cut(self, partition: Partition, following: Following, cut: Truncate | Restart) -> None:
         """Have the log end where it was to be cut, on the disk as well. Raises: StorageError."""
         log.warning(
-            "a follower's log is cut",
+            "a follower's log is truncated",
             topic=partition.topic,
             partition=partition.index,
             to_offset=cut.offset,

@@ -208,7 +208,9 @@ class Fetcher:
             self._session.reset()
             if answer.error_code not in SESSION_LOST:
                 log.warning(
-                    "a leader refuses to be fetched from", leader=self._leader, error=answer.error_code
+                    "a leader refuses the fetches of this follower",
+                    leader=self._leader,
+                    error=answer.error_code,
                 )
                 await trio.sleep(ERROR_BACKOFF_SECONDS)
             return

@@ -67,7 +67,7 @@ async def _copy(alone: EmbeddedMetadataStore, store: EtcdMetadataStore) -> None:
     given = (await alone.allocate_producer_ids(1)).start
     if given:
         await store.allocate_producer_ids(given)
-    log.info("a broker that was alone begins a cluster", topics=len(topics))
+    log.info("a standalone broker becomes the first broker of a cluster", topics=len(topics))
 
 
 def _missing(now: Snapshot, topics: Sequence[TopicState]) -> Iterator[TopicState]:

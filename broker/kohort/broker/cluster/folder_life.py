@@ -100,7 +100,7 @@ class FolderLife:
     def _renew(self, found: Found) -> None:
         """Say why the folder gets another id, and give it one."""
         log.warning(
-            "the data folder may lack what was acknowledged: others that have it all come before it",
+            "the data folder may lack acknowledged records: complete replicas are preferred as leaders",
             **found._asdict(),
         )
         self.renew()

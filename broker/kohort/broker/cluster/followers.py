@@ -119,7 +119,7 @@ class Followers:
                     continue
             except (OSError, trio.TooSlowError, trio.BrokenResourceError, WireError) as error:
                 if not failed:
-                    log.warning("a leader can't be fetched from", leader=leader, error=str(error))
+                    log.warning("a leader cannot be reached for fetching", leader=leader, error=str(error))
                 failed = True
             with trio.move_on_after(self._current.config.replica_fetch_backoff_ms / 1_000):
                 await changed.wait()

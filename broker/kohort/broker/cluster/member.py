@@ -161,7 +161,7 @@ class ClusterMember:
         It begins another life, as after a start that finds the same: others lead, who have all of it.
         """
         log.error(
-            "a log has lost what it had confirmed: this broker begins anew, in sync with nothing",
+            "a log has lost acknowledged records: this broker starts again, out of sync everywhere",
             topic=partition.topic,
             partition=partition.index,
             log_end_offset=partition.log.log_end_offset,
@@ -175,7 +175,7 @@ class ClusterMember:
             try:
                 await trio.to_thread.run_sync(self._life.renew)
             except StorageError as error:
-                log.error("the data folder can't be given another id", error=str(error))
+                log.error("the directory id of the data folder cannot be changed", error=str(error))
                 await trio.sleep(RETRY_SECONDS)
             else:
                 break
@@ -262,9 +262,11 @@ class ClusterMember:
             if fails != self._disk_fails:
                 self._disk_fails = fails
                 if fails:
-                    log.error("the disk takes nothing: this broker leads only what nobody else can")
+                    log.error(
+                        "the disk accepts no writes: this broker leads only what no other broker can lead"
+                    )
                 else:
-                    log.info("the disk takes something again")
+                    log.info("the disk accepts writes again")
                 self._look_again()
 
     def tasks(self, current: CurrentConfig) -> tuple[tuple[str, Task], ...]:
@@ -336,7 +338,7 @@ class ClusterMember:
             while not self._is_handed_over(self.store.snapshot()):
                 await self._more.wait()
         if patience.cancelled_caught:
-            log.warning("this broker stops though it still leads what others could lead")
+            log.warning("this broker stops while it still leads partitions that others could lead")
 
     def _is_handed_over(self, now: Snapshot) -> bool:
         node_id = self._tenure.authority.node_id

@@ -63,7 +63,7 @@ class SecureDial:
         except ValueError as error:
             raise ConfigError(f"{place}: {error}") from None
         if not options.get("username") or not options.get("password"):
-            raise ConfigError(f"{place}: as whom do brokers come to each other? give username and password")
+            raise ConfigError(f"{place}: inter-broker authentication needs username and password")
         return options["username"], options["password"]
 
     async def __call__(self, host: str, port: int) -> Dialled:

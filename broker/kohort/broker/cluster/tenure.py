@@ -40,7 +40,7 @@ class LeasedTenure:
         if acts != self._acted:
             self._acted = acts
             if not acts:
-                log.error("the lease was not renewed in time: this broker leads nothing until it is")
+                log.error("the lease was not renewed in time: this broker leads nothing until it is renewed")
             self.on_change()
         return acts
 

@@ -108,7 +108,9 @@ async def keep_salts(listeners: "SecureListeners", metadata: MetadataStore) -> N
     try:
         listeners.users.keep(await salt_secret(metadata))
     except StorageError as error:
-        log.error("strangers may learn which users there are until the next start", error=str(error))
+        log.error(
+            "unauthenticated clients may learn which users exist until the next start", error=str(error)
+        )
 
 
 def bind_all(

@@ -35,7 +35,7 @@ def begin(state: PartitionState, target: Sequence[int], brokers: LiveBrokers) ->
     kept_for_now = tuple(each for each in state.isr if each in target or each in original)
     replicas = (*target, *removing)
     if not kept_for_now and not _some_in(replicas, state.elr):
-        raise ReassignmentRefused("nobody who is in sync would stay")
+        raise ReassignmentRefused("no in-sync replica would remain")
     return _with_replicas(
         replace(state, adding=adding, removing=removing, isr=kept_for_now), replicas, brokers
     )

@@ -153,7 +153,7 @@ class DeadLetters:
                     with_records = False  # It may be the record that the topic does not take.
                     continue
                 self._log.warning(
-                    "a dead letter has to wait",
+                    "a dead letter is delayed",
                     group_id=key.group_id,
                     topic=request.source.topic,
                     partition=key.partition,

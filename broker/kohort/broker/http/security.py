@@ -73,7 +73,10 @@ class HttpSecurity:
             try:
                 await trio.to_thread.run_sync(self._read)
             except ConfigError as error:
-                log.error("what HTTP clients are judged by cannot be used, the old stays", error=str(error))
+                log.error(
+                    "new certificates or credentials of HTTP cannot be used, the old ones stay",
+                    error=str(error),
+                )
             else:
                 log.info("certificates and credentials of HTTP were reloaded")
 

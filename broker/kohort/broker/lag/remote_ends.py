@@ -87,7 +87,7 @@ class RemoteEnds:
                 if answer is not None:
                     found[leader] = answer
             except Exception:  # A supervisor: one failed request must not stop the others.
-                log.exception("a leader could not be asked for its ends", broker=leader)
+                log.exception("a leader could not be asked for its end offsets", broker=leader)
             finally:
                 left -= 1
                 if not left:

@@ -132,7 +132,7 @@ class EtcdMetadataStore:
             try:
                 await watch.run(self._told)
             except EtcdCompacted:
-                log.warning("the watch is behind a compaction; the metadata are read anew")
+                log.warning("the watch is behind a compaction; the metadata are read again")
             except (EtcdRejected, StorageError) as error:
                 log.error("the metadata in etcd can't be followed", error=str(error))
                 await trio.sleep(RELOAD_SECONDS)

@@ -233,7 +233,7 @@ class Membership:
             try:
                 await self.join(self._broker)
             except (EtcdError, BrokerFenced) as error:
-                log.error("cannot register anew", error=str(error))
+                log.error("cannot register again", error=str(error))
                 await trio.sleep(self._heartbeat_seconds)
 
     async def leave(self) -> None:

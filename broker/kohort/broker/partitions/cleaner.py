@@ -199,7 +199,9 @@ def _plans(candidates: list[Candidate], now_ms: int) -> list[tuple[Candidate, Cl
                 now_ms=now_ms,
             )
         except (OSError, StorageError) as error:
-            log.warning("a log can't be looked at", topic=candidate.partition.topic, error=str(error))
+            log.warning(
+                "a log cannot be checked for compaction", topic=candidate.partition.topic, error=str(error)
+            )
         else:
             plans.append((candidate, plan))
     return plans

@@ -332,7 +332,7 @@ class Flusher:
             log.error("the journal failed; logs are synced one by one", error=str(failure))
             return False
         except AssertionError:
-            log.exception("the journal met an impossible state and does not begin again")
+            log.exception("the journal met an impossible state and is not restarted")
             return False
         return True
 
@@ -440,7 +440,7 @@ class Flusher:
         try:
             self._journal.recall(failed)
         except StorageError as error:  # They stay where they are in `_journaled`.
-            log.error("the journal cannot be read, and not begin again", error=str(error))
+            log.error("the journal can be neither read nor replaced", error=str(error))
             return
         for log_id in failed:
             self._journaled.pop(log_id, None)

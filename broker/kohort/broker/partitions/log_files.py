@@ -167,7 +167,7 @@ class LogFiles:
         folder = self._data.set_log_aside(partition.topic, partition.topic_id, partition.index, suffix)
         if folder is not None:
             log.warning(
-                "a partition is not in the metadata that were read anew, and its folder is set aside",
+                "a partition is not in the reloaded metadata, and its folder is set aside",
                 topic=partition.topic,
                 partition=partition.index,
                 folder=folder,

@@ -152,7 +152,7 @@ class LogRetention:
 
     def _failed(self, partition: Partition, error: StorageError) -> None:
         log.error(
-            "old data can't be looked after",
+            "the retention of a log failed",
             topic=partition.topic,
             partition=partition.index,
             error=str(error),

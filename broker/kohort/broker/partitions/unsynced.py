@@ -76,13 +76,13 @@ class Unsynced:
             try:
                 self._note_failed()
             except StorageError as error:
-                log.error("the folder can't say that a log has failed", error=str(error))
+                log.error("the failure of a log cannot be noted in the data folder", error=str(error))
 
     def _keep(self, has_unsynced: bool) -> bool:
         try:
             self._note(has_unsynced)
         except StorageError as error:
-            log.error("the folder can't say whether it has what is not synced", error=str(error))
+            log.error("the data folder cannot note whether it has unsynced records", error=str(error))
             return False
         self._is_noted = has_unsynced
         return True

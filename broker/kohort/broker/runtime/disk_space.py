@@ -81,7 +81,7 @@ class DiskSpace:
 
     def _judge(self, problem: str | None, free_bytes: int | None) -> None:
         if problem is not None and self._problem is None:
-            log.error("the disk cannot take much more", reason=problem, data=str(self._path))
+            log.error("the disk is almost full", reason=problem, data=str(self._path))
         elif problem is None and self._problem is not None:
             log.info("the disk has room again", free_bytes=free_bytes, data=str(self._path))
         self._problem = problem

@@ -137,7 +137,7 @@ class Acceptor:
     def _turn_away(self, sock: socket.socket, host: str, wait_ms: int) -> None:
         """Refuse the connection of an address that connects too often, with a delay against quick retries."""
         self._counters.connections_refused += 1
-        self._log.warning("an address connects too often, a connection is refused", peer=host)
+        self._log.warning("an address exceeds its connection rate, a connection is refused", peer=host)
         if len(self._turned_away) >= TURNED_AWAY_MAX:
             sock.close()
             return
@@ -196,7 +196,7 @@ class Acceptor:
 
     def _give_up(self, connection: Connection, reason: str) -> None:
         self._counters.connections_refused += 1
-        self._log.warning("a connection is given up", peer=connection.name, reason=reason)
+        self._log.warning("a connection is closed", peer=connection.name, reason=reason)
         connection.close()
 
     def _refused(self, host: str) -> None:

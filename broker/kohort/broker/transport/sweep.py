@@ -37,7 +37,7 @@ class Sweep:
             reason = connection.look(now_ms)
             if reason is not None:
                 self._counters.stalled_connections += 1
-                self._log.warning("a connection is given up", peer=connection.name, reason=reason)
+                self._log.warning("a connection is closed", peer=connection.name, reason=reason)
                 connection.close()
             elif (
                 idle_ms_max >= 0

@@ -50,7 +50,7 @@ class Delivery(Appended, frozen=True, gc=False):
         while not batch.is_done:
             remaining_s = None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
             if not batch.wait_in_thread(remaining_s):
-                raise RequestTimeoutError(f"the fate of the record was not known in {timeout_s} s")
+                raise RequestTimeoutError(f"the result of the record was not known in {timeout_s} s")
             batch, index = batch.locate(index)
         return batch.metadata_of(index, self.timestamp_ms)
 

@@ -207,7 +207,7 @@ class ShareSession(PollingSession):
         """Note what became of a record, to be sent later. Raises: NotAcquiredError, ConfigurationError."""
         if self.config.is_implicit:
             raise ConfigurationError(
-                "polls accept what the ones before have handed out: for a word of your own on each record set"
+                "a poll accepts the records of the poll before: to acknowledge each record yourself set"
                 " share_acknowledgement_mode='explicit'"
             )
         self._acknowledgements.acknowledge(record, type_)

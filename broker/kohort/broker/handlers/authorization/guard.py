@@ -92,5 +92,5 @@ def _handle_and_close(requester: Requester, verdict: Verdict, handle: Handle) ->
 
 def _close_without_rule(_message: object, request: Request) -> None:
     """Close the connection: there is no rule that says who may send this request."""
-    log.error("there is no rule who may ask this", api=request.api.name)
+    log.error("no authorization rule exists for this API", api=request.api.name)
     request.hang_up()

@@ -145,7 +145,9 @@ def _resume(waiting: _Waiting, error: ApiError | None) -> None:
     try:
         waiting.resume(error)
     except Exception:  # A supervisor: others wait for the same answer, of other connections too.
-        log.exception("a batch of a transaction could not go on", transactional_id=waiting.transactional_id)
+        log.exception(
+            "a transactional batch could not be appended", transactional_id=waiting.transactional_id
+        )
         waiting.request.hang_up()
 
 

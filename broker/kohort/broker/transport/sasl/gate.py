@@ -115,7 +115,7 @@ class UnauthenticatedConnections:
 
     def _give_up(self, connection: Connection, reason: str) -> None:
         self._pending.remove(connection)
-        self._log.warning("a connection is given up", peer=connection.name, reason=reason)
+        self._log.warning("a connection is closed", peer=connection.name, reason=reason)
         connection.close()
 
 

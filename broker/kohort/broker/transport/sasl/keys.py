@@ -74,7 +74,7 @@ class KeySource:
             self._said = str(error)
             return False
         if self._said:
-            log.info("the keys of tokens can be read again")
+            log.info("the keys of tokens were read again")
         self._said = ""
         return True
 

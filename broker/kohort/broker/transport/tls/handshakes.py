@@ -175,7 +175,7 @@ class Handshakes:
             return
         for connection in [each for each, shown in self._shown.items() if shown in revoked]:
             self._log.warning(
-                "a connection is given up",
+                "a connection is closed",
                 peer=connection.name,
                 principal=connection.principal,
                 reason="its certificate is revoked",
