@@ -79,6 +79,7 @@ STEPS = (
     Step("repetitions", f"{PYTEST} {' '.join(REPEATED)}", 40, {"KOHORT_TEST_NIGHTLY": "1"}),
     Step("cluster", f"{PYTEST} tests/cluster", 20, {"KOHORT_TEST_NIGHTLY": "1"}),
     Step("workers", f"{PYTEST} tests/workers", 20),
+    Step("observe", f"{PYTEST} tests/observe", 40, {"KOHORT_TEST_NIGHTLY": "1"}),
     Step("chaos", "make chaos", 40),
     Step("crash", "make crash", 45),
     Step(

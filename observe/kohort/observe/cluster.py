@@ -73,15 +73,24 @@ class ClusterQuestions:
         self._pace.wait()
         found = _of_those(partial(self._admin.describe_topics, *names)) if names else {}
         facts.topic_names = {**facts.topic_names, **{each.topic_id: name for name, each in found.items()}}
-        brokers = {
-            node_id for topic in found.values() for each in topic.partitions for node_id in each.replicas
-        }
+        brokers = self._brokers()
+        if not brokers:
+            replicas = (each.replicas for topic in found.values() for each in topic.partitions)
+            brokers = {node_id for each in replicas for node_id in each}
         coordinators: dict[int, int] = {}
         if GROUPS_TOPIC in found:
             partitions = found[GROUPS_TOPIC].partitions
             coordinators = {each.partition: each.leader for each in partitions}
         counts = {name: len(each.partitions) for name, each in found.items()}
         return ClusterLook(self._now_ms(), counts, coordinators, sorted(brokers))
+
+    def _brokers(self) -> set[int]:
+        """Return the brokers; none where the cluster does not say, as before Kafka 2.8."""
+        self._pace.wait()
+        try:
+            return {each.node_id for each in self._admin.describe_cluster().nodes}
+        except UnsupportedVersionError:
+            return set()
 
     def ends(self, places: Iterable[tuple[str, int]]) -> dict[str, dict[int, int]]:
         """Return the end of each of these logs, by topic, as far as it may be known."""

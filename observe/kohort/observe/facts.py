@@ -17,6 +17,8 @@ class Facts(msgspec.Struct):
     ends: dict[str, dict[int, int]] = {}
     ends_at_ms: int = 0
     topic_names: dict[UUID, str] = {}
+    knows_all_groups: bool = False
+    """Whether a group that is met for the first time is a new one: the log was read to its end before."""
 
     def end_offset(self, topic: str, partition: int) -> int:
         """Return the end of a partition's log, -1 where it is not known."""

@@ -115,6 +115,7 @@ class Observer:
             except msgspec.DecodeError:
                 log.warning("the state of group %s is of another kohort: it begins anew", group_id)
         self._positions = store.positions(cluster)
+        self.facts.knows_all_groups = bool(self._positions)
         former = store.cluster_state(cluster)
         if former is not None:
             self._look = msgspec.msgpack.decode(former, type=ClusterLook)
@@ -164,6 +165,7 @@ class Observer:
                     if not records:  # All is read; the last records may be markers, which are not given.
                         self.status.behind = 0
                     self.status.is_caught_up = not self.status.behind
+                    self.facts.knows_all_groups |= self.status.is_caught_up
                 if records:
                     self.status.problem = ""
                 self._save_regularly(store)

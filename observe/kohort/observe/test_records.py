@@ -114,6 +114,14 @@ def test_a_group_that_is_met_in_the_middle_has_no_newcomers() -> None:
     assert log.events() == []
 
 
+def test_a_new_group_whose_first_generation_began_anew_has_newcomers() -> None:
+    log = Log(Facts(knows_all_groups=True))
+    log.generation(2, {"a": [0], "b": [1]})
+    (event,) = log.events()
+    assert isinstance(event, GroupChanged)
+    assert [each.member_id for each in event.joined] == ["a", "b"]
+
+
 def test_a_departure_knows_the_last_commit_and_the_usual_interval() -> None:
     log = Log()
     log.generation(1, {"a": [0], "b": [1]})

@@ -9,10 +9,7 @@ from kohort.client.assignors.java_order import string_hash
 
 
 class ClusterLook(msgspec.Struct):
-    """A cluster as it was looked at: the partitions of each topic, and who leads those with the groups.
-
-    `brokers` are those that have replicas.
-    """
+    """A cluster as it was looked at: the partitions of each topic, and who leads those with the groups."""
 
     at_ms: int = 0
     partition_counts: dict[str, int] = {}

@@ -36,6 +36,7 @@ class FindingKind(Enum):
     TOPIC_CREATED = "a topic was created"
     TOPIC_DELETED = "a topic was deleted"
     OWNERSHIP_CHANGED = "a member gave up partitions (cooperative)"
+    LEADER_REJOINED = "the leader rejoined"
     MEMBER_REJOINED = "a member rejoined"
     COORDINATOR_MOVED = "another broker coordinates the group"
     ROLLING_DEPLOYMENT = "a rolling deployment"

@@ -29,12 +29,12 @@ def change_findings(change: GroupChanged, earlier: Changes, later: Changes, topi
     returned = _instances(each.member for each in change.gone) & _instances(change.joined)
     gone = [each for each in change.gone if each.member.group_instance_id not in returned]
     joined = [each for each in change.joined if each.group_instance_id not in returned]
-    found = [*_assignor(change), *_subscriptions(change, recent)]
+    found = [*_assignor(change), *_subscriptions(change, (*earlier, *later), recent)]
     found += [_returned(change, each) for each in sorted(returned)[:MEMBERS_TOLD]]
     for departure in gone[:MEMBERS_TOLD]:
         found += departure_findings(change, departure, later)
     found += [_joined(change, each, earlier) for each in joined[:MEMBERS_TOLD]]
-    found += _topics(change, recent)
+    found += _topics(change, earlier, recent)
     if not found and change.former_generation_id >= 0:
         found += _nothing_else(change, earlier)
     return found
@@ -94,20 +94,41 @@ def _gone_before(change: GroupChanged, member: ObservedMember, earlier: Changes)
     return None
 
 
-def _subscriptions(change: GroupChanged, recent: list[TopicsChanged]) -> list[Finding]:
-    """Return why subscriptions changed: by the application, or since a pattern matches other topics."""
+def _subscriptions(change: GroupChanged, others: Changes, recent: list[TopicsChanged]) -> list[Finding]:
+    """Return why subscriptions changed: by the application, or since a pattern matches other topics.
+
+    A topic that came or went changes the subscription of every member with that pattern.
+    """
     created = {topic for each in recent for topic in each.created}
     deleted = {topic for each in recent for topic in each.deleted}
     found: dict[tuple[FindingKind, str], Finding] = {}
     for each in change.resubscribed:
         kind, about = FindingKind.SUBSCRIPTION_CHANGED, each.client_id
-        is_pattern = not each.member_id  # The broker itself says which topics the pattern matches.
-        if each.added and not each.dropped and (is_pattern or created.issuperset(each.added)):
+        is_by_broker = not each.member_id  # The broker itself says which topics the pattern matches.
+        is_everybody = is_by_broker or _is_everybody(change, each, others)
+        if (
+            each.added
+            and not each.dropped
+            and (is_by_broker or created.issuperset(each.added))
+            and is_everybody
+        ):
             kind, about = FindingKind.TOPIC_CREATED, ", ".join(each.added)
-        elif each.dropped and not each.added and (is_pattern or deleted.issuperset(each.dropped)):
+        elif each.dropped and not each.added and (is_by_broker or deleted.issuperset(each.dropped)):
             kind, about = FindingKind.TOPIC_DELETED, ", ".join(each.dropped)
         found.setdefault((kind, about), _resubscribed(kind, about, each))
     return list(found.values())[:MEMBERS_TOLD]
+
+
+def _is_everybody(change: GroupChanged, changed: Resubscription, others: Changes) -> bool:
+    """Whether all members changed their subscription in that way, at once or one after the other."""
+    near = [each for each in others if abs(each.at_ms - change.at_ms) <= SECOND_STEP_MS_MAX]
+    same = {
+        other.member_id
+        for each in (change, *near)
+        for other in each.resubscribed
+        if other.added == changed.added and other.dropped == changed.dropped
+    }
+    return len(same) >= change.members - len(change.joined)
 
 
 def _resubscribed(kind: FindingKind, about: str, change: Resubscription) -> Finding:
@@ -124,15 +145,17 @@ def _resubscribed(kind: FindingKind, about: str, change: Resubscription) -> Find
     return Finding(kind, Likelihood.LIKELY, text, tuple(evidence), about)
 
 
-def _topics(change: GroupChanged, recent: list[TopicsChanged]) -> list[Finding]:
+def _topics(change: GroupChanged, earlier: Changes, recent: list[TopicsChanged]) -> list[Finding]:
     """Return which topics grew, came or went while nobody changed his subscription."""
-    found = [_grown(change, each, recent) for each in change.grown]
+    found = [_grown(change, each, earlier, recent) for each in change.grown]
     if change.is_metadata_changed and not (change.joined or change.gone or change.resubscribed or found):
         found += _seen_topics(change, recent)
     return [each for each in found if each is not None]
 
 
-def _grown(change: GroupChanged, grown: Grown, recent: list[TopicsChanged]) -> Finding | None:
+def _grown(
+    change: GroupChanged, grown: Grown, earlier: Changes, recent: list[TopicsChanged]
+) -> Finding | None:
     who = "group epoch" if change.is_by_broker else "generation"
     evidence = [
         f"{who} {change.generation_id} assigns {grown.after} partitions of {grown.topic}, "
@@ -148,12 +171,28 @@ def _grown(change: GroupChanged, grown: Grown, recent: list[TopicsChanged]) -> F
         text = f"partitions were added to {grown.topic}: {grown.before} before, {grown.after} now"
         return Finding(FindingKind.PARTITIONS_ADDED, Likelihood.CERTAIN, text, tuple(evidence), grown.topic)
     if not grown.before and not change.joined and not change.resubscribed:
-        text = f"{grown.topic} was created, and members had subscribed to it or to a pattern"
-        return Finding(FindingKind.TOPIC_CREATED, Likelihood.LIKELY, text, tuple(evidence), grown.topic)
+        return _first_assigned(change, grown.topic, evidence, earlier, recent)
     if not grown.after and any(grown.topic in each.deleted for each in recent):
         text = f"{grown.topic} was deleted: members had subscribed to it, and nobody reads it now"
         return Finding(FindingKind.TOPIC_DELETED, Likelihood.LIKELY, text, tuple(evidence), grown.topic)
     return None
+
+
+def _first_assigned(
+    change: GroupChanged, topic: str, evidence: list[str], earlier: Changes, recent: list[TopicsChanged]
+) -> Finding:
+    """Return why a topic is assigned for the first time to members that had subscribed to it before."""
+    before = [each for each in earlier if change.at_ms - each.at_ms <= SECOND_STEP_MS_MAX]
+    newly = {topic for each in before for member in each.joined for topic in member.topics}
+    newly |= {topic for each in before for changed in each.resubscribed for topic in changed.added}
+    if topic in newly:
+        text = f"the leader rejoined, since it had not known the partitions of {topic} before"
+        evidence.append("members had subscribed to it shortly before")
+        return Finding(FindingKind.LEADER_REJOINED, Likelihood.LIKELY, text, tuple(evidence), topic)
+    is_created = any(topic in each.created for each in recent)
+    likelihood = Likelihood.LIKELY if is_created else Likelihood.POSSIBLE
+    text = f"{topic} was created, and members had subscribed to it or to a pattern"
+    return Finding(FindingKind.TOPIC_CREATED, likelihood, text, tuple(evidence), topic)
 
 
 def _seen_topics(change: GroupChanged, recent: list[TopicsChanged]) -> list[Finding]:

@@ -35,11 +35,16 @@ def runs(changes: Run) -> Iterator[list[GroupChanged]]:
     run: list[GroupChanged] = []
     for each in changes:
         if run and _is_apart(each, run):
-            yield run
+            yield from _from_first_departure(run)
             run = []
         run.append(each)
-    if run:
-        yield run
+    yield from _from_first_departure(run)
+
+
+def _from_first_departure(run: list[GroupChanged]) -> Iterator[list[GroupChanged]]:
+    """Yield a run in two parts: deployments and storms begin when the first member is gone."""
+    first = next((index for index, each in enumerate(run) if each.gone), 0)
+    yield from (part for part in (run[:first], run[first:]) if part)
 
 
 def _is_apart(change: GroupChanged, run: Run) -> bool:
@@ -62,8 +67,9 @@ def _is_start(run: Run) -> bool:
 
 def _only_joins(change: GroupChanged) -> bool:
     """Whether members came and nothing else happened; the second step of a cooperative rebalance is part."""
-    has_other_topics = change.grown or (change.is_metadata_changed and not change.joined)
-    return not (change.gone or change.resubscribed or has_other_topics)
+    has_more = any(each.before for each in change.grown)  # Else the leader learns of the topics as it starts.
+    has_other_topics = change.is_metadata_changed and not change.joined
+    return not (change.gone or change.resubscribed or has_more or has_other_topics)
 
 
 def _span(run: Run) -> str:

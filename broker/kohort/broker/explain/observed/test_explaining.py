@@ -126,12 +126,19 @@ def test_more_partitions_are_certain_and_the_cluster_confirms_them() -> None:
 
 
 def test_a_changed_subscription_is_a_new_topic_only_where_one_was_created() -> None:
-    change = changed(resubscribed=(Resubscription("a", "app-1", ("t2",)),))
+    one, other_one = Resubscription("a", "app-1", ("t2",)), Resubscription("b", "app-2", ("t2",))
+    change = changed(resubscribed=(one, other_one))
     assert named(first(change)) == (FindingKind.SUBSCRIPTION_CHANGED, Likelihood.CERTAIN)
     created = TopicsChanged(at_ms=NOW - 3_000, since_ms=NOW - 13_000, created=("t2",))
     assert named(first(created, change)) == (FindingKind.TOPIC_CREATED, Likelihood.LIKELY)
     other = TopicsChanged(at_ms=NOW - 3_000, since_ms=NOW - 13_000, created=("t3",))
     assert named(first(other, change))[0] is FindingKind.SUBSCRIPTION_CHANGED
+    alone = changed(resubscribed=(one,))
+    assert named(first(created, alone))[0] is FindingKind.SUBSCRIPTION_CHANGED
+    follows = changed(NOW + 5_000, 9, resubscribed=(other_one,))
+    assert {each.findings[0].kind for each in explain([created, alone, follows])} == {
+        FindingKind.TOPIC_CREATED
+    }
 
 
 def test_a_deleted_topic_is_the_cause_where_the_cluster_says_so() -> None:

@@ -1,0 +1,228 @@
+"""A member of a group in a process of its own, which does as it is told on standard input.
+
+`stall SECONDS`: work for so long without a poll. `subscribe TOPIC...`. `rewind`: read again from the
+beginning. `close`, or the end of the input: leave the group. A record `poison` ends the process at once, with
+what came before it committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import sys
+import threading
+import time
+from typing import Any
+
+import msgspec
+
+POLL_MS = 200
+COMMIT_MS = 500
+POISON = b"poison"
+
+
+class Job(msgspec.Struct):
+    """Which member it is, by which library."""
+
+    library: str
+    bootstrap: str
+    group: str
+    client_id: str
+    topics: list[str]
+    pattern: str = ""
+    instance: str | None = None
+    session_ms: int = 6_000
+    poll_ms: int = 60_000
+    strategy: str = "range"
+    protocol: str = "classic"
+
+
+def read_commands() -> queue.SimpleQueue[str]:
+    commands: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def read() -> None:
+        for line in sys.stdin:
+            commands.put(line.strip())
+        commands.put("close")
+
+    threading.Thread(target=read, daemon=True).start()
+    return commands
+
+
+class KafkaPython:
+    """kafka-python."""
+
+    def __init__(self, job: Job) -> None:
+        from kafka import KafkaConsumer
+        from kafka.coordinator.assignors.range import RangePartitionAssignor
+        from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+
+        assignors = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
+        self._consumer: Any = KafkaConsumer(
+            bootstrap_servers=job.bootstrap,
+            group_id=job.group,
+            client_id=job.client_id,
+            group_instance_id=job.instance,
+            session_timeout_ms=job.session_ms,
+            heartbeat_interval_ms=1_500,
+            max_poll_interval_ms=job.poll_ms,
+            metadata_max_age_ms=2_000,
+            auto_commit_interval_ms=COMMIT_MS,
+            auto_offset_reset="earliest",
+            partition_assignment_strategy=[assignors[job.strategy]],
+        )
+        if job.pattern:
+            self._consumer.subscribe(pattern=job.pattern)
+        else:
+            self._consumer.subscribe(topics=job.topics)
+
+    def poll(self) -> None:
+        for partition, records in self._consumer.poll(timeout_ms=POLL_MS).items():
+            for record in records:
+                if record.value == POISON:
+                    self._consumer.seek(partition, record.offset)
+                    self._consumer.commit()
+                    os._exit(1)
+
+    def subscribe(self, topics: list[str]) -> None:
+        self._consumer.subscribe(topics=topics)
+
+    def rewind(self) -> None:
+        self._consumer.seek_to_beginning()
+        for partition in self._consumer.assignment():
+            self._consumer.position(partition)
+        self._consumer.commit()
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class Librdkafka:
+    """confluent-kafka."""
+
+    def __init__(self, job: Job) -> None:
+        from confluent_kafka import Consumer
+
+        settings: dict[str, Any] = {
+            "bootstrap.servers": job.bootstrap,
+            "group.id": job.group,
+            "client.id": job.client_id,
+            "max.poll.interval.ms": job.poll_ms,
+            "topic.metadata.refresh.interval.ms": 2_000,
+            "auto.commit.interval.ms": COMMIT_MS,
+            "auto.offset.reset": "earliest",
+            "log_level": 0,
+        }
+        if job.instance is not None:
+            settings["group.instance.id"] = job.instance
+        if job.protocol == "consumer":
+            settings["group.protocol"] = "consumer"
+        else:
+            settings |= {
+                "session.timeout.ms": job.session_ms,
+                "heartbeat.interval.ms": 1_500,
+                "partition.assignment.strategy": job.strategy,
+            }
+        self._consumer = Consumer(settings)
+        self._consumer.subscribe([job.pattern] if job.pattern else job.topics)
+
+    def poll(self) -> None:
+        from confluent_kafka import TopicPartition
+
+        for record in self._consumer.consume(100, POLL_MS / 1_000):
+            if record.error() is not None:
+                continue
+            if record.value() == POISON:
+                here = TopicPartition(str(record.topic()), record.partition() or 0, record.offset() or 0)
+                self._consumer.commit(offsets=[here], asynchronous=False)
+                os._exit(1)
+
+    def subscribe(self, topics: list[str]) -> None:
+        self._consumer.subscribe(topics)
+
+    def rewind(self) -> None:
+        from confluent_kafka import OFFSET_BEGINNING, TopicPartition
+
+        owned = self._consumer.assignment()
+        for each in owned:
+            self._consumer.seek(TopicPartition(each.topic, each.partition, OFFSET_BEGINNING))
+        zero = [TopicPartition(each.topic, each.partition, 0) for each in owned]
+        self._consumer.commit(offsets=zero, asynchronous=False)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def run(consumer: KafkaPython | Librdkafka, commands: queue.SimpleQueue[str]) -> None:
+    while True:
+        while not commands.empty():
+            name, *words = commands.get().split()
+            if name == "close":
+                consumer.close()
+                return
+            if name == "stall":
+                time.sleep(float(words[0]))
+            elif name == "subscribe":
+                consumer.subscribe(words)
+            elif name == "rewind":
+                consumer.rewind()
+        consumer.poll()
+
+
+async def run_aiokafka(job: Job, commands: queue.SimpleQueue[str]) -> None:
+    from aiokafka import AIOKafkaConsumer
+    from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+    from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+
+    assignors = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=job.bootstrap,
+        group_id=job.group,
+        client_id=job.client_id,
+        group_instance_id=job.instance,
+        session_timeout_ms=job.session_ms,
+        heartbeat_interval_ms=1_500,
+        max_poll_interval_ms=job.poll_ms,
+        rebalance_timeout_ms=job.poll_ms,
+        metadata_max_age_ms=2_000,
+        auto_commit_interval_ms=COMMIT_MS,
+        auto_offset_reset="earliest",
+        partition_assignment_strategy=[assignors[job.strategy]],
+    )
+    if job.pattern:
+        consumer.subscribe(pattern=job.pattern)
+    else:
+        consumer.subscribe(topics=job.topics)
+    await consumer.start()
+    while True:
+        while not commands.empty():
+            name, *words = commands.get().split()
+            if name == "close":
+                await consumer.stop()
+                return
+            if name == "stall":
+                await asyncio.sleep(float(words[0]))
+            elif name == "subscribe":
+                consumer.subscribe(topics=words)
+            elif name == "rewind":
+                await consumer.seek_to_beginning()
+                await consumer.commit(dict.fromkeys(consumer.assignment(), 0))
+        for partition, records in (await consumer.getmany(timeout_ms=POLL_MS)).items():
+            for record in records:
+                if record.value == POISON:
+                    await consumer.commit({partition: record.offset})
+                    os._exit(1)
+
+
+def main() -> None:
+    job = msgspec.json.decode(sys.argv[1], type=Job)
+    commands = read_commands()
+    if job.library == "aiokafka":
+        asyncio.run(run_aiokafka(job, commands))
+    else:
+        run(KafkaPython(job) if job.library == "kafka-python" else Librdkafka(job), commands)
+
+
+if __name__ == "__main__":
+    main()
