@@ -127,7 +127,7 @@ def test_what_was_never_committed_is_not_shifted(groups: Groups, orders: str, gr
 
 
 @pytest.mark.requirement("R28")
-def test_an_export_is_what_an_import_takes(
+def test_an_exported_file_can_be_imported(
     bootstrap: str, groups: Groups, orders: str, group: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "offsets.csv"

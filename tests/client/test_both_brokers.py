@@ -99,7 +99,9 @@ def read(bootstrap: str, topic: str, count: int) -> list[Read]:
 
 @pytest.mark.requirement("R25")
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_what_was_sent_another_library_reads(bootstrap: str, name: str, compression: str) -> None:
+def test_another_library_reads_the_records_that_were_sent(
+    bootstrap: str, name: str, compression: str
+) -> None:
     with Producer(bootstrap_servers=bootstrap, compression_type=compression, linger_ms=50) as producer:
         deliveries = [
             producer.send(

@@ -40,7 +40,7 @@ def compute(seconds: float) -> int:
 
 
 @pytest.mark.requirement("R27")
-def test_a_member_that_computes_for_many_session_timeouts_stays_in(
+def test_a_member_that_processes_longer_than_its_session_timeout_stays_in_the_group(
     bootstrap: str,
     topic: Callable[[int], str],
     group: str,

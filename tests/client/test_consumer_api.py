@@ -60,7 +60,7 @@ def neighbour(options: ConsumerOptions) -> Iterator[Callable[[str], Neighbour]]:
 
 
 @pytest.mark.requirement("R22")
-def test_a_wakeup_from_another_thread_ends_a_poll_and_the_consumer_goes_on(
+def test_a_wakeup_from_another_thread_ends_a_poll_and_the_consumer_can_continue(
     bootstrap: str, topic: MakeTopic, options: ConsumerOptions
 ) -> None:
     name = topic(1)
@@ -188,7 +188,7 @@ def test_a_commit_after_a_revocation_names_the_partitions(
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 @pytest.mark.requirement("R9", "R22")
-def test_who_works_through_a_rebalance_can_commit_what_it_holds(  # noqa: PLR0917  # Fixtures.
+def test_a_member_that_processes_during_a_rebalance_can_commit_its_partitions(  # noqa: PLR0917  # Fixtures.
     bootstrap: str,
     topic: MakeTopic,
     options: ConsumerOptions,
@@ -293,7 +293,7 @@ def test_subscribing_and_assigning_exclude_each_other(topic: MakeTopic, options:
 
 
 @pytest.mark.requirement("R12")
-def test_a_fenced_static_member_is_told_for_good(
+def test_a_fenced_static_member_gets_a_fatal_error(
     topic: MakeTopic, options: ConsumerOptions, neighbour: Callable[..., Neighbour]
 ) -> None:
     name = topic(1)
@@ -310,7 +310,7 @@ def test_a_fenced_static_member_is_told_for_good(
 
 
 @pytest.mark.requirement("R13", "R27")
-def test_who_comes_back_too_late_is_told_what_took_how_long_and_what_to_set(
+def test_a_poll_that_comes_too_late_reports_what_took_how_long_and_which_setting_to_change(
     bootstrap: str,
     topic: MakeTopic,
     options: ConsumerOptions,
@@ -343,7 +343,7 @@ def test_who_comes_back_too_late_is_told_what_took_how_long_and_what_to_set(
 
 
 @pytest.mark.requirement("R23")
-def test_whoever_leaves_hears_of_it_and_a_listener_that_fails_does_not_keep_it_in(
+def test_a_leaving_member_calls_its_listener_and_leaves_even_if_that_fails(
     bootstrap: str, topic: MakeTopic, options: ConsumerOptions, group: str
 ) -> None:
     class Fails(Diary):

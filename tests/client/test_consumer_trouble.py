@@ -59,7 +59,7 @@ def throw_out(bootstrap: str, group: str, member_id: str) -> None:
 
 
 @pytest.mark.requirement("R9", "R23", "R27")
-def test_who_is_thrown_out_loses_its_partitions_is_told_and_joins_again(
+def test_an_evicted_member_loses_its_partitions_calls_on_lost_and_rejoins(
     bootstrap: str,
     topic: MakeTopic,
     options: ConsumerOptions,
@@ -86,7 +86,7 @@ def test_who_is_thrown_out_loses_its_partitions_is_told_and_joins_again(
 
 
 @pytest.mark.requirement("R8")
-def test_a_deleted_topic_does_not_hold_up_the_others_and_is_read_anew_when_it_is_back(
+def test_a_deleted_topic_does_not_block_others_and_is_read_again_after_it_is_recreated(
     bootstrap: str, topic: MakeTopic, options: ConsumerOptions
 ) -> None:
     stays, goes = topic(1), topic(1)
@@ -108,7 +108,7 @@ def test_a_deleted_topic_does_not_hold_up_the_others_and_is_read_anew_when_it_is
 
 
 @pytest.mark.requirement("R17")
-def test_an_offset_that_is_out_of_range_is_reset_or_told(
+def test_an_offset_out_of_range_is_reset_or_raised(
     bootstrap: str, topic: MakeTopic, options: ConsumerOptions, group: str
 ) -> None:
     name = topic(1)
@@ -181,7 +181,7 @@ def test_a_group_of_two_outlives_a_killed_coordinator_without_a_rebalance(
 
 @ours_alone
 @pytest.mark.requirement("R22")
-def test_a_close_keeps_to_its_time_although_nobody_answers(
+def test_close_ends_within_its_timeout_when_no_broker_answers(
     broker: BrokerProcess, topic: MakeTopic, options: ConsumerOptions
 ) -> None:
     name = topic(1)
@@ -239,7 +239,7 @@ def test_a_group_moves_live_from_range_to_cooperative(
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 @pytest.mark.requirement("R12")
-def test_a_static_leader_comes_back_without_a_rebalance_and_goes_on_leading(
+def test_a_static_leader_returns_without_a_rebalance_and_stays_leader(
     bootstrap: str, topic: MakeTopic, options: ConsumerOptions, group: str, strategy: str
 ) -> None:
     name = topic(2)

@@ -90,7 +90,7 @@ def test_an_interrupt_ends_a_poll_and_the_consumer_goes_on(
 @pytest.mark.requirement("R22")
 @pytest.mark.parametrize("instance", [None, "one"])
 @pytest.mark.parametrize("leave_group", [None, True, False])
-def test_who_closes_says_whether_its_partitions_go_to_others_at_once(
+def test_close_tells_the_group_whether_to_reassign_partitions_at_once(
     bootstrap: str, topic: MakeTopic, group: str, instance: str | None, leave_group: bool | None
 ) -> None:
     name = topic(1)

@@ -190,9 +190,7 @@ def test_a_topic_that_is_made_anew_is_read_under_its_new_id(bootstrap: str, topi
 
 
 @pytest.mark.requirement("R22")
-def test_a_partition_that_does_not_exist_takes_nothing_from_the_others(
-    bootstrap: str, topic: MakeTopic
-) -> None:
+def test_a_partition_that_does_not_exist_does_not_affect_the_others(bootstrap: str, topic: MakeTopic) -> None:
     name = topic(1)
     produce(bootstrap, name, 3)
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:

@@ -126,7 +126,7 @@ def nothing_comes(consumer: ShareConsumer, for_ms: int = 700) -> bool:
 
 
 @pytest.mark.requirement("R32")
-def test_what_a_poll_hands_out_the_next_one_accepts(
+def test_a_poll_accepts_the_records_of_the_poll_before(
     bootstrap: str, topic: MakeTopic, share_group: str
 ) -> None:
     name = topic(2)

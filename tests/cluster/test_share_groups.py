@@ -176,7 +176,7 @@ def make_letters_elsewhere(cluster: BrokerCluster) -> None:
 
 
 @pytest.mark.requirement("R32")
-def test_each_record_that_is_given_up_has_a_letter_whichever_broker_dies(
+def test_each_archived_record_has_a_dead_letter_whichever_broker_dies(
     cluster: BrokerCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A third is rejected, a third released as often as it comes; letters go to partitions led elsewhere."""

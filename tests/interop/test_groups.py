@@ -101,7 +101,7 @@ def test_all_three_clients_agree_on_a_named_assignor(
     ids="+".join,
 )
 @pytest.mark.requirement("R14")
-def test_a_cooperative_member_keeps_what_it_goes_on_owning(
+def test_a_cooperative_member_keeps_the_partitions_that_stay_assigned_to_it(
     names: tuple[str, str], make_topic: MakeTopic, join: Join
 ) -> None:
     places = make_topic(4)
@@ -117,7 +117,7 @@ def test_a_cooperative_member_keeps_what_it_goes_on_owning(
 
 
 @pytest.mark.requirement("R12")
-def test_a_static_member_comes_back_to_its_partitions_without_a_rebalance(
+def test_a_static_member_returns_to_its_partitions_without_a_rebalance(
     client: Client, make_topic: MakeTopic, join: Join
 ) -> None:
     places = make_topic(4)

@@ -30,7 +30,7 @@ def wait_for_offsets(member: Member, offsets: range) -> None:
 
 
 @pytest.mark.requirement("R15", "R16")
-def test_a_group_goes_on_where_it_committed(
+def test_a_group_continues_at_its_committed_offsets(
     client: Client, bootstrap: str, make_topic: MakeTopic, join: Join
 ) -> None:
     place = make_topic(1)[0]
@@ -46,7 +46,7 @@ def test_a_group_goes_on_where_it_committed(
 
 
 @pytest.mark.requirement("R17")
-def test_without_a_commit_earliest_reads_all_and_latest_what_is_still_to_come(
+def test_without_a_commit_earliest_reads_all_records_and_latest_only_new_ones(
     client: Client, bootstrap: str, make_topic: MakeTopic, join: Join
 ) -> None:
     place = make_topic(1)[0]

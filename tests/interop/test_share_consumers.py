@@ -42,7 +42,7 @@ def java(bootstrap: str, group: str) -> Iterator[Start]:
 
 
 @pytest.mark.requirement("R32")
-def test_two_java_members_share_what_comes_and_each_record_is_handed_out_once(
+def test_two_java_members_share_the_records_and_each_is_delivered_once(
     bootstrap: str, group: str, make_topic: MakeTopic, java: Start
 ) -> None:
     topic = make_topic(2)[0].topic
@@ -85,7 +85,7 @@ def test_a_java_member_releases_rejects_and_renews(
 
 
 @pytest.mark.requirement("R32")
-def test_a_record_that_nobody_deals_with_is_given_up_at_its_limit(
+def test_a_record_that_no_member_accepts_is_archived_at_its_delivery_limit(
     bootstrap: str, group: str, make_topic: MakeTopic, java: Start
 ) -> None:
     topic = make_topic(1)[0].topic
@@ -165,7 +165,7 @@ def franz_go(bootstrap: str, group: str) -> Iterator[Start]:
 
 
 @pytest.mark.requirement("R32")
-def test_two_members_of_franz_go_share_what_comes_and_each_record_is_handed_out_once(
+def test_two_members_of_franz_go_share_the_records_and_each_is_delivered_once(
     bootstrap: str, group: str, make_topic: MakeTopic, franz_go: Start
 ) -> None:
     topic = make_topic(2)[0].topic

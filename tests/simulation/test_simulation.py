@@ -18,7 +18,7 @@ SHARING = Shape(members=6, groups=1, faults_ms=120_000, transactional_ids=5, sha
 
 @pytest.mark.requirement("R9", "R15", "R18", "R20")
 @pytest.mark.parametrize("seed", range(6))
-def test_what_must_hold_holds_whatever_goes_wrong(seed: int) -> None:
+def test_all_invariants_hold_under_all_faults(seed: int) -> None:
     outcome = World(seed, SMALL).run()
     assert sum(outcome.injected.values()) > 10
     assert outcome.checked["no partition has two owners in one generation"] > 100
@@ -35,7 +35,7 @@ def test_transactions_are_all_or_nothing_whatever_goes_wrong(seed: int) -> None:
 
 @pytest.mark.requirement("R32")
 @pytest.mark.parametrize("seed", range(4))
-def test_share_groups_keep_their_word_whatever_goes_wrong(seed: int) -> None:
+def test_share_groups_keep_their_guarantees_under_all_faults(seed: int) -> None:
     outcome = World(seed, SHARING).run()
     assert outcome.checked["no record is two members' at once"] > 1_000
     assert outcome.checked["what is acknowledged was nobody else's meanwhile"] > 1_000

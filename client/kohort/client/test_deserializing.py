@@ -48,7 +48,7 @@ def polled(consumer: Consumer[object, object]) -> list[object]:
 
 
 @pytest.mark.requirement("R24")
-def test_keys_and_values_are_what_the_deserializers_make_of_them() -> None:
+def test_keys_and_values_are_deserialized() -> None:
     with consumer_of(b"[1]", None, b'{"a": 2}', key=bytes.decode, value=json.loads) as consumer:
         records = consumer.poll(timeout_ms=0)
         assert [each.key for each in records] == ["k0", "k1", "k2"]

@@ -261,7 +261,7 @@ def test_a_refusal_for_good_is_kept_for_the_user() -> None:
 
 
 @pytest.mark.requirement("R13")
-def test_who_does_not_poll_leaves_and_says_why() -> None:
+def test_a_member_that_does_not_poll_leaves_with_a_reason() -> None:
     member = new_member()
     join(member, 0, 1, 0)
     member.poll_ends(1_000)

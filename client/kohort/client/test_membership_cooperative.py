@@ -66,7 +66,7 @@ def wishes(member: ClassicMembership, now_ms: int = 3_000) -> ConsumerProtocolSu
 
 
 @pytest.mark.requirement("R14")
-def test_it_joins_again_with_what_it_owns_and_asks_nothing_of_its_user() -> None:
+def test_it_rejoins_with_its_owned_partitions_without_calling_the_listener() -> None:
     member = owning(0, 1)
     told_to_rebalance(member)
     assert member.begin_handover() is None
@@ -76,7 +76,7 @@ def test_it_joins_again_with_what_it_owns_and_asks_nothing_of_its_user() -> None
 
 
 @pytest.mark.requirement("R14")
-def test_it_gives_up_what_moves_and_then_joins_once_more() -> None:
+def test_it_revokes_moved_partitions_and_then_joins_again() -> None:
     member = owning(0, 1, 2)
     told_to_rebalance(member)
     rejoined(member, 2, 0, now_ms=3_000)

@@ -30,7 +30,7 @@ def test_a_batch_is_described_by_its_size_and_each_partitions_offsets() -> None:
 
 
 @pytest.mark.requirement("R13", "R27")
-def test_who_worked_too_long_is_told_on_what_how_long_and_what_to_set() -> None:
+def test_slow_processing_is_reported_with_its_duration_and_the_setting_to_change() -> None:
     poll_times = PollTimes()
     poll_times.poll_began(1_000)
     poll_times.listener_ran(120)
@@ -64,7 +64,7 @@ def test_fewer_records_are_no_advice_for_who_held_one() -> None:
 
 
 @pytest.mark.requirement("R27")
-def test_who_was_not_heard_for_a_session_is_told_what_may_have_silenced_it() -> None:
+def test_an_expired_session_is_reported_with_its_likely_causes() -> None:
     poll_times = PollTimes()
     poll_times.poll_ended(0, records(3))
     silent = Departure("the coordinator answered UNKNOWN_MEMBER_ID", at_ms=60_000, silent_ms=58_000)

@@ -266,7 +266,9 @@ async def test_an_acknowledged_commit_outlives_a_crash(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("R15")
-async def test_a_commit_outlives_a_power_failure_that_takes_what_was_not_synced(tmp_path: Path) -> None:
+async def test_an_acknowledged_commit_survives_a_power_failure_that_loses_unsynced_data(
+    tmp_path: Path,
+) -> None:
     async with running(tmp_path / "life") as broker:
         client = await prepared(broker)
         folder = f"{OFFSETS_TOPIC}-{coordinator_partition(GROUP, 4)}"

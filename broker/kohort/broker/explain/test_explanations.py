@@ -71,7 +71,7 @@ def test_whoever_else_comes_or_goes_meanwhile_is_a_further_cause() -> None:
 
 
 @pytest.mark.requirement("R8")
-def test_giving_partitions_up_is_told_from_subscribing_anew() -> None:
+def test_revoking_partitions_is_distinguished_from_a_new_subscription() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")
     stable_group(world, a, b)

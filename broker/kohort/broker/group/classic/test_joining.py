@@ -278,7 +278,7 @@ def test_a_join_sent_twice_is_answered_twice() -> None:
 
 
 @pytest.mark.requirement("R3")
-def test_ids_that_nobody_uses_have_a_limit_in_all_groups_together() -> None:
+def test_unused_member_ids_have_one_limit_for_all_groups() -> None:
     world = World(GroupConfig(member_ids_given_max=100))
     first = Client(world, "first")
     first.request_join()
@@ -294,7 +294,7 @@ def test_ids_that_nobody_uses_have_a_limit_in_all_groups_together() -> None:
 
 
 @pytest.mark.requirement("R3")
-def test_an_id_that_was_used_is_out_of_reach_of_whoever_asks_for_many() -> None:
+def test_a_used_member_id_is_not_evicted_by_many_unused_ones() -> None:
     world = World(GroupConfig(member_ids_given_max=10))
     a = Client(world, "a")
     stable_group(world, a)

@@ -51,7 +51,7 @@ def test_the_timer_of_a_given_id_becomes_that_of_the_session() -> None:
 
 
 @pytest.mark.requirement("R9")
-def test_a_heartbeat_hears_of_a_rebalance_but_not_while_others_sync() -> None:
+def test_a_heartbeat_reports_a_rebalance_except_during_the_sync_phase() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")
     stable_group(world, a)

@@ -25,7 +25,7 @@ def test_a_static_member_joins_in_one_step_under_its_instance_id() -> None:
 
 
 @pytest.mark.requirement("R12")
-def test_a_static_member_that_comes_back_finds_its_assignment_without_a_rebalance() -> None:
+def test_a_static_member_that_returns_gets_its_assignment_without_a_rebalance() -> None:
     world = World()
     a, b = Client(world, "a", instance="one"), Client(world, "b", instance="two")
     stable_group(world, a, b)
@@ -68,7 +68,7 @@ def test_its_new_id_is_logged_with_its_old_assignment() -> None:
 
 @pytest.mark.parametrize("version", [8, 9])
 @pytest.mark.requirement("R12")
-def test_a_static_leader_that_comes_back_does_not_assign_anew(version: int) -> None:
+def test_a_static_leader_that_returns_does_not_assign_again(version: int) -> None:
     world = World()
     a, b = Client(world, "a", instance="one", version=version), Client(world, "b")
     stable_group(world, a, b)
@@ -145,7 +145,7 @@ def test_a_parked_sync_of_the_first_is_fenced_and_the_group_starts_over() -> Non
 
 
 @pytest.mark.requirement("R12", "R13")
-def test_a_static_member_that_stays_away_too_long_is_out() -> None:
+def test_a_static_member_that_is_away_longer_than_its_session_timeout_is_removed() -> None:
     world = World()
     a, b = Client(world, "a", instance="one"), Client(world, "b", session_timeout_ms=60_000)
     stable_group(world, a, b)

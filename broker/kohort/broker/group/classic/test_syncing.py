@@ -100,7 +100,7 @@ def test_strangers_may_not_sync() -> None:
 
 
 @pytest.mark.requirement("R9")
-def test_a_sync_while_others_join_is_told_to_rejoin() -> None:
+def test_a_sync_during_the_join_phase_gets_rebalance_in_progress() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")
     stable_group(world, a)

@@ -93,7 +93,7 @@ def offsets(found: list[Record]) -> list[int]:
 
 
 @pytest.mark.requirement("R32")
-async def test_what_is_rejected_gets_a_letter_that_says_what_it_was(tmp_path: Path) -> None:
+async def test_a_rejected_record_gets_a_dead_letter_that_describes_it(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker, errors_deadletterqueue_topic_name=LETTERS)
         await make_topic(client)

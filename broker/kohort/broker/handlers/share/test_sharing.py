@@ -81,7 +81,7 @@ async def described(client: Client) -> tuple[int, int]:
 
 
 @pytest.mark.requirement("R32")
-async def test_what_is_acknowledged_is_never_handed_out_again_not_even_after_a_restart(
+async def test_acknowledged_records_are_never_delivered_again_also_after_a_restart(
     tmp_path: Path,
 ) -> None:
     async with running(tmp_path) as broker:
@@ -98,7 +98,9 @@ async def test_what_is_acknowledged_is_never_handed_out_again_not_even_after_a_r
 
 
 @pytest.mark.requirement("R32")
-async def test_a_released_record_comes_back_with_its_count_to_who_waits(tmp_path: Path) -> None:
+async def test_a_released_record_is_delivered_with_its_delivery_count_to_a_waiting_fetch(
+    tmp_path: Path,
+) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         await produce(client, "a")
@@ -185,7 +187,9 @@ async def test_words_that_cannot_be_meant_change_nothing(
 
 
 @pytest.mark.requirement("R32")
-async def test_a_lock_that_runs_out_gives_the_record_to_the_next_unless_it_is_renewed(tmp_path: Path) -> None:
+async def test_an_expired_acquisition_lock_makes_the_record_available_unless_it_is_renewed(
+    tmp_path: Path,
+) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker, share_record_lock_duration_ms="1000")
         await produce(client, "a", "b")
