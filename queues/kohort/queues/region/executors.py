@@ -104,9 +104,12 @@ async def call_operator(operator: Operator, method: str, *arguments: Any) -> Any
         return await _process(operator, *arguments)
     try:
         found = getattr(operator, method)(*arguments)
-        return await found if isawaitable(found) else found
+        found = await found if isawaitable(found) else found
     except Exception as error:
         raise OperatorError(f"{method} raised {error!r}") from error
+    if method == "save" and not isinstance(found, bytes):
+        raise OperatorError(f"save returned {type(found).__name__}, and not bytes")
+    return found
 
 
 async def _process(operator: Operator, records: Sequence[Record]) -> Processed:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from secrets import token_hex
-from typing import TypeVar, Unpack
+from typing import TypeVar, Unpack, cast
 
 import anyio
 
@@ -12,6 +12,7 @@ from kohort.client.aio import Admin
 from kohort.client.config import ConsumerOptions
 from kohort.client.errors import ConfigurationError, ItemsError, KohortError
 from kohort.client.retry import Backoff, monotonic_ms
+from kohort.client.values import TopicDescription
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.schema import ZERO_UUID
 from kohort.queues.options import consumer_options, shared_options
@@ -209,14 +210,13 @@ class RegionMember:
     async def _topic_ids(self, topics: tuple[str, ...]) -> TopicIds:
         """Return the ids of those of these topics that exist; "" for those that have none."""
         try:
-            found = await self._admin.describe_topics(*topics)
+            found = dict(await self._admin.describe_topics(*topics))
         except ItemsError as error:
             if any(each.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for each in error.errors.values()):
                 raise
-            return dict.fromkeys(topics, "")
-        return {
-            name: "" if each.topic_id == ZERO_UUID else str(each.topic_id) for name, each in found.items()
-        }
+            found = cast(dict[str, TopicDescription], error.results)
+        ids = {name: str(each.topic_id) for name, each in found.items() if each.topic_id != ZERO_UUID}
+        return {**dict.fromkeys(topics, ""), **ids}
 
     async def _beside_polls(self, function: Callable[[], Awaitable[Result]]) -> Result:
         """Return what it returns; the member stays in its group meanwhile.
@@ -251,7 +251,7 @@ class RegionMember:
         """Begin an attempt; one whose state does not come back in time is a failure of the region."""
         try:
             state = None if saved is None else await self._beside_polls(lambda: self._states.load(saved))
-            await self._beside_polls(lambda: self._processing.restore(state))
+            await self._beside_polls(lambda: self._processing.restore(state, self._timeout_s / 2))
         except (OperatorError, StateLostError) as error:
             self._core.restore_failed(attempt, f"{self.name} did not restore its state: {error}")
             return

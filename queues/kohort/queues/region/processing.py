@@ -29,6 +29,7 @@ class Processing:
         self._under_way = 0  # So many records the operator was given.
         self._void: set[str] = set()  # Partitions that were forgotten meanwhile.
         self._is_dropped = False
+        self._scope = anyio.CancelScope()
         self._forgotten: set[str] = set()
         self._permit = anyio.Lock()
         self._filled = anyio.Event()
@@ -80,11 +81,15 @@ class Processing:
         batch = [self._queue.popleft() for _ in range(most)]
         self._under_way, self._is_dropped = most, False
         self._void.clear()
-        try:
-            done = await self._executor.process(batch)
-        except OperatorError as error:
-            done = Processed(0, str(error))
+        done: Processed | None = None
+        with anyio.CancelScope() as self._scope:
+            try:
+                done = await self._executor.process(batch)
+            except OperatorError as error:
+                done = Processed(0, str(error))
         self._under_way = 0
+        if done is None:
+            return  # It was given up for a restore, which drops all of it.
         # A longer batch only where there was time enough: a process is sent the whole of it.
         self._batch_size = min(BATCH_MAX, 2 * most if done.count == most else max(1, done.count))
         self._note(batch[: done.count])
@@ -123,10 +128,15 @@ class Processing:
         """Return the operator's state after what is noted. Only on hold. Raises: OperatorError."""
         return await self._executor.save(sequence_id)
 
-    async def restore(self, state: bytes | None) -> None:
-        """Begin anew with this state. Raises: OperatorError."""
+    async def restore(self, state: bytes | None, patience_s: float) -> None:
+        """Begin anew with this state. Raises: OperatorError.
+
+        A batch that does not end in this time is given up: a process that hangs is ended then.
+        """
         self.drop()
-        await self.hold()
+        with anyio.move_on_after(patience_s):
+            await self.hold()
+        self._scope.cancel()
         async with self._permit:
             self._queue.clear()
             await self._executor.restore(state)

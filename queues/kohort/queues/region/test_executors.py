@@ -143,3 +143,17 @@ async def test_a_thread_runs_what_was_asked_for_in_order_though_nobody_waits() -
             await executor.process(records(b"sleep 0.3"))
         await executor.restore(b"5")
         assert (await executor.save(1)).startswith(b"5 ")
+
+
+@EACH
+@pytest.mark.trio
+async def test_a_state_that_is_no_bytes_is_told(isolation: Isolation) -> None:
+    async with executor_for(Texts(), isolation) as executor:
+        await executor.restore(None)
+        with pytest.raises(OperatorError, match="save returned str"):
+            await executor.save(1)
+
+
+class Texts(Plain):
+    def save(self, sequence_id: int) -> bytes:
+        return "text"  # type: ignore[return-value]

@@ -1,5 +1,6 @@
 """The processing side: what is queued waits while the region drains, and is processed behind it."""
 
+import time
 from collections.abc import Sequence
 
 import anyio
@@ -7,7 +8,7 @@ import anyio.lowlevel
 import pytest
 
 from kohort.client.values import ConsumerRecord
-from kohort.queues.region.executors import Operator, Processed, Record, call_operator
+from kohort.queues.region.executors import Isolation, Operator, Processed, Record, call_operator, executor_for
 from kohort.queues.region.processing import Processing
 
 MANY = 50_000
@@ -93,7 +94,7 @@ async def test_a_restore_drops_what_was_held_and_goes_on_with_what_comes() -> No
         processing.put(records(10))
         await anyio.wait_all_tasks_blocked()
         assert operator.count == 0
-        await processing.restore(b"7")
+        await processing.restore(b"7", 1)
         processing.put(records(2))
         await anyio.wait_all_tasks_blocked()
         assert operator.count == 9
@@ -110,7 +111,7 @@ async def test_after_a_failure_nothing_is_processed_until_a_restore() -> None:
         await anyio.wait_all_tasks_blocked()
         assert processing.failure == "ValueError(0)"
         assert (operator.count, len(processing), processing.noted) == (0, 0, {})
-        await processing.restore(None)
+        await processing.restore(None, 1)
         assert processing.failure == ""
         tasks.cancel_scope.cancel()
 
@@ -137,4 +138,31 @@ async def test_what_is_dropped_while_it_is_processed_does_not_come_back(
         operator.may_end.set()
         await anyio.wait_all_tasks_blocked()
         assert (processing.noted, len(processing)) == (left, 0)
+        tasks.cancel_scope.cancel()
+
+
+class Hangs:
+    """Sleeps for ever with a record, and begins anew with a state."""
+
+    def process(self, record: Record) -> None:
+        time.sleep(600)
+
+    def save(self, sequence_id: int) -> bytes:
+        return b"begun anew"
+
+    def restore(self, state: bytes | None) -> None: ...
+
+
+@pytest.mark.trio
+async def test_an_operator_that_hangs_in_a_process_is_ended_by_a_restore() -> None:
+    async with executor_for(Hangs(), Isolation.PROCESS) as executor, anyio.create_task_group() as tasks:
+        processing = Processing(executor)
+        await processing.restore(None, 1)
+        tasks.start_soon(processing.run)
+        processing.put(records(3))
+        await anyio.sleep(0.1)
+        assert len(processing) == 3
+        with anyio.fail_after(20):
+            await processing.restore(b"", 0.1)
+        assert (await processing.save(1), len(processing), processing.failure) == (b"begun anew", 0, "")
         tasks.cancel_scope.cancel()
