@@ -99,6 +99,21 @@ async def test_what_is_acknowledged_is_done_and_the_rest_comes_again_with_a_coun
         assert told == {"partitions": 2, "open": 0, "overdue": 0, "dead": 0, "vanished": 0}
 
 
+async def test_markers_are_kept_longer_than_a_record_may_be_open(
+    topic: str, options: ConsumerOptions, caplog: pytest.LogCaptureFixture
+) -> None:
+    bootstrap = options["bootstrap_servers"]
+    for timeout_ms, kept_ms in ((4_000, 86_400_000), (100_000_000, 200_000_000)):
+        queue = Queue(topic, markers_topic=f"{topic}__{timeout_ms}", message_timeout_ms=timeout_ms)
+        await ensure_topics(queue, bootstrap_servers=bootstrap)
+        await ensure_topics(queue, bootstrap_servers=bootstrap)
+        assert (await queue_stats(queue, **options)).markers_retention_ms == kept_ms
+    assert "keeps markers for" not in caplog.text
+    slower = Queue(topic, markers_topic=f"{topic}__4000", message_timeout_ms=60_000_000)
+    await ensure_topics(slower, bootstrap_servers=bootstrap)
+    assert "keeps markers for 86400000 ms; set retention.ms to 120000000 or more" in caplog.text
+
+
 async def test_past_its_limit_a_record_is_a_dead_letter(queue: Queue, options: ConsumerOptions) -> None:
     await ensure_topics(queue, bootstrap_servers=options["bootstrap_servers"])
     await produce(queue, options, 3)

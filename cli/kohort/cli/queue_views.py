@@ -34,6 +34,7 @@ def stats(*, servers: str, as_json: bool, **names: str | int) -> None:
                 "partitions": [_as_json(each) for each in found.partitions],
                 "dead_letters": found.dead_letters,
                 "missing_topics": found.missing_topics,
+                "markers_retention_ms": found.markers_retention_ms,
             }
         )
         return
@@ -45,6 +46,8 @@ def stats(*, servers: str, as_json: bool, **names: str | int) -> None:
     for row in rows:
         print_line(" ".join(f"{cell:>11}" for cell in row))
     print_line(f"{found.dead_letters:,} record(s) in {queue.dead_letters_topic}")
+    if (kept_ms := found.markers_retention_ms) is not None:
+        print_line("markers are kept for ever" if kept_ms < 0 else f"markers are kept for {kept_ms:,} ms")
     for topic in found.missing_topics:
         print_line(f"Topic {topic} does not exist: the first worker or tracker creates it.", err=True)
 

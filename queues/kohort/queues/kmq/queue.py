@@ -4,6 +4,8 @@ import msgspec
 
 from kohort.client.errors import ConfigurationError
 
+MARKERS_RETENTION_MS_MIN = 86_400_000
+
 
 class Queue(msgspec.Struct, frozen=True):
     """The names and times that everybody at a queue has to agree on; only the topic has no default.
@@ -27,6 +29,11 @@ class Queue(msgspec.Struct, frozen=True):
     redelivery_count_header: str = "kmq-redelivery-count"
     max_redelivery_count: int = 3
     """How often a record is delivered again before it is a dead letter."""
+
+    @property
+    def markers_retention_ms(self) -> int:
+        """So long the markers topic keeps markers: a day, or twice the longest time a record may be open."""
+        return max(MARKERS_RETENTION_MS_MIN, 2 * self.message_timeout_ms)
 
     def __post_init__(self) -> None:
         if not self.topic:

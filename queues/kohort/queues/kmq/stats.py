@@ -9,6 +9,7 @@ from kohort.client.values import TopicPartition
 from kohort.queues.kmq.counters import TrackerCounters, decode_counters
 from kohort.queues.kmq.markers import MarkerError, decode_key, decode_value
 from kohort.queues.kmq.queue import Queue
+from kohort.queues.kmq.topics import retention_ms
 from kohort.queues.kmq.tracker import wall_ms
 from kohort.queues.kmq.tracking import TrackedPartition
 from kohort.queues.options import reader_options, shared_options
@@ -34,6 +35,8 @@ class QueueStats:
     dead_letters: int
     missing_topics: tuple[str, ...] = ()
     """Those of the markers and of the dead letters that nobody has made yet; they count as empty."""
+    markers_retention_ms: int | None = None
+    """How long markers are kept, -1 for ever; None where that is not to be known."""
 
     @property
     def total(self) -> PartitionStats:
@@ -74,9 +77,10 @@ async def queue_stats(queue: Queue, **options: Unpack[ConsumerOptions]) -> Queue
                 )
             )
         first, last = await reader.beginning_offsets(*letters), await reader.end_offsets(*letters)
+        kept_ms = await retention_ms(admin, queue.markers_topic) if markers else None
     topics = ((queue.markers_topic, markers), (queue.dead_letters_topic, letters))
     missing = tuple(name for name, partitions in topics if not partitions)
-    return QueueStats(tuple(found), sum(last[each] - first[each] for each in letters), missing)
+    return QueueStats(tuple(found), sum(last[each] - first[each] for each in letters), missing, kept_ms)
 
 
 async def _read_markers(
