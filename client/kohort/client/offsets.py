@@ -374,7 +374,7 @@ async def list_offsets(
             answers.found.update(told.found)
             answers.errors.update(told.errors)
         return answers.complete()
-    except BrokerError as error:
+    except KohortError as error:
         if error.retriable:
             await cluster.refresh_metadata({each.topic for each in timestamps})
         raise

@@ -1,12 +1,19 @@
 """What is asked and answered about committed offsets, without a broker."""
 
-from typing import cast
+from types import SimpleNamespace
+from typing import Never, cast
 
 import pytest
 
 from kohort.client.cluster import Cluster
-from kohort.client.errors import BrokerError, CommitFailedError, NetworkError
-from kohort.client.offsets import ask_committed, commit_offsets, fetch_committed
+from kohort.client.errors import (
+    BrokerError,
+    CommitFailedError,
+    KohortError,
+    NetworkError,
+    RequestTimeoutError,
+)
+from kohort.client.offsets import LATEST, ask_committed, commit_offsets, fetch_committed, list_offsets
 from kohort.client.values import Node, OffsetAndMetadata, TopicPartition
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.offset_commit import (
@@ -154,3 +161,38 @@ async def test_a_refused_commit_names_its_partitions_and_says_whether_to_try_aga
         assert (f"t-{index}" in str(caught.value)) is (code != 0)
     if isinstance(caught.value, CommitFailedError):
         assert caught.value.partitions == partitions
+
+
+class Moved:
+    """Stands for a cluster whose metadata name a leader that is gone, until they are renewed."""
+
+    def __init__(self, failure: KohortError) -> None:
+        self.failure = failure
+        self.metadata = SimpleNamespace(topics={"t": None})
+        self.renewed: list[set[str]] = []
+
+    def leader(self, partition: TopicPartition) -> SimpleNamespace:
+        return SimpleNamespace(leader=1, leader_epoch=0)
+
+    def __getattr__(self, name: str) -> Never:
+        raise self.failure
+
+    async def refresh_metadata(self, topics: set[str]) -> None:
+        self.renewed.append(topics)
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        NetworkError("no connection"),
+        RequestTimeoutError("no answer"),
+        BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ],
+)
+async def test_where_a_leader_does_not_answer_for_an_offset_metadata_are_renewed(
+    failure: KohortError,
+) -> None:
+    cluster = Moved(failure)
+    with pytest.raises(type(failure)):
+        await list_offsets(cast(Cluster, cluster), {ZERO: LATEST})
+    assert cluster.renewed == [{"t"}]
