@@ -30,8 +30,10 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 ANSWER_SECONDS = 30.0
 """So long a request may take, with all that it waits for."""
-POLL_MS = 1_000
+POLL_MS = 50
+"""What ends a transaction is no record: a poll does not return for it, and the position is looked at anew."""
 RETRY_SECONDS = 0.1
+YIELD_SECONDS_MAX = 3.0
 REPLICATION_FACTOR_MAX = 3
 TRANSACTION_TIMEOUT_MS = 30_000
 RECORD_BYTES_MAX = 1_000_000
@@ -69,7 +71,8 @@ class SchemaLog:
         self._next = 0  # The offset behind the last record that was applied.
         self._written: int | None = None  # The last offset of a transaction whose end may be unknown.
         self._is_written = False  # Whether that record was read.
-        self._passed_over = 0
+        self._took_over_at: float | None = None  # Until the first write behind it is done.
+        self._turn_seconds = RETRY_SECONDS  # So long the last take-over took, with the write behind it.
         self.cluster_id = ""
 
     async def open(self) -> None:
@@ -128,6 +131,7 @@ class SchemaLog:
             max_request_size=2 * RECORD_BYTES_MAX,
             linger_ms=0,
         )
+        self._took_over_at = anyio.current_time()
         await producer.start()
         self._producer = producer
         is_done = False
@@ -159,9 +163,12 @@ class SchemaLog:
             if not is_done:
                 await self._resign()
         if is_done:
+            if self._took_over_at is not None:
+                self._turn_seconds, self._took_over_at = anyio.current_time() - self._took_over_at, None
             await self._read_up_to(last + 1)
             return True
-        await anyio.sleep(RETRY_SECONDS * random.random())  # So that one of two registries gets on.
+        # Another registry needs about as long for its turn: to take over sooner would keep it from writing.
+        await anyio.sleep(random.random() * min(3 * self._turn_seconds, YIELD_SECONDS_MAX))
         await self._retrying(self._take_over)  # By this the transaction has ended, one way or the other.
         await self._catch_up()
         return self._is_written
@@ -213,7 +220,6 @@ class SchemaLog:
         try:
             self._state.apply(decode(key or b"", value))
         except ValueError as error:
-            self._passed_over += 1
             logger.warning("record %d of %s is none of a registry: %s", offset, self._partition.topic, error)
 
 
