@@ -23,13 +23,16 @@ class Parsed(Protocol):
     @property
     def canonical(self) -> str:
         """The text that is kept: two schemas with one canonical text are one."""
+        ...
 
     @property
     def normalized(self) -> str:
         """The canonical text without what makes no difference to readers."""
+        ...
 
     def problems_reading(self, writer: "Parsed") -> Sequence[str]:
         """Return why this schema cannot read the data of another one of its language; nothing if it can."""
+        ...
 
 
 Parse = Callable[..., Parsed]

@@ -151,18 +151,17 @@ class SchemaLog:
     async def _write(self, records: tuple[Record, ...]) -> bool:
         """Return whether the records are in the topic: all of them, or none. Raises: KohortError."""
         self._written, self._is_written = None, False
-        is_done = False
+        last: int | None = None
         try:
             last = await self._write_transaction([encode(each) for each in records])
-            is_done = True
         except KohortError as error:
             if self._written is None and error.code in HOPELESS:
                 raise
             logger.info("what became of a write is not known, or another registry writes now: %s", error)
         finally:
-            if not is_done:
+            if last is None:
                 await self._resign()
-        if is_done:
+        if last is not None:
             if self._took_over_at is not None:
                 self._turn_seconds, self._took_over_at = anyio.current_time() - self._took_over_at, None
             await self._read_up_to(last + 1)

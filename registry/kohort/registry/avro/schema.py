@@ -1,7 +1,6 @@
 """An Avro schema as the registry takes it."""
 
 from collections.abc import Sequence
-from functools import cached_property
 
 from kohort.registry.avro.compatibility import problems_reading
 from kohort.registry.avro.reading import Reader
@@ -16,12 +15,12 @@ class AvroSchema:
         self._type = type_
         self._known = known
 
-    @cached_property
+    @property
     def canonical(self) -> str:
         """The text that is kept."""
         return canonical_text(self._type, self._known)
 
-    @cached_property
+    @property
     def normalized(self) -> str:
         """The text with whole names and sorted properties."""
         return canonical_text(self._type, self._known, is_normal=True)

@@ -12,6 +12,7 @@ class Comparing(Protocol):
 
     def compare(self, reader: Place, writer: Place, path: str) -> Problems:
         """Return the problems of a pair."""
+        ...
 
 
 def array_problems(fit: Comparing, reader: Place, writer: Place, path: str) -> Problems:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from functools import cached_property
 
 from kohort.registry.errors import InvalidSchema
 from kohort.registry.json_schema.compatibility import problems_reading
@@ -15,12 +14,12 @@ class JsonSchema:
     def __init__(self, place: Place) -> None:
         self._place = place
 
-    @cached_property
+    @property
     def canonical(self) -> str:
         """The text that is kept: as it came, without spaces."""
         return json.dumps(self._place.node, ensure_ascii=False, separators=(",", ":"))
 
-    @cached_property
+    @property
     def normalized(self) -> str:
         """The text with sorted names."""
         return json.dumps(self._place.node, ensure_ascii=False, separators=(",", ":"), sort_keys=True)

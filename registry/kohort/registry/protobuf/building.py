@@ -67,7 +67,7 @@ def descriptor_of(text: str) -> FileDescriptorProto:
 class _Strict(ErrorListener):  # type: ignore[misc]  # The library has no types.
     """Refuses what the parser would guess and go on with."""
 
-    def syntaxError(self, *told: Any) -> None:
+    def syntaxError(self, *told: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Raise for a text that is no .proto."""
         _, _, line, column, words, _ = told
         raise InvalidSchema(f"line {line}:{column}: {words[:200]}")

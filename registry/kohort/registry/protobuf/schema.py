@@ -4,7 +4,6 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
 from importlib import import_module
 from typing import Any
 
@@ -22,18 +21,21 @@ class ProtobufSchema:
     def __init__(self, file: Any, text: str | None) -> None:
         self._file = file
         self._given = text
+        self._generated: str | None = None
 
-    @cached_property
+    @property
     def canonical(self) -> str:
         """The text that is kept: as it was given, or that of a descriptor."""
         return self.normalized if self._given is None else self._given.strip()
 
-    @cached_property
+    @property
     def normalized(self) -> str:
         """The text of the descriptor: without comments, with whole names."""
         from kohort.registry.protobuf.writing import text_of  # noqa: PLC0415  # Its library may not be here.
 
-        return text_of(self._proto())
+        if self._generated is None:
+            self._generated = text_of(self._proto())
+        return self._generated
 
     @property
     def serialized(self) -> str:
