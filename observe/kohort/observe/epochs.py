@@ -158,9 +158,9 @@ class Epochs:
         current = self.state.current
         if isinstance(value, ConsumerGroupCurrentMemberAssignmentValue):
             current[member_id] = self._named(value.assigned_partitions)
+            self._group.own_some(member_id, current[member_id])
         else:
-            current.pop(member_id, None)
-        self.own()
+            self._group.own_some("", current.pop(member_id, {}))
 
     def _pattern(self, pattern: str, value: Message | None) -> None:
         former = self.state.patterns.pop(pattern, None)

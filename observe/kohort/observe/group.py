@@ -284,6 +284,15 @@ class ObservedGroup:
         for (topic, partition), place in self.places.items():
             place.activity = self.activities.get(owners.get(topic, {}).get(partition, ""))
 
+    def own_some(self, member_id: str, topics: Mapping[str, Iterable[int]]) -> None:
+        """Take it that this member commits for these partitions."""
+        activity = self.activities.get(member_id)
+        for topic, partitions in topics.items():
+            for partition in partitions:
+                place = self.places.get((topic, partition))
+                if place is not None:
+                    place.activity = activity
+
     def _activity(self, member: ObservedMember) -> Activity:
         return self.activities.get(member.member_id) or Activity(member)
 

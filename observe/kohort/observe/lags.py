@@ -29,18 +29,27 @@ class PlaceLag(NamedTuple):
     verdict: Verdict | None
 
 
+class _Followed:
+    """The last commits of a group in a partition, and when the group was last at the log's end."""
+
+    __slots__ = ("caught_up_ms", "commits")
+
+    def __init__(self, now_ms: int) -> None:
+        self.commits: deque[Commit] = deque(maxlen=COMMITS_KEPT)
+        self.caught_up_ms = now_ms
+
+
 class Lags:
     """Remembers the ends of logs, and the last commits of each group in each partition."""
 
     def __init__(self) -> None:
         self._ends: dict[tuple[str, int], deque[tuple[int, int]]] = {}
-        self._commits: dict[tuple[str, str, int], deque[Commit]] = {}
-        self._caught_up_ms: dict[tuple[str, str, int], int] = {}
+        self._groups: dict[str, dict[tuple[str, int], _Followed]] = {}
         self._interval_ms = 0
         self._looked_ms = 0
 
     def look(self, ends: Mapping[str, Mapping[int, int]], now_ms: int) -> None:
-        """Take the ends of the logs as of now."""
+        """Take the ends of the logs as of now. Those that have not been seen for long are forgotten."""
         if self._looked_ms:
             self._interval_ms = now_ms - self._looked_ms
         self._looked_ms = now_ms
@@ -48,20 +57,27 @@ class Lags:
             for partition, end in partitions.items():
                 kept = self._ends.setdefault((topic, partition), deque(maxlen=ENDS_KEPT))
                 kept.append((now_ms, end))
+        old_ms = now_ms - ENDS_KEPT * max(self._interval_ms, 1)
+        for place in [each for each, kept in self._ends.items() if kept[-1][0] < old_ms]:
+            del self._ends[place]
 
     def look_at(self, group_id: str, places: Mapping[tuple[str, int], Place]) -> None:
         """Take the newest commits of a group, each with its lag."""
-        for place in places.values():
-            kept_ends = self._ends.get((place.topic, place.partition))
+        group = self._groups.setdefault(group_id, {})
+        for where in group.keys() - places.keys():
+            del group[where]
+        for where, place in places.items():
+            kept_ends = self._ends.get(where)
             if not kept_ends:
                 continue
-            key = (group_id, place.topic, place.partition)
             lag = max(kept_ends[-1][1] - place.offset, 0)
-            if not lag or key not in self._caught_up_ms:
-                self._caught_up_ms[key] = self._looked_ms
-            commits = self._commits.setdefault(key, deque(maxlen=COMMITS_KEPT))
-            if not commits or commits[-1].timestamp_ms != place.at_ms:
-                commits.append(Commit(place.at_ms, place.offset, lag))
+            followed = group.get(where)
+            if followed is None:
+                followed = group[where] = _Followed(self._looked_ms)
+            if not lag:
+                followed.caught_up_ms = self._looked_ms
+            if not followed.commits or followed.commits[-1].timestamp_ms != place.at_ms:
+                followed.commits.append(Commit(place.at_ms, place.offset, lag))
 
     def lag_of(self, group_id: str, place: Place, now_ms: int) -> PlaceLag:
         """Return how far a group is behind in one partition."""
@@ -71,11 +87,11 @@ class Lags:
             return PlaceLag(*where, None, None, None, None)
         end = kept[-1][1]
         lag = max(end - place.offset, 0)
-        key = (group_id, place.topic, place.partition)
+        followed = self._groups.get(group_id, {}).get((place.topic, place.partition)) or _Followed(now_ms)
         verdict = judge(
-            list(self._commits.get(key, ())),
+            list(followed.commits),
             lag,
-            caught_up_ms=self._caught_up_ms.get(key, now_ms),
+            caught_up_ms=followed.caught_up_ms,
             now_ms=now_ms,
             interval_ms=self._interval_ms,
         )
@@ -83,9 +99,7 @@ class Lags:
 
     def forget(self, group_id: str) -> None:
         """Forget a group that is gone."""
-        for kept in (self._commits, self._caught_up_ms):
-            for key in [each for each in kept if each[0] == group_id]:
-                del kept[key]
+        self._groups.pop(group_id, None)
 
 
 def _seconds(ends: deque[tuple[int, int]], offset: int, now_ms: int) -> float:

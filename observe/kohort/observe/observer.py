@@ -81,6 +81,8 @@ class Observer:
         self._cluster_news: list[tuple[str, AnyObserved]] = []
         self._positions: dict[int, int] = {}
         self._next_save = self._next_forget = 0.0
+        self._failure: BaseException | None = None
+        """What ended the thread that asks, which nothing but `stop` should."""
 
     def stop(self) -> None:
         """Let `run` end. From any thread, or a signal's handler."""
@@ -96,7 +98,7 @@ class Observer:
             try:
                 self._restore(store)
                 self._ask(questions, pace, with_settings=True)
-                asking = Thread(target=self._ask_regularly, args=(questions, pace), name="kohort-asks")
+                asking = Thread(target=self._ask_until_stopped, args=(questions, pace), name="kohort-asks")
                 asking.start()
                 try:
                     self._follow_regularly(store)
@@ -104,6 +106,8 @@ class Observer:
                     self.stop()
                     asking.join()
                 self._save(store)
+                if self._failure is not None:
+                    raise self._failure
             finally:
                 store.close()
 
@@ -201,11 +205,22 @@ class Observer:
         with self.lock:
             news = [GroupNews(*each) for each in self.records.drain()]
             seen, self._cluster_news = self._cluster_news, []
+            for group in news:
+                if group.state is None:
+                    self.lags.forget(group.group_id)
             positions, look = dict(self._positions), msgspec.msgpack.encode(self._look)
         news += [GroupNews(group_id, b"", [event]) for group_id, event in seen]
         store.save(self.status.cluster_id, positions, news, look)
 
     # Asking
+
+    def _ask_until_stopped(self, questions: ClusterQuestions, pace: Pace) -> None:
+        try:
+            self._ask_regularly(questions, pace)
+        except BaseException as failure:  # noqa: BLE001  # `run` raises it.
+            self._failure = failure
+        finally:
+            self.stop()
 
     def _ask_regularly(self, questions: ClusterQuestions, pace: Pace) -> None:
         next_settings = time.monotonic() + SETTINGS_SECONDS
@@ -235,6 +250,8 @@ class Observer:
         self.status.looked_ms = look.at_ms
         self.status.calls = pace.calls
         self.status.refused = dict(questions.refused)
+        if self.status.reads_records and self.status.is_caught_up:
+            self.status.problem = ""
 
     def _note(self, look: ClusterLook) -> None:
         changed = topics_changed(self._look, look)

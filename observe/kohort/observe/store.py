@@ -80,12 +80,12 @@ class Store:
         (version,) = run("PRAGMA user_version").fetchone()
         if version > SCHEMA:
             raise StoreError(f"{self._path} was written by a newer kohort (version {version} of its tables)")
-        run("PRAGMA journal_mode = WAL")
         run("PRAGMA synchronous = NORMAL")
         if not version:
             run("PRAGMA auto_vacuum = INCREMENTAL")
-        self._database.executescript(_TABLES)
-        run(f"PRAGMA user_version = {SCHEMA}")
+            run("PRAGMA journal_mode = WAL")
+            self._database.executescript(_TABLES)
+            run(f"PRAGMA user_version = {SCHEMA}")
 
     def close(self) -> None:
         """Close the file."""

@@ -62,3 +62,11 @@ def test_a_group_is_in_the_partition_that_kafka_puts_it_in() -> None:
     assert partition_of("group", 50) == 98_629_247 % 50
     assert partition_of("test", 50) == 3_556_498 % 50
     assert partition_of("polygenelubricants", 50) == 0
+
+
+def test_ends_that_are_no_longer_seen_are_forgotten() -> None:
+    lags, place = Lags(), Place("gone", 0, 5, NOW)
+    lags.look({"gone": {0: 10}}, NOW)
+    for step in range(1, 200):
+        lags.look({"t": {0: 10}}, NOW + step * 10_000)
+    assert lags.lag_of("g", place, NOW).end_offset is None

@@ -19,6 +19,8 @@ from kohort.protocol.consumer import (
     TopicPartitions,
 )
 from kohort.protocol.consumer_group_records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataKey,
@@ -27,6 +29,7 @@ from kohort.protocol.consumer_group_records import (
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
+    CurrentPartitions,
     TargetPartitions,
 )
 from kohort.protocol.offsets_topic import (
@@ -263,6 +266,28 @@ def test_group_epochs_differ_by_members_and_partitions() -> None:
     assert grown.is_metadata_changed
     assert not left.is_metadata_changed
     assert [each.member.member_id for each in emptied.gone] == ["a"]
+
+
+def test_commits_count_for_the_member_that_has_the_partition_now() -> None:
+    log = Log()
+    epoch(log, 1, {"a": [0], "b": [1]})
+    log.commit(1, 5)
+    owned = CurrentPartitions(topic_id=TOPIC_ID, partitions=(1,), assignment_epochs=())
+    value = ConsumerGroupCurrentMemberAssignmentValue(
+        member_epoch=1,
+        previous_member_epoch=0,
+        state=0,
+        assigned_partitions=(owned,),
+        partitions_pending_revocation=(),
+    )
+    log.write(ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id="b"), value)
+    log.now_ms += 5_000
+    log.commit(1, 9)
+    committed_ms = log.now_ms
+    epoch(log, 2, {"a": [0, 1]}, gone="b")
+    change = log.events()[-1]
+    assert isinstance(change, GroupChanged)
+    assert [each.last_commit_ms for each in change.gone] == [committed_ms]
 
 
 @pytest.mark.parametrize("cut", range(1, 24))
