@@ -93,7 +93,7 @@ class Observer:
         with Admin(**self._admin_options) as admin:
             pace = Pace(self._limits.calls_per_second, self._stopping)
             questions = ClusterQuestions(admin, pace, self._now_ms)
-            self.status.cluster_id = questions.cluster_id() or str(self._options["bootstrap_servers"])
+            self.status.cluster_id = questions.cluster_id() or str(self._options.get("bootstrap_servers"))
             store = Store(self.store_path)
             try:
                 self._restore(store)

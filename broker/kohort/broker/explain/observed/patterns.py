@@ -23,6 +23,8 @@ REPLACED_MIN = 2
 POISON_DEPARTURES = 3
 POISON_MS_MAX = 1_800_000
 POISON_PARTITIONS_MAX = 2
+STUCK_MAX = 16
+PARTITIONS_TOLD = 4
 INSTANCE_MS_MAX = 600_000
 INSTANCE_RETURNS = 3
 _NUMBERED = re.compile(r"[-_.]?([0-9a-f]{8}-[0-9a-f-]{27}|\d+)$")
@@ -153,7 +155,7 @@ def _strangers(subscribers: Sequence[Subscribers]) -> tuple[Subscribers, Subscri
 
 
 def poison(change: GroupChanged, earlier: Run) -> Finding | None:
-    """Return a partition on which member after member is gone, while its offset stands still."""
+    """Return the partitions on which member after member is gone, while their offsets stand still."""
     recent = [each for each in (*earlier, change) if change.at_ms - each.at_ms <= POISON_MS_MAX]
     gone = [(each, departure) for each in recent for departure in each.gone][-POISON_DEPARTURES:]
     if not change.gone or len(gone) < POISON_DEPARTURES:
@@ -161,30 +163,47 @@ def poison(change: GroupChanged, earlier: Run) -> Finding | None:
     stuck = set.intersection(*({(*_place(each), each.offset) for each in one.owned} for _, one in gone))
     stuck -= {(*_place(each), each.offset) for each in gone[-1][1].owned if _is_read(each)}
     has_advanced = any(each.advanced for each in recent if each.at_ms > gone[0][0].at_ms)
-    if not stuck or len(stuck) > POISON_PARTITIONS_MAX or not has_advanced:
+    if not stuck or len(stuck) > STUCK_MAX or not has_advanced:
         return None
-    topic, partition, offset = min(stuck)
-    is_behind = any(
-        _place(each) == (topic, partition) and each.end_offset > offset for each in gone[-1][1].owned
-    )
-    return _poisoned(f"{topic}-{partition}", offset, gone, is_behind=is_behind)
+    return _poisoned(sorted(stuck), gone)
 
 
 def _poisoned(
-    where: str, offset: int, gone: Sequence[tuple[GroupChanged, Departure]], *, is_behind: bool
+    stuck: Sequence[tuple[str, int, int]], gone: Sequence[tuple[GroupChanged, Departure]]
 ) -> Finding:
+    """Return the finding. Many partitions that stand still may as well be those of one sick process."""
+    ends = {_place(each): each.end_offset for each in gone[-1][1].owned}
+    is_behind = any(ends[topic, partition] > offset for topic, partition, offset in stuck)
+    is_narrow = len(stuck) <= POISON_PARTITIONS_MAX
+    processes = {departure.member.process for _, departure in gone}
     passed = duration(gone[-1][0].at_ms - gone[0][0].at_ms)
-    committed = "none" if offset < 0 else f"{offset:,}"
+    told = ", ".join(f"{topic}-{partition}" for topic, partition, _ in stuck[:PARTITIONS_TOLD])
+    where = told if len(stuck) == 1 else f"one of {told}"
     evidence = [
-        f"the last {len(gone)} members that were gone, within {passed}, owned {where}",
-        f"its committed offset was {committed} each time, while offsets of other partitions moved",
+        f"the last {len(gone)} members that were gone, within {passed}, owned {told}",
+        *(
+            _stood_still(offset, f"{topic}-{partition}")
+            for topic, partition, offset in stuck[:PARTITIONS_TOLD]
+        ),
+        "offsets of other partitions moved meanwhile",
     ]
     if is_behind:
         evidence.append("there are records behind that offset")
-    at = "its first record" if offset < 0 else f"offset {offset:,} or soon after"
-    text = f"a record of {where} stops its readers, at {at}"
-    likelihood = Likelihood.LIKELY if is_behind else Likelihood.POSSIBLE
-    return Finding(FindingKind.POISON_RECORD, likelihood, text, tuple(evidence), where)
+    if len(processes) > 1:
+        evidence.append(f"they were {len(processes)} different processes")
+    is_likely = is_behind and (is_narrow or len(processes) > 1)
+    return Finding(
+        FindingKind.POISON_RECORD,
+        Likelihood.LIKELY if is_likely else Likelihood.POSSIBLE,
+        f"a record of {where} stops its readers",
+        tuple(evidence),
+        told,
+    )
+
+
+def _stood_still(offset: int, where: str) -> str:
+    committed = "none" if offset < 0 else f"{offset:,}"
+    return f"the committed offset of {where} was {committed} each time"
 
 
 def _place(owned: OwnedPartition) -> tuple[str, int]:

@@ -185,11 +185,12 @@ def test_half_of_a_deployment_or_a_slow_one_is_not_called_one() -> None:
     assert len(explain(deployment(pause_ms=90_000))) == 6
 
 
-def flapping(times: int, owned: tuple[OwnedPartition, ...] = ()) -> list[GroupChanged]:
+def flapping(times: int, owned: tuple[OwnedPartition, ...] = (), *, clients: int = 1) -> list[GroupChanged]:
     events = []
     for index in range(times):
         at_ms, number = NOW + index * 20_000, 8 + 2 * index
-        away = gone(f"m-{index}", silent_ms=10, at_ms=at_ms, owned=owned)
+        client_id = f"app-{1 + index % clients}"
+        away = gone(f"m-{index}", silent_ms=10, at_ms=at_ms, owned=owned, client_id=client_id)
         events.append(changed(at_ms, number, gone=(away,), advanced=3))
         events.append(changed(at_ms + 5_000, number + 1, joined=(member(f"m-{index + 1}"),), advanced=3))
     return events
@@ -210,6 +211,11 @@ def test_a_partition_on_which_member_after_member_is_gone_has_a_poison_record() 
     assert "t-3" in found.text
     unknown_end = first(*flapping(4, (OwnedPartition("t", 3, 117), moving)))
     assert named(unknown_end)[0] is FindingKind.STORM  # It is only possible: two partitions stand still.
+    many = tuple(OwnedPartition("t", each, 117, 400) for each in range(5))
+    assert first(*flapping(4, many)).kind is FindingKind.STORM  # One process may be sick as well ...
+    found = first(*flapping(6, many, clients=2))  # ... but hardly two.
+    assert named(found) == (FindingKind.POISON_RECORD, Likelihood.LIKELY)
+    assert "one of t-0, t-1" in found.text
     idle = first(*flapping(4, (OwnedPartition("t", 3, 117, 117),)))
     assert idle.kind is FindingKind.STORM
 
