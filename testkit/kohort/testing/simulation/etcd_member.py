@@ -3,8 +3,10 @@
 What is stored outlives the process, as etcd's disk does. The brokers ask it with their own client over TCP.
 """
 
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager
+from random import Random
+from typing import Any, Protocol
 
 import h11
 import msgspec
@@ -12,13 +14,12 @@ import trio
 
 from kohort.broker.etcd.messages import Json
 from kohort.testing.etcd_gateway import HTTP_OK, answered, created, no_quorum, watched
-from kohort.testing.simulation.kernel import SECOND
+from kohort.testing.etcd_store import EtcdStore
+from kohort.testing.simulation.kernel import SECOND, Kernel
+from kohort.testing.simulation.network import Network
 from kohort.testing.simulation.program import Program
 from kohort.testing.simulation.trio_process import TrioProcess
 from kohort.testing.simulation.trio_sockets import put_on_network
-
-if TYPE_CHECKING:
-    from kohort.testing.simulation.etcd import SimulatedEtcd
 
 PORT = 2379
 RECEIVE_BYTES = 64 * 1024
@@ -27,10 +28,40 @@ LOOK_SECONDS = 0.1
 JSON_HEADER = ("content-type", "application/json")
 
 
+class Cluster(Protocol):
+    """The etcd that a member belongs to."""
+
+    kernel: Kernel
+    network: Network
+    random: Random
+    store: EtcdStore
+    lost_requests: float
+    lost_answers: float
+    late_requests: float
+    late_seconds_max: float
+
+    @property
+    def has_quorum(self) -> bool:
+        """Whether more than half of the members run."""
+        ...
+
+    def now(self) -> float:
+        """Return the time by which leases end, in seconds."""
+        ...
+
+    def changing(self) -> AbstractContextManager[None]:
+        """Tell the watches of what changes within the block."""
+        ...
+
+    def later(self, seconds: float, action: Callable[[], object]) -> None:
+        """Change something after so many seconds."""
+        ...
+
+
 class EtcdMember(Program[TrioProcess]):
     """One endpoint, over all lives of its process. All members have the same keys."""
 
-    def __init__(self, etcd: "SimulatedEtcd", name: str) -> None:
+    def __init__(self, etcd: Cluster, name: str) -> None:
         """Start it."""
         super().__init__(etcd.kernel, etcd.network, name)
         self.slow_seconds = 0.0
