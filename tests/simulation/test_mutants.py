@@ -14,8 +14,11 @@ from tests.simulation.mutants import judge
 from tests.simulation.mutations import MUTANTS
 from tests.simulation.operations import drop_call
 from tests.simulation.replicas.mutations import MUTANTS as OF_REPLICAS
+from tests.simulation.whole.mutations import MUTANTS as WHOLE
+from tests.simulation.whole.mutations import SHARED
 
-EVERY = (*MUTANTS, *OF_CLUSTERS, *OF_REPLICAS)
+OF_WHOLE = [each for each in WHOLE if each.name not in SHARED]  # The others are listed with those of parts.
+EVERY = (*MUTANTS, *OF_CLUSTERS, *OF_REPLICAS, *OF_WHOLE)
 BY_NAME = {mutant.name: mutant for mutant in EVERY}
 
 

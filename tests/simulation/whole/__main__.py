@@ -15,12 +15,13 @@ from typing import Any, NamedTuple, NoReturn
 import structlog
 
 from kohort.testing.simulation.running import run_seed
+from tests.simulation.whole.acts import ACTS
 from tests.simulation.whole.books import Books
-from tests.simulation.whole.scenario import one_broker, three_brokers
+from tests.simulation.whole.scenario import CHAOS_SECONDS, Shape, one_broker, three_brokers
 
 SEEDS_PER_PROCESS = 5
 NUMBER = re.compile(r"\d+")
-SCENARIOS: dict[str, Callable[[], tuple[Books, Any]]] = {"one": one_broker, "three": three_brokers}
+SCENARIOS: dict[str, Callable[[Shape], tuple[Books, Any]]] = {"one": one_broker, "three": three_brokers}
 
 
 class Outcome(NamedTuple):
@@ -37,11 +38,11 @@ class Outcome(NamedTuple):
     broker_failures: list[str]
 
 
-def run_one(asked: tuple[str, int]) -> Outcome:
+def run_one(asked: tuple[str, int, Shape]) -> Outcome:
     """Return what came of one seed of one scenario."""
-    scenario, seed = asked
+    scenario, seed, shape = asked
     _be_quiet()
-    books, test = SCENARIOS[scenario]()
+    books, test = SCENARIOS[scenario](shape)
     world, error = run_seed(test, seed)
     faults = Counter(_kind(each.words) for each in world.faults if each.words != "nothing")
     failures = [repr(failure) for broker in world.brokers for failure in broker.failures]
@@ -53,7 +54,7 @@ def run_one(asked: tuple[str, int]) -> Outcome:
         faults,
         books.all_checked(),
         sum(each.total() for each in books.shown.values()),
-        "" if error is None else f"{type(error).__name__}: {error}",
+        "" if error is None else f"{type(error).__module__}.{type(error).__qualname__}: {error}",
         world.story_told,
         failures,
     )
@@ -83,18 +84,21 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at once")
     parser.add_argument("--scenario", choices=SCENARIOS, help="one broker, or three")
+    parser.add_argument("--act", choices=ACTS, help="what three brokers do behind the faults; else any")
+    parser.add_argument("--seconds", type=float, default=CHAOS_SECONDS, help="how long there are faults")
     options = parser.parse_args()
+    shape = Shape(options.seconds, options.act)
     scenarios = [options.scenario] if options.scenario else list(SCENARIOS)
     seeds = (
         [options.seed] if options.seed is not None else range(options.first, options.first + options.seeds)
     )
-    asked = [(scenario, seed) for seed in seeds for scenario in scenarios]
+    asked = [(scenario, seed, shape) for seed in seeds for scenario in scenarios]
     began, outcomes, status = time.perf_counter(), list[Outcome](), 0
     with get_context("fork").Pool(options.jobs, maxtasksperchild=SEEDS_PER_PROCESS) as pool:
         for outcome in pool.imap(run_one, asked):
             outcomes.append(outcome)
             if outcome.error or outcome.broker_failures or options.seed is not None:
-                _tell(outcome)
+                _tell(outcome, shape)
             if outcome.error or outcome.broker_failures:
                 status = 1
                 break
@@ -102,10 +106,13 @@ def main() -> int:
     return status
 
 
-def _tell(outcome: Outcome) -> None:
-    again = f'make sim-whole SEED={outcome.seed} ARGS="--scenario {outcome.scenario}"'
+def _tell(outcome: Outcome, shape: Shape) -> None:
+    options = f"--scenario {outcome.scenario}"
+    options += f" --act {shape.act}" if shape.act else ""
+    options += f" --seconds {shape.seconds:g}" if shape.seconds != CHAOS_SECONDS else ""
+    again = f'make sim-whole SEED={outcome.seed} ARGS="{options}"'
     failures = "".join(f"a broker failed: {each}\n" for each in outcome.broker_failures)
-    sys.stdout.write(f"{outcome.story}\n\n{outcome.error}\n{failures}to see it again: {again}\n")
+    sys.stderr.write(f"{outcome.story}\n\n{outcome.error}\n{failures}to see it again: {again}\n")
 
 
 def _summarise(outcomes: list[Outcome], seconds: float) -> None:

@@ -1,20 +1,39 @@
 """What goes wrong with the etcd of a simulated cluster, drawn from the seed."""
 
+from base64 import b64decode
+from collections.abc import Iterator
 from random import Random
+from typing import Any, NamedTuple
 
+import msgspec
+
+from kohort.broker.etcd.messages import Json
 from kohort.testing.simulation.chaos import FurtherFault
-from kohort.testing.simulation.etcd import SimulatedEtcd
 from kohort.testing.simulation.kernel import SECOND
+from kohort.testing.simulation.simulated_broker import SimulatedBroker
+from kohort.testing.simulation.simulated_cluster import SimulatedCluster
 
+HELD_SECONDS = (3.0, 8.0)
+FAIL_OVER_SECONDS = 0.3
+DOWN_SECONDS = 8.0
 STANDING_SECONDS_MAX = 12.0  # Longer than a client waits, and longer than a lease.
 TROUBLE_SECONDS_MAX = 15.0
+
+
+class _Joining(NamedTuple):
+    """A change of a partition that lets a follower into the in-sync replicas."""
+
+    leader: int
+    follower: int
 
 
 class EtcdFaults:
     """Each of `kinds` does something to etcd, and returns words for it."""
 
-    def __init__(self, etcd: SimulatedEtcd) -> None:
-        self._etcd = etcd
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+        self._etcd = etcd = cluster.etcd
+        self._hold_nothing = etcd.hold
         self.kinds: list[FurtherFault] = [
             self._stand_still,
             self._be_slow,
@@ -23,6 +42,7 @@ class EtcdFaults:
             self._compact,
             self._end_lease,
             self._hold_leases,
+            self._hold_joining,
         ]
 
     def begin(self) -> None:
@@ -32,6 +52,7 @@ class EtcdFaults:
     def end(self) -> None:
         """Let all be well."""
         self._etcd.heal()
+        self._etcd.hold = self._hold_nothing
 
     def _later(self, seconds: float, target: object, name: str) -> None:
         kernel = self._etcd.kernel
@@ -76,3 +97,58 @@ class EtcdFaults:
         self._etcd.hold_leases(random.uniform(1, 10))
         self._later(seconds, self._etcd.store, "late_seconds")
         return f"etcd ends leases late for {seconds:.1f} s"
+
+    # -- who joins dies while etcd holds that back ----------------------------------------------------------
+
+    def _hold_joining(self, random: Random) -> str:
+        """Carry out later the next change that lets a follower in. It dies meanwhile, and the leader then."""
+        seconds = random.uniform(*HELD_SECONDS)
+
+        def hold(path: str, form: Json) -> float:
+            joining = next(self._joining(form), None) if path == "kv/txn" else None
+            if joining is None:
+                return 0.0
+            self._etcd.hold = self._hold_nothing
+            brokers = self._cluster.brokers
+            leader, follower = brokers[joining.leader], brokers[joining.follower]
+            self._kill(follower, 0.0, 0.1)
+            self._cut(leader, follower, seconds + 2 * FAIL_OVER_SECONDS)
+            self._kill(leader, seconds + FAIL_OVER_SECONDS, DOWN_SECONDS)
+            return seconds
+
+        self._etcd.hold = hold
+        return "etcd holds back who joins next"
+
+    def _joining(self, form: Json) -> Iterator[_Joining]:
+        known = {each.key: each.value for each in self._etcd.store.entries() if b"/partitions/" in each.key}
+        for operation in form["success"]:
+            put = operation.get("request_put", {"key": ""})
+            before = known.get(b64decode(put["key"]))
+            if before is None:
+                continue
+            old, new = _state(before), _state(b64decode(put["value"]))
+            joined = set(new["isr"]) - set(old["isr"])
+            if joined and new["leader"] == old["leader"]:
+                yield _Joining(new["leader"], joined.pop())
+
+    def _kill(self, broker: SimulatedBroker, after_seconds: float, down_seconds: float) -> None:
+        kernel = self._etcd.kernel
+        kernel.call_after(int(after_seconds * SECOND), broker.kill)
+        start_ns = int((after_seconds + down_seconds) * SECOND)
+        kernel.call_after(start_ns, lambda: None if broker.is_running else broker.start())
+
+    def _cut(self, one: SimulatedBroker, other: SimulatedBroker, seconds: float) -> None:
+        network = self._etcd.network
+
+        def mend() -> None:
+            network.mend(one.host, other.host)
+            network.mend(other.host, one.host)
+
+        network.cut(one.host, other.host)
+        network.cut(other.host, one.host)
+        self._etcd.kernel.call_after(int(seconds * SECOND), mend)
+
+
+def _state(value: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(value)
+    return found

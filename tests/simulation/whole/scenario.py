@@ -8,7 +8,7 @@ import asyncio
 from contextlib import suppress
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from kohort.client import (
     ConfigurationError,
@@ -45,7 +45,14 @@ SETTINGS = {
 }
 
 
-async def one_run(world: World, books: Books) -> None:
+class Shape(NamedTuple):
+    """How long a run has faults, and the act of three brokers behind them: None for any."""
+
+    seconds: float = CHAOS_SECONDS
+    act: str | None = None
+
+
+async def one_run(world: World, books: Books, shape: Shape) -> None:
     """Run it on a broker alone. Raises: Violation, NotReached."""
     broker = await world.broker(settings=SETTINGS)
     await _create(broker.bootstrap, NewTopic(TOPIC, PARTITIONS, 1), NewTopic(TRIMMED, 1, 1))
@@ -59,12 +66,12 @@ async def one_run(world: World, books: Books) -> None:
         cut_network=True,
         every_seconds=3,
     ):
-        await asyncio.sleep(CHAOS_SECONDS)
+        await asyncio.sleep(shape.seconds)
     await run.end()
 
 
-async def three_run(world: World, books: Books) -> None:
-    """Run it on three brokers with their etcd. Raises: Violation, NotReached."""
+async def three_run(world: World, books: Books, shape: Shape) -> None:
+    """Run it on three brokers with their etcd, and an act in the end. Raises: Violation, NotReached."""
     cluster = await world.cluster(BROKERS, settings={**SETTINGS, "min.insync.replicas": "2"})
     await _create(
         cluster.bootstrap,
@@ -80,7 +87,7 @@ async def three_run(world: World, books: Books) -> None:
         world.process("operator", clients.change_settings),
         world.process("looker", clients.look_by_time, TOPIC, PARTITIONS),
     ]
-    brokers, etcd = list(cluster.brokers.values()), EtcdFaults(cluster.etcd)
+    brokers, etcd = list(cluster.brokers.values()), EtcdFaults(cluster)
     etcd.begin()
     async with world.chaos(
         kill=run.apps,
@@ -92,10 +99,10 @@ async def three_run(world: World, books: Books) -> None:
         also=etcd.kinds,
         every_seconds=2.5,
     ):
-        await asyncio.sleep(CHAOS_SECONDS)
+        await asyncio.sleep(shape.seconds)
     etcd.end()
     await run.stop_writing()
-    await Acts(world, cluster, books, TOPIC).play()
+    await Acts(world, cluster, books, TOPIC).play(shape.act)
     await run.end()
 
 
@@ -271,13 +278,13 @@ async def read_all(bootstrap: str) -> list[tuple[int, int, str]]:
     return found
 
 
-def one_broker() -> tuple[Books, Any]:
+def one_broker(shape: Shape = Shape()) -> tuple[Books, Any]:  # noqa: B008  # It does not change.
     """Return the books and the test of a broker alone."""
     books = Books()
-    return books, partial(one_run, books=books)
+    return books, partial(one_run, books=books, shape=shape)
 
 
-def three_brokers() -> tuple[Books, Any]:
+def three_brokers(shape: Shape = Shape()) -> tuple[Books, Any]:  # noqa: B008
     """Return the books and the test of a cluster."""
     books = Books()
-    return books, partial(three_run, books=books)
+    return books, partial(three_run, books=books, shape=shape)

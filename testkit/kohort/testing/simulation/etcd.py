@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from random import Random
 
 from kohort.broker.etcd.key_store import Entry
+from kohort.broker.etcd.messages import Json
 from kohort.testing.etcd_store import EtcdStore
 from kohort.testing.simulation.etcd_member import EtcdMember
 from kohort.testing.simulation.kernel import SECOND, Kernel
@@ -35,6 +36,8 @@ class SimulatedEtcd:
         self.late_requests = 0.0
         """How often a request is carried out later and not answered: from 0 to 1."""
         self.late_seconds_max = 10.0
+        self.hold: Callable[[str, Json], float] = lambda path, form: 0.0
+        """Returns how much later a call is carried out, unanswered; 0 where it is answered at once."""
         self.members = [EtcdMember(self, f"etcd-{number}") for number in range(1, members + 1)]
         self._had_quorum = True
         self._tick()
@@ -61,6 +64,11 @@ class SimulatedEtcd:
         if self.store.revision != revision:
             for each in self.members:
                 each.tell()
+
+    def late_by(self, path: str, form: Json) -> float:
+        """Return how much later a call is carried out. Nobody hears of it then."""
+        is_late = self.random.random() < self.late_requests
+        return self.random.uniform(0, self.late_seconds_max) if is_late else self.hold(path, form)
 
     def later(self, seconds: float, action: Callable[[], object]) -> None:
         """Change something after so many seconds."""

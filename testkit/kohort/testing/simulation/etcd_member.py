@@ -37,8 +37,6 @@ class Cluster(Protocol):
     store: EtcdStore
     lost_requests: float
     lost_answers: float
-    late_requests: float
-    late_seconds_max: float
 
     @property
     def has_quorum(self) -> bool:
@@ -51,6 +49,10 @@ class Cluster(Protocol):
 
     def changing(self) -> AbstractContextManager[None]:
         """Tell the watches of what changes within the block."""
+        ...
+
+    def late_by(self, path: str, form: Json) -> float:
+        """Return how much later a call is carried out. Nobody hears of it then."""
         ...
 
     def later(self, seconds: float, action: Callable[[], object]) -> None:
@@ -166,13 +168,11 @@ class EtcdMember(Program[TrioProcess]):
     async def _answer(self, path: str, form: Json) -> tuple[int, Json] | None:
         """Return status and answer, None where the answer or the request gets lost."""
         etcd, random = self._etcd, self._etcd.random
-        fate = random.random()
-        if fate < etcd.lost_requests:
+        if random.random() < etcd.lost_requests:
             return None
-        if fate < etcd.lost_requests + etcd.late_requests:
-            etcd.later(
-                random.uniform(0, etcd.late_seconds_max), lambda: answered(etcd.store, path, form, etcd.now())
-            )
+        late_seconds = etcd.late_by(path, form)
+        if late_seconds:
+            etcd.later(late_seconds, lambda: answered(etcd.store, path, form, etcd.now()))
             return None
         if self.slow_seconds:
             await trio.sleep(random.uniform(0, self.slow_seconds))
