@@ -15,6 +15,7 @@ from enum import StrEnum
 from functools import partial
 from inspect import isawaitable
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from time import monotonic
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -234,7 +235,7 @@ class ProcessExecutor(_CallingExecutor):
     def __init__(self, operator: Operator) -> None:
         self._operator = operator
         self._backend = ""
-        self._process: multiprocessing.process.BaseProcess | None = None
+        self._process: BaseProcess | None = None
         self._pipe: Connection | None = None
         self._is_busy = False
         self._turn = anyio.Lock()
