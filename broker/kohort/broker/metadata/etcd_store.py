@@ -15,6 +15,7 @@ from kohort.broker.etcd.errors import EtcdCompacted, EtcdError, EtcdRejected, Et
 from kohort.broker.etcd.messages import (
     Compare,
     Delete,
+    Found,
     KeyValue,
     Put,
     Range,
@@ -328,12 +329,17 @@ class EtcdMetadataStore:
     # -- producer ids -----------------------------------------------------------------------------------
 
     async def allocate_producer_ids(self, count: int = PRODUCER_ID_BLOCK) -> range:
-        """Return ids that no broker was ever given. Raises: StorageError."""
+        """Return ids that no broker was ever given. Raises: StorageError.
+
+        Metadata that are restored from a backup know of fewer ids than logs do. So the ids are also above
+        what could be given out until etcd's revision of now, which a restore raises.
+        """
         assert count > 0
         key = self._keys.producer_ids
         while True:
-            found = await self._find(key)
-            first = 0 if found is None else int(found.value)
+            looked = await self._look(key)
+            found = looked.items[0] if looked.items else None
+            first = max(0 if found is None else int(found.value), looked.revision * PRODUCER_ID_BLOCK)
             revision = 0 if found is None else found.mod_revision
             taken = Put(key, str(first + count).encode())
             done = await self._transactions.send([unchanged_since(key, revision)], [taken])
@@ -342,13 +348,16 @@ class EtcdMetadataStore:
             # Somebody was quicker, or nobody knows: then these ids are left out.
 
     async def _find(self, key: bytes) -> KeyValue | None:
+        items = (await self._look(key)).items
+        return items[0] if items else None
+
+    async def _look(self, key: bytes) -> Found:
         try:
-            items = (await self._client.range(Range(key))).items
+            return await self._client.range(Range(key))
         except EtcdUnavailable as error:
             raise MetadataUnavailable(f"etcd can't be reached: {error}") from error
         except EtcdError as error:
             raise StorageError(f"etcd refuses: {error}") from error
-        return items[0] if items else None
 
 
 def _lives(snapshot: Snapshot, broker: BrokerState) -> bool:
