@@ -5,7 +5,9 @@ call at a time, in the order in which they were made. An operator with async met
 own there, of the same library as the member's.
 """
 
+import asyncio
 import multiprocessing
+import signal
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,6 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from inspect import isawaitable
+from math import inf
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from time import monotonic
@@ -29,6 +32,7 @@ from kohort.client.values import ConsumerRecord
 BATCH_S = (
     0.02  # A batch ends behind the record that is under way then: so long does a drain wait, and no longer.
 )
+THREAD_ENDED = "the operator's thread has ended; a reset starts another one"
 END_S = 2.0  # So long may an operator's process take to end by itself.
 
 Record = ConsumerRecord[bytes, bytes]
@@ -106,8 +110,9 @@ async def call_operator(operator: Operator, method: str, *arguments: Any) -> Any
     try:
         found = getattr(operator, method)(*arguments)
         found = await found if isawaitable(found) else found
-    except Exception as error:
-        raise OperatorError(f"{method} raised {error!r}") from error
+    except BaseException as error:
+        _raise_if_cancelled(error)
+        raise OperatorError(f"{method} raised {_told(error)}") from error
     if method == "save" and not isinstance(found, bytes):
         raise OperatorError(f"save returned {type(found).__name__}, and not bytes")
     return found
@@ -122,12 +127,34 @@ async def _process(operator: Operator, records: Sequence[Record]) -> Processed:
             found = process(record)
             if found is not None:
                 await found
-        except Exception as error:  # noqa: BLE001 - the user's code; the region resets for it.
-            return Processed(count, repr(error))
+        except BaseException as error:  # noqa: BLE001 - the user's code; the region resets for it.
+            _raise_if_cancelled(error)
+            return Processed(count, _told(error))
         count += 1
         if monotonic() >= until_s:
             break
     return Processed(count)
+
+
+def _raise_if_cancelled(error: BaseException) -> None:
+    """Raise the error again if the task that runs here is cancelled.
+
+    SystemExit is a failure of the operator. So is the CancelledError of another task that it awaits.
+    """
+    if isinstance(error, Exception):
+        return
+    task = asyncio.current_task() if current_backend() == "asyncio" else None
+    is_cancelled = task is not None and task.cancelling() > 0
+    if is_cancelled or anyio.current_effective_deadline() == -inf:
+        raise error
+
+
+def _told(error: BaseException) -> str:
+    """Return the error as text; its own words may fail."""
+    try:
+        return repr(error)
+    except Exception:  # noqa: BLE001 - the user's code.
+        return type(error).__name__
 
 
 class _Call:
@@ -138,20 +165,21 @@ class _Call:
         self.arguments = arguments
         self.done = anyio.Event()
         self.found: Any = None
-        self.error: BaseException | None = None
+        self.error: OperatorError | None = None
         self._wake_caller = poster()
 
     async def run(self, operator: Operator) -> None:
         """Run it, and wake the caller."""
         try:
             self.found = await call_operator(operator, self.method, *self.arguments)
-        except BaseException as error:
+        except OperatorError as error:
             self.error = error
-            if not isinstance(error, OperatorError):  # Cancelled: the executor is closed.
-                raise
-        finally:
-            with suppress(RuntimeError):  # The caller's loop has ended.
-                self._wake_caller(self.done.set)
+        self.tell()
+
+    def tell(self) -> None:
+        """Wake the caller."""
+        with suppress(RuntimeError):  # The caller's loop has ended.
+            self._wake_caller(self.done.set)
 
 
 class _CallingExecutor:
@@ -179,7 +207,8 @@ class ThreadExecutor(_CallingExecutor):
     """Runs an operator in an event loop in a thread of its own.
 
     A call whose caller is cancelled is still run, before every later one. Nobody can end a thread: one that
-    hangs in the operator is left to itself when the executor is closed.
+    hangs in the operator is left to itself when the executor is closed. A thread that the operator has ended
+    is replaced at the next `restore`.
     """
 
     def __init__(self, operator: Operator) -> None:
@@ -187,11 +216,10 @@ class ThreadExecutor(_CallingExecutor):
         self._calls: deque[_Call] = deque()
         self._post: Callable[[Callable[[], object]], object] | None = None
         self._ready = threading.Event()
+        self._ended = threading.Event()
 
     async def __aenter__(self) -> Self:
-        run = partial(anyio.run, self._serve, backend=current_backend())
-        threading.Thread(target=run, name="kohort region operator", daemon=True).start()
-        await anyio.to_thread.run_sync(self._ready.wait)
+        await self._start()
         return self
 
     async def __aexit__(
@@ -201,6 +229,33 @@ class ThreadExecutor(_CallingExecutor):
         with suppress(RuntimeError):  # Its loop has ended.
             self._post(self._scope.cancel)
 
+    async def restore(self, state: bytes | None) -> None:
+        """Let the operator have this state, in a new thread if the last one has ended."""
+        if self._ended.is_set():
+            await anyio.to_thread.run_sync(self._thread.join)
+            await self._start()
+        await super().restore(state)
+
+    async def _start(self) -> None:
+        self._ready.clear()
+        self._ended.clear()
+        arguments = (current_backend(),)
+        name = "kohort region operator"
+        self._thread = threading.Thread(target=self._run, args=arguments, name=name, daemon=True)
+        self._thread.start()
+        await anyio.to_thread.run_sync(self._ready.wait)
+
+    def _run(self, backend: str) -> None:
+        """Run the operator's loop, and tell those who wait for its answers when it has ended."""
+        try:
+            anyio.run(self._serve, backend=backend)
+        finally:
+            self._ended.set()
+            while self._calls:
+                call = self._calls.popleft()
+                call.error = OperatorError(THREAD_ENDED)
+                call.tell()
+
     async def _serve(self) -> None:
         self._wake = anyio.Event()
         self._post = poster()
@@ -209,14 +264,18 @@ class ThreadExecutor(_CallingExecutor):
             while True:
                 await self._wake.wait()
                 self._wake = anyio.Event()
-                while self._calls:
-                    await self._calls.popleft().run(self._operator)
+                while self._calls and not self._scope.cancel_called:
+                    await self._calls[0].run(self._operator)
+                    self._calls.popleft()
 
     async def _call(self, method: str, *arguments: Any) -> Any:
         assert self._post is not None
         call = _Call(method, arguments)
         self._calls.append(call)
-        self._post(self._wake_up)
+        with suppress(RuntimeError):  # Its loop has ended: `_run` tells the call, unless it has ended before.
+            self._post(self._wake_up)
+        if self._ended.is_set():
+            raise OperatorError(THREAD_ENDED)
         await call.done.wait()
         if call.error is not None:
             raise OperatorError(str(call.error)) from call.error
@@ -302,9 +361,12 @@ def _ask(pipe: Connection, method: str, arguments: tuple[Any, ...]) -> tuple[Any
 
 
 def serve_operator(pipe: Connection, operator: Operator, backend: str) -> None:
-    """Answer the calls that come by this pipe until it ends."""
-    with suppress(KeyboardInterrupt):
-        anyio.run(_serve_operator, pipe, operator, backend=backend)
+    """Answer the calls that come by this pipe until it ends.
+
+    An interrupt from the terminal is the member's: it ends this process when it is done.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    anyio.run(_serve_operator, pipe, operator, backend=backend)
 
 
 async def _serve_operator(pipe: Connection, operator: Operator) -> None:

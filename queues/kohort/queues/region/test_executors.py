@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+import sys
 import threading
 import time
 
@@ -152,6 +154,89 @@ async def test_a_state_that_is_no_bytes_is_told(isolation: Isolation) -> None:
         await executor.restore(None)
         with pytest.raises(OperatorError, match="save returned str"):
             await executor.save(1)
+
+
+class Exits(Plain):
+    """Ends, or is cancelled, as code of its own has it."""
+
+    async def process(self, record: ConsumerRecord[bytes, bytes]) -> None:  # type: ignore[override]
+        match record.value:
+            case b"exit":
+                sys.exit(3)
+            case b"interrupt":
+                raise KeyboardInterrupt
+            case b"group":
+                raise BaseExceptionGroup("two", [SystemExit(1), ValueError(2)])
+            case b"wordless":
+                raise Wordless
+            case b"cancelled":
+                raise asyncio.CancelledError
+        self.count += 1
+
+    def restore(self, state: bytes | None) -> None:
+        if state == b"exit":
+            sys.exit(3)
+        super().restore(state)
+
+
+class Wordless(Exception):
+    def __repr__(self) -> str:
+        raise ValueError("no words")
+
+
+@EACH
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "value, words",
+    [
+        (b"exit", "SystemExit(3)"),
+        (b"interrupt", "KeyboardInterrupt()"),
+        (b"group", "BaseExceptionGroup('two', [SystemExit(1), ValueError(2)])"),
+        (b"wordless", "Wordless"),
+        (b"cancelled", "CancelledError()"),
+    ],
+)
+def test_an_operator_that_exits_or_is_cancelled_has_failed_and_can_be_restored(
+    isolation: Isolation, backend: str, value: bytes, words: str
+) -> None:
+    async def main() -> None:
+        async with executor_for(Exits(), isolation) as executor:
+            with anyio.fail_after(30):
+                await executor.restore(None)
+                assert await executor.process(records(b"", value)) == Processed(1, words)
+                with pytest.raises(OperatorError, match=r"restore raised SystemExit\(3\)"):
+                    await executor.restore(b"exit")
+                await executor.restore(b"7")
+                assert await executor.process(records(b"")) == Processed(1)
+                assert (await executor.save(1)).startswith(b"8 ")
+
+    anyio.run(main, backend=backend)
+
+
+class Stops(Plain):
+    """Stops the event loop in which it runs."""
+
+    async def process(self, record: ConsumerRecord[bytes, bytes]) -> None:  # type: ignore[override]
+        asyncio.get_running_loop().stop()
+        await asyncio.sleep(600)
+
+
+@EACH
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_an_operator_that_ends_its_loop_is_given_another_one_by_a_restore(isolation: Isolation) -> None:
+    async def main() -> None:
+        async with executor_for(Stops(), isolation) as executor:
+            with anyio.fail_after(30):
+                await executor.restore(None)
+                for _ in range(2):
+                    with pytest.raises(OperatorError, match="ended"):
+                        await executor.process(records(b""))
+                    with pytest.raises(OperatorError):
+                        await executor.save(1)
+                    await executor.restore(b"5")
+                    assert (await executor.save(1)).startswith(b"5 ")
+
+    anyio.run(main, backend="asyncio")
 
 
 class Texts(Plain):
