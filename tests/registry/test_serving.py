@@ -178,3 +178,29 @@ def test_a_hundred_requests_at_once_are_all_answered(url: str) -> None:
     with ThreadPoolExecutor(20) as pool:
         found = [each for ids in pool.map(many, range(0, 100, 5)) for each in ids]
     assert len(set(found)) == 100
+
+
+@pytest.mark.parametrize("count", [0, 2, 9])
+def test_a_topic_that_is_made_again_is_read_anew(count: int) -> None:
+    """Whether the other topic is empty, shorter than the one before, or longer."""
+    with Broker() as broker:
+        registry = RunningRegistry(broker.bootstrap, LOCAL)
+        url = f"http://{registry.address}"
+        for number in range(4):
+            register(url, f"before-{number}", enum(number))
+        with Admin(bootstrap_servers=broker.bootstrap) as admin:
+            admin.delete_topics(TOPIC)
+            admin.create_topics(NewTopic(TOPIC, partitions=1, configs={"cleanup.policy": "compact"}))
+        other = RunningRegistry(broker.bootstrap, LOCAL)
+        names = [f"behind-{number}" for number in range(count)]
+        for number, name in enumerate(names):
+            assert register(f"http://{other.address}", name, enum(100 + number)) == number + 1
+        assert register(url, "new", enum(999)) == count + 1
+        assert register(url, "newer", enum(1000)) == count + 2
+        assert ask(url, "GET", "/subjects").content == sorted([*names, "new", "newer"])
+        assert ask(f"http://{other.address}", "GET", "/subjects").content == sorted([*names, "new", "newer"])
+        assert json.loads(ask(url, "GET", f"/schemas/ids/{count + 1}").content["schema"]) == enum(999)
+        other.close()
+        registry.close()
+        ids = [each.value.id for each in records_of(broker) if isinstance(each.value, SchemaValue)]
+        assert len(set(ids)) == len(ids), "an id was given twice"

@@ -9,6 +9,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
+from uuid import UUID
 
 import anyio
 import anyio.to_thread
@@ -59,13 +60,11 @@ class SchemaLog:
         self._options = options
         self._partition = TopicPartition(topic, 0)
         self._transactional_id = f"kohort-schema-registry{topic}"
-        self._consumer: Consumer[bytes, bytes] = Consumer(
-            **options,
-            isolation_level="read_committed",
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            allow_auto_create_topics=False,
+        self._admin = Admin(**options)
+        self._consumer: Consumer[bytes, bytes] | None = (
+            None  # None until the topic is read from its beginning.
         )
+        self._topic_id: UUID | None = None  # Of the topic that the state was read from.
         self._producer: Producer[bytes, bytes] | None = None
         self._lock = anyio.Lock()
         self._next = 0  # The offset behind the last record that was applied.
@@ -77,20 +76,20 @@ class SchemaLog:
 
     async def open(self) -> None:
         """Make the topic if it is not there, and read it. Raises: KohortError."""
-        async with Admin(**self._options) as admin:
-            cluster = await admin.describe_cluster()
-            self.cluster_id = cluster.cluster_id or ""
-            await _ensure_topic(admin, self._partition.topic, min(REPLICATION_FACTOR_MAX, len(cluster.nodes)))
-        await self._consumer.start()
-        self._consumer.assign(self._partition)
-        self._consumer.seek_to_beginning(self._partition)
+        await self._admin.start()
+        cluster = await self._admin.describe_cluster()
+        self.cluster_id = cluster.cluster_id or ""
+        replication_factor = min(REPLICATION_FACTOR_MAX, len(cluster.nodes))
+        await _ensure_topic(self._admin, self._partition.topic, replication_factor)
         await self._catch_up()
         logger.info("the topic %s is read: %d subjects", self._partition.topic, len(self._state.subjects))
 
     async def close(self) -> None:
         """Close the clients."""
         await self._resign()
-        await self._consumer.stop()
+        if self._consumer is not None:
+            await self._consumer.stop()
+        await self._admin.stop()
 
     async def carry_out(self, request: Callable[[], Decision]) -> Any:
         """Return the answer to a request, once its records are in the topic. Raises: RegistryError."""
@@ -145,8 +144,7 @@ class SchemaLog:
     async def _resign(self) -> None:
         producer, self._producer = self._producer, None
         if producer is not None:
-            with anyio.CancelScope(shield=True), anyio.move_on_after(RETRY_SECONDS * 10):
-                await producer.stop()
+            await _stop(producer)
 
     async def _write(self, records: tuple[Record, ...]) -> bool:
         """Return whether the records are in the topic: all of them, or none. Raises: KohortError."""
@@ -165,7 +163,8 @@ class SchemaLog:
             if self._took_over_at is not None:
                 self._turn_seconds, self._took_over_at = anyio.current_time() - self._took_over_at, None
             await self._read_up_to(last + 1)
-            return True
+            await self._forget_if_another_topic()
+            return self._is_written
         # Another registry needs about as long for its turn: to take over sooner would keep it from writing.
         await anyio.sleep(random.random() * min(3 * self._turn_seconds, YIELD_SECONDS_MAX))
         await self._retrying(self._take_over)  # By this the transaction has ended, one way or the other.
@@ -201,17 +200,64 @@ class SchemaLog:
     # -- reading ------------------------------------------------------------------------------------------
 
     async def _catch_up(self) -> None:
-        """Read everything that is committed by now."""
-        ends = await self._consumer.end_offsets(self._partition)
-        await self._read_up_to(ends[self._partition])
+        """Read everything that is committed by now, and nothing of a topic that was deleted."""
+        is_whole = False
+        while not is_whole:
+            consumer = self._consumer or await self._begin()
+            ends = await consumer.end_offsets(self._partition)
+            if ends[self._partition] < self._next:
+                await self._forget("it ends before what was read of it")
+                continue
+            await self._read_up_to(ends[self._partition])
+            is_whole = not await self._forget_if_another_topic()
+
+    async def _begin(self) -> Consumer[bytes, bytes]:
+        """Return a consumer that reads the topic from its beginning."""
+        topic_id = await self._topic_id_now()
+        consumer: Consumer[bytes, bytes] = Consumer(
+            **self._options,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            allow_auto_create_topics=False,
+        )
+        try:
+            await consumer.start()
+            consumer.assign(self._partition)
+            consumer.seek_to_beginning(self._partition)
+            self._consumer, self._topic_id = consumer, topic_id
+        finally:
+            if self._consumer is None:
+                await _stop(consumer)
+        return consumer
+
+    async def _topic_id_now(self) -> UUID:
+        found = await self._admin.describe_topics(self._partition.topic)
+        return found[self._partition.topic].topic_id
+
+    async def _forget_if_another_topic(self) -> bool:
+        """Return whether the topic was deleted and made again; then what was read of it counts no more."""
+        if await self._topic_id_now() == self._topic_id:
+            return False
+        await self._forget("it was deleted and made again")
+        return True
+
+    async def _forget(self, why: str) -> None:
+        """Clear the state: the topic has to be read anew."""
+        logger.warning("the topic %s is read anew: %s", self._partition.topic, why)
+        consumer, self._consumer = self._consumer, None
+        self._state.clear()
+        self._next, self._written, self._is_written = 0, None, False
+        await self._resign()
+        if consumer is not None:
+            await _stop(consumer)
 
     async def _read_up_to(self, end: int) -> None:
-        while self._next < end and await self._position() < end:
-            for each in await self._consumer.poll(timeout_ms=POLL_MS):
+        consumer = self._consumer
+        assert consumer is not None
+        while self._next < end and await consumer.position(self._partition) < end:
+            for each in await consumer.poll(timeout_ms=POLL_MS):
                 self._apply(each.key, each.value, each.offset)
-
-    async def _position(self) -> int:
-        return await self._consumer.position(self._partition)
 
     def _apply(self, key: bytes | None, value: bytes | None, offset: int) -> None:
         self._next = offset + 1
@@ -220,6 +266,12 @@ class SchemaLog:
             self._state.apply(decode(key or b"", value))
         except ValueError as error:
             logger.warning("record %d of %s is none of a registry: %s", offset, self._partition.topic, error)
+
+
+async def _stop(client: Consumer[bytes, bytes] | Producer[bytes, bytes]) -> None:
+    """Stop a client, also where the request that needed it was cancelled."""
+    with anyio.CancelScope(shield=True), anyio.move_on_after(RETRY_SECONDS * 10):
+        await client.stop()
 
 
 async def _ensure_topic(admin: Admin, topic: str, replication_factor: int) -> None:

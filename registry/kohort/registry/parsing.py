@@ -36,7 +36,7 @@ class Parser:
     def __init__(self, state: State, formats: Mapping[str, Parse] = FORMATS) -> None:
         self._state = state
         self._formats = formats
-        self._kept: dict[tuple[str, Content], Parsed] = {}
+        self._kept: dict[tuple[int, str, Content], Parsed] = {}
 
     @property
     def types(self) -> list[str]:
@@ -57,7 +57,7 @@ class Parser:
 
     def registered(self, value: SchemaValue) -> Parsed:
         """Return a schema that is registered. Raises: InvalidSchema where it cannot be read."""
-        key = (value.subject, content_of(value))
+        key = (self._state.generation, value.subject, content_of(value))
         found = self._kept.pop(key, None)
         if found is None:
             found = self._read(value.schemaType, value.schema, value.references, value.subject, is_new=False)

@@ -51,6 +51,8 @@ class State:
         self._by_content: dict[str, dict[Content, int]] = {}  # By context.
         self._newest_id: dict[str, int] = {}
         self._referrers: dict[tuple[str, int], dict[tuple[str, int], None]] = {}
+        self.generation = 0
+        """How often the state was cleared: a version may be another one then."""
 
     # -- the log ------------------------------------------------------------------------------------------
 
@@ -67,6 +69,17 @@ class State:
             self._delete_softly(key.subject, value.version)
         elif isinstance(key, ClearSubjectKey):
             self._clear(key.subject)
+
+    def clear(self) -> None:
+        """Forget everything, before another log is read."""
+        self.subjects.clear()
+        self.levels.clear()
+        self.modes.clear()
+        self._uses.clear()
+        self._by_content.clear()
+        self._newest_id.clear()
+        self._referrers.clear()
+        self.generation += 1
 
     def _take_schema(self, key: SchemaKey, value: SchemaValue | None) -> None:
         versions = self.subjects.setdefault(key.subject, {})
