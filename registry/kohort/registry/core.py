@@ -63,6 +63,7 @@ class Schemas:
             problems = self._incompatibilities(subject, candidate)
             if problems:
                 raise errors.incompatible(subject, problems)
+        self._parser.check_kept(candidate)
         value = msgspec.structs.replace(
             candidate.value, id=self._id_for(candidate, new), version=self._version_for(subject, new)
         )

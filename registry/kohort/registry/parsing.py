@@ -55,6 +55,17 @@ class Parser:
         value = SchemaValue(subject, 0, 0, text, kind, references, new.metadata, new.ruleSet)
         return Candidate(parsed, value)
 
+    def check_kept(self, candidate: Candidate) -> None:
+        """Return if the text that would be kept can be written and read again. Raises: RegistryError."""
+        value = candidate.value
+        try:
+            value.schema.encode()
+            self.registered(value)
+        except (InvalidSchema, UnicodeEncodeError) as error:
+            raise errors.invalid_schema(
+                f"Invalid schema of type {value.schemaType}, details: {error}"
+            ) from None
+
     def registered(self, value: SchemaValue) -> Parsed:
         """Return a schema that is registered. Raises: InvalidSchema where it cannot be read."""
         key = (self._state.generation, value.subject, content_of(value))

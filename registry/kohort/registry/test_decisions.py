@@ -322,3 +322,54 @@ def test_who_reads_the_log_again_knows_the_same(registry: Registry) -> None:
         assert state.subjects == registry.state.subjects
         assert (state.levels, state.modes) == (registry.state.levels, registry.state.modes)
     assert again.newest_id() == registry.state.newest_id()
+
+
+# -- texts that would keep later versions out -------------------------------------------------------------
+
+BEYOND = [
+    ("AVRO", '{"type":"record","name":"R","fields":[{"name":"x","type":"double","default":1e999}]}'),
+    ("AVRO", '{"type":"string","limit":[-1e999]}'),
+    ("AVRO", '{"type":"record","name":"R","doc":"\\ud800","fields":[]}'),
+    ("AVRO", '{"type":"string","\\udfff":1}'),
+    ("JSON", '{"maximum":1e999}'),
+    ("JSON", '{"enum":[{"a":-1.5e400}]}'),
+    ("JSON", '{"type":"string","title":"\\ud800"}'),
+    ("JSON", '{"type":"string","examples":["\\udc00\\ud800"]}'),
+    ("PROTOBUF", 'syntax = "proto3"; // \ud800\nmessage A {}'),
+]
+LOOPS = [
+    '{"$ref":"#"}',
+    '{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}',
+    '{"properties":{"x":{"$ref":"#/properties/x"}}}',
+    '{"items":{"$ref":"#/definitions/a"},"definitions":{"a":{"$ref":"#/definitions/a"}}}',
+    '{"$schema":"https://json-schema.org/draft/2020-12/schema","$ref":"#","title":"x"}',
+    '{"properties":{"x":{"$ref":"#/enum/0"}},"enum":[1]}',
+    '{"title":"x","items":{"$ref":"#/title"}}',
+]
+
+
+@pytest.mark.parametrize("kind, text", [*BEYOND, *(("JSON", each) for each in LOOPS)])
+def test_a_schema_that_could_not_be_read_again_is_refused(registry: Registry, kind: str, text: str) -> None:
+    body = {"schema": text, "schemaType": kind}
+    assert registry.refusal("POST", "/subjects/a/versions", body) in (400, 42201)
+    assert registry.refusal("POST", "/compatibility/subjects/a/versions", body) in (400, 42201)
+    assert registry.records == []
+
+
+def test_what_is_large_or_beyond_ascii_or_recursive_is_no_hindrance(registry: Registry) -> None:
+    pytest.importorskip("jsonschema", reason="the extra `registry` has jsonschema")
+    for subject, kind, text in [
+        ("a", "AVRO", '{"type":"string","doc":"\\ud83d\\ude00","limit":1.5e300}'),
+        ("b", "JSON", '{"type":"string","title":"\\ud83d\\ude00","maximum":1e300}'),
+        ("c", "JSON", '{"properties":{"next":{"$ref":"#"}}}'),
+        ("d", "JSON", '{"items":{"$ref":"#/$defs/a"},"$defs":{"a":{"$ref":"#/$defs/b"},"b":true}}'),
+    ]:
+        path = f"/subjects/{subject}/versions"
+        first = registry.ask("POST", path, {"schema": text, "schemaType": kind})
+        shown = registry.ask("GET", f"{path}/1")
+        again = registry.ask("POST", path, {"schema": shown["schema"], "schemaType": kind})
+        assert again == first
+        assert "\\u" not in shown["schema"]
+        assert registry.ask("POST", f"/compatibility{path}", {"schema": text, "schemaType": kind}) == {
+            "is_compatible": True
+        }

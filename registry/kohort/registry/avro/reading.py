@@ -21,6 +21,7 @@ from kohort.registry.avro.types import (
     Union,
 )
 from kohort.registry.errors import InvalidSchema
+from kohort.registry.json_text import read_json
 
 DEPTH_MAX = 100
 """Types within types, in one text."""
@@ -48,9 +49,7 @@ class Reader:
     def read(self, text: str) -> Type:
         """Return the type that a text describes. Raises: InvalidSchema."""
         try:
-            found = self._type(json.loads(text, parse_constant=_no_constant), "", 0)
-        except ValueError as error:
-            raise InvalidSchema(f"it is no JSON: {error}") from None
+            found = self._type(read_json(text), "", 0)
         except RecursionError:
             raise InvalidSchema("it is nested too deeply") from None
         for record, field in self._defaults:
@@ -161,10 +160,6 @@ class Reader:
         doc = value.get("doc") if isinstance(value.get("doc"), str) else None
         default = value.get("default", MISSING)
         return Field(name, kind, doc, default, order.lower(), _aliases(value), _besides(value, _OF_FIELD))
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no value of JSON")
 
 
 def _required(value: Mapping[str, Any], name: str) -> Any:

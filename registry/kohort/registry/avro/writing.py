@@ -1,10 +1,10 @@
 """The one form in which a schema's text is kept: that of Java's library, which Confluent's registry keeps."""
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
 from kohort.registry.avro.types import Array, Enum, Field, Fixed, Map, Primitive, Record, Type, Union
+from kohort.registry.json_text import write_json
 
 
 def canonical_text(kind: Type, known: Iterable[str] = (), *, is_normal: bool = False) -> str:
@@ -13,7 +13,7 @@ def canonical_text(kind: Type, known: Iterable[str] = (), *, is_normal: bool = F
     A normal one has whole names and sorted properties: then texts are equal that differ in these alone.
     """
     value = _Writer(set(known), is_normal=is_normal).value(kind, "")
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return write_json(value)
 
 
 class _Writer:

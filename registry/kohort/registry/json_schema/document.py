@@ -1,6 +1,5 @@
 """A JSON Schema with the documents that it refers to."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
@@ -8,6 +7,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 import msgspec
 
 from kohort.registry.errors import InvalidSchema
+from kohort.registry.json_text import read_json
 
 DEPTH_MAX = 100
 LIST_MAX = 1_000
@@ -22,12 +22,7 @@ class Document:
 
     def __init__(self, text: str, name: str = "") -> None:
         """Read the text of a schema. Raises: InvalidSchema for what is no JSON, or no schema at all."""
-        try:
-            self.root: Any = json.loads(text, parse_constant=_no_constant)
-        except ValueError as error:
-            raise InvalidSchema(f"it is no JSON: {error}") from None
-        except RecursionError:
-            raise InvalidSchema("it is nested too deeply") from None
+        self.root: Any = read_json(text)
         if not isinstance(self.root, (dict, bool)):
             raise InvalidSchema("it is neither an object nor true nor false")
         given = self.root.get("$id", "") if isinstance(self.root, dict) else ""
@@ -120,10 +115,12 @@ def read(text: str, dependencies: Sequence[tuple[str, str]]) -> Place:
 
 
 def check_references(place: Place) -> None:
-    """Return if every `$ref` of the document refers to something. Raises: InvalidSchema."""
+    """Return if every `$ref` of the document leads to a schema. Raises: InvalidSchema."""
     for each in place.document.references():
-        if not each.startswith(KNOWN_ELSEWHERE):
-            place.follow(each)
+        if not each.startswith(KNOWN_ELSEWHERE) and not isinstance(
+            place.follow(each).resolved().node, (dict, bool)
+        ):
+            raise InvalidSchema(f"$ref {each} refers to no schema")
 
 
 def _parts(node: Any, depth: int) -> Iterator[dict[str, Any]]:
@@ -142,7 +139,3 @@ def _parts(node: Any, depth: int) -> Iterator[dict[str, Any]]:
             raise InvalidSchema(f"a list has more than {LIST_MAX} schemas")
         for each in node:
             yield from _parts(each, depth + 1)
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no value of JSON")

@@ -1,11 +1,11 @@
 """A JSON Schema as the registry takes it."""
 
-import json
 from collections.abc import Sequence
 
 from kohort.registry.errors import InvalidSchema
 from kohort.registry.json_schema.compatibility import problems_reading
 from kohort.registry.json_schema.document import Place, check_references, read
+from kohort.registry.json_text import write_json
 
 
 class JsonSchema:
@@ -17,12 +17,12 @@ class JsonSchema:
     @property
     def canonical(self) -> str:
         """The text that is kept: as it came, without spaces."""
-        return json.dumps(self._place.node, ensure_ascii=False, separators=(",", ":"))
+        return write_json(self._place.node)
 
     @property
     def normalized(self) -> str:
         """The text with sorted names."""
-        return json.dumps(self._place.node, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+        return write_json(self._place.node, sort_keys=True)
 
     def problems_reading(self, writer: object) -> Sequence[str]:
         """Return why documents of another schema may not fit it; nothing if all do."""
