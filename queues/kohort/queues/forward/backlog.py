@@ -40,6 +40,11 @@ class Job:
     is_moving: bool = False  # It was found to hold the others up.
     verdict: Verdict | None = None  # What was said of this attempt, and is still to be seen to.
 
+    @property
+    def queue(self) -> str | None:
+        """Where it waits for its start: by its route, or by None if it is not pushed."""
+        return self.route if self.verdict is None else None
+
 
 @dataclass(slots=True, eq=False)
 class Track(Window):
@@ -56,8 +61,8 @@ class Backlog(Windows[Track]):
     def __init__(self, order: Order, window_max: int) -> None:
         super().__init__(window_max)
         self._order = order
-        # Of each route, by time, then by arrival; heads of lanes alone.
-        self._ready: dict[str, list[tuple[int, int, Job]]] = {}
+        # Of each route, by time, then by arrival; heads of lanes alone. Under None those that have a verdict.
+        self._ready: dict[str | None, list[tuple[int, int, Job]]] = {}
         self._arrivals = count()
 
     def add(
@@ -87,21 +92,24 @@ class Backlog(Windows[Track]):
         if lane.jobs[0] is job:
             self._offer(job)
 
-    def start(self, now_ms: int, route: str = "") -> Job | None:
-        """Return a record of a route that is to be pushed now, None if there is none."""
+    def start(self, now_ms: int, route: str | None = "") -> Job | None:
+        """Return a record of a route that is to be pushed now, None if there is none.
+
+        With None for the route it is one that has a verdict, and is not pushed.
+        """
         ready = self._ready.get(route)
         while ready and ready[0][0] <= now_ms:
             _, _, job = heappop(ready)
-            if self._is_waiting(job):
+            if self._is_waiting(job, route):
                 job.is_running = True
                 job.track.running += 1
                 return job
         return None
 
-    def next_due_ms(self, route: str = "") -> int | None:
-        """Return when the next one of a route has its time; None if none waits for that."""
+    def next_due_ms(self, route: str | None = "") -> int | None:
+        """Return when the next one of a route, as of `start`, has its time; None if none waits for that."""
         ready = self._ready.get(route)
-        while ready and not self._is_waiting(ready[0][2]):
+        while ready and not self._is_waiting(ready[0][2], route):
             heappop(ready)
         return ready[0][0] if ready else None
 
@@ -177,11 +185,12 @@ class Backlog(Windows[Track]):
         self._offer(job)
 
     def _offer(self, job: Job) -> None:
-        heappush(self._ready.setdefault(job.route, []), (job.due_ms, next(self._arrivals), job))
+        heappush(self._ready.setdefault(job.queue, []), (job.due_ms, next(self._arrivals), job))
 
-    def _is_waiting(self, job: Job) -> bool:
+    def _is_waiting(self, job: Job, route: str | None) -> bool:
         return (
-            not job.is_running
+            job.queue == route
+            and not job.is_running
             and not job.is_moving
             and not job.track.is_closing
             and job.track.jobs.get(job.record.offset) is job

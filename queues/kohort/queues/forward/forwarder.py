@@ -36,6 +36,7 @@ HEARTBEAT_INTERVAL_MS = 3_000  # Or a third of the session timeout.
 COMMIT_EVERY_MS = 500
 CIRCUIT_FIRST_MS, CIRCUIT_MOST_MS = 500, 30_000
 WRITE_AGAIN_MS = 1_000
+SETTLING_MAX = 100  # So many records at once are dropped or written elsewhere without a push.
 LOOK_AGAIN_MS = 1_000  # The wall clock, by which records are due, may be set.
 
 
@@ -82,6 +83,7 @@ class Forwarder:
         )
         self._backlog = Backlog(destination.order, destination.window_max)
         self._limits = {name: limits_of(each) for name, each in destination.services.items()}
+        self._settling = 0  # So many records with a verdict are under way.
         self._scopes: dict[Job, anyio.CancelScope] = {}
         self._changed = Signal()  # For the task that begins pushes.
         self._settled = Signal()  # For the one that waits for them.
@@ -115,7 +117,7 @@ class Forwarder:
             "url": self.destination.url,
             "partitions": [str(each) for each in self._consumer.assignment()],
             "circuit": self._circuit.value,
-            "running": len(self._scopes),
+            "running": len(self._scopes) + self._settling,
             "concurrency_limit": sum(each.concurrency.limit for each in self._limits.values()),
             "routes": {
                 name: {
@@ -173,7 +175,7 @@ class Forwarder:
             return
         action = Action.SKIP if route.action is RouteAction.DROP else Action.DEAD
         verdict = Verdict(action, None, f"route {route.name}")
-        self._backlog.add(record, due_ms, envelope.attempts + 1, verdict=verdict)
+        self._backlog.add(record, 0, envelope.attempts + 1, verdict=verdict)
 
     async def _commit(self, partitions: Partitions | None) -> None:
         offsets = self._backlog.progress(partitions)
@@ -223,16 +225,31 @@ class Forwarder:
 
     async def _dispatch(self) -> None:
         while True:
-            job, wait_ms = self._next()
+            job, wait_ms = self.begin_next()
             if job is None:
                 await self._changed.wait(wait_ms)
+            elif job.verdict is not None:
+                self._tasks.start_soon(self._see_to, job, job.verdict)
             else:
-                self._limits[job.route].begin()
                 scope = self._scopes[job] = anyio.CancelScope()
                 self._tasks.start_soon(self._push, job, scope)
 
-    def _next(self) -> tuple[Job | None, float | None]:
-        """Return a record that may be pushed now, or how long to wait for one.
+    def begin_next(self) -> tuple[Job | None, float | None]:
+        """Return a record that begins now, or how long to wait for one.
+
+        One that has a verdict is not pushed: it takes nothing of what a service may be given.
+        """
+        waits_ms: list[float] = []
+        if self._settling < SETTLING_MAX:
+            if (job := self._backlog.start(wall_ms(), None)) is not None:
+                self._settling += 1
+                return job, 0
+            waits_ms += self._until_due(None)
+        job, until_ms = self._begin_push()
+        return job, 0 if job is not None else min(waits_ms + until_ms, default=None)
+
+    def _begin_push(self) -> tuple[Job | None, list[float]]:
+        """Return a record that is pushed now, or how long to wait for one of each service.
 
         Each service has its turn: the one that was pushed to comes last next time.
         """
@@ -247,24 +264,35 @@ class Forwarder:
             if job is not None:
                 if len(self._limits) > 1:
                     self._limits[route] = self._limits.pop(route)
-                return job, 0
-            if (due_ms := self._backlog.next_due_ms(route)) is not None:
-                waits_ms.append(min(LOOK_AGAIN_MS, max(1, due_ms - wall_ms())))
-        return None, min(waits_ms, default=None)
+                limits.begin()
+                return job, []
+            waits_ms += self._until_due(route)
+        return None, waits_ms
+
+    def _until_due(self, route: str | None) -> list[float]:
+        due_ms = self._backlog.next_due_ms(route)
+        return [] if due_ms is None else [min(LOOK_AGAIN_MS, max(1, due_ms - wall_ms()))]
+
+    async def _see_to(self, job: Job, verdict: Verdict) -> None:
+        """Do with the record what was said of it before, without a push."""
+        try:
+            await self._settle(job, verdict)
+        finally:
+            self._settling -= 1
+            self._changed.set()
+            self._settled.set()
 
     async def _push(self, job: Job, scope: anyio.CancelScope) -> None:
         began_ms = monotonic_ms()
-        verdict = job.verdict
+        verdict: Verdict | None = None
         try:
-            if verdict is None:
-                with scope:
-                    verdict = await self._services[job.route].push(job.record, job.attempt)
-                if scope.cancelled_caught or verdict is None:
-                    verdict = Verdict(Action.RETRY, None, "it held the others of its partition up")
-                else:
-                    self._learn(job, verdict, monotonic_ms() - began_ms)
-                verdict = self._bounded(job, verdict)
-            await self._settle(job, verdict)
+            with scope:
+                verdict = await self._services[job.route].push(job.record, job.attempt)
+            if scope.cancelled_caught or verdict is None:
+                verdict = Verdict(Action.RETRY, None, "it held the others of its partition up")
+            else:
+                self._learn(job, verdict, monotonic_ms() - began_ms)
+            await self._settle(job, self._bounded(job, verdict))
         finally:
             self._scopes.pop(job, None)
             self._limits[job.route].running -= 1

@@ -27,9 +27,9 @@ def filled(order: Order, *records: ConsumerRecord, window_max: int = 100) -> Bac
     return backlog
 
 
-def start_all(backlog: Backlog, now_ms: int = 0) -> list[Job]:
+def start_all(backlog: Backlog, now_ms: int = 0, route: str | None = "") -> list[Job]:
     found = []
-    while (job := backlog.start(now_ms)) is not None:
+    while (job := backlog.start(now_ms, route)) is not None:
         found.append(job)
     return found
 
@@ -66,8 +66,11 @@ def test_a_verdict_waits_in_its_place_and_is_forgotten_with_the_next_attempt() -
     verdict = Verdict(Action.DEAD)
     backlog.see_to_later(first, due_ms=50, verdict=verdict)
     assert backlog.blockers() == []
-    assert start_all(backlog, 49) == []
-    assert start_all(backlog, 50) == [first]
+    assert backlog.next_due_ms() is None
+    assert backlog.next_due_ms(None) == 50
+    assert start_all(backlog, 49, None) == []
+    assert start_all(backlog, 50) == [], "it is not pushed"
+    assert start_all(backlog, 50, None) == [first]
     assert (first.verdict, first.attempt) == (verdict, 1)
     backlog.again(first, due_ms=60, attempt=2)
     assert start_all(backlog, 60) == [first]
