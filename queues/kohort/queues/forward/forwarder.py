@@ -83,6 +83,7 @@ class Forwarder:
         )
         self._backlog = Backlog(destination.order, destination.window_max)
         self._limits = {name: limits_of(each) for name, each in destination.services.items()}
+        self._turns = list(self._limits)  # Routes, the one that was pushed to last at the end.
         self._settling = 0  # So many records with a verdict are under way.
         self._scopes: dict[Job, anyio.CancelScope] = {}
         self._changed = Signal()  # For the task that begins pushes.
@@ -110,7 +111,7 @@ class Forwarder:
             tasks.cancel_scope.cancel()
 
     def status(self) -> Mapping[str, object]:
-        """Return the destination's state as it is now."""
+        """Return the destination's state as it is now. From any thread."""
         return {
             "name": self.destination.name,
             "topic": self.destination.topic,
@@ -254,7 +255,8 @@ class Forwarder:
         Each service has its turn: the one that was pushed to comes last next time.
         """
         waits_ms: list[float] = []
-        for route, limits in self._limits.items():
+        for route in self._turns:
+            limits = self._limits[route]
             if limits.is_full:
                 continue
             if wait_ms := limits.wait_ms(monotonic_ms()):
@@ -262,8 +264,8 @@ class Forwarder:
                 continue
             job = self._backlog.start(wall_ms(), route)
             if job is not None:
-                if len(self._limits) > 1:
-                    self._limits[route] = self._limits.pop(route)
+                self._turns.remove(route)
+                self._turns.append(route)
                 limits.begin()
                 return job, []
             waits_ms += self._until_due(route)

@@ -1,5 +1,7 @@
 """Which record a forwarder begins with next, and what it says of itself meanwhile."""
 
+import sys
+import threading
 import time
 from collections.abc import Iterator
 
@@ -71,3 +73,40 @@ def test_of_records_that_are_not_pushed_so_many_are_under_way_and_services_have_
         forwarder._take(record)
     begun = begin_all(forwarder)
     assert (len(begun), len([each for each in begun if each.verdict])) == (SETTLING_MAX + 3, SETTLING_MAX)
+
+
+def test_services_have_their_turns_while_another_thread_asks_for_the_status() -> None:
+    names = [f"r{number}" for number in range(8)]
+    routes = [Route(name=each, when=(Condition(header=each),), url=URL) for each in names]
+    forwarder = forwarder_of(*routes, concurrency_max=1)
+    failures: list[BaseException] = []
+    has_ended = threading.Event()
+
+    def watch() -> None:
+        try:
+            while not has_ended.is_set():
+                status = forwarder.status()
+                assert status["concurrency_limit"] == 9
+                assert list(status["routes"]) == names  # type: ignore[call-overload]
+        except (RuntimeError, AssertionError) as error:
+            failures.append(error)
+
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        for turn in range(500):
+            for number, name in enumerate(names):
+                (record,) = records(1, name, begin=len(names) * turn + number)
+                forwarder._take(record)
+            begun = begin_all(forwarder)
+            assert [each.route for each in begun] == names, "the one that was pushed to first is first again"
+            for job in begun:
+                forwarder._backlog.finish(job)
+                forwarder._limits[job.route].running -= 1
+    finally:
+        sys.setswitchinterval(interval_s)
+        has_ended.set()
+        watcher.join()
+    assert failures == []
