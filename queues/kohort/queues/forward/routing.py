@@ -84,7 +84,8 @@ class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     when: tuple[Condition, ...]
     action: RouteAction = RouteAction.PUSH
     url: str = ""
-    token_file: str = ""
+    token_file: str | None = None
+    """"" for none. Where it is not given, the destination's, if the url has its scheme, host and port."""
     ca_file: str = ""
     concurrency_max: int = 0
     rate_max: float = 0.0

@@ -17,7 +17,7 @@ from kohort.queues.forward.routing import Route, RouteAction
 from kohort.queues.forward.verdict import DELAY_MS_MAX
 
 HELD_MS_MAX = 7 * 86_400_000
-SCHEMES = ("http", "https", "grpc", "grpcs")
+PORTS = {"http": 80, "https": 443, "grpc": 443, "grpcs": 443}
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
@@ -93,7 +93,7 @@ class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             (parts.hostname or "").encode("idna")
         except ValueError as error:
             raise ConfigurationError(f"url of destination {self.name!r} is {self.url!r}: {error}") from None
-        if parts.scheme not in SCHEMES or not is_whole:
+        if parts.scheme not in PORTS or not is_whole:
             raise ConfigurationError(
                 f"url of destination {self.name!r} is {self.url!r}: give http://HOST/PATH"
             )
@@ -105,7 +105,6 @@ class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         if len(set(names)) < len(names):
             raise ConfigurationError(f"two routes of destination {self.name!r} have the same name")
         for each in self.services.values():
-            each._check_url()
             if each.is_grpc != self.is_grpc:
                 raise ConfigurationError(f"routes of {self.name!r} go by HTTP, or all of them by gRPC")
 
@@ -113,15 +112,26 @@ class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     def services(self) -> Mapping[str, "Destination"]:
         """Each service that records are pushed to, by its route's name, as a destination without routes.
 
-        "" is the name of the destination's own.
+        "" is the name of the destination's own. Raises: ConfigurationError for a wrong url.
         """
         found = {"": self}
         for each in self.route:
             if each.action is RouteAction.PUSH:
-                own = ("url", "token_file", "ca_file", "concurrency_max", "rate_max", "failures_max")
+                own = ("url", "ca_file", "concurrency_max", "rate_max", "failures_max")
                 changed = {name: value for name in own if (value := getattr(each, name))}
-                found[each.name] = msgspec.structs.replace(self, route=(), **changed)
+                service = msgspec.structs.replace(self, route=(), **changed)
+                service._check_url()
+                token_file = each.token_file
+                if token_file is None:
+                    token_file = self.token_file if service.origin == self.origin else ""
+                found[each.name] = msgspec.structs.replace(service, token_file=token_file)
         return found
+
+    @property
+    def origin(self) -> tuple[str, str | None, int | None]:
+        """The address's scheme, host and port: a token is for one of them."""
+        parts = self.parts
+        return parts.scheme, parts.hostname, parts.port or PORTS[parts.scheme]
 
     @property
     def parts(self) -> SplitResult:

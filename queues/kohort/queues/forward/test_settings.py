@@ -6,6 +6,7 @@ import pytest
 
 from kohort.client.errors import ConfigurationError
 from kohort.client.workers.windows import Order
+from kohort.queues.forward.routing import Condition, Route
 from kohort.queues.forward.settings import Destination, load_settings
 
 ROUTE = "\n[[forward.route]]\nname='r'\nwhen=[{header='a'}]\n"
@@ -55,6 +56,10 @@ def test_a_file_names_destinations(tmp_path: Path) -> None:
         ("[500, 60000]", f"[1]{ROUTE}url='https://elsewhere.example/'", "not one of allowed_hosts"),
         ("[500, 60000]", f"[1]{ROUTE}url='grpc://shop.example/a.B/c'", "all of them by gRPC"),
         ("[500, 60000]", f"[1]{ROUTE}action='push'", "has a url"),
+        ("[500, 60000]", f"[1]{ROUTE}url='ftp://shop.example/'", "give http"),
+        ("[500, 60000]", f"[1]{ROUTE}url='https://shop.example:99999/'", "Port"),
+        ("[500, 60000]", f"[1]{ROUTE}url='https://shop..example/'", "label"),
+        ("[500, 60000]", f"[1]{ROUTE}url='http://[::1/'", "Invalid IPv6"),
         ("[500, 60000]", f"[1]{ROUTE}action='drop'{ROUTE}action='dead'", "same name"),
         ("[500, 60000]", f"[1]{ROUTE}action='drop'\ncolour=1", "unknown field"),
         ('topic = "orders"\n', "", "topic"),
@@ -68,6 +73,41 @@ def test_a_mistake_is_said_with_the_files_name(tmp_path: Path, was: str, becomes
     with pytest.raises(ConfigurationError, match=words) as raised:
         load_settings(file)
     assert "forward.toml" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "url, own, expected",
+    [
+        ("https://shop.example/eu", None, "/token"),
+        ("https://SHOP.example:443/eu", None, "/token"),
+        ("https://shop.example/eu", "", ""),
+        ("https://shop.example/eu", "/other", "/other"),
+        ("https://elsewhere.example/", None, ""),
+        ("https://eu.shop.example/", None, ""),
+        ("https://shop.example:8443/", None, ""),
+        ("http://shop.example/", None, ""),
+        ("http://shop.example:443/", None, ""),
+        ("http://elsewhere.example/", "/other", "/other"),
+    ],
+)
+def test_a_route_has_the_destinations_token_at_the_same_origin_alone(
+    url: str, own: str | None, expected: str
+) -> None:
+    route = Route(name="r", when=(Condition(header="a"),), url=url, token_file=own)
+    token = {"token_file": "/token", "ca_file": "/ca"}
+    shop = Destination(name="d", topic="t", url="https://shop.example/orders", route=(route,), **token)  # type: ignore[arg-type]
+    service = shop.services["r"]
+    assert (service.url, service.token_file, service.ca_file) == (url, expected, "/ca")
+    assert shop.services[""].token_file == "/token"
+
+
+def test_a_file_says_that_a_route_has_no_token(tmp_path: Path) -> None:
+    file = tmp_path / "forward.toml"
+    of_route = f"{ROUTE}url='https://shop.example/eu'\n"
+    file.write_text(GOOD + "token_file='/token'\n" + of_route + "token_file=''\n")
+    assert load_settings(file).forward[0].services["r"].token_file == ""
+    file.write_text(GOOD + "token_file='/token'\n" + of_route)
+    assert load_settings(file).forward[0].services["r"].token_file == "/token"
 
 
 def test_an_address_in_a_network_that_is_allowed_is(tmp_path: Path) -> None:
