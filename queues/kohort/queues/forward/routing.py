@@ -7,6 +7,7 @@ A value that is no JSON, or lacks the path, meets no condition on a path.
 import re
 from collections.abc import Sequence
 from enum import StrEnum
+from math import inf
 
 import msgspec
 
@@ -98,8 +99,8 @@ class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             raise ConfigurationError(f"route {self.name!r} needs a condition")
         if (self.action is RouteAction.PUSH) != bool(self.url):
             raise ConfigurationError(f"route {self.name!r} has a url, or the action drop or dead")
-        if min(self.concurrency_max, self.rate_max, self.failures_max) < 0:
-            raise ConfigurationError(f"limits of route {self.name!r} are not negative")
+        if any(not 0 <= each < inf for each in (self.concurrency_max, self.rate_max, self.failures_max)):
+            raise ConfigurationError(f"limits of route {self.name!r} are numbers, and not negative")
 
 
 class Content:

@@ -5,6 +5,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -72,6 +73,8 @@ class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         self._check_routes()
         if not 0 <= self.delay_ms <= HELD_MS_MAX:
             raise ConfigurationError(f"delay_ms of {self.name!r}: a number from 0 to {HELD_MS_MAX}")
+        if not 0 <= self.rate_max < inf:
+            raise ConfigurationError(f"rate_max of destination {self.name!r}: a number, and 0 for no limit")
         for name in (
             "timeout_ms",
             "attempts_max",
