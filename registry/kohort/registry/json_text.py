@@ -21,8 +21,13 @@ def read_json(text: str) -> Any:
 
 
 def write_json(value: Any, *, sort_keys: bool = False) -> str:
-    """Return the text of a value, without spaces."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=sort_keys)
+    """Return the text of a value, without spaces. Raises: InvalidSchema for one that is nested too deeply."""
+    try:
+        return json.dumps(
+            value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=sort_keys
+        )
+    except RecursionError:
+        raise InvalidSchema("it is nested too deeply") from None
 
 
 def _no_constant(name: str) -> None:

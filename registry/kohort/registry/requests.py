@@ -7,6 +7,14 @@ import msgspec
 from kohort.registry.records import Reference
 
 
+class Metadata(msgspec.Struct, frozen=True):
+    """What the metadata of a schema may be."""
+
+    tags: dict[str, list[str]] | None = None
+    properties: dict[str, Any] | None = None
+    sensitive: list[str] | None = None
+
+
 class NewSchema(msgspec.Struct, frozen=True):
     """A schema that a client sends: to be registered, looked up or checked."""
 
@@ -18,6 +26,11 @@ class NewSchema(msgspec.Struct, frozen=True):
     id: int | None = None
     """For the mode IMPORT: the id that it has elsewhere."""
     version: int | None = None
+
+    def __post_init__(self) -> None:
+        """Look at what is kept as it came. Raises: msgspec.ValidationError."""
+        if self.metadata is not None:
+            msgspec.convert(self.metadata, Metadata)
 
 
 class NewConfig(msgspec.Struct, frozen=True):

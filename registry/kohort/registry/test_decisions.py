@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kohort.registry.errors import RegistryError
-from kohort.registry.records import Record
+from kohort.registry.records import Record, SchemaKey, SchemaValue
 from kohort.registry.routes import Call, Routes
 from kohort.registry.state import State, replayed
 from kohort.registry.views import Text
@@ -346,9 +346,22 @@ LOOPS = [
     '{"properties":{"x":{"$ref":"#/enum/0"}},"enum":[1]}',
     '{"title":"x","items":{"$ref":"#/title"}}',
 ]
+NO_SCHEMAS = [
+    '{"$schema":["a"]}',
+    '{"$schema":{}}',
+    '{"$schema":5}',
+    '{"$schema":"http://[x"}',
+    '{"$id":"http://[x"}',
+    '{"$id":"http://[x","items":{"$ref":"y"}}',
+    '{"$id":"http://a/","properties":{"a":{"$id":"http://[x"}}}',
+    '{"items":{"$ref":"http://[x"}}',
+    '{"items":{"$ref":"#/b"},"b":{"type":5}}',
+    '{"items":{"$ref":"#/$defs/b"},"$defs":{"b":{"properties":[]}}}',
+    '{"items":{"$ref":"#x"},"b":{"$anchor":"x","enum":[],"required":1}}',
+]
 
 
-@pytest.mark.parametrize("kind, text", [*BEYOND, *(("JSON", each) for each in LOOPS)])
+@pytest.mark.parametrize("kind, text", [*BEYOND, *(("JSON", each) for each in LOOPS + NO_SCHEMAS)])
 def test_a_schema_that_could_not_be_read_again_is_refused(registry: Registry, kind: str, text: str) -> None:
     body = {"schema": text, "schemaType": kind}
     assert registry.refusal("POST", "/subjects/a/versions", body) in (400, 42201)
@@ -373,3 +386,20 @@ def test_what_is_large_or_beyond_ascii_or_recursive_is_no_hindrance(registry: Re
         assert registry.ask("POST", f"/compatibility{path}", {"schema": text, "schemaType": kind}) == {
             "is_compatible": True
         }
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [{"properties": [1]}, {"properties": "x"}, {"tags": []}, {"tags": {"a": "b"}}, {"sensitive": {}}],
+)
+def test_metadata_of_another_form_are_refused(registry: Registry, metadata: dict[str, Any]) -> None:
+    assert registry.refusal("POST", "/subjects/a/versions", new("string", metadata=metadata)) == 422
+    assert registry.records == []
+
+
+def test_metadata_that_somebody_has_written_otherwise_have_no_properties(registry: Registry) -> None:
+    registry.register("a", "string")
+    registry.state.apply(
+        Record(SchemaKey("a", 1), SchemaValue("a", 1, 1, "{}", metadata={"properties": [1]}))
+    )
+    assert registry.refusal("GET", "/subjects/a/metadata?key=x&value=y") == 40403

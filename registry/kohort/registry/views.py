@@ -101,7 +101,8 @@ class Views:
         if not versions:
             raise errors.subject_not_found(subject)
         for each in reversed(versions):
-            properties = (each.metadata or {}).get("properties") or {}
+            properties = (each.metadata or {}).get("properties")
+            properties = properties if isinstance(properties, dict) else {}
             if all(properties.get(name) == value for name, value in wanted.items()):
                 return Decision(version_answer(each))
         raise errors.schema_not_found()

@@ -1,8 +1,9 @@
 """A JSON Schema with the documents that it refers to."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any
-from urllib.parse import unquote, urldefrag, urljoin
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 import msgspec
 
@@ -12,6 +13,7 @@ from kohort.registry.json_text import read_json
 DEPTH_MAX = 100
 LIST_MAX = 1_000
 """Longer lists need values of one type: to find equal ones among others takes long."""
+REFERRED_MAX = 20_000
 KNOWN_ELSEWHERE = ("http://json-schema.org/", "https://json-schema.org/")
 """Schemas of schemas, which nobody has to register."""
 _NO_SCHEMAS = frozenset(("enum", "const", "default", "examples"))
@@ -37,11 +39,15 @@ class Document:
     def _name(self, part: Mapping[str, Any]) -> None:
         identity, anchor = part.get("$id"), part.get("$anchor")
         if isinstance(identity, str) and part is not self.root:
-            self.named.setdefault(
-                identity if identity.startswith("#") else urljoin(self.base, identity), part
-            )
+            self.named.setdefault(self._whole(identity), part)
         if isinstance(anchor, str):
             self.named.setdefault(f"#{anchor}", part)
+
+    def _whole(self, identity: str) -> str:
+        try:
+            return identity if identity.startswith("#") else urljoin(self.base, identity)
+        except ValueError as error:
+            raise InvalidSchema(f"the $id {identity} is no address: {error}") from None
 
     def references(self) -> Iterator[str]:
         """Yield every `$ref`."""
@@ -90,16 +96,16 @@ class Place(msgspec.Struct, frozen=True, eq=False):
 
     def follow(self, reference: str) -> "Place":
         """Return what a `$ref` of this document refers to. Raises: InvalidSchema."""
-        address, fragment = urldefrag(reference)
-        whole = urljoin(self.document.base, address) if address else ""
         try:
+            address, fragment = urldefrag(reference)
+            whole = urljoin(self.document.base, address) if address else ""
             if not address or whole == self.document.base:
                 return self.within(self.document.at(fragment))
             if whole in self.document.named:
                 return self.within(self.document.named[whole])
             other = self.others.get(address) or self.others[whole]
             return Place(other.at(fragment), other, self.others)
-        except KeyError:
+        except (KeyError, ValueError):
             raise InvalidSchema(f"$ref {reference} refers to nothing: give it as a reference") from None
 
 
@@ -114,13 +120,39 @@ def read(text: str, dependencies: Sequence[tuple[str, str]]) -> Place:
     return Place(document.root, document, others)
 
 
-def check_references(place: Place) -> None:
-    """Return if every `$ref` of the document leads to a schema. Raises: InvalidSchema."""
+def check_addresses(place: Place) -> None:
+    """Return if a document's own address and that of its draft are addresses. Raises: InvalidSchema."""
+    root = place.document.root
+    for name in ("$schema", "$id") if isinstance(root, dict) else ():
+        address = root.get(name, "")
+        if not isinstance(address, str):
+            raise InvalidSchema(f"its {name} is no text")
+        try:
+            urlsplit(address)
+        except ValueError as error:
+            raise InvalidSchema(f"its {name} is no address: {error}") from None
+
+
+def referred(place: Place) -> list[Any]:
+    """Return what `$ref`s lead to, as far as a draft does not say that there are schemas.
+
+    Raises: InvalidSchema if one does not lead to a schema.
+    """
+    found: dict[int, Any] = {}
+    places = ("#/definitions/", "#/$defs/") if place.document.heeds_beside_ref else ("#/definitions/",)
     for each in place.document.references():
-        if not each.startswith(KNOWN_ELSEWHERE) and not isinstance(
-            place.follow(each).resolved().node, (dict, bool)
-        ):
+        if each.startswith(KNOWN_ELSEWHERE):
+            continue
+        target = place.follow(each).resolved()
+        if not isinstance(target.node, (dict, bool)):
             raise InvalidSchema(f"$ref {each} refers to no schema")
+        is_known = each.count("/") == 2 and each.startswith(places)
+        if not is_known and target.node is not target.document.root:
+            found[id(target.node)] = target.node
+    parts = chain.from_iterable(_parts(each, 0) for each in found.values())
+    if next(islice(parts, REFERRED_MAX, None), None) is not None:
+        raise InvalidSchema(f"its $refs lead to more than {REFERRED_MAX} parts that are no definitions")
+    return list(found.values())
 
 
 def _parts(node: Any, depth: int) -> Iterator[dict[str, Any]]:

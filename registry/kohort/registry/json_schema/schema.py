@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from kohort.registry.errors import InvalidSchema
 from kohort.registry.json_schema.compatibility import problems_reading
-from kohort.registry.json_schema.document import Place, check_references, read
+from kohort.registry.json_schema.document import Place, check_addresses, read, referred
 from kohort.registry.json_text import write_json
 
 
@@ -36,19 +36,21 @@ def parse_json_schema(
     """Return the schema of a text. `dependencies` are names and texts that it uses. Raises: InvalidSchema."""
     place = read(text, dependencies)
     if is_new:
+        check_addresses(place)
         check(place)
-        check_references(place)
+        for each in referred(place):
+            check(place.within(each))
     return JsonSchema(place)
 
 
 def check(place: Place) -> None:
-    """Return if a document is a schema of the draft that it names, or of draft 7. Raises: InvalidSchema."""
+    """Return if it is a schema of the draft that its document names, or of draft 7. Raises: InvalidSchema."""
     from jsonschema import Draft7Validator  # noqa: PLC0415  # Most registries never see such a schema.
     from jsonschema.exceptions import SchemaError  # noqa: PLC0415
     from jsonschema.validators import validator_for  # noqa: PLC0415
 
     try:
-        validator_for(place.node, default=Draft7Validator).check_schema(place.node)
+        validator_for(place.document.root, default=Draft7Validator).check_schema(place.node)
     except SchemaError as error:
         raise InvalidSchema(f"{error.json_path}: {error.message[:200]}") from None
     except RecursionError:
