@@ -9,7 +9,7 @@ from kohort.registry import errors
 from kohort.registry.errors import InvalidSchema, RegistryError
 from kohort.registry.parsing import Candidate, Parser
 from kohort.registry.records import LATEST, Record, SchemaKey, SchemaValue
-from kohort.registry.requests import NewSchema
+from kohort.registry.requests import ID_MAX, VERSION_MAX, NewSchema
 from kohort.registry.state import READWRITE, State, content_of
 from kohort.registry.subjects import check_subject, context_of
 
@@ -52,11 +52,11 @@ class Schemas:
         Raises: RegistryError.
         """
         check_subject(subject)
-        is_imported = new.id is not None and new.id > 0
+        is_imported = _is_imported(new)
         wants_normal = normalize or bool(self._state.config(subject).normalize)
         candidate = self._parser.candidate(subject, new, normalize=wants_normal, is_new=not is_imported)
         candidate = self._with_metadata_of_latest(subject, candidate)
-        if not is_imported and (found := self._registered(subject, candidate)) is not None:
+        if (found := self._registered(subject, candidate, new)) is not None:
             return Decision(_registered_answer(found))
         self._check_mode(subject, new)
         if self._state.mode(subject) != IMPORT:
@@ -73,7 +73,7 @@ class Schemas:
         mode = self._state.mode(subject)
         if mode.startswith("READONLY"):
             raise errors.not_permitted(f"Subject {subject} is in read-only mode")
-        if new.id is not None and new.id > 0:
+        if _is_imported(new):
             if mode != IMPORT:
                 raise errors.not_permitted(f"Subject {subject} is not in import mode")
         elif mode != READWRITE:
@@ -91,15 +91,22 @@ class Schemas:
         )
         return Candidate(candidate.parsed, value)
 
-    def _registered(self, subject: str, candidate: Candidate) -> SchemaValue | None:
-        """Return the newest version that has this schema."""
-        versions = reversed(self._state.versions(subject))
-        return next((each for each in versions if self._parser.equals(each, candidate)), None)
+    def _registered(self, subject: str, candidate: Candidate, new: NewSchema) -> SchemaValue | None:
+        """Return the newest version that has this schema, and the id and the version that an import names."""
+        for each in reversed(self._state.versions(subject)):
+            is_meant = not _is_imported(new) or (
+                each.id == new.id and (not new.version or new.version < 0 or each.version == new.version)
+            )
+            if is_meant and self._parser.equals(each, candidate):
+                return each
+        return None
 
     def _id_for(self, candidate: Candidate, new: NewSchema) -> int:
         context = context_of(candidate.value.subject)
         if new.id is None or new.id <= 0:
             there = self._state.id_of(candidate.content, context)
+            if there is None and self._state.newest_id(context) >= ID_MAX:
+                raise errors.not_permitted(f"The id {ID_MAX} is taken, and there is none behind it")
             return self._state.newest_id(context) + 1 if there is None else there
         others = self._state.with_id(new.id, context)
         if any(content_of(each) != candidate.content for each in others):
@@ -110,6 +117,8 @@ class Schemas:
         newest = self._state.version(subject, LATEST, with_deleted=True)
         following = 1 if newest is None else newest.version + 1
         if new.version is None or new.version <= 0:
+            if following > VERSION_MAX:
+                raise errors.not_permitted(f"The version {VERSION_MAX} is taken, and there is none behind it")
             return following
         if new.version != following and self._state.mode(subject) != IMPORT:
             raise errors.invalid_schema(f"The next version of the subject is {following}, not {new.version}")
@@ -207,6 +216,10 @@ class Schemas:
         if level.startswith(("FORWARD", "FULL")):
             found += old.problems_reading(new)
         return found
+
+
+def _is_imported(new: NewSchema) -> bool:
+    return new.id is not None and new.id > 0
 
 
 def _record(value: SchemaValue) -> Record:

@@ -1,10 +1,13 @@
 """What clients ask the registry to do, as far as a request has a body."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from kohort.registry.records import Reference
+
+ID_MAX = VERSION_MAX = 2**31 - 1
+"""Serializers write an id in four bytes with a sign."""
 
 
 class Metadata(msgspec.Struct, frozen=True):
@@ -23,9 +26,9 @@ class NewSchema(msgspec.Struct, frozen=True):
     references: tuple[Reference, ...] | None = None
     metadata: dict[str, Any] | None = None
     ruleSet: dict[str, Any] | None = None  # As clients send it.
-    id: int | None = None
+    id: Annotated[int, msgspec.Meta(le=ID_MAX)] | None = None
     """For the mode IMPORT: the id that it has elsewhere."""
-    version: int | None = None
+    version: Annotated[int, msgspec.Meta(le=VERSION_MAX)] | None = None
 
     def __post_init__(self) -> None:
         """Look at what is kept as it came. Raises: msgspec.ValidationError."""

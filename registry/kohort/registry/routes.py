@@ -12,14 +12,13 @@ from kohort.registry.core import Decision, Schemas
 from kohort.registry.errors import RegistryError
 from kohort.registry.parsing import Parser
 from kohort.registry.records import LATEST
-from kohort.registry.requests import NewConfig, NewMode, NewSchema
+from kohort.registry.requests import VERSION_MAX, NewConfig, NewMode, NewSchema
 from kohort.registry.state import State
 from kohort.registry.subjects import DEFAULT_CONTEXT, in_context, normal
 from kohort.registry.views import Views, page_of
 
 Body = TypeVar("Body")
 ANY = "*"
-VERSION_MAX = 2**31 - 1
 
 
 class Call(msgspec.Struct, frozen=True):

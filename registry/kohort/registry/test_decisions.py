@@ -403,3 +403,32 @@ def test_metadata_that_somebody_has_written_otherwise_have_no_properties(registr
         Record(SchemaKey("a", 1), SchemaValue("a", 1, 1, "{}", metadata={"properties": [1]}))
     )
     assert registry.refusal("GET", "/subjects/a/metadata?key=x&value=y") == 40403
+
+
+# -- the mode IMPORT --------------------------------------------------------------------------------------
+
+
+def test_what_is_imported_twice_is_there_once(registry: Registry) -> None:
+    registry.ask("PUT", "/mode/a", {"mode": "IMPORT"})
+    path = "/subjects/a/versions"
+    first = registry.ask("POST", path, new("string", id=7))
+    assert first == {"id": 7, "version": 1}
+    assert registry.ask("POST", path, new("string", id=7)) == first
+    assert registry.ask("POST", path, new("string", id=7, version=1)) == first
+    assert registry.ask("GET", path) == [1]
+    assert registry.ask("POST", path, new("string", id=7, version=3)) == {"id": 7, "version": 3}
+    assert registry.ask("POST", path, new("string", id=8)) == {"id": 8, "version": 4}
+    assert registry.ask("GET", path) == [1, 3, 4]
+
+
+def test_ids_and_versions_fit_into_four_bytes(registry: Registry) -> None:
+    largest = 2**31 - 1
+    registry.ask("PUT", "/mode", {"mode": "IMPORT"})
+    for more in [{"id": largest + 1}, {"id": 1, "version": largest + 1}, {"id": 2**70}]:
+        assert registry.refusal("POST", "/subjects/a/versions", new("string", **more)) == 422
+    told = registry.ask("POST", "/subjects/a/versions", new("string", id=largest, version=largest))
+    assert told == {"id": largest, "version": largest}
+    assert registry.refusal("POST", "/subjects/a/versions", new("int", id=5)) == 42205
+    registry.ask("PUT", "/mode", {"mode": "READWRITE"})
+    assert registry.refusal("POST", "/subjects/b/versions", new("int")) == 42205
+    assert registry.ask("POST", "/subjects/b/versions", new("string"))["id"] == largest
