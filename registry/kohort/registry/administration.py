@@ -74,7 +74,7 @@ class Administration:
         return Decision(numbers, (mark, *self._settings_removed(subject)))
 
     def _check_writable(self, subject: str) -> None:
-        if self._state.mode(subject).startswith("READONLY"):
+        if self._state.mode_in_force(subject).startswith("READONLY"):
             raise errors.not_permitted(f"Subject {subject} is in read-only mode")
 
     def _check_unreferenced(self, value: SchemaValue, *, with_deleted: bool) -> None:

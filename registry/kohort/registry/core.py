@@ -10,7 +10,7 @@ from kohort.registry.errors import InvalidSchema, RegistryError
 from kohort.registry.parsing import Candidate, Parser
 from kohort.registry.records import LATEST, Record, SchemaKey, SchemaValue
 from kohort.registry.requests import ID_MAX, VERSION_MAX, NewSchema
-from kohort.registry.state import READWRITE, State, content_of
+from kohort.registry.state import READONLY_OVERRIDE, READWRITE, State, content_of
 from kohort.registry.subjects import check_subject, context_of
 
 LEVELS = (
@@ -23,7 +23,7 @@ LEVELS = (
     "FULL_TRANSITIVE",
 )
 IMPORT = "IMPORT"
-MODES = (READWRITE, "READONLY", "READONLY_OVERRIDE", IMPORT)
+MODES = (READWRITE, "READONLY", READONLY_OVERRIDE, IMPORT)
 TEXT_SHOWN_MAX = 2_000
 
 
@@ -70,7 +70,7 @@ class Schemas:
         return Decision(_registered_answer(value), (*self._replaced_by(value), _record(value)))
 
     def _check_mode(self, subject: str, new: NewSchema) -> None:
-        mode = self._state.mode(subject)
+        mode = self._state.mode_in_force(subject)
         if mode.startswith("READONLY"):
             raise errors.not_permitted(f"Subject {subject} is in read-only mode")
         if _is_imported(new):

@@ -25,6 +25,7 @@ T = TypeVar("T")
 
 BACKWARD = "BACKWARD"
 READWRITE = "READWRITE"
+READONLY_OVERRIDE = "READONLY_OVERRIDE"
 
 Content = tuple[str, str, tuple[Reference, ...], bytes]
 """What makes two schemas equal: type, text, references, and metadata with rules."""
@@ -211,9 +212,14 @@ class State:
         return next((each for each in levels if each is not None), BACKWARD)
 
     def mode(self, subject: str | None) -> str:
-        """Return the mode that counts for a subject."""
+        """Return the mode of a subject: its own, its context's, or that for all."""
         modes = (self.modes[name] for name in _scopes(subject) if name in self.modes)
         return next(modes, READWRITE)
+
+    def mode_in_force(self, subject: str) -> str:
+        """Return the mode that decides what may be written: READONLY_OVERRIDE for all counts first."""
+        mode = self.modes.get(None)
+        return READONLY_OVERRIDE if mode == READONLY_OVERRIDE else self.mode(subject)
 
 
 def qualified(subject: str, referrer: str) -> str:

@@ -432,3 +432,19 @@ def test_ids_and_versions_fit_into_four_bytes(registry: Registry) -> None:
     registry.ask("PUT", "/mode", {"mode": "READWRITE"})
     assert registry.refusal("POST", "/subjects/b/versions", new("int")) == 42205
     assert registry.ask("POST", "/subjects/b/versions", new("string"))["id"] == largest
+
+
+def test_a_global_read_only_override_counts_before_the_modes_of_subjects(registry: Registry) -> None:
+    registry.register("a", "string")
+    registry.register(":.c:a", "string")
+    for subject in ("a", "b", ":.c:", "d"):
+        registry.ask("PUT", f"/mode/{subject}", {"mode": "IMPORT" if subject == "d" else "READWRITE"})
+    registry.ask("PUT", "/mode", {"mode": "READONLY_OVERRIDE"})
+    for subject in ("a", "b", ":.c:a"):
+        assert registry.refusal("POST", f"/subjects/{subject}/versions", new("int")) == 42205
+    assert registry.refusal("POST", "/subjects/d/versions", new("int", id=9)) == 42205
+    assert registry.refusal("DELETE", "/subjects/a") == 42205
+    assert registry.refusal("DELETE", "/subjects/a/versions/1") == 42205
+    assert registry.ask("GET", "/mode/a") == {"mode": "READWRITE"}
+    registry.ask("PUT", "/mode", {"mode": "READONLY"})
+    registry.register("b", "int")
