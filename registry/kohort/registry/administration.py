@@ -98,7 +98,7 @@ class Administration:
         """Set the level of a subject, or with None that for all. Raises: RegistryError."""
         if subject is not None:
             _check_scope(subject)
-        given = new.compatibility or new.compatibilityLevel
+        given = new.compatibilityLevel if new.compatibility is None else new.compatibility
         level = None if given is None else given.upper()
         if level is not None and level not in LEVELS:
             raise errors.invalid_level()

@@ -1,5 +1,6 @@
 """The paths of Confluent's REST API, and which decision each asks for."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote
@@ -19,6 +20,7 @@ from kohort.registry.views import Views, page_of
 
 Body = TypeVar("Body")
 ANY = "*"
+NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -56,20 +58,18 @@ class Asked:
         text = self.names[1].strip()
         if text == "latest":
             return LATEST
-        try:
-            number = int(text)
-        except ValueError:
-            raise errors.invalid_version(text) from None
-        if number != LATEST and not 1 <= number <= VERSION_MAX:
+        number = _number(text)
+        if number is None or (number != LATEST and not 1 <= number <= VERSION_MAX):
             raise errors.invalid_version(text)
         return number
 
     @property
     def id(self) -> int:
         """The id that the path names. Raises: RegistryError."""
-        if not self.names[0].isdecimal() or len(self.names[0]) > len(str(VERSION_MAX)):
+        number = _number(self.names[0])
+        if number is None or not 0 <= number <= VERSION_MAX:
             raise RegistryError(404, 404, "HTTP 404 Not Found")
-        return int(self.names[0])
+        return number
 
     def flag(self, name: str) -> bool:
         """Return whether the query says `true`."""
@@ -85,10 +85,10 @@ class Asked:
 
     def number(self, name: str, default: int) -> int:
         """Return a number of the query. Raises: RegistryError."""
-        try:
-            return int(self.text(name) or default)
-        except ValueError:
-            raise RegistryError(400, 400, f"{name} is no number") from None
+        number = _number(self.text(name).strip() or str(default))
+        if number is None:
+            raise RegistryError(400, 400, f"{name} is no number")
+        return number
 
     @property
     def of_subject(self) -> str | None:
@@ -266,6 +266,11 @@ class Routes:
         add("GET", "v1/metadata/id", lambda _: Decision(
             {"scope": {"path": [], "clusters": {"kafka-cluster": self._cluster_id}}, "id": self._cluster_id}
         ))  # fmt: skip
+
+
+def _number(text: str) -> int | None:
+    """Return a number in decimal digits; None for what is none, or has too many."""
+    return int(text) if NUMBER.fullmatch(text) else None
 
 
 def _scope(asked: Asked) -> str | None:

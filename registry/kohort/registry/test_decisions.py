@@ -448,3 +448,22 @@ def test_a_global_read_only_override_counts_before_the_modes_of_subjects(registr
     assert registry.ask("GET", "/mode/a") == {"mode": "READWRITE"}
     registry.ask("PUT", "/mode", {"mode": "READONLY"})
     registry.register("b", "int")
+
+
+@pytest.mark.parametrize("text", ["1_0", "_1", "1.", "0", "-2", "%EF%BC%91", "%C2%B2", "1e0", "1" * 5000])
+def test_what_is_no_number_is_no_version_and_no_id(registry: Registry, text: str) -> None:
+    for _ in range(2):
+        registry.register("a", "string")
+    assert registry.refusal("GET", f"/subjects/a/versions/{text}") == 42202
+    assert registry.refusal("GET", f"/schemas/ids/{text}") in (404, 40403)
+    if text not in ("0", "-2"):
+        assert registry.refusal("GET", f"/subjects?limit={text}") == 400
+
+
+@pytest.mark.parametrize(
+    "body", [{"compatibility": ""}, {"compatibilityLevel": ""}, {"compatibility": " FULL"}]
+)
+def test_an_empty_level_is_refused(registry: Registry, body: dict[str, str]) -> None:
+    for path in ("/config", "/config/a"):
+        assert registry.refusal("PUT", path, body) == 42203
+    assert registry.records == []
