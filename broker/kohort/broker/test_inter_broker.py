@@ -56,7 +56,7 @@ def test_what_there_is_not_is_told(settings: dict[str, str | None], words: str) 
                 "sasl.mechanism.inter.broker.protocol": "PLAIN",
                 "sasl.jaas.config": 'PlainLoginModule required user_a="secret";',
             },
-            "sasl.jaas.config: as whom do brokers come",
+            "sasl.jaas.config: inter-broker authentication needs username and password",
         ),
     ],
 )
