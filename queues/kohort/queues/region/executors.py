@@ -19,6 +19,7 @@ from inspect import isawaitable
 from math import inf
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from multiprocessing.reduction import ForkingPickler
 from time import monotonic
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -36,6 +37,7 @@ THREAD_ENDED = "the operator's thread has ended; a reset starts another one"
 END_S = 2.0  # So long may an operator's process take to end by itself.
 
 Record = ConsumerRecord[bytes, bytes]
+Answer = tuple[Any, str]  # What an operator's method returned, or why there is nothing.
 
 
 class Isolation(StrEnum):
@@ -113,9 +115,13 @@ async def call_operator(operator: Operator, method: str, *arguments: Any) -> Any
     except BaseException as error:
         _raise_if_cancelled(error)
         raise OperatorError(f"{method} raised {_told(error)}") from error
-    if method == "save" and not isinstance(found, bytes):
+    if method != "save":
+        return None
+    if not isinstance(found, bytes):
         raise OperatorError(f"save returned {type(found).__name__}, and not bytes")
-    return found
+    return (
+        found if type(found) is bytes else bytes(memoryview(found))
+    )  # A type of its own may have no pickle.
 
 
 async def _process(operator: Operator, records: Sequence[Record]) -> Processed:
@@ -351,12 +357,21 @@ class ProcessExecutor(_CallingExecutor):
         self._process = self._pipe = None
 
 
-def _ask(pipe: Connection, method: str, arguments: tuple[Any, ...]) -> tuple[Any, str]:
+def _ask(pipe: Connection, method: str, arguments: tuple[Any, ...]) -> Answer:
+    """Return what the operator's process answers. Raises: OperatorError if it has ended."""
     try:
-        pipe.send((method, arguments))
-        found: tuple[Any, str] = pipe.recv()
+        question = ForkingPickler.dumps((method, arguments))
+    except Exception as error:  # noqa: BLE001 - a type of the user's decides what its pickle raises.
+        return None, f"{method}: what the operator is given cannot be pickled: {_told(error)}"
+    try:
+        pipe.send_bytes(question)
+        answer = pipe.recv_bytes()
     except (EOFError, OSError) as error:
         raise OperatorError("the operator's process ended") from error
+    try:
+        found: Answer = ForkingPickler.loads(answer)
+    except Exception as error:  # noqa: BLE001 - as above.
+        return None, f"{method}: the answer of the operator cannot be read from its pickle: {_told(error)}"
     return found
 
 
@@ -372,14 +387,29 @@ def serve_operator(pipe: Connection, operator: Operator, backend: str) -> None:
 async def _serve_operator(pipe: Connection, operator: Operator) -> None:
     while True:
         try:
-            method, arguments = await anyio.to_thread.run_sync(pipe.recv)
+            question = await anyio.to_thread.run_sync(pipe.recv_bytes)
         except (EOFError, OSError):
             return
+        answer = await _answer(operator, question)
         try:
-            answer = (await call_operator(operator, method, *arguments), "")
-        except OperatorError as error:
-            answer = (None, str(error))
-        pipe.send(answer)
+            pipe.send_bytes(answer)
+        except OSError:
+            return
+
+
+async def _answer(operator: Operator, question: bytes) -> memoryview:
+    """Return the operator's answer as it is sent: a result, or why there is none."""
+    answer: Answer
+    method = "a call"
+    try:
+        method, arguments = ForkingPickler.loads(question)
+        answer = (await call_operator(operator, method, *arguments), "")
+        return ForkingPickler.dumps(answer)
+    except OperatorError as error:
+        answer = (None, str(error))
+    except Exception as error:  # noqa: BLE001 - a type of the user's decides what its pickle raises.
+        answer = (None, f"{method}: this cannot be pickled, or read from its pickle: {_told(error)}")
+    return ForkingPickler.dumps(answer)
 
 
 def current_backend() -> str:

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+from typing import NoReturn
 
 import anyio
 import pytest
@@ -237,6 +238,86 @@ def test_an_operator_that_ends_its_loop_is_given_another_one_by_a_restore(isolat
                     assert (await executor.save(1)).startswith(b"5 ")
 
     anyio.run(main, backend="asyncio")
+
+
+class NoPickle(bytes):
+    """A state that the member's process cannot be sent."""
+
+    def __reduce__(self) -> NoReturn:
+        raise OSError("no pickle")
+
+
+class NoUnpickle(bytes):
+    """A state that the member's process cannot read."""
+
+    def __reduce__(self) -> tuple[type[int], tuple[str]]:
+        return int, ("no number",)
+
+
+class Odd(Plain):
+    def save(self, sequence_id: int) -> bytes:
+        return (NoPickle, NoUnpickle)[sequence_id](b"%d" % self.count)
+
+    def restore(self, state: bytes | None) -> None:
+        super().restore(state)
+        return (lambda: None) if state else None  # type: ignore[return-value]
+
+
+@EACH
+@pytest.mark.trio
+async def test_a_state_of_a_type_that_has_no_pickle_is_bytes_all_the_same(isolation: Isolation) -> None:
+    async with executor_for(Odd(), isolation) as executor:
+        for number in (0, 1):
+            await executor.restore(b"7")
+            state = await executor.save(number)
+            assert (type(state), state) == (bytes, b"7")
+
+
+@pytest.mark.trio
+async def test_what_cannot_be_pickled_is_told_and_the_process_goes_on() -> None:
+    async with executor_for(Ids(), Isolation.PROCESS) as executor:
+        await executor.restore(b"7")
+        first = await executor.save(1)
+        for value in (NoPickle(b""), NoUnpickle(b"")):
+            with pytest.raises(OperatorError, match="pickle"):
+                await executor.process(records(b"", value))
+        odd = ConsumerRecord("t", 0, 0, 0, None, b"", ((lambda: None, b""),))  # type: ignore[arg-type]
+        with pytest.raises(OperatorError, match=r"process: .*pickle"):
+            await executor.process([odd])
+        assert await executor.save(1) == first, "the same process, which has processed none of these"
+
+
+@pytest.mark.trio
+async def test_an_answer_that_cannot_be_pickled_is_told_and_the_process_goes_on() -> None:
+    async with executor_for(Ids(), Isolation.PROCESS) as executor:
+        await executor.restore(b"7")
+        first = await executor.save(1)
+        for value in (b"no pickle", b"no number"):
+            with pytest.raises(OperatorError, match=rf"process: .*{value.decode()}"):
+                await executor.process(records(value))
+        assert await executor.save(1) == first
+
+
+class OddText(str):
+    """Words that cannot be pickled, or not be read from their pickle."""
+
+    def __reduce__(self) -> tuple[type[int], tuple[str]]:
+        if self == "no pickle":
+            raise OSError(str(self))
+        return int, (str(self),)
+
+
+class OddError(Exception):
+    def __repr__(self) -> str:
+        return OddText(self.args[0])
+
+
+class Ids(Plain):
+    """Its state names its process."""
+
+    def process(self, record: ConsumerRecord[bytes, bytes]) -> None:
+        if value := (record.value or b""):
+            raise OddError(value.decode())
 
 
 class Texts(Plain):
