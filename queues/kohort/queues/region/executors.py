@@ -7,6 +7,7 @@ own there, of the same library as the member's.
 
 import asyncio
 import multiprocessing
+import os
 import signal
 import threading
 from collections import deque
@@ -34,6 +35,7 @@ BATCH_S = (
     0.02  # A batch ends behind the record that is under way then: so long does a drain wait, and no longer.
 )
 THREAD_ENDED = "the operator's thread has ended; a reset starts another one"
+LOOK_S = 1.0  # So often an operator's process looks whether its member's is there.
 END_S = 2.0  # So long may an operator's process take to end by itself.
 
 Record = ConsumerRecord[bytes, bytes]
@@ -381,7 +383,17 @@ def serve_operator(pipe: Connection, operator: Operator, backend: str) -> None:
     An interrupt from the terminal is the member's: it ends this process when it is done.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_member, name="kohort region member's end", daemon=True).start()
     anyio.run(_serve_operator, pipe, operator, backend=backend)
+
+
+def _end_with_member() -> None:
+    """End this process when the member's has ended, also one whose operator hangs."""
+    member = multiprocessing.parent_process()
+    member_id = os.getppid()
+    while member is not None and member.is_alive() and os.getppid() == member_id:
+        member.join(LOOK_S)
+    os._exit(1)
 
 
 async def _serve_operator(pipe: Connection, operator: Operator) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import NoReturn
 
 import anyio
@@ -318,6 +320,57 @@ class Ids(Plain):
     def process(self, record: ConsumerRecord[bytes, bytes]) -> None:
         if value := (record.value or b""):
             raise OddError(value.decode())
+
+
+class Tells(Plain):
+    """Says in which process a record is processed."""
+
+    def process(self, record: ConsumerRecord[bytes, bytes]) -> None:
+        os.write(1, b"%d\n" % os.getpid())
+        super().process(record)
+
+
+MEMBER = """
+import sys
+import anyio
+from kohort.queues.region.executors import Isolation, executor_for
+from kohort.queues.region.test_executors import Tells, records
+
+async def main():
+    async with executor_for(Tells(), Isolation.PROCESS) as executor:
+        await executor.restore(None)
+        await executor.process(records(sys.argv[1].encode()))
+        await anyio.sleep(600)
+
+if __name__ == "__main__":
+    anyio.run(main, backend="trio")
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("value", ["", "sleep 600"])
+def test_an_operators_process_ends_with_its_member_though_it_hangs(tmp_path: Path, value: str) -> None:
+    script = tmp_path / "member.py"
+    script.write_text(MEMBER)
+    with subprocess.Popen([sys.executable, str(script), value], stdout=subprocess.PIPE) as member:
+        assert member.stdout is not None
+        process_id = int(member.stdout.readline())
+        assert is_running(process_id)
+        member.kill()
+    deadline_s = time.monotonic() + 20
+    while is_running(process_id):
+        if time.monotonic() >= deadline_s:
+            os.kill(process_id, signal.SIGKILL)
+            pytest.fail("the operator's process outlives its member")
+        time.sleep(0.05)
+
+
+def is_running(process_id: int) -> bool:
+    try:
+        state = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"  # One that has ended waits there where nobody takes orphans in.
 
 
 class Texts(Plain):
