@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from kohort.client import Admin, NewTopic
 from kohort.testing import Broker
 from tests.registry.asking import ask, register
 
@@ -59,5 +60,22 @@ def test_topics_are_registries_of_their_own(broker: Broker) -> None:
 def test_a_wrong_use_is_one_line(arguments: tuple[str, ...], words: str) -> None:
     done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode in (1, 2)
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "partitions, policy, words",
+    [(1, "delete", "cleanup.policy=delete"), (2, "compact", "must have one partition")],
+)
+def test_a_topic_that_is_not_fit_is_told_in_one_line(
+    broker: Broker, partitions: int, policy: str, words: str
+) -> None:
+    topic = f"unfit-{partitions}"
+    with Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.create_topics(NewTopic(topic, partitions=partitions, configs={"cleanup.policy": policy}))
+    command = [*COMMAND, "--bootstrap-server", broker.bootstrap, "--topic", topic]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
     assert words in done.stderr
     assert "Traceback" not in done.stderr

@@ -17,7 +17,7 @@ from kohort.client.admin_values import ResourceType
 from kohort.client.values import TopicPartition
 from kohort.registry.records import TOPIC, Record, SchemaKey, SchemaValue, decode, encode
 from kohort.registry.server import BODY_BYTES_MAX
-from kohort.testing import Broker
+from kohort.testing import Broker, BrokerFailed
 from kohort.testing.schema_registry import RunningRegistry
 from tests.registry.asking import ask, register
 
@@ -204,3 +204,16 @@ def test_a_topic_that_is_made_again_is_read_anew(count: int) -> None:
         registry.close()
         ids = [each.value.id for each in records_of(broker) if isinstance(each.value, SchemaValue)]
         assert len(set(ids)) == len(ids), "an id was given twice"
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+def test_a_topic_that_would_lose_schemas_is_refused(policy: str) -> None:
+    with Broker() as broker:
+        with Admin(bootstrap_servers=broker.bootstrap) as admin:
+            admin.create_topics(NewTopic(TOPIC, partitions=1, configs={"cleanup.policy": policy}))
+        registry = RunningRegistry(broker.bootstrap, LOCAL)
+        with pytest.raises(ConnectionError):
+            ask(f"http://{registry.address}", "GET", "/subjects")
+        with pytest.raises(BrokerFailed) as caught:
+            registry.close()
+        assert f"cleanup.policy={policy}" in str(caught.value.__cause__)

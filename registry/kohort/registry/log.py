@@ -8,21 +8,21 @@ when its own records have been read.
 import logging
 import random
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
 import anyio
 import anyio.to_thread
 
-from kohort.client.admin_values import NewTopic
+from kohort.client.admin_values import NewTopic, ResourceType
 from kohort.client.aio import Admin, Consumer, Producer
 from kohort.client.config import ClientOptions
-from kohort.client.errors import BrokerError, ItemsError, KohortError
+from kohort.client.errors import BrokerError, ConfigurationError, ItemsError, KohortError
 from kohort.client.values import TopicPartition
 from kohort.protocol.errors import ErrorCode
 from kohort.registry import errors
 from kohort.registry.core import Decision
-from kohort.registry.errors import RegistryError
 from kohort.registry.records import TOPIC, Record, decode, encode
 from kohort.registry.state import State
 
@@ -48,7 +48,7 @@ HOPELESS = frozenset(
     }
 )
 """What another attempt does not change."""
-CONFIGS = {"cleanup.policy": "compact"}
+CLEANUP_POLICY = "compact"
 
 
 class SchemaLog:
@@ -188,12 +188,13 @@ class SchemaLog:
         return last
 
     async def _retrying(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Return what a call returns, tried until the request's time is over. Raises: KohortError."""
+        """Return what a call returns, tried as long as a request may take. Raises: KohortError."""
+        deadline = anyio.current_time() + ANSWER_SECONDS
         while True:
             try:
                 return await call()
             except KohortError as error:
-                if not error.retriable:
+                if not error.retriable or anyio.current_time() > deadline:
                     raise
             await anyio.sleep(RETRY_SECONDS)
 
@@ -213,6 +214,7 @@ class SchemaLog:
 
     async def _begin(self) -> Consumer[bytes, bytes]:
         """Return a consumer that reads the topic from its beginning."""
+        await self._retrying(partial(_check_policy, self._admin, self._partition.topic))
         topic_id = await self._topic_id_now()
         consumer: Consumer[bytes, bytes] = Consumer(
             **self._options,
@@ -232,8 +234,11 @@ class SchemaLog:
         return consumer
 
     async def _topic_id_now(self) -> UUID:
-        found = await self._admin.describe_topics(self._partition.topic)
-        return found[self._partition.topic].topic_id
+        topic = self._partition.topic
+        found = await self._retrying(
+            partial(self._admin.describe_topics, topic)
+        )  # A broker may not know it yet.
+        return found[topic].topic_id
 
     async def _forget_if_another_topic(self) -> bool:
         """Return whether the topic was deleted and made again; then what was read of it counts no more."""
@@ -275,13 +280,34 @@ async def _stop(client: Consumer[bytes, bytes] | Producer[bytes, bytes]) -> None
 
 
 async def _ensure_topic(admin: Admin, topic: str, replication_factor: int) -> None:
-    """Make the topic where it is not there. Raises: KohortError, RegistryError for one that is not fit."""
+    """Make the topic where it is not there. Raises: KohortError, also for one that is not fit."""
     try:
-        wanted = NewTopic(topic, partitions=1, replication_factor=replication_factor, configs=CONFIGS)
+        wanted = NewTopic(
+            topic,
+            partitions=1,
+            replication_factor=replication_factor,
+            configs={"cleanup.policy": CLEANUP_POLICY},
+        )
         await admin.create_topics(wanted)
     except (ItemsError, BrokerError) as error:
         if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise
         found = await admin.describe_topics(topic)
         if len(found[topic].partitions) != 1:
-            raise RegistryError(500, 50001, f"the topic {topic} must have one partition") from None
+            raise ConfigurationError(f"the topic {topic} must have one partition") from None
+
+
+async def _check_policy(admin: Admin, topic: str) -> None:
+    """Return if the topic keeps its records. Raises: KohortError."""
+    try:
+        found = (await admin.describe_configs(ResourceType.TOPIC, topic)).get("cleanup.policy")
+    except BrokerError as error:
+        if error.code not in (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
+            raise
+        logger.warning("whether %s is compacted cannot be told, it must be: %s", topic, error)
+        return
+    if found is not None and found.value != CLEANUP_POLICY:
+        raise ConfigurationError(
+            f"the topic {topic} has cleanup.policy={found.value}, by which it loses schemas: "
+            f"set it to {CLEANUP_POLICY}"
+        )
