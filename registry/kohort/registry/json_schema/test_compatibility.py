@@ -43,6 +43,8 @@ CAN = [  # What a reader takes, and what a writer writes.
     ({"enum": [1, 2]}, {"const": 1}),
     ({"maximum": 10}, {"maximum": 5}),
     ({"type": "number", "multipleOf": 2}, {"type": "number", "multipleOf": 6}),
+    ({"type": "number", "multipleOf": 0.5}, {"type": "number", "multipleOf": 10**400}),
+    ({"type": "number", "maximum": 10**400}, {"type": "number", "maximum": 0.5}),
     ({"minLength": 0}, {}),
     (changed(CLOSED, properties=MORE), CLOSED),
     (OPEN, changed(OPEN, properties=MORE)),

@@ -1,6 +1,7 @@
 """Numbers and strings of JSON Schema: a reader's limits must not be narrower than the writer's."""
 
 from collections.abc import Hashable
+from fractions import Fraction
 from typing import Any
 
 from kohort.registry.comparing import Problems, problem
@@ -62,7 +63,7 @@ def number_problems(new: dict[str, Any], old: dict[str, Any], path: str) -> Prob
     """Return the problems of numbers."""
     found = limit_problems(new, old, UPPER, LOWER, path)
     multiple, before = number(new.get("multipleOf")), number(old.get("multipleOf"))
-    if multiple is not None and (before is None or not multiple or before % multiple):
+    if multiple is not None and (before is None or not multiple or Fraction(before) % Fraction(multiple)):
         found += (
             problem("MULTIPLE_OF_CHANGED", f"{path}multipleOf", f"numbers are multiples of {multiple}"),
         )
