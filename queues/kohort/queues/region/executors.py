@@ -29,6 +29,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
+from kohort.client.errors import ConfigurationError
 from kohort.client.values import ConsumerRecord
 
 BATCH_S = (
@@ -36,9 +37,10 @@ BATCH_S = (
 )
 THREAD_ENDED = "the operator's thread has ended; a reset starts another one"
 LOOK_S = 1.0  # So often an operator's process looks whether its member's is there.
-END_S = 2.0  # So long may an operator's process take to end by itself.
+END_S = 2.0  # So long may an operator's thread or process take to end.
 
 Record = ConsumerRecord[bytes, bytes]
+_threads: dict[int, threading.Thread] = {}  # By the id of the operator that each of them runs.
 Answer = tuple[Any, str]  # What an operator's method returned, or why there is nothing.
 
 
@@ -215,8 +217,8 @@ class ThreadExecutor(_CallingExecutor):
     """Runs an operator in an event loop in a thread of its own.
 
     A call whose caller is cancelled is still run, before every later one. Nobody can end a thread: one that
-    hangs in the operator is left to itself when the executor is closed. A thread that the operator has ended
-    is replaced at the next `restore`.
+    hangs in the operator is left to itself a while after the executor is closed, and the operator is refused
+    to others until it ends. A thread that the operator has ended is replaced at the next `restore`.
     """
 
     def __init__(self, operator: Operator) -> None:
@@ -227,6 +229,7 @@ class ThreadExecutor(_CallingExecutor):
         self._ended = threading.Event()
 
     async def __aenter__(self) -> Self:
+        """Start the thread. Raises: ConfigurationError if the operator has one already."""
         await self._start()
         return self
 
@@ -234,8 +237,11 @@ class ThreadExecutor(_CallingExecutor):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._post is not None
+        self._is_closing = True  # The thread may run plain methods until it looks.
         with suppress(RuntimeError):  # Its loop has ended.
             self._post(self._scope.cancel)
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(self._thread.join, END_S)
 
     async def restore(self, state: bytes | None) -> None:
         """Let the operator have this state, in a new thread if the last one has ended."""
@@ -245,19 +251,28 @@ class ThreadExecutor(_CallingExecutor):
         await super().restore(state)
 
     async def _start(self) -> None:
-        self._ready.clear()
-        self._ended.clear()
         arguments = (current_backend(),)
         name = "kohort region operator"
-        self._thread = threading.Thread(target=self._run, args=arguments, name=name, daemon=True)
-        self._thread.start()
-        await anyio.to_thread.run_sync(self._ready.wait)
+        thread = threading.Thread(target=self._run, args=arguments, name=name, daemon=True)
+        if _threads.setdefault(id(self._operator), thread) is not thread:
+            raise ConfigurationError(
+                "the operator runs in a thread of another member, or of one that has ended and whose call"
+                " of the operator has not: give each member an operator of its own"
+            )
+        self._is_closing = False
+        self._ready.clear()
+        self._ended.clear()
+        self._thread = thread
+        thread.start()
+        with anyio.CancelScope(shield=True):  # Who begins a thread also ends it.
+            await anyio.to_thread.run_sync(self._ready.wait)
 
     def _run(self, backend: str) -> None:
         """Run the operator's loop, and tell those who wait for its answers when it has ended."""
         try:
             anyio.run(self._serve, backend=backend)
         finally:
+            del _threads[id(self._operator)]
             self._ended.set()
             while self._calls:
                 call = self._calls.popleft()
@@ -272,7 +287,7 @@ class ThreadExecutor(_CallingExecutor):
             while True:
                 await self._wake.wait()
                 self._wake = anyio.Event()
-                while self._calls and not self._scope.cancel_called:
+                while self._calls and not self._is_closing:
                     await self._calls[0].run(self._operator)
                     self._calls.popleft()
 

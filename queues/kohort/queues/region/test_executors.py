@@ -15,7 +15,9 @@ from typing import NoReturn
 import anyio
 import pytest
 
+from kohort.client.errors import ConfigurationError
 from kohort.client.values import ConsumerRecord
+from kohort.queues.region import executors
 from kohort.queues.region.executors import Isolation, OperatorError, Processed, executor_for
 
 EACH = pytest.mark.parametrize("isolation", list(Isolation))
@@ -371,6 +373,76 @@ def is_running(process_id: int) -> bool:
     except FileNotFoundError:
         return False
     return state != "Z"  # One that has ended waits there where nobody takes orphans in.
+
+
+@pytest.mark.trio
+async def test_a_second_executor_of_an_operator_counts_nothing_of_the_first_ones_record() -> None:
+    operator = Plain()
+    async with executor_for(operator, Isolation.THREAD) as executor:
+        await executor.restore(None)
+        with anyio.move_on_after(0.05):
+            await executor.process(records(b"sleep 0.5"))
+        with anyio.move_on_after(0.05):
+            await executor.restore(b"100")  # It waits behind the record, and is not run any more.
+    assert operator.count == 1
+    async with executor_for(operator, Isolation.THREAD) as executor:
+        await executor.restore(None)
+        await executor.process(records(b""))
+        assert (await executor.save(1)).startswith(b"1 ")
+
+
+@pytest.mark.trio
+async def test_an_operator_whose_thread_is_alive_is_refused_to_a_second_executor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(executors, "END_S", 0.05)
+    operator = Plain()
+    async with executor_for(operator, Isolation.THREAD) as executor:
+        await executor.restore(None)
+        with pytest.raises(ConfigurationError, match="an operator of its own"):
+            async with executor_for(operator, Isolation.THREAD):
+                pass
+        with anyio.move_on_after(0.05):
+            await executor.process(records(b"sleep 1"))
+    with pytest.raises(ConfigurationError, match="an operator of its own"):
+        async with executor_for(operator, Isolation.THREAD):
+            pass
+    await anyio.to_thread.run_sync(executor._thread.join)  # type: ignore[attr-defined]
+    async with executor_for(operator, Isolation.THREAD) as another:
+        await another.restore(b"7")
+        assert (await another.save(1)).startswith(b"7 ")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_executor_that_closes_cancels_what_an_operator_awaits(backend: str) -> None:
+    async def main() -> None:
+        operator = Awaits()
+        with anyio.fail_after(1.5):
+            async with executor_for(operator, Isolation.THREAD) as executor:
+                await executor.restore(None)
+                with anyio.move_on_after(0.1):
+                    await executor.process(records(b""))
+            async with executor_for(operator, Isolation.THREAD) as executor:
+                await executor.restore(None)
+
+    anyio.run(main, backend=backend)
+
+
+@pytest.mark.trio
+async def test_an_executor_whose_start_is_cancelled_leaves_no_thread() -> None:
+    operator = Plain()
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        async with executor_for(operator, Isolation.THREAD) as executor:
+            await executor.restore(None)
+    async with executor_for(operator, Isolation.THREAD) as executor:
+        await executor.restore(b"7")
+        assert (await executor.save(1)).startswith(b"7 ")
+
+
+class Awaits(Plain):
+    async def process(self, record: ConsumerRecord[bytes, bytes]) -> None:  # type: ignore[override]
+        await anyio.sleep(600)
 
 
 class Texts(Plain):
