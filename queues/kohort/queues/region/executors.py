@@ -8,6 +8,7 @@ own there, of the same library as the member's.
 import asyncio
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from collections import deque
@@ -386,7 +387,7 @@ def _ask(pipe: Connection, method: str, arguments: tuple[Any, ...]) -> Answer:
     except (EOFError, OSError) as error:
         raise OperatorError("the operator's process ended") from error
     try:
-        found: Answer = ForkingPickler.loads(answer)
+        found: Answer = pickle.loads(answer)
     except Exception as error:  # noqa: BLE001 - as above.
         return None, f"{method}: the answer of the operator cannot be read from its pickle: {_told(error)}"
     return found
@@ -429,7 +430,7 @@ async def _answer(operator: Operator, question: bytes) -> memoryview:
     answer: Answer
     method = "a call"
     try:
-        method, arguments = ForkingPickler.loads(question)
+        method, arguments = pickle.loads(question)
         answer = (await call_operator(operator, method, *arguments), "")
         return ForkingPickler.dumps(answer)
     except OperatorError as error:
