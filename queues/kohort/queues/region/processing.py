@@ -29,7 +29,7 @@ class Processing:
         self._under_way = 0  # So many records the operator was given.
         self._void: set[str] = set()  # Partitions that were forgotten meanwhile.
         self._is_dropped = False
-        self._scope = anyio.CancelScope()
+        self._scope: anyio.CancelScope | None = None  # Of the batch; a scope is made in a loop alone.
         self._forgotten: set[str] = set()
         self._permit = anyio.Lock()
         self._filled = anyio.Event()
@@ -136,7 +136,8 @@ class Processing:
         self.drop()
         with anyio.move_on_after(patience_s):
             await self.hold()
-        self._scope.cancel()
+        if self._scope is not None:
+            self._scope.cancel()
         async with self._permit:
             self._queue.clear()
             await self._executor.restore(state)

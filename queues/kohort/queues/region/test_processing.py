@@ -166,3 +166,13 @@ async def test_an_operator_that_hangs_in_a_process_is_ended_by_a_restore() -> No
             await processing.restore(b"", 0.1)
         assert (await processing.save(1), len(processing), processing.failure) == (b"begun anew", 0, "")
         tasks.cancel_scope.cancel()
+
+
+def test_a_member_is_made_before_any_loop_runs() -> None:
+    operator = Count()
+
+    async def main(processing: Processing) -> None:
+        await processing.restore(b"7", 1)
+        assert await processing.save(1) == b"7"
+
+    anyio.run(main, Processing(SameLoop(operator)), backend="trio")
