@@ -165,7 +165,7 @@ def test_what_belongs_to_the_connection_is_not_told_to_clients(
             assert same._session.config.bootstrap_servers == bootstrap
     with pytest.raises(ConfigurationError, match="unknown setting 'group_id'"):
         ClusterConnection(group_id="g")  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="has a name"):
+    with pytest.raises(TypeError, match="by name"):
         ClusterConnection(bootstrap)  # type: ignore[arg-type]
 
 

@@ -47,7 +47,9 @@ def test_every_library_has_a_guide() -> None:
     assert names == {
         *(f"testing-{each}" for each in libraries),
         "from-testcontainers",
+        "observe",
         "other-languages",
+        "schema_registry",
         "simulating",
     }
 
