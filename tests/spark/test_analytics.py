@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, DataType, StructType
 
-from kohort.broker.group import events as of_broker
+from kohort.broker.explain import events as of_broker
 from kohort.client import Admin, Consumer, OffsetAndMetadata, TopicPartition
 from kohort.pipeline.analytics.alert_board import Alert, VerdictAlert
 from kohort.pipeline.analytics.alerts import WatchError, watch
