@@ -66,7 +66,7 @@ class HoldingEtcd(MetadataServer):
         is_late = not self._release.is_set()
         self._release.wait()
         status, answer = super().answer(path, form)
-        self.made += bool(answer["succeeded"]) and is_late
+        self.made += bool(answer.get("succeeded")) and is_late
         self.ended += 1
         return status, answer
 
