@@ -13,19 +13,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.rooms import ROOMS  # noqa: E402
+
 PAGE = ROOT / "docs" / "requirements.md"
-ROOMS = (
-    "protocol",
-    "storage",
-    "broker",
-    "client",
-    "queues",
-    "registry",
-    "observe",
-    "cli",
-    "testkit",
-    "tests",
-)
 MARKER = "requirement"
 HEAD = """# What coordinator and clients must show, and the tests that show it
 
@@ -77,7 +69,7 @@ def marked(file: Path) -> Iterator[tuple[str, str]]:
 def evidence() -> dict[str, list[str]]:
     """Return links to the tests and scenarios of each requirement, in the order of their paths."""
     found: dict[str, list[str]] = defaultdict(list)
-    files = sorted(file for room in ROOMS for file in (ROOT / room).rglob("test_*.py"))
+    files = sorted(file for room in (*ROOMS, "tests") for file in (ROOT / room).rglob("test_*.py"))
     for file in files:
         for name, test in marked(file):
             found[name].append(f"[{words(test)}](../{file.relative_to(ROOT)})")

@@ -12,11 +12,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from tests.rooms import ROOMS
+
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "benchmarks" / "history"
 PAGE = ROOT / "docs" / "performance.md"
 PICTURES = ROOT / "docs" / "pictures"
-SOURCES = ("protocol", "storage", "broker", "client", "queues", "pipeline", "observe", "cli", "testkit")
 VERSIONS = ROOT / "build" / "versions"
 
 
@@ -42,7 +43,7 @@ def revision() -> str:
         head = _git("-C", str(ROOT), "rev-parse", "--short=10", "HEAD")
     except (OSError, subprocess.CalledProcessError):  # Sources without their history.
         return "unknown"
-    changed = _git("-C", str(ROOT), "status", "--porcelain", "--", *SOURCES)
+    changed = _git("-C", str(ROOT), "status", "--porcelain", "--", *ROOMS)
     return head + ("+" if changed else "")
 
 
@@ -52,8 +53,10 @@ def version(name: str) -> Path:
     folder = VERSIONS / commit
     if not folder.exists():
         folder.mkdir(parents=True)
+        # An older version lacks the rooms that were added since, and git refuses their names.
+        rooms = _git("-C", str(ROOT), "ls-tree", "--name-only", commit, "--", *ROOMS).split()
         packed = subprocess.run(
-            ("git", "-C", str(ROOT), "archive", commit, *SOURCES), check=True, capture_output=True
+            ("git", "-C", str(ROOT), "archive", commit, *rooms), check=True, capture_output=True
         )
         subprocess.run(("tar", "-x", "-C", str(folder)), check=True, input=packed.stdout)
     return folder
@@ -61,7 +64,7 @@ def version(name: str) -> Path:
 
 def environment(folder: Path) -> dict[str, str]:
     """Return the variables with which this interpreter takes kohort from a checkout."""
-    paths = os.pathsep.join(str(folder / each) for each in SOURCES)
+    paths = os.pathsep.join(str(folder / each) for each in ROOMS)
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, "PYTHONPATH": paths}
 

@@ -2,18 +2,7 @@
 
 import grimp
 
-PACKAGES = (
-    "protocol",
-    "storage",
-    "broker",
-    "client",
-    "queues",
-    "registry",
-    "pipeline",
-    "observe",
-    "cli",
-    "testing",
-)
+from tests.rooms import PORTIONS
 
 
 def circles(graph: grimp.ImportGraph) -> set[tuple[str, ...]]:
@@ -38,7 +27,7 @@ def _ships(module: str) -> bool:
 
 
 def test_no_modules_import_each_other() -> None:
-    graph = grimp.build_graph(*(f"kohort.{each}" for each in PACKAGES), cache_dir=None)
+    graph = grimp.build_graph(*(f"kohort.{each}" for each in sorted(PORTIONS)), cache_dir=None)
     found = circles(graph)
     assert not found, "\n".join(" <-> ".join(each) for each in sorted(found))
 

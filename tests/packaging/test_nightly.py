@@ -14,23 +14,12 @@ import pytest
 
 from tests import nightly
 from tests.nightly import REPEATED, STEPS, Step, play
+from tests.rooms import ROOMS
 
 ROOT = Path(__file__).parents[2]
+CODE = (*ROOMS, "tests")
 SWITCH = re.compile(r"KOHORT_TEST_[A-Z_]+")
 NAMES = re.compile(r"^([a-z-]+):", re.MULTILINE)
-ROOMS = (
-    "protocol",
-    "storage",
-    "broker",
-    "client",
-    "queues",
-    "registry",
-    "pipeline",
-    "observe",
-    "cli",
-    "testkit",
-    "tests",
-)
 """The folders with code of ours."""
 
 
@@ -44,7 +33,7 @@ def python(text: str) -> str:
 
 
 def test_every_switch_that_tests_look_at_is_set_by_some_step() -> None:
-    files = [path for room in ROOMS for path in (ROOT / room).rglob("*.py") if path != Path(nightly.__file__)]
+    files = [path for room in CODE for path in (ROOT / room).rglob("*.py") if path != Path(nightly.__file__)]
     looked_at = {name for path in files for name in SWITCH.findall(path.read_text(encoding="utf-8"))}
     assert looked_at == {name for step in STEPS for name in step.settings if SWITCH.fullmatch(name)}
 
@@ -52,7 +41,7 @@ def test_every_switch_that_tests_look_at_is_set_by_some_step() -> None:
 def test_what_repeats_more_by_night_is_run_by_night() -> None:
     asking = {
         path.relative_to(ROOT).as_posix()
-        for room in ROOMS
+        for room in CODE
         for path in (ROOT / room).rglob("test_*.py")
         if "import repetitions" in path.read_text(encoding="utf-8") and path != Path(__file__)
     }

@@ -12,19 +12,9 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.rooms import PORTIONS
+
 ROOT = Path(__file__).parents[2]
-PORTIONS = {
-    "protocol",
-    "storage",
-    "broker",
-    "client",
-    "queues",
-    "registry",
-    "pipeline",
-    "observe",
-    "cli",
-    "testing",
-}
 PACKAGES_MOST, MEGABYTES_MOST = 21, 45
 PROGRAM = """
 from kohort.client import Consumer, Producer

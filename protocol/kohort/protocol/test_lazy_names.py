@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.rooms import ROOMS
+
 ROOT = Path(__file__).parents[3]
-ROOMS = ("protocol", "storage", "broker", "client", "queues", "pipeline", "observe", "cli", "testkit")
 STUBS = sorted(each for room in ROOMS for each in (ROOT / room / "kohort").rglob("*.pyi"))
 
 
