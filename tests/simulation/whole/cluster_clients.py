@@ -15,6 +15,7 @@ from kohort.client import (
 )
 from kohort.testing.simulation import World
 from tests.simulation.whole.books import Books
+from tests.simulation.whole.reading import read_to_end
 
 FLEETING = "made-again"
 BROKERS = 3
@@ -146,16 +147,5 @@ class ClusterClients:
 async def read_values(bootstrap: str, topic: str) -> set[str]:
     """Return the values of a topic with one partition. Raises: KohortError."""
     async with aio.Consumer(bootstrap_servers=bootstrap) as consumer:
-        records = await _read(consumer, [TopicPartition(topic, 0)])
+        records = await read_to_end(consumer, TopicPartition(topic, 0))
     return {record.value.decode() for record in records}
-
-
-async def _read(consumer: Any, partitions: list[TopicPartition]) -> list[Any]:
-    """Return all that is there. Raises: KohortError."""
-    consumer.assign(*partitions)
-    ends = await consumer.end_offsets(*partitions)
-    consumer.seek_to_beginning(*partitions)
-    found: list[Any] = []
-    while any([await consumer.position(each) < ends[each] for each in partitions]):
-        found += await consumer.poll(timeout_ms=1_000)
-    return found

@@ -25,6 +25,7 @@ from tests.simulation.whole.acts import Acts
 from tests.simulation.whole.books import PROTOCOLS, Books
 from tests.simulation.whole.cluster_clients import BROKERS, ClusterClients
 from tests.simulation.whole.etcd_faults import EtcdFaults
+from tests.simulation.whole.reading import read_to_end
 from tests.simulation.whole.sharing import prepare, share
 from tests.simulation.whole.trimming import TOPIC as TRIMMED
 from tests.simulation.whole.trimming import check as check_trimmed
@@ -265,17 +266,10 @@ class Clients:
 
 async def read_all(bootstrap: str) -> list[tuple[int, int, str]]:
     """Return all committed records of the topic: partition, offset and value."""
-    found: list[tuple[int, int, str]] = []
+    partitions = [TopicPartition(TOPIC, index) for index in range(PARTITIONS)]
     async with aio.Consumer(bootstrap_servers=bootstrap, isolation_level="read_committed") as consumer:
-        partitions = [TopicPartition(TOPIC, index) for index in range(PARTITIONS)]
-        consumer.assign(*partitions)
-        ends = await consumer.end_offsets(*partitions)
-        consumer.seek_to_beginning(*partitions)
-        while any([await consumer.position(each) < ends[each] for each in partitions]):
-            for record in await consumer.poll(timeout_ms=1_000):
-                assert record.value is not None
-                found.append((record.partition, record.offset, record.value.decode()))
-    return found
+        records = await read_to_end(consumer, *partitions)
+    return [(record.partition, record.offset, record.value.decode()) for record in records]
 
 
 def one_broker(shape: Shape = Shape()) -> tuple[Books, Any]:  # noqa: B008  # It does not change.

@@ -4,6 +4,7 @@ import asyncio
 
 from kohort.client import KohortError, TopicPartition, aio
 from kohort.testing.simulation import World
+from tests.simulation.whole.reading import read_to_end
 from tests.simulation.whole.rules import Rules
 
 TOPIC = "trimmed"
@@ -58,14 +59,7 @@ async def trim(world: World, books: TrimBooks, bootstrap: str, over: asyncio.Eve
 
 async def check(books: TrimBooks, bootstrap: str) -> None:
     """Read what is there in the end. Raises: Violation."""
-    found: dict[int, str] = {}
     async with aio.Consumer(bootstrap_servers=bootstrap) as consumer:
-        consumer.assign(PARTITION)
         start = (await consumer.beginning_offsets(PARTITION))[PARTITION]
-        end = (await consumer.end_offsets(PARTITION))[PARTITION]
-        consumer.seek_to_beginning(PARTITION)
-        while await consumer.position(PARTITION) < end:
-            for record in await consumer.poll(timeout_ms=1_000):
-                assert record.value is not None
-                found[record.offset] = record.value.decode()
-    books.check_end(start, found)
+        records = await read_to_end(consumer, PARTITION)
+    books.check_end(start, {record.offset: record.value.decode() for record in records})
