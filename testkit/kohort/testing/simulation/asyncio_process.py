@@ -4,6 +4,7 @@ import asyncio
 import signal
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from kohort.testing.simulation.ends import Host
@@ -54,12 +55,7 @@ class AsyncioProcess(SteppedProcess):
 
     def act(self, action: Callable[[], object]) -> None:
         """Call `action` as code of the loop."""
-        kernel = self.kernel
-        before, kernel.current = kernel.current, self
-        try:
-            self.loop.call_within(action)
-        finally:
-            kernel.current = before
+        self.kernel.call_as(self, partial(self.loop.call_within, action))
 
     def step(self) -> None:
         """Let the loop do what is ready."""

@@ -94,17 +94,12 @@ class Disk(Protocol):
         ...
 
 
-class DiskOwner(Victim, Protocol):
+class DiskOwner(Server, Protocol):
     """A broker whose disk can fail."""
 
     @property
     def disk(self) -> Disk:
         """Its disk."""
-        ...
-
-    @property
-    def is_serving(self) -> bool:
-        """Whether it is started and answers."""
         ...
 
     def die_at_operation(self, operation: int, *, without_power: bool) -> None:

@@ -141,6 +141,14 @@ class Kernel:
             self.processes.clear()
             gc.collect()
 
+    def call_as(self, process: "Process", action: Action) -> None:
+        """Call `action` as code of a process."""
+        before, self.current = self.current, process
+        try:
+            action()
+        finally:
+            self.current = before
+
     @contextmanager
     def working(self) -> Iterator[Work]:
         """Let the code within the block be what a thread does. It may sleep: that takes time afterwards."""
@@ -218,12 +226,7 @@ class Process:
 
     def act(self, action: Action) -> None:
         """Call `action` as code of this process. For subclasses."""
-        kernel = self.kernel
-        before, kernel.current = kernel.current, self
-        try:
-            action()
-        finally:
-            kernel.current = before
+        self.kernel.call_as(self, action)
 
     def acted(self) -> None:
         """Go on with what `post` has made ready. For subclasses."""

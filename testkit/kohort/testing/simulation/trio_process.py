@@ -118,8 +118,6 @@ class TrioProcess(SteppedProcess):
 
     def _call_within(self, action: Callable[[], object]) -> None:
         """Call `action` while the run of this process is trio's current one."""
-        kernel = self.kernel
-        before, kernel.current = kernel.current, self
         order, _order.source = _order.source, self._order
         current = trio_run.GLOBAL_RUN_CONTEXT.__dict__
         outer = dict(current)
@@ -129,9 +127,8 @@ class TrioProcess(SteppedProcess):
         if self._hooks is not None:
             sys.set_asyncgen_hooks(*self._hooks)
         try:
-            action()
+            self.kernel.call_as(self, action)
         finally:
-            kernel.current = before
             _order.source = order
             self._context = dict(current)
             self._hooks = sys.get_asyncgen_hooks()
