@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from random import Random
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as AiokafkaPartition
@@ -10,21 +11,20 @@ from aiokafka import TopicPartition as AiokafkaPartition
 from kohort.client import TopicPartition, aio
 
 SOURCE, TARGET, GROUP = "source", "target", "copiers"
-SESSION_MS = 10_000
+MEMBER: dict[str, Any] = {
+    "group_id": GROUP,
+    "enable_auto_commit": False,
+    "auto_offset_reset": "earliest",
+    "isolation_level": "read_committed",
+    "session_timeout_ms": 10_000,
+}
+"""The settings of both members: the two clients have the same names."""
 WORK_SECONDS_MAX = 1.0
 
 
 async def copy_with_aiokafka(bootstrap: str, name: str, random: Random) -> None:
     """Copy records until an error or the end comes. Who is started again begins at the committed offsets."""
-    consumer = AIOKafkaConsumer(
-        SOURCE,
-        bootstrap_servers=bootstrap,
-        group_id=GROUP,
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-        isolation_level="read_committed",
-        session_timeout_ms=SESSION_MS,
-    )
+    consumer = AIOKafkaConsumer(SOURCE, bootstrap_servers=bootstrap, **MEMBER)
     producer = AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=f"copier-{name}")
     await producer.start()
     await consumer.start()
@@ -49,15 +49,7 @@ async def copy_with_kohort(bootstrap: str, name: str, random: Random) -> None:
     """Do the same with kohort's client, which sends the member and its generation along with the offsets."""
     async with (
         aio.Producer(bootstrap_servers=bootstrap, transactional_id=f"copier-{name}") as producer,
-        aio.Consumer(
-            SOURCE,
-            bootstrap_servers=bootstrap,
-            group_id=GROUP,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            isolation_level="read_committed",
-            session_timeout_ms=SESSION_MS,
-        ) as consumer,
+        aio.Consumer(SOURCE, bootstrap_servers=bootstrap, **MEMBER) as consumer,
     ):
         await producer.init_transactions()
         while True:
