@@ -97,7 +97,7 @@ def list_acls(
     as_json: bool,
     servers: str,
 ) -> None:
-    """Print the entries; with a name those that apply to it, also by `*` and by prefixes.
+    """Print the entries. With a name, print the entries that apply to it, also by `*` and by prefix.
 
     \b
     kohort acls list

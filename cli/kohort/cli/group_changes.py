@@ -109,7 +109,7 @@ def reset_offsets(*, group_ids: tuple[str, ...], all_groups: bool, **given: Any)
 def reset_share_offsets(*, group_id: str, **given: Any) -> None:
     """Show new start offsets of GROUP, and set them with --execute. It must have no members.
 
-    Records from there on are delivered again, also those that were acknowledged.
+    The group reads again from there, also records that it has acknowledged.
 
     \b
     kohort share-groups reset-offsets workers --topic jobs --to-earliest --execute

@@ -81,5 +81,5 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def in_order(findings: list[Finding]) -> tuple[Finding, ...]:
-    """Return the findings with those that are only possible last; otherwise they keep their order."""
+    """Return the findings. Those that are only possible come last; the others keep their order."""
     return tuple(sorted(findings, key=lambda each: each.likelihood is Likelihood.POSSIBLE))

@@ -12,7 +12,7 @@ from kohort.broker.group.views import GroupFacts, GroupStatus
 
 
 class RebalanceView(msgspec.Struct, frozen=True, kw_only=True):
-    """The rebalance in progress: since when, why, who has come and who has not."""
+    """The rebalance in progress: its start, its cause, and which members have joined or not."""
 
     cause: Cause
     further_causes: tuple[Cause, ...]

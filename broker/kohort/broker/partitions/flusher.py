@@ -131,7 +131,7 @@ class Flusher:
     ) -> None:
         """`writers` are `WRITERS` threads.
 
-        `on_unsynced` is told of writes without a sync; `may_leave_unsynced` allows them, before each.
+        The flusher calls `may_leave_unsynced` before each write without a sync, and `on_unsynced` after it.
         """
         self._loop = loop
         self._journal = journal

@@ -1,4 +1,4 @@
-"""The answers to producers: what they are told where a command can't be carried out, and after an end."""
+"""The answers to producers: to a command that fails, and to the end of a transaction."""
 
 from kohort.broker.transactions.commands import AddPartitions, Command, EndTransaction, InitProducerId
 from kohort.broker.transactions.transaction import NO_EPOCH, NO_PRODUCER_ID, Transaction

@@ -1,4 +1,4 @@
-"""A group's story: its events explained, and those that belong together told as one."""
+"""A group's story: explains its events, and tells those that belong together as one."""
 
 from collections.abc import Iterable, Sequence
 
@@ -62,7 +62,7 @@ def _change_findings(
 
 
 def _together(whole: Finding, found: Sequence[Sequence[Finding]]) -> list[Finding]:
-    """Return the findings of a run: what lies behind it, what it is, and each kind of cause once."""
+    """Return the findings of a run of changes: its cause, the run itself, and each kind of cause once."""
     every = [each for one in found for each in one]
     behind = [
         each

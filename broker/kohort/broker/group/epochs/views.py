@@ -39,7 +39,7 @@ def member_view(
 
 
 def awaited_member_ids(group: AnyEpochGroup) -> tuple[str, ...]:
-    """Return who has yet to come to the newest epoch, or to give something up."""
+    """Return the members that are behind the newest epoch, or still have partitions to give up."""
     return tuple(
         each.member_id for each in group.members.values() if each.epoch < group.epoch or each.is_revoking
     )
