@@ -50,6 +50,22 @@ def read_commands() -> queue.SimpleQueue[str]:
     return commands
 
 
+def settings_of(job: Job) -> dict[str, Any]:
+    """Return the settings for which kafka-python and aiokafka have the same names."""
+    return {
+        "bootstrap_servers": job.bootstrap,
+        "group_id": job.group,
+        "client_id": job.client_id,
+        "group_instance_id": job.instance,
+        "session_timeout_ms": job.session_ms,
+        "heartbeat_interval_ms": 1_500,
+        "max_poll_interval_ms": job.poll_ms,
+        "metadata_max_age_ms": 2_000,
+        "auto_commit_interval_ms": COMMIT_MS,
+        "auto_offset_reset": "earliest",
+    }
+
+
 class KafkaPython:
     """kafka-python."""
 
@@ -60,16 +76,7 @@ class KafkaPython:
 
         assignors = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
         self._consumer: Any = KafkaConsumer(
-            bootstrap_servers=job.bootstrap,
-            group_id=job.group,
-            client_id=job.client_id,
-            group_instance_id=job.instance,
-            session_timeout_ms=job.session_ms,
-            heartbeat_interval_ms=1_500,
-            max_poll_interval_ms=job.poll_ms,
-            metadata_max_age_ms=2_000,
-            auto_commit_interval_ms=COMMIT_MS,
-            auto_offset_reset="earliest",
+            **settings_of(job),
             partition_assignment_strategy=[assignors[job.strategy]],
         )
         if job.pattern:
@@ -177,17 +184,8 @@ async def run_aiokafka(job: Job, commands: queue.SimpleQueue[str]) -> None:
 
     assignors = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
     consumer = AIOKafkaConsumer(
-        bootstrap_servers=job.bootstrap,
-        group_id=job.group,
-        client_id=job.client_id,
-        group_instance_id=job.instance,
-        session_timeout_ms=job.session_ms,
-        heartbeat_interval_ms=1_500,
-        max_poll_interval_ms=job.poll_ms,
+        **settings_of(job),
         rebalance_timeout_ms=job.poll_ms,
-        metadata_max_age_ms=2_000,
-        auto_commit_interval_ms=COMMIT_MS,
-        auto_offset_reset="earliest",
         partition_assignment_strategy=[assignors[job.strategy]],
     )
     if job.pattern:
