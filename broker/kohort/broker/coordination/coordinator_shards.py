@@ -237,9 +237,9 @@ class CoordinatorShards(Generic[KeyT, CoreT]):
                     log.exception("a shard could not be loaded", topic=self.topic, shard=shard.index)
                 else:
                     return
+                shard.close()  # It may have failed late: then it serves already, and has set timers.
                 if delay_seconds is not None:
                     await self._services.workers.sleep(delay_seconds)
-            shard.close()
         finally:
             self.loading.discard(shard.index)
             if not self._is_wanted(shard):  # The partition has got another leader during the load.

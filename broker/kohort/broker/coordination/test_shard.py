@@ -10,10 +10,12 @@ from typing import Any, TypeVar, cast
 
 import pytest
 import trio
+import trio.testing
 
 from kohort.broker.broker import Broker
 from kohort.broker.broker import running as running_broker
 from kohort.broker.config import load_config
+from kohort.broker.coordination import coordinator_shards
 from kohort.broker.coordination.group_machine import GroupMachine
 from kohort.broker.coordination.group_shards import GroupShard
 from kohort.broker.coordination.shard import BrokerRequester, Shard, ShardState
@@ -587,6 +589,30 @@ async def test_a_record_that_the_core_trips_over_does_not_keep_its_shard_away(
         client = await Client.to(broker)
         await found(client)
         assert await committed(client) == {2: 7}
+
+
+async def test_a_load_that_fails_at_its_end_leaves_no_shard_that_serves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coordinator_shards, "RELOAD_DELAYS_SECONDS", (3_600,))
+    failed = trio.Event()
+
+    def fail(_shard: GroupShard, _seconds: float) -> None:
+        failed.set()
+        raise AssertionError("a bug")
+
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        assert await commit(client, 4) == 0
+        shard = shard_of(broker)
+        monkeypatch.setattr(shard, "_on_loaded", fail)
+        shard.close()
+        broker.group_shards.refresh()
+        with trio.fail_after(5):
+            await failed.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        assert shard.state is ShardState.CLOSED
+        assert await commit(client, 5) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 async def test_a_topic_that_came_back_while_a_shard_was_away_has_no_offsets_of_the_old_one(
