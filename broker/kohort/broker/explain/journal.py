@@ -81,7 +81,7 @@ class RebalanceJournal:
             rebalance.joined_ms.setdefault(event.member_id, event.at_ms)
 
     def _static_member_returned(self, event: StaticMemberReturned) -> None:
-        rebalance = self._join_phase(event.group_id)
+        rebalance = self.ongoing(event.group_id)
         if rebalance is not None:
             rebalance.replace_member(event.former_member_id, event.member_id, event.client_id)
         self._member_came(event)
@@ -89,9 +89,8 @@ class RebalanceJournal:
     def _member_went(self, event: MemberEvent) -> None:
         rebalance = self._join_phase(event.group_id)
         if rebalance is not None:
-            rebalance.gone_ms[event.member_id] = event.at_ms
-            if isinstance(event, MemberExpired):
-                rebalance.removed.append(event.member_id)
+            is_expired = isinstance(event, MemberExpired)
+            rebalance.remove_member(event.member_id, event.at_ms, is_expired=is_expired)
 
     def _join_phase(self, group_id: str) -> Rebalance | None:
         """Return the rebalance of a classic group. Groups with epochs have facts of their own."""
@@ -178,9 +177,8 @@ class RebalanceJournal:
     def _members_removed(self, fact: MembersRemoved) -> None:
         rebalance = self.ongoing(fact.group_id)
         if rebalance is not None:
-            rebalance.gone_ms.update(dict.fromkeys(fact.member_ids, fact.at_ms))
-            if fact.is_expired:
-                rebalance.removed += fact.member_ids
+            for member_id in fact.member_ids:
+                rebalance.remove_member(member_id, fact.at_ms, is_expired=fact.is_expired)
 
     def _target_assigned(self, fact: TargetAssigned) -> None:
         rebalance = self.ongoing(fact.group_id)
@@ -196,7 +194,9 @@ class RebalanceJournal:
         rebalance = self.ongoing(fact.group_id)
         if rebalance is None:
             return None
-        moves = moves_of(rebalance, rebalance.owners, fact.owners, fact.at_ms, rebalance.joined_ms)
+        moves: tuple[Move, ...] = ()
+        if fact.outcome is not Outcome.RESTARTED:
+            moves = moves_of(rebalance, rebalance.owners, fact.owners, fact.at_ms, rebalance.joined_ms)
         return self._end(fact, rebalance, moves)
 
     # -- reports ------------------------------------------------------------------------------------------

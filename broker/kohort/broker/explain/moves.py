@@ -26,7 +26,7 @@ def owners(protocol_type: str | None, assignments: Iterable[tuple[str, bytes]]) 
 def moves_of(
     rebalance: Rebalance, before: Owners, after: Owners, now_ms: int, given_ms: Mapping[str, int] = NOBODY
 ) -> tuple[Move, ...]:
-    """Return the partitions that changed their owner.
+    """Return the partitions that changed their owner. A static member that returned is no other owner.
 
     A partition without an owner stood still until `now_ms`, or until its new member got it by `given_ms`.
     """
@@ -34,7 +34,7 @@ def moves_of(
     moves = []
     for partition in sorted(before.keys() | after.keys()):
         old, new = before.get(partition), after.get(partition)
-        if old != new:
+        if old != rebalance.original_member_ids.get(new or "", new):
             since_ms = stopped.get(old or "", rebalance.started_ms)
             until_ms = given_ms.get(new or "", now_ms) if old is None else now_ms
             moves.append(Move(*partition, old, new, max(until_ms - since_ms, 0)))

@@ -5,6 +5,7 @@ from kohort.broker.group.events import Cause
 from kohort.broker.group.rebalance_facts import Owners
 
 FURTHER_CAUSES_KEPT = 64
+REMOVED_KEPT = 1_000
 WAITED_KEPT = 64
 
 
@@ -12,8 +13,9 @@ class Rebalance:
     """What is known of the rebalance in progress; it becomes a `RebalanceReport` when it is over.
 
     `expected` are the members that have to come, with their client ids. `joined_ms` says when each member
-    joined, `gone_ms` when one left or was removed. `is_initial`: the group was empty. `is_by_broker`: the
-    group has epochs, and `owners` are those of each partition when it began.
+    joined, `gone_ms` when one left or was removed. `original_member_ids` has the id that a returning static
+    member had when the rebalance began. `is_initial`: the group was empty. `is_by_broker`: the group has
+    epochs, and `owners` are those of each partition when it began.
     """
 
     __slots__ = (
@@ -25,6 +27,7 @@ class Rebalance:
         "is_initial",
         "join_completed_ms",
         "joined_ms",
+        "original_member_ids",
         "owners",
         "removed",
         "started_ms",
@@ -49,6 +52,7 @@ class Rebalance:
         self.owners: Owners = {} if owners is None else owners
         self.joined_ms: dict[str, int] = {}
         self.gone_ms: dict[str, int] = {}
+        self.original_member_ids: dict[str, str] = {}
         self.join_completed_ms: int | None = None
         self.removed: list[str] = []
         self.waited_for: tuple[Waited, ...] = ()
@@ -59,9 +63,25 @@ class Rebalance:
             self.further_causes.append(cause)
 
     def replace_member(self, former_member_id: str, member_id: str, client_id: str) -> None:
-        """Expect a static member under its new id instead of the former one."""
+        """Expect a static member under its new id instead of the former one. It keeps its partitions."""
         if self.expected.pop(former_member_id, None) is not None:
             self.expected[member_id] = client_id
+        original = self.original_member_ids.pop(former_member_id, former_member_id)
+        self.original_member_ids[member_id] = original
+        self.joined_ms.pop(former_member_id, None)
+
+    def remove_member(self, member_id: str, now_ms: int, *, is_expired: bool) -> None:
+        """Note that a member has left, or was removed as `is_expired`. The first 1,000 of those are kept.
+
+        Members that nobody waits for come and go without a limit: nothing else is kept of them.
+        """
+        if member_id in self.expected:
+            self.gone_ms[member_id] = now_ms
+        else:
+            self.joined_ms.pop(member_id, None)
+        self.original_member_ids.pop(member_id, None)
+        if is_expired and len(self.removed) < REMOVED_KEPT:
+            self.removed.append(member_id)
 
     def complete_join(self, now_ms: int) -> None:
         """Note that nobody is waited for any more: the leader assigns now."""

@@ -2,10 +2,11 @@
 
 from kohort.broker.explain.advice import advise
 from kohort.broker.explain.events import RebalanceCompleted, RebalanceReport
+from kohort.broker.explain.rebalance import Rebalance
 from kohort.broker.explain.story import story
 from kohort.broker.group.consumer.test_migrating import Classic, come_to_rest
 from kohort.broker.group.consumer.test_world import Consumer, ConsumerWorld, settle
-from kohort.broker.group.events import CauseKind, RebalanceStarted
+from kohort.broker.group.events import Cause, CauseKind, RebalanceStarted
 from kohort.broker.group.rebalance_facts import Outcome
 
 
@@ -110,3 +111,49 @@ def test_a_group_with_classic_members_is_explained_alike_and_the_story_is_told()
     assert lines[1] == "  Cause: new joined."
     assert lines[2] == "  Assigned after 0 ms: 2 members, uniform (by the broker)."
     assert "it waited for old" in lines[3]
+
+
+def test_a_static_member_that_returns_during_a_rebalance_was_not_waited_for_in_vain() -> None:
+    world = ConsumerWorld(t=2)
+    one, two = Consumer(world, "one", instance="a"), Consumer(world, "two")
+    one.join()
+    one.stubborn = True
+    two.join()
+    one.heartbeat()
+    one.leave(-2)
+    world.sleep(1_000)
+    back = Consumer(world, "back", instance="a")
+    back.join()
+    settle(back, two)
+    report = last_report(world)
+    assert [(each.member_id, each.waited_ms, each.joined) for each in report.waited_for] == [
+        ("back", 1_000, True)
+    ]
+    assert {(each.from_member_id, each.to_member_id) for each in report.moves} == {("one", "two")}
+
+
+def test_members_that_come_and_go_in_a_long_rebalance_leave_nothing_behind() -> None:
+    rebalance = Rebalance(
+        Cause(kind=CauseKind.MEMBER_JOINED, at_ms=0), 0, {"slow": "client"}, is_initial=False
+    )
+    for number in range(3_000):
+        rebalance.joined_ms[f"member-{number}"] = number
+        rebalance.remove_member(f"member-{number}", number, is_expired=True)
+    rebalance.remove_member("slow", 5_000, is_expired=False)
+    assert (rebalance.joined_ms, rebalance.gone_ms) == ({}, {"slow": 5_000})
+    assert len(rebalance.removed) == 1_000
+
+
+def test_a_rebalance_ends_where_the_group_becomes_a_classic_one() -> None:
+    world = ConsumerWorld(t=4)
+    old, new, other = Classic(world, "old"), Consumer(world, "new"), Classic(world, "other")
+    come_to_rest(world, old)
+    come_to_rest(world, old, new)
+    come_to_rest(world, old, new, other)
+    started = len(world.noted(RebalanceStarted))
+    new.leave()
+    come_to_rest(world, old, other)
+    completed = world.noted(RebalanceCompleted)
+    assert len(completed) == len(world.noted(RebalanceStarted)), "each rebalance that began has ended"
+    outcomes = [each.report.outcome for each in completed[started:]]
+    assert outcomes == [Outcome.RESTARTED, Outcome.STABLE]

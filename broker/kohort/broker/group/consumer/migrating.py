@@ -28,6 +28,7 @@ from kohort.broker.group.consumer.records import (
 from kohort.broker.group.consumer.sessions import extend_session, forget_timers
 from kohort.broker.group.decision import JoinTimer, Record, SessionTimer, SyncTimer
 from kohort.broker.group.epochs.partitions import Held, Partitions
+from kohort.broker.group.epochs.rebalancing import end_rebalance as end_epoch_rebalance
 from kohort.broker.group.group import CONSUMER
 from kohort.broker.group.metadata import Metadata
 from kohort.broker.group.partition import hash_table_place
@@ -84,6 +85,7 @@ def downgrade(turn: Turn, group: ConsumerGroup, _key: JoinTimer) -> None:
     """
     if not _has_only_classic(turn, group):
         return
+    end_epoch_rebalance(turn, group, group.epoch, group.members, Outcome.RESTARTED)
     for member_id in group.members:
         forget_timers(turn, group, member_id)
     sides = {each.member_id: each.classic for each in group.members.values() if each.classic}

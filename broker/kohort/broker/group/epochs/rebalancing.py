@@ -56,16 +56,23 @@ def member_stepped(turn: Turn, group: EpochGroup[M, T], member: M, epoch: int) -
         end_rebalance(turn, group, epoch, members)
 
 
-def end_rebalance(turn: Turn, group: EpochGroup[M, T], epoch: int, members: Mapping[str, M]) -> None:
-    """End the rebalance in progress; without members the group is empty."""
+def end_rebalance(
+    turn: Turn,
+    group: EpochGroup[M, T],
+    epoch: int,
+    members: Mapping[str, M],
+    outcome: Outcome | None = None,
+) -> None:
+    """End the rebalance in progress. Without `outcome` the group is stable, or empty without members."""
     if not group.is_rebalancing:
         return
     group.is_rebalancing = False
+    ended = Outcome.STABLE if members else Outcome.EMPTY
     turn.note(
         EpochRebalanceEnded(
             group_id=group.group_id,
             at_ms=turn.now_ms,
-            outcome=Outcome.STABLE if members else Outcome.EMPTY,
+            outcome=ended if outcome is None else outcome,
             generation_id=epoch,
             members=len(members),
             protocol_name=f"{group.assignor_name(members, turn.config)} (by the broker)",
