@@ -104,3 +104,14 @@ def test_a_share_consumer_takes_settings_too(kohort: Kohort, numbers: str) -> No
         "max.poll.records=7",
     )
     assert done.returncode == 0
+
+
+def test_a_look_at_a_topic_takes_no_static_members_place(
+    kohort: Kohort, bootstrap: str, numbers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KOHORT_GROUP_INSTANCE_ID", "orders-0")
+    group = f"g-{numbers}"
+    done = kohort("consume", numbers, "--group", group, "--from-beginning", "--max-messages", "1")
+    assert done.returncode == 0
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        assert admin.describe_groups(group)[group].members == (), "a static member would still be there"

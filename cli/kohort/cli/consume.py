@@ -137,6 +137,7 @@ def consume(
     }
     if group is not None:
         options["group_id"] = group
+        options["group_instance_id"] = None  # Not the environment's: in a pod that is the worker's own.
     options = cast(ConsumerOptions, {**options, **settings})
     if share is None:
         consumer_config(options)  # What does not fit is said before a broker is asked.

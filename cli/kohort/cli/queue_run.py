@@ -21,6 +21,7 @@ from kohort.cli.queue_options import (
     run_until_told,
 )
 from kohort.client import ConsumerRecord
+from kohort.client.config import INSTANCE_ID_VARIABLE
 from kohort.queues.kmq import QueueWorker, Reject, Release, ensure_topics
 from kohort.queues.kmq.copies import redelivery_count
 from kohort.queues.kmq.queue import Queue
@@ -87,8 +88,14 @@ async def _run_command(queue: Queue, command: tuple[str, ...], record: ConsumerR
         "KOHORT_KEY": (record.key or b"").decode(errors="replace").replace("\0", ""),
         "KOHORT_REDELIVERIES": str(redelivery_count(record, queue)),
     }
+    environment = {name: value for name, value in os.environ.items() if name != INSTANCE_ID_VARIABLE}
     done = await anyio.run_process(
-        command, input=record.value or b"", stdout=None, stderr=None, check=False, env={**os.environ, **place}
+        command,
+        input=record.value or b"",
+        stdout=None,
+        stderr=None,
+        check=False,
+        env={**environment, **place},
     )
     if done.returncode == REJECTED:
         raise Reject(f"{command[0]} ended with status {REJECTED}")

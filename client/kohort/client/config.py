@@ -1,5 +1,6 @@
 """The clients' settings, under Kafka's names with underscores, checked when a client is made."""
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, TypedDict, TypeVar
@@ -20,6 +21,8 @@ Serializer = Callable[..., bytes | None]
 Deserializer = Callable[[bytes], object]
 """Makes a key or a value of bytes; None stays None without being asked."""
 DEFAULT_PORT = 9092
+INSTANCE_ID_VARIABLE = "KOHORT_GROUP_INSTANCE_ID"
+"""The environment variable with the group_instance_id of consumers that are given none: a pod's name."""
 
 
 class ClientOptions(TypedDict, total=False):
@@ -273,7 +276,7 @@ def connection_config(options: Mapping[str, object]) -> ClientConfig:
 
 def consumer_config(options: Mapping[str, object]) -> ConsumerConfig:
     """Return a Consumer's settings. Raises: ConfigurationError."""
-    config = converted(options, ConsumerConfig)
+    config = converted(_with_instance_id(options), ConsumerConfig)
     require(
         config.isolation_level in {"read_uncommitted", "read_committed"},
         f"isolation_level is {config.isolation_level!r}: give 'read_uncommitted' or 'read_committed'",
@@ -297,6 +300,14 @@ def consumer_config(options: Mapping[str, object]) -> ConsumerConfig:
     require_callables(config, "key_deserializer", "value_deserializer")
     assert config.assignors  # Looked up now, so that a wrong name is an error at once.
     return config
+
+
+def _with_instance_id(options: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the options of a member, whose group_instance_id is the environment's where none is given."""
+    instance_id = os.environ.get(INSTANCE_ID_VARIABLE)
+    if not instance_id or options.get("group_id") is None or "group_instance_id" in options:
+        return options
+    return {**options, "group_instance_id": instance_id}
 
 
 def _require_protocol(config: ConsumerConfig, options: Mapping[str, object]) -> None:

@@ -176,3 +176,14 @@ def test_a_stranger_who_chooses_a_password_reads_no_file_where_that_is_switched_
     monkeypatch.setenv("KOHORT_CONFIG_PROVIDERS", "all")
     with pytest.raises(ConfigurationError, match="KOHORT_CONFIG_PROVIDERS has all"):
         admin_config(options)
+
+
+def test_the_environment_names_a_member_that_has_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KOHORT_GROUP_INSTANCE_ID", "orders-0")
+    assert consumer_config({"group_id": "g"}).group_instance_id == "orders-0"
+    assert consumer_config({"group_id": "g", "group_protocol": "consumer"}).group_instance_id == "orders-0"
+    assert consumer_config({"group_id": "g", "group_instance_id": "mine"}).group_instance_id == "mine"
+    assert consumer_config({"group_id": "g", "group_instance_id": None}).group_instance_id is None
+    assert consumer_config({}).group_instance_id is None, "a reader without a group needs none"
+    monkeypatch.setenv("KOHORT_GROUP_INSTANCE_ID", "")
+    assert consumer_config({"group_id": "g"}).group_instance_id is None

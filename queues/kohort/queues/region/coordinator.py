@@ -45,10 +45,12 @@ class RegionCoordinator:
         """Decide until `stop`. Once. Raises: KohortError for what no waiting mends."""
         backoff = Backoff(100, 5_000)
         async with one_error(), RegionLog(self.region, self._options) as log:
+            # Never static by the environment: another coordinator takes over as soon as this one stops.
+            options: ConsumerOptions = {"group_instance_id": None, **self._options}
             consumer: Consumer[bytes, bytes] = Consumer(
                 self.region.log_topic,
                 listener=_Listener(self),
-                **consumer_options(self._options, self.region.coordinators_group_id),
+                **consumer_options(options, self.region.coordinators_group_id),
             )
             self._consumer = consumer
             async with consumer:
