@@ -54,6 +54,7 @@ NOT_FOR_THE_TOOL = {
     ".kafka_cleanshutdown",
     "meta.properties",
     "metadata.jsonl",
+    "producer-ids",
     "leader-epoch-checkpoint",
     "partition.metadata",
     "cleaner-offset-checkpoint",

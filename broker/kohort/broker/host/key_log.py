@@ -66,7 +66,9 @@ class KeyLog:
             if line is not None:
                 found.append(line)
             elif any(_decoded(each) is not None for each in texts[number:]) or (number == 1 and content):
-                raise StorageError(f"{self._path} is damaged in line {number}; put a good copy in its place")
+                raise StorageError(
+                    f"{self._path} is damaged in line {number}; put back a whole backup of the data folder"
+                )
             else:
                 break
         if found and found[0].format != FORMAT:

@@ -118,6 +118,25 @@ async def test_producer_ids_are_never_given_twice(tmp_path: Path) -> None:
 # -- damage -----------------------------------------------------------------------------------------------
 
 
+async def test_an_older_copy_of_the_file_gives_out_no_producer_id_again(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    await put(store, topic("air"))
+    await store.allocate_producer_ids(10)
+    older = (tmp_path / "metadata.jsonl").read_bytes()
+    given = [*await store.allocate_producer_ids(10), *await opened(tmp_path).allocate_producer_ids(10)]
+    (tmp_path / "metadata.jsonl").write_bytes(older)
+    store = opened(tmp_path)
+    assert (await store.allocate_producer_ids(10)).start == given[-1] + 1
+    assert "air" in opened(tmp_path).snapshot().topics
+
+
+@pytest.mark.parametrize("content", [b"", b"12", b"x\n", b"-5\n", b"9" * 30 + b"\n", b"3\n"])
+async def test_a_damaged_copy_of_the_next_producer_id_stops_no_start(tmp_path: Path, content: bytes) -> None:
+    await opened(tmp_path).allocate_producer_ids(10)
+    (tmp_path / "producer-ids").write_bytes(content)
+    assert (await opened(tmp_path).allocate_producer_ids(10)).start == 10
+
+
 async def written(folder: Path) -> bytes:
     await put(opened(folder), topic("orders", 2), topic("payments"))
     return (folder / FILE_NAME).read_bytes()
