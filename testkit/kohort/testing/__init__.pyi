@@ -7,3 +7,5 @@ from kohort.testing.errors import BrokerFailed as BrokerFailed
 from kohort.testing.errors import NotInTime as NotInTime
 from kohort.testing.groups import Group as Group
 from kohort.testing.groups import Record as Record
+from kohort.testing.holds import AsyncHold as AsyncHold
+from kohort.testing.holds import Hold as Hold

@@ -8,6 +8,7 @@ from typing import TypeVar, overload
 from anyio import to_thread
 
 from kohort.testing.controls import BrokerControls
+from kohort.testing.holds import AsyncHold
 from kohort.testing.settings import SettingValue
 from kohort.testing.topics import create_topics
 from kohort.testing.waiting import CHECK_EVERY_SECONDS, TIMEOUT_SECONDS, evaluate, not_in_time_error
@@ -39,6 +40,14 @@ class AsyncBroker(BrokerControls):
         """Create a topic, by default with `num.partitions` partitions. Return its name. Raises: ApiError."""
         await to_thread.run_sync(create_topics, self._core.run, {name: partitions}, configs)
         return name
+
+    def hold(self, api: str, *, client: str | None = None) -> AsyncHold:
+        """Return a barrier: within its `with` block, requests of an API are held before they are executed.
+
+        `client` is a client id; without it the requests of every client are held. Requests that follow on
+        the connection of a held one wait behind it. Raises: ValueError for an unknown API.
+        """
+        return self._hold(AsyncHold, api, client)
 
     @overload
     async def until(

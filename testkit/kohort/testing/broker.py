@@ -8,6 +8,7 @@ from typing import Self, TypeVar
 from kohort.testing.aio import AsyncBroker
 from kohort.testing.controls import BrokerControls
 from kohort.testing.core import Core, Topics
+from kohort.testing.holds import Hold
 from kohort.testing.settings import SettingValue
 from kohort.testing.topics import create_topics
 from kohort.testing.waiting import CHECK_EVERY_SECONDS, TIMEOUT_SECONDS, evaluate, not_in_time_error
@@ -100,6 +101,14 @@ class Broker(BrokerControls):
         """Create a topic, by default with `num.partitions` partitions. Return its name. Raises: ApiError."""
         create_topics(self._core.run, {name: partitions}, configs)
         return name
+
+    def hold(self, api: str, *, client: str | None = None) -> Hold:
+        """Return a barrier: within its `with` block, requests of an API are held before they are executed.
+
+        `client` is a client id; without it the requests of every client are held. Requests that follow on
+        the connection of a held one wait behind it. Raises: ValueError for an unknown API.
+        """
+        return self._hold(Hold, api, client)
 
     def until(self, condition: Callable[[], T | None], timeout: float = TIMEOUT_SECONDS) -> T:
         """Wait until `condition` returns a true value. Return that value.

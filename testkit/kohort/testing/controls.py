@@ -1,6 +1,7 @@
 """What `Broker` and `AsyncBroker` share: inspection, faults and the clock. Nothing in here takes long."""
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.advancing import advance, finish_rounds
@@ -9,8 +10,11 @@ from kohort.testing.core import Core
 from kohort.testing.errors import BrokerFailed, NotInTime
 from kohort.testing.faults import Fault
 from kohort.testing.groups import Group, Record, groups_of, members_of, records_of
+from kohort.testing.holds import HeldRequests
 from kohort.testing.report import report
 from kohort.testing.requests import Requests
+
+H = TypeVar("H", bound=HeldRequests)
 
 ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 
@@ -106,6 +110,10 @@ class BrokerControls:
         """
         self._core.watch.faults.order(Fault(api, times, client_id, is_torn=True))
 
+    def _hold(self, kind: type[H], api: str, client: str | None) -> H:
+        watch = self._core.watch
+        return kind(api, client, watch.pauses, watch.faults, call=self._core.call, report=self.report)
+
     def rebalance(self, group_id: str) -> None:
         """Start a rebalance: the next heartbeat of the leader returns REBALANCE_IN_PROGRESS.
 
@@ -126,7 +134,7 @@ class BrokerControls:
         self._core.watch.faults.order(Fault("Heartbeat", 1, code=code, member_id=member_id))
 
     def clear_faults(self) -> None:
-        """Remove all pending faults."""
+        """Remove all pending faults. Holds stay until their blocks end."""
         self._core.watch.faults.clear()
 
     def drop_connections(self, client_id: str | None = None) -> int:

@@ -90,6 +90,7 @@ class RunningBroker:
                     nursery.start_soon(serve_http, broker.view(), http, (host,))
                 self._ready.set()
                 await self._stop.wait()
+                self._watch.detach()  # Otherwise the stop would wait for the answers of held requests.
                 nursery.cancel_scope.cancel()
 
     # -- other threads ----------------------------------------------------------------------------------

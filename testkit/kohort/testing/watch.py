@@ -1,6 +1,5 @@
 """Records requests between the broker's transport and its handlers, and injects faults."""
 
-import itertools
 import threading
 from collections import deque
 from collections.abc import Awaitable
@@ -13,7 +12,7 @@ import msgspec
 from kohort.broker.broker import Broker
 from kohort.broker.handlers.wrapping import WrappedRequest
 from kohort.broker.transport.dispatch import Dispatch, Handle
-from kohort.broker.transport.request import Request
+from kohort.broker.transport.request import Origin, Request
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.fetch import FetchRequest
 from kohort.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -21,14 +20,14 @@ from kohort.protocol.registry import APIS, BY_NAME
 from kohort.protocol.schema import Message
 from kohort.testing.clock import MovableClock
 from kohort.testing.error_responses import SESSION_ERRORS, error_response
-from kohort.testing.faults import Fault, Faults
+from kohort.testing.faults import Answer, Fault, Faults, PausedRequest
+from kohort.testing.pauses import Pauses
 from kohort.testing.requests import SeenRequest, message_of
 from kohort.testing.torn_request import TornRequest
 
 REQUESTS_KEPT = 10_000
 METADATA = BY_NAME["Metadata"].api_key
 M = TypeVar("M", bound=Message)
-Answer = Message | Awaitable[Message | None] | None
 
 
 class Watch:
@@ -37,16 +36,19 @@ class Watch:
     def __init__(self, clock: MovableClock) -> None:
         self.requests: deque[SeenRequest] = deque(maxlen=REQUESTS_KEPT)
         self.faults = Faults()
+        self.pauses = Pauses(self.faults, clock)
         self.changed = threading.Condition()
         self._clock = clock
-        self._numbers = itertools.count()
-        self._broker: Broker | None = None
         self._clients: dict[int, tuple[Request, str]] = {}  # The last request of each connection.
 
     def attach(self, broker: Broker) -> None:
         """Watch this new broker."""
-        self._broker = broker
+        self.pauses.attach(broker)
         self._clients.clear()
+
+    def detach(self) -> None:
+        """Let no request wait: the broker stops."""
+        self.pauses.detach()
 
     def wrap_dispatch(self, answering: Dispatch) -> Dispatch:
         """Return a dispatch that watches `answering`."""
@@ -73,13 +75,14 @@ class Watch:
         connection = request.connection
         key = id(connection)
         if key not in self._clients:
-            connection.on_close.append(partial(self._forget, key))
+            connection.on_close.append(partial(self._forget, key, connection))
         self._clients[key] = (request, seen.client_id)
         self.notify()
         return seen
 
-    def _forget(self, key: int) -> None:
+    def _forget(self, key: int, connection: Origin) -> None:
         self._clients.pop(key, None)
+        self.pauses.forget(connection)
 
     def drop_connections(self, client_id: str | None) -> int:
         """Close the connections of one client, or all. Return their number."""
@@ -89,29 +92,6 @@ class Watch:
         for request in chosen:
             request.hang_up()
         return len(chosen)
-
-    def delay(self, seconds: float, request: Request, begin: "partial[Answer]") -> None:
-        """Call `begin`, which answers the request, after `seconds` of the broker's time."""
-        assert self._broker is not None
-        key = ("delayed by a test", next(self._numbers))
-        due_ms = self._clock.now_ms() + round(seconds * 1_000)
-        self._broker.timers.set(key, due_ms, partial(self._begin, request, begin))
-
-    def _begin(self, request: Request, begin: "partial[Answer]") -> None:
-        assert self._broker is not None
-        answer = begin()
-        if answer is None:
-            return
-        if isawaitable(answer):
-            self._broker.workers.spawn(_respond, request, answer)
-        else:
-            request.respond(answer)
-
-
-async def _respond(request: Request, answer: Awaitable[Message | None]) -> None:
-    found = await answer
-    if found is not None:
-        request.respond(found)
 
 
 class WatchedDispatch:
@@ -127,13 +107,8 @@ class WatchedDispatch:
 
     def _handle(self, handle: Handle, message: Message, request: Request) -> Answer:
         seen = self._watch.add_request(request, message)
-        delay = self._watch.faults.take(seen, delays=True)
-        answer = partial(self._answer_or_fail, handle, message, request, seen)
-        if delay is None:
-            return answer()
-        assert delay.seconds is not None
-        self._watch.delay(delay.seconds, request, answer)
-        return None
+        execute = partial(self._answer_or_fail, handle, message, request, seen)
+        return self._watch.pauses.admit(PausedRequest(seen, request, execute))
 
     def _answer_or_fail(
         self, handle: Handle, message: Message, request: Request, seen: SeenRequest
@@ -147,7 +122,7 @@ class WatchedDispatch:
             return self._record_response(
                 seen, error_response(APIS[1].response, message, SESSION_ERRORS[0], request.version)
             )
-        faults.take(seen, delays=False)
+        faults.take_failure(seen)
         return self._fail(fault, handle, message, request, seen)
 
     def _fail(
