@@ -32,11 +32,12 @@ from tests.chaos.clients import MEMBERS, PARTITIONS, TOPIC, Member, Writer
 from tests.chaos.history import History, Log
 from tests.chaos.links import Links, Proxy
 from tests.cluster.broker_cluster import PATIENCE_SECONDS, SESSION_MS, BrokerCluster, described, topic_of
-from tests.cluster.etcd_process import EtcdMembers, free_port
+from tests.cluster.etcd_process import EtcdMembers
 from tests.cluster.test_brokers import coordinator
 from tests.cluster.test_replication import LAG_MS, QUICK, create, until
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.kafka_tools import MissingTool
+from tests.ports import free_port
 from tests.repetitions import only_by_night
 
 ROUNDS = int(os.environ.get("ROUNDS", "10"))

@@ -1,26 +1,15 @@
 """An etcd of a test's own: members in folders, which can be killed, paused and started again."""
 
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.request import urlopen
 
+from tests.ports import free_port
+
 START_SECONDS_MAX = 30.0
-_given: set[int] = set()
-
-
-def free_port() -> int:
-    """Return a port that nobody listened at a moment ago, another one at each call."""
-    while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
-        if port not in _given:
-            _given.add(port)
-            return port
 
 
 class EtcdProcess:

@@ -32,8 +32,9 @@ from tests.cluster.broker_cluster import (
     described,
     topic_of,
 )
-from tests.cluster.etcd_process import EtcdProcess, free_port
+from tests.cluster.etcd_process import EtcdProcess
 from tests.interop.broker_process import BrokerProcess
+from tests.ports import free_port
 
 
 @pytest.fixture

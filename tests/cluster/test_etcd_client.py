@@ -32,7 +32,8 @@ from kohort.broker.etcd.messages import (
     unchanged_since,
 )
 from kohort.broker.etcd.watching import Watch
-from tests.cluster.etcd_process import EtcdProcess, free_port
+from tests.cluster.etcd_process import EtcdProcess
+from tests.ports import free_port
 
 PATIENCE_SECONDS = 20
 

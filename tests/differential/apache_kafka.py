@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.waiting import wait_until
+from tests.ports import free_port
 
 KAFKA_VERSION = "4.3.1"
 POM = Path(__file__).with_name("pom.xml")
@@ -51,9 +52,9 @@ class ApacheKafka:
         if java is None:
             raise MissingTool("Java is not installed")
         classpath, options = f"{jars()}/*", self._options
-        self.address = ("127.0.0.1", _free_port())
+        self.address = ("127.0.0.1", free_port())
         properties = self._folder / "server.properties"
-        properties.write_text(self._properties(_free_port()))
+        properties.write_text(self._properties(free_port()))
         storage = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
         with (self._folder / "kafka.log").open("wb") as log:
             subprocess.run([java, *options, "-cp", classpath, *storage], stdout=log, stderr=log, check=True)
@@ -139,10 +140,3 @@ def _fetch(folder: Path) -> None:
             raise MissingTool(f"Maven could not fetch Apache Kafka {KAFKA_VERSION}: {done.stdout[:300]}")
         if not folder.exists():
             own.rename(folder)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -33,6 +32,7 @@ from kohort.storage.verify import VerifyOptions, verify_data
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.dump_tool import complaints, java, kafka_dump
 from tests.interop.waiting import wait_until
+from tests.ports import free_port
 
 TOPIC = "orders"
 GROUP = "readers"
@@ -165,7 +165,7 @@ class KafkaProcess:
     def __init__(self, libs: Path, folder: Path) -> None:
         self.data = folder / "kafka-logs"
         self._log = folder / "kafka.log"
-        ports = free_ports(2)
+        ports = free_port(), free_port()
         self.bootstrap = f"127.0.0.1:{ports[0]}"
         settings = {
             "process.roles": "broker,controller",
@@ -213,15 +213,6 @@ class KafkaProcess:
         """Kill it."""
         self._process.kill()
         self._process.wait()
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on just now."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 @pytest.fixture(scope="module")

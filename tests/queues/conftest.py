@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from tests.client.conftest import BOOTSTRAP_VARIABLE, QUICK_KAFKA, running_broke
 from tests.differential import apache_kafka
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.waiting import wait_until
+from tests.ports import free_port
 from tests.repetitions import only_by_night
 
 BROKERS = ("kohort", pytest.param("Apache Kafka", marks=only_by_night))
@@ -78,10 +78,7 @@ def options(bootstrap: str) -> ConsumerOptions:
     }
 
 
-@pytest.fixture
-def free_port() -> int:
+@pytest.fixture(name="free_port")
+def a_free_port() -> int:
     """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    return free_port()

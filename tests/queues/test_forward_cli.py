@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -27,6 +26,7 @@ from tests.cli.here import kohort
 from tests.differential.apache_kafka import ApacheKafka
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.waiting import wait_until
+from tests.ports import free_port
 from tests.queues.service import HttpDouble, http_double
 from tests.queues.test_kmq import read_all
 
@@ -206,9 +206,7 @@ class Scene:
         self.journal.touch()
         self._broker = broker
         self._random = Random(SEED)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = probe.getsockname()[1]
+        self._port = free_port()
         self._file = folder / "forward.toml"
         self._sent = 0
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
