@@ -46,8 +46,9 @@ def drop(made: list[object]) -> None:
     assert sorted(each.partition("<")[2].removeprefix("aio.").split()[0] for each in texts) == sorted(names)
 
 
-def client_threads() -> list[str]:
-    return [each.name for each in threading.enumerate() if each.name.startswith("kohort-")]
+def client_threads() -> set[threading.Thread]:
+    """Return the threads of clients. Those that an earlier test has left may end at any time."""
+    return {each for each in threading.enumerate() if each.name.startswith("kohort-")}
 
 
 def descriptors() -> int:
@@ -69,7 +70,7 @@ MAKERS: dict[str, Callable[[str, str], object]] = {
 def test_a_client_that_nobody_holds_warns_and_ends_its_thread(bootstrap: str, group: str, kind: str) -> None:
     before = client_threads()
     drop([MAKERS[kind](bootstrap, f"{group}-{kind[0]}")])
-    wait_until(lambda: client_threads() == before, "the thread's end")
+    wait_until(lambda: client_threads() <= before, "the thread's end")
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts descriptors as Linux shows them")
@@ -88,7 +89,7 @@ def test_many_leave_neither_threads_nor_descriptors(bootstrap: str, topic: MakeT
                 made += [producer, consumer]
             del producer, consumer
             drop(made)
-        wait_until(lambda: client_threads() == threads and descriptors() <= opened + 1, "their end")
+        wait_until(lambda: client_threads() <= threads and descriptors() <= opened + 1, "their end")
 
 
 def test_a_consumer_that_nobody_holds_leaves_its_group_at_once(
@@ -127,7 +128,7 @@ def test_what_was_sent_is_written_though_the_producer_is_gone(bootstrap: str, to
     for _ in range(10):
         Producer(bootstrap_servers=bootstrap, linger_ms=5_000).send(name, b"b")
     gc.collect()
-    wait_until(lambda: client_threads() == before, "their end")
+    wait_until(lambda: client_threads() <= before, "their end")
     where = TopicPartition(name, 0)
     with Admin(bootstrap_servers=bootstrap) as admin:
         assert admin.list_offsets({where: LATEST})[where].offset == 11
@@ -143,7 +144,7 @@ def test_a_client_holds_the_connection_that_it_was_given(bootstrap: str, topic: 
     del producer
     drop(made)
     drop(shared)
-    wait_until(lambda: client_threads() == before, "their end")
+    wait_until(lambda: client_threads() <= before, "their end")
 
 
 def test_a_client_that_is_collected_in_a_thread_of_its_own_kind_ends(
@@ -154,7 +155,7 @@ def test_a_client_that_is_collected_in_a_thread_of_its_own_kind_ends(
     with Producer(bootstrap_servers=bootstrap) as producer:
         producer.send(name, b"x", on_delivery=lambda _: drop(made)).result(20)
         wait_until(lambda: not made, "the callback")
-    wait_until(lambda: client_threads() == before, "their end")
+    wait_until(lambda: client_threads() <= before, "their end")
 
 
 def test_a_closed_client_warns_of_nothing(
