@@ -139,6 +139,11 @@ def test_any_brokers_page_shows_the_cluster(cluster: BrokerCluster, groups: list
     for index in range(PARTITIONS):
         messages = get(broker, f"/api/v1/live/messages/read?partition={index}")
         assert len(messages["records"]) == 5
+    everything = get(broker, "/api/v1/live/messages/read?partition=all&offset=0")
+    assert len(everything["records"]) == everything["searched"] == 5 * PARTITIONS
+    assert (everything["is_at_end"], everything["unanswered"], everything["not_searched"]) == (True, [], [])
+    found = get(broker, "/api/v1/live/messages/read?partition=all&q=17")["records"]
+    assert [(each["partition"], each["value"]["text"]) for each in found] == [(17 % PARTITIONS, "17")]
     health = get(broker, "/api/v1/live/health")
     assert health["node_id"] == number
     assert [(each["node_id"], each["reasons"]) for each in health["brokers"]] == [

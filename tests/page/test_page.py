@@ -7,6 +7,7 @@ import re
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -127,13 +128,13 @@ def test_topics_partitions_settings_and_messages(page: Browser) -> None:
     page.until(f"{rows}.length === 4", "four messages are shown")
     assert page.run(f"Math.max(...[...{rows}].map((row) => row.getBoundingClientRect().height))") < 50
     assert page.run("document.querySelectorAll('#messages select').length") == 0
-    texts = page.run(f"[...{rows}].map((row) => row.cells[4].innerText)")
+    texts = page.run(f"[...{rows}].map((row) => row.cells[5].innerText)")
     assert '"order": 7' in texts[0]
     assert "ff 00 01" in texts[1], "what is no text is shown in digits"
     assert texts[2] == "null"
     assert MARKUP in texts[3]
-    assert MARKUP in page.run(f"{rows}[0].cells[3].innerText")
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", page.run(f"{rows}[0].cells[2].innerText"))
+    assert MARKUP in page.run(f"{rows}[0].cells[4].innerText")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", page.run(f"{rows}[0].cells[3].innerText"))
     page.run(f"{rows}[0].querySelector('button').click()")
     whole = page.run("document.querySelector('#messages .record').innerText")
     assert '\n  "order": 7,\n  "none": [],\n' in whole, "JSON is laid out"
@@ -141,13 +142,13 @@ def test_topics_partitions_settings_and_messages(page: Browser) -> None:
         assert f"\n  {literal}" in whole, "numbers and names stay as they were written"
     assert "trace<b>" in whole
     set_field(page, "Shown as", "hex")
-    page.until(f"{rows}[0]?.cells[4].innerText.startsWith('7b 22 68')", "all are hexadecimal digits")
+    page.until(f"{rows}[0]?.cells[5].innerText.startsWith('7b 22 68')", "all are hexadecimal digits")
     set_field(page, "contains", "img src")
     page.until(f"{rows}.length === 2", "those are left that contain it")
-    assert "2 records of 4 searched" in page.text
+    page.until("document.getElementById('messages').innerText.includes('2 records of 4 searched')", "told")
     set_field(page, "contains", "")
     set_field(page, "from offset", "2")
-    page.until(f"{rows}.length === 2 && {rows}[0].cells[1].innerText === '2'", "shown from an offset on")
+    page.until(f"{rows}.length === 2 && {rows}[0].cells[2].innerText === '2'", "shown from an offset on")
     set_field(page, "from time (UTC)", "2001-01-01 00:00:00")
     page.until(f"{rows}.length === 4", "shown from a time on")
     set_field(page, "from time (UTC)", "2199-01-01")
@@ -156,6 +157,47 @@ def test_topics_partitions_settings_and_messages(page: Browser) -> None:
     page.until("document.getElementById('messages').innerText.includes('noon is no time')", "it is said")
     assert "Nothing is set for this topic." in page.text
     assert "retention.ms" in page.run("document.querySelector('details').textContent")
+
+
+ROWS = "document.querySelectorAll('#messages tbody tr:not([hidden])')"
+
+
+def open_topic(page: Browser, broker: BrokerProcess, query: str) -> None:
+    page.open("about:blank")
+    page.open(f"http://{broker.http}/#/topic?name=orders{query}")
+
+
+def test_messages_of_all_partitions_are_found_by_a_link(page: Browser, broker: BrokerProcess) -> None:
+    open_topic(page, broker, "&where=" + quote("$.order = 7"))
+    page.until(f"{ROWS}.length === 1", "one has it in its JSON")
+    assert page.run("document.querySelector('[aria-label=\"JSON path\"]').value") == "$.order = 7"
+    open_topic(page, broker, "&key=gone")
+    page.until(f"{ROWS}.length === 1 && {ROWS}[0].cells[5].innerText === 'null'", "one has this key")
+    assert page.run(f"{ROWS}[0].cells[1].innerText") == "0", "the partition is told"
+    open_topic(page, broker, "&partition=2")
+    page.until("document.getElementById('messages')?.innerText.includes('no such record')", "none there")
+    set_field(page, "JSON path", "[")
+    page.until("document.getElementById('messages')?.innerText.includes('is no JSON path')", "it is said")
+    page.complaints.clear()  # The browser notes the refusal.
+
+
+def test_new_messages_are_followed_and_what_is_unfolded_stays(page: Browser, broker: BrokerProcess) -> None:
+    open_topic(page, broker, "&follow=1&key=followed")
+    page.until("document.getElementById('messages')?.innerText.includes('Following')", "it follows")
+    with Producer(bootstrap_servers=broker.bootstrap) as producer:
+        for number in range(3):
+            producer.send("orders", b"%d" % number, key=b"followed", partition=1 + number % 2)
+            producer.send("orders", b"another", key=b"not followed", partition=1)
+    page.until(f"{ROWS}.length === 3", "those that are looked for come by themselves")
+    values = f"[...{ROWS}].map((row) => row.cells[5].innerText)"
+    assert page.run(f"{values}[0]") == "2" or page.run(f"{values}.includes('2')")
+    page.run(f"{ROWS}[0].querySelector('button').click()")
+    page.run("window.unfolded = document.querySelector('#messages .record')")
+    page.until(
+        "document.querySelector('main tbody tr').innerText.includes('4') && window.unfolded.isConnected",
+        "the partitions are drawn anew around it",
+    )
+    assert page.run("document.querySelector('#messages .record') === window.unfolded")
 
 
 def set_field(page: Browser, title: str, value: str) -> None:

@@ -5,6 +5,7 @@ from operator import itemgetter
 from typing import Any
 
 from kohort.broker.http.live.groups import GROUPS_SHOWN
+from kohort.broker.http.live.messages import Question, chosen, told_of
 from kohort.broker.http.questions import Answer
 
 Told = Mapping[int, Answer]
@@ -95,6 +96,27 @@ def live_topic(told: Told, silent: Silent, own: int, parameters: Mapping[str, st
         for each in answers[own]["partitions"]
     ]
     return {**answers[own], "partitions": partitions, "unanswered": unanswered(silent)}
+
+
+def live_messages(told: Told, silent: Silent, asked: Question) -> Json:
+    """Return the records that the leaders of all partitions have found, as one of them would."""
+    answers = _answers(told).values()
+    kept, left_out = chosen(
+        [each["records"] for each in answers],
+        asked.records_max,
+        is_last=asked.is_newest,
+        time_of=itemgetter("timestamp_ms"),
+    )
+    partitions = {each["partition"]: each for answer in answers for each in answer["partitions"]}
+    for record in left_out:
+        partition = partitions[record["partition"]]
+        partition["next_offset"] = min(partition["next_offset"], record["offset"])
+    not_searched = sorted({index for each in answers for index in each["not_searched"]})
+    found = dict(told_of(list(partitions.values()), kept, not_searched))
+    waiting = [each for each in (asked.positions or {}).items() if each[0] not in partitions]
+    if waiting:  # Their leader does not answer now.
+        found["positions"] = ",".join(filter(None, (found["positions"], *(f"{i}:{at}" for i, at in waiting))))
+    return {**found, "unanswered": unanswered(silent)}
 
 
 def _log_of(partition: Json) -> Json:

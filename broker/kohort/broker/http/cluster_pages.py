@@ -21,12 +21,14 @@ from kohort.broker.http.conversation import CONVERSATION
 from kohort.broker.http.guard import USER, error_response
 from kohort.broker.http.keeping import KeptPages
 from kohort.broker.http.live.feed import FeedResponse, Feeds, key_of
+from kohort.broker.http.live.messages import Question as Records
 from kohort.broker.http.live.messages import question_of
 from kohort.broker.http.named_route import NamedRoute
 from kohort.broker.http.questions import Answer, Question, answered, passed_on, question_from
 from kohort.broker.http.view import View
 from kohort.protocol.between_brokers import BrokerPageRequest, PageHeader
 
+OK = 200
 NOT_FOUND = 404
 SERVERS_FAULT = 500
 UNAVAILABLE = 503
@@ -126,7 +128,7 @@ class ClusterPages:
         return passed_on(await self._of_coordinator(_group_of(question.body), question))
 
     async def messages(self, request: Request) -> ASGIApp:
-        """Return some records of a partition, as its leader has them."""
+        """Return some records of a partition, as its leader has them, or of all as their leaders do."""
         question = await question_from(request)
         if not self._view_of_own.shows_messages():
             return passed_on(await answered(self._own, question))
@@ -134,6 +136,8 @@ class ClusterPages:
             asked = question_of(request.path_params["topic"], request.query_params)
         except ValueError:
             return passed_on(await answered(self._own, question))
+        if asked.partition is None:
+            return await self._messages_of_all(asked, question, request.scope)
         leader = self._brokers.leader(asked.topic, asked.partition)
         where = f"{asked.topic}-{asked.partition}"
         if leader < 0:
@@ -144,6 +148,17 @@ class ClusterPages:
         host = "" if conversation is None else conversation.host
         self._view_of_own.looked_at(asked.topic, request.scope.get(USER, ""), host)
         return passed_on(await self._of(leader, question, f"leads {where}"))
+
+    async def _messages_of_all(self, asked: Records, question: Question, scope: Scope) -> Response:
+        """Return records of all partitions of a topic, each searched by its leader."""
+        who = {each: scope[each] for each in (CONVERSATION, USER) if each in scope}
+        told, silent = await self._ask_all(question, who)
+        own = told[self._brokers.node_id]
+        if own.status != OK:
+            return passed_on(own)
+        sound = {each: answer for each, answer in told.items() if answer.status == OK}
+        merged = await _in_thread(merging.live_messages, sound, silent, asked)
+        return _json_page(await trio.to_thread.run_sync(msgspec.json.encode, merged))
 
     async def look(self, request: Request) -> ASGIApp:
         """Return a view as JSON."""
@@ -179,9 +194,9 @@ class ClusterPages:
             return msgspec.Raw(_body(await answered(self._own, question)))
         told, silent = await self._ask_all(question)
         own = told[self._brokers.node_id]
-        if own.status != 200:
+        if own.status != OK:
             return msgspec.Raw(_body(own))
-        sound = {each: answer for each, answer in told.items() if answer.status == 200}
+        sound = {each: answer for each, answer in told.items() if answer.status == OK}
         return await _in_thread(MERGED_VIEWS[name], sound, silent, self._brokers.node_id, parameters)
 
     # -- asking -------------------------------------------------------------------------------------------
@@ -201,14 +216,16 @@ class ClusterPages:
         except Silent as error:
             raise NotAnswered(UNAVAILABLE, _silence(node_id, role, str(error))) from error
 
-    async def _ask_all(self, question: Question) -> tuple[Told, Mapping[int, str]]:
-        """Return what brokers answer, and why others do not, by their ids."""
+    async def _ask_all(
+        self, question: Question, who: Mapping[str, object] | None = None
+    ) -> tuple[Told, Mapping[int, str]]:
+        """Return what brokers answer, and why others do not, by their ids. This one is told who asks."""
         told: dict[int, Answer] = {}
         silent: dict[int, str] = {}
 
         async def ask(node_id: int) -> None:
             try:
-                answer = await self._ask(node_id, question)
+                answer = await self._ask(node_id, question, who)
             except Silent as error:
                 silent[node_id] = str(error)
                 return
@@ -222,10 +239,10 @@ class ClusterPages:
                 nursery.start_soon(ask, node_id)
         return dict(sorted(told.items())), dict(sorted(silent.items()))
 
-    async def _ask(self, node_id: int, question: Question) -> Answer:
+    async def _ask(self, node_id: int, question: Question, who: Mapping[str, object] | None = None) -> Answer:
         """Return what one broker alone answers. Raises: Silent."""
         if node_id == self._brokers.node_id:
-            return await answered(self._own, question)
+            return await answered(self._own, question, who)
         headers = tuple(
             PageHeader(name=name, value=value)
             for name, value in question.headers
@@ -256,7 +273,7 @@ def _parameters(request: Request) -> dict[str, str]:
 
 def _body(told: Answer) -> bytes:
     """Return the JSON that a broker has answered. Raises: NotAnswered with what it refuses."""
-    if told.status != 200:
+    if told.status != OK:
         raise NotAnswered(told.status, _error_of(told))
     return told.body
 

@@ -45,8 +45,11 @@ def answer_of(form: Mapping[str, object]) -> Answer:
     return msgspec.convert(form, Answer)
 
 
-async def answered(app: ASGIApp, question: Question) -> Answer:
-    """Return the whole answer of an application to a question; a stream that does not end has none."""
+async def answered(app: ASGIApp, question: Question, who: Mapping[str, object] | None = None) -> Answer:
+    """Return the whole answer of an application to a question; a stream that does not end has none.
+
+    `who` is what the scope of the client's own request says of the client.
+    """
     parts: list[bytes] = []
     begun: list[Message] = []
     asked = [{"type": "http.request", "body": question.body, "more_body": False}]
@@ -62,7 +65,7 @@ async def answered(app: ASGIApp, question: Question) -> Answer:
         else:
             parts.append(message.get("body", b""))
 
-    await app(_scope(question), receive, send)
+    await app({**_scope(question), **(who or {})}, receive, send)
     headers = tuple((bytes(name), bytes(value)) for name, value in begun[0].get("headers", ()))
     return Answer(begun[0]["status"], headers, b"".join(parts))
 

@@ -1,156 +1,233 @@
-"""A look at the records of a partition: decoded in a thread, within limits, and never the whole log."""
+"""A look at the records of one partition of a topic or of all: searched in a thread, within limits."""
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+import heapq
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import trio
 
+from kohort.broker.http.live.matching import ANY, Match, condition_of
+from kohort.broker.http.live.reading_records import Pace, PartitionReading, Share
 from kohort.broker.http.view import View
-from kohort.broker.http.view_facts import LogFacts
-from kohort.protocol.errors import WireError
-from kohort.protocol.records import Record, iterate_batches, iterate_records, read_header
-from kohort.storage import StorageError
+from kohort.broker.metadata import NO_LEADER
+from kohort.protocol.records import Record
 
 RECORDS_MAX = 50
-READ_BYTES = 1_048_576
-DECOMPRESSED_BYTES_MAX = 8 * 1_048_576
-SCANNED_MAX = 200_000
-"""Records of a batch that are passed over on the way to an offset in it."""
+PARTITIONS_MAX = 500
+"""Searched at once; of a topic with more, the first ones."""
 SEARCHED_RECORDS = 10_000
 """How far back from the end a search begins that names no offset."""
 SEARCHED_BYTES_MAX = 32 * 1_048_576
-"""How much one search unpacks; the next one goes on from there."""
-RECORD_OVERHEAD_BYTES = 64
-BATCH_OVERHEAD_BYTES = 64
-"""What a batch costs beside its records: the end of a transaction has none to show."""
+SEARCH_SECONDS_MAX = 1.0
+"""How much one search unpacks, and how long it takes; the next one goes on from there."""
+SEARCHES_MAX = 2
+"""At once; others wait for them, and one that finds several waiting is refused."""
+WAITING_MAX = 2
 SHOWN_BYTES = 4_096
 HEADERS_SHOWN = 50
+ALL, END = "all", "end"
 
-Json = Mapping[str, object]
+Json = Mapping[str, Any]
+T = TypeVar("T")
 
 
 class Question(NamedTuple):
     """Which records to show: the first `records_max` from an offset, or from a time, on.
 
-    A negative offset counts back from the end. With `text` only those are shown that have it in key, value
-    or headers.
+    A negative offset counts back from the end, None is the end. `positions` say for each partition where an
+    earlier search has stopped.
     """
 
     topic: str
-    partition: int
-    offset: int
+    partition: int | None
+    """None for all."""
+    offset: int | None
     records_max: int
     time_ms: int | None = None
-    text: bytes = b""
+    match: Match = ANY
+    positions: Mapping[int, int] | None = None
+
+    @property
+    def is_newest(self) -> bool:
+        """Whether the last records are asked for, and not the first that are found."""
+        is_last = self.offset is not None and -self.records_max <= self.offset < 0
+        return is_last and self.match.is_any and self.time_ms is None and self.positions is None
+
+    def offset_in(self, index: int, end: int) -> int:
+        """Return where to begin in a partition."""
+        if self.positions is not None:
+            return self.positions.get(index, end)
+        if self.offset is None:
+            return end
+        return end + self.offset if self.offset < 0 else self.offset
+
+
+class TooMany(Exception):
+    """Others search already."""
 
 
 def question_of(topic: str, parameters: Mapping[str, str]) -> Question:
-    """Return what a request asks for. Raises: ValueError for what is no number."""
-    text, time_ms = parameters.get("q", "").encode(), parameters.get("time")
-    back = SEARCHED_RECORDS if text else RECORDS_MAX
+    """Return what a request asks for. Raises: ValueError for what cannot be asked."""
+    where, time_ms = parameters.get("where", ""), parameters.get("time")
+    key = parameters.get("key", "")
+    match = Match(
+        parameters.get("q", "").encode(),
+        key.encode() if key else None,
+        condition_of(where) if where else None,
+    )
+    count = min(max(_integer("count", parameters.get("count", str(RECORDS_MAX))), 1), RECORDS_MAX)
+    back = count if match.is_any else SEARCHED_RECORDS
+    partition, offset = parameters.get("partition", "0"), parameters.get("offset", str(-back))
     return Question(
         topic,
-        int(parameters.get("partition", "0")),
-        int(parameters.get("offset", str(-back))),
-        min(max(int(parameters.get("count", str(RECORDS_MAX))), 1), RECORDS_MAX),
-        None if time_ms is None else int(time_ms),
-        text,
+        None if partition == ALL else _integer("partition", partition),
+        None if offset == END else _integer("offset", offset),
+        count,
+        None if time_ms is None else _integer("time", time_ms),
+        match,
+        _positions(parameters["positions"]) if "positions" in parameters else None,
     )
 
 
-async def messages_view(view: View, asked: Question) -> Json | None:
-    """Return records, and between which offsets there are any; None where the partition is not here.
+def _integer(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError("partition, offset, count and time (ms) are numbers") from None
 
-    What keeps it from showing more, a damaged batch for instance, is told as `problem`.
+
+def _positions(text: str) -> Mapping[int, int]:
+    """Return the offsets that `0:12,3:40` says."""
+    found = {}
+    for each in filter(None, text.split(",")):
+        index, _, offset = each.partition(":")
+        found[_integer("partition", index)] = _integer("offset", offset)
+    if len(found) > PARTITIONS_MAX:
+        raise ValueError(f"positions may name {PARTITIONS_MAX} partitions")
+    return found
+
+
+class Searches:
+    """The searches of one broker: a few at once."""
+
+    def __init__(self) -> None:
+        self._limit = trio.CapacityLimiter(SEARCHES_MAX)
+
+    async def look(self, view: View, asked: Question) -> Json | None:
+        """Return records, and what was searched; None where the partition is not here. Raises: TooMany.
+
+        What keeps it from showing more of a partition, a damaged batch for instance, is told as `problem`.
+        """
+        if self._limit.statistics().tasks_waiting >= WAITING_MAX:
+            raise TooMany("others search already: try again")
+        async with self._limit:
+            readings = []
+            indexes, not_searched = _indexes(view, asked)
+            for index in indexes:
+                reading = await _opened(view, asked, index)
+                if reading is not None:
+                    readings.append(reading)
+                else:
+                    not_searched.append(index)
+            if not readings and asked.partition is not None:
+                return None
+            return await trio.to_thread.run_sync(_answer, readings, not_searched, asked)
+
+
+def _indexes(view: View, asked: Question) -> tuple[list[int], list[int]]:
+    """Return which partitions to search here, and which nobody can: they have no leader.
+
+    That is the one that is asked for, or all that this broker leads.
     """
-    partition = await view.open_partition(asked.topic, asked.partition)
+    if asked.partition is not None:
+        return [asked.partition], []
+    topic = view.topic(asked.topic)
+    states = () if topic is None else topic.partitions[:PARTITIONS_MAX]
+    led = [each.index for each in states if each.leader == view.node_id]
+    leaderless = [each.index for each in states if each.leader == NO_LEADER]
+    if asked.positions is None:
+        return led, leaderless
+    here = set(led)  # Those are first that were not reached before.
+    return [each for each in asked.positions if each in here], leaderless
+
+
+async def _opened(view: View, asked: Question, index: int) -> PartitionReading | None:
+    partition = await view.open_partition(asked.topic, index)
     if partition is None:
         return None
-    start, end = partition.log.log_start_offset, partition.high_watermark
-    offset = end + asked.offset if asked.offset < 0 else asked.offset
-    look = _Look(partition.log, min(max(offset, start), end), end, asked)
-    await trio.to_thread.run_sync(look.run)
+    end = partition.high_watermark
+    return PartitionReading(index, partition.log, offset=asked.offset_in(index, end), end=end)
+
+
+def _answer(readings: Sequence[PartitionReading], not_searched: Sequence[int], asked: Question) -> Json:
+    """Search the partitions, each with its part of what a search may cost. Blocks."""
+    pace = Pace()
+    until, room = time.perf_counter() + SEARCH_SECONDS_MAX, SEARCHED_BYTES_MAX
+    missed = []
+    for place, each in enumerate(readings):
+        if asked.time_ms is not None and asked.positions is None:
+            each.begin_at(asked.time_ms)
+            pace.rest()
+        now, left = time.perf_counter(), len(readings) - place
+        if place and (room <= 0 or now >= until):
+            missed.append(each)
+        elif not each.problem:
+            each.run(asked.match, asked.records_max, Share(room // left, now + (until - now) / left), pace)
+            room -= each.unpacked_bytes
+    found = [[(each.index, record) for record in each.records] for each in readings]
+    kept, left_out = chosen(
+        found, asked.records_max, is_last=asked.is_newest, time_of=lambda each: each[1].timestamp
+    )
+    by_index = {each.index: each for each in readings}
+    for index, record in left_out:
+        by_index[index].next_offset = min(by_index[index].next_offset, record.offset)
+    return told_of(
+        [_told(each) for each in sorted(readings, key=lambda each: (each not in missed, each.index))],
+        [_as_json(index, record, pace) for index, record in kept],
+        not_searched,
+    )
+
+
+def chosen(
+    found: Sequence[Sequence[T]], most: int, *, is_last: bool, time_of: Callable[[T], Any]
+) -> tuple[list[T], list[T]]:
+    """Return the first or last of several lists by their times, and those that go on from here.
+
+    What is in order in one list stays so, whatever the times say.
+    """
+    ordered = list(heapq.merge(*found, key=time_of))
+    return (ordered[-most:], []) if is_last else (ordered[:most], ordered[most:])
+
+
+def told_of(partitions: Sequence[Json], records: Sequence[Json], not_searched: Sequence[int]) -> Json:
+    """Return the answer; `positions` is what the next question goes on with."""
     return {
-        "log_start_offset": start,
-        "high_watermark": end,
-        "offset": look.begin,
-        "next_offset": look.offset,
-        "searched": look.searched,
-        "records": look.records,
-        "problem": look.problem,
+        "partitions": partitions,
+        "records": records,
+        "not_searched": not_searched,
+        "searched": sum(each["searched"] for each in partitions),
+        "positions": ",".join(f"{each['partition']}:{each['next_offset']}" for each in partitions),
+        "is_at_end": all(each["next_offset"] >= each["high_watermark"] for each in partitions),
     }
 
 
-class _Look:
-    """Reads forward from an offset until there is enough to show."""
-
-    def __init__(self, log: LogFacts, offset: int, end: int, asked: Question) -> None:
-        self.begin = self.offset = offset
-        self.records: list[Json] = []
-        self.searched = 0
-        self._searched_bytes = 0
-        self.problem = ""
-        self._log = log
-        self._end = end
-        self._asked = asked
-        self._count = asked.records_max
-
-    def run(self) -> None:
-        """Fill `records`. Blocks."""
-        try:
-            if self._asked.time_ms is not None:
-                self._begin_at(self._asked.time_ms)
-            for batch in self._batches():
-                self._take(batch)
-                if len(self.records) >= self._count or self._searched_bytes >= SEARCHED_BYTES_MAX:
-                    return
-        except (StorageError, OSError) as error:
-            self.problem = str(error)
-        except WireError as error:
-            self.problem = f"what stands at offset {self.offset} cannot be shown: {error}"
-
-    def _begin_at(self, time_ms: int) -> None:
-        found = self._log.offset_for_timestamp(time_ms)
-        self.begin = self.offset = self._end if found is None else min(found[0], self._end)
-
-    def _batches(self) -> Iterator[memoryview]:
-        while self.offset < self._end:
-            before = self.offset
-            yield from iterate_batches(self._log.read(before, READ_BYTES, self._end).read())
-            if self.offset == before:
-                return
-
-    def _take(self, batch: memoryview) -> None:
-        header = read_header(batch)
-        self._searched_bytes += BATCH_OVERHEAD_BYTES
-        if not header.is_control:
-            found = iterate_records(batch, max_decompressed_bytes=DECOMPRESSED_BYTES_MAX)
-            for scanned, record in enumerate(found):
-                if scanned >= SCANNED_MAX:
-                    raise WireError(f"a batch of more than {SCANNED_MAX:,} records")
-                self._searched_bytes += (
-                    RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
-                )
-                if self.offset <= record.offset < self._end:
-                    self.searched += 1
-                    if not _has(record, self._asked.text):
-                        continue
-                    self.records.append(_as_json(record))
-                    if len(self.records) >= self._count:
-                        self.offset = record.offset + 1
-                        return
-        self.offset = max(self.offset, header.next_offset)
-
-
-def _has(record: Record, text: bytes) -> bool:
-    """Return whether key, value, or a header's name or value contains the text."""
-    if not text or text in (record.key or b"") or text in (record.value or b""):
-        return True
-    return any(text in name.encode() or text in (value or b"") for name, value in record.headers)
-
-
-def _as_json(record: Record) -> Json:
+def _told(reading: PartitionReading) -> Json:
     return {
+        "partition": reading.index,
+        "log_start_offset": reading.log_start_offset,
+        "high_watermark": reading.end,
+        "offset": reading.begin,
+        "next_offset": reading.next_offset,
+        "searched": reading.searched,
+        "problem": reading.problem,
+    }
+
+
+def _as_json(index: int, record: Record, pace: Pace) -> Json:
+    pace.rest()
+    return {
+        "partition": index,
         "offset": record.offset,
         "timestamp_ms": record.timestamp,
         "key": _data(record.key),

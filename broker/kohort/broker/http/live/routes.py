@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 import msgspec
+import trio
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -15,7 +16,7 @@ from kohort.broker.http.guard import USER, error_response
 from kohort.broker.http.live import groups, topics, writes
 from kohort.broker.http.live.feed import FeedResponse, Feeds, key_of
 from kohort.broker.http.live.health import health_view
-from kohort.broker.http.live.messages import messages_view, question_of
+from kohort.broker.http.live.messages import Searches, TooMany, question_of
 from kohort.broker.http.view import View
 
 ASSETS = Path(__file__).parent / "assets"
@@ -48,6 +49,7 @@ class LivePage:
     def __init__(self, view: View) -> None:
         self._view = view
         self._feeds = Feeds()
+        self._searches = Searches()
         self._views: dict[str, Callable[[Parameters], Awaitable[object]]] = {
             "groups": lambda given: groups.list_view(view, given),
             "group": self._group,
@@ -69,21 +71,27 @@ class LivePage:
         return await self._answered(request, self._events)
 
     async def messages(self, request: Request) -> Response:
-        """Return some records of a partition."""
+        """Return some records of a partition, or of all that are led here."""
         if not self._view.shows_messages():
             return error_response(403, "records are not shown: see kohort.http.messages.enable")
         topic = request.path_params["topic"]
         try:
             asked = question_of(topic, request.query_params)
-        except ValueError:
-            return error_response(400, "partition, offset, count and time (ms) are numbers")
+        except ValueError as error:
+            return error_response(400, str(error))
+        if asked.partition is None and self._view.topic(topic) is None:
+            return error_response(404, f"there is no topic {topic}")
         conversation = request.scope.get(CONVERSATION)
         host = "" if conversation is None else conversation.host
         self._view.looked_at(topic, request.scope.get(USER, ""), host)
-        found = await messages_view(self._view, asked)
+        try:
+            found = await self._searches.look(self._view, asked)
+        except TooMany as error:
+            return error_response(503, str(error))
         if found is None:
             return error_response(404, f"{topic}-{asked.partition} is not here, or offline")
-        return Response(msgspec.json.encode(found), media_type="application/json")
+        page = await trio.to_thread.run_sync(msgspec.json.encode, found)
+        return Response(page, media_type="application/json")
 
     async def write(self, request: Request) -> Response:
         """Change something, where that is allowed."""

@@ -24,7 +24,8 @@ from kohort.broker.http import keeping, pages
 from kohort.broker.http.live import feed, messages
 from kohort.broker.http.live.groups import GROUPS_SHOWN, OFFSETS_SHOWN, storm
 from kohort.broker.http.live.health import ACLS_SHOWN
-from kohort.broker.http.live.messages import DECOMPRESSED_BYTES_MAX, SHOWN_BYTES
+from kohort.broker.http.live.messages import SHOWN_BYTES
+from kohort.broker.http.live.reading_records import BATCH_OVERHEAD_BYTES, DECOMPRESSED_BYTES_MAX
 from kohort.broker.http.test_http import FakePartition, FakeView, Site, a_group, a_report
 from kohort.broker.http.test_many_groups import a_group_with_offsets, longest_step
 from kohort.broker.metadata import PartitionState, TopicState
@@ -60,6 +61,7 @@ async def test_a_browser_gets_the_page_and_a_script_the_list_of_paths(site: Site
         "dom.js",
         "groups.js",
         "health.js",
+        "messages.js",
         "timeline.js",
         "topics.js",
         "trend.js",
@@ -87,6 +89,7 @@ async def test_nothing_of_the_page_comes_from_elsewhere_or_is_made_of_markup(sit
         "dom.js",
         "groups.js",
         "health.js",
+        "messages.js",
         "timeline.js",
         "topics.js",
         "trend.js",
@@ -211,7 +214,7 @@ async def test_messages_are_shown_as_text_or_as_bytes_and_cut(site: Site) -> Non
     later = (await site.get("/api/v1/live/messages/flights?offset=-2")).json
     assert [each["offset"] for each in later["records"]] == [5, 6]
     few = (await site.get("/api/v1/live/messages/flights?offset=3&count=2")).json
-    assert ([each["offset"] for each in few["records"]], few["next_offset"]) == ([3, 4], 5)
+    assert ([each["offset"] for each in few["records"]], few["positions"]) == ([3, 4], "0:5")
 
 
 async def test_messages_are_found_by_what_they_contain(site: Site) -> None:
@@ -227,19 +230,19 @@ async def test_messages_are_found_by_what_they_contain(site: Site) -> None:
     path = "/api/v1/live/messages/flights?q="
     told = (await site.get(f"{path}red")).json
     assert [each["offset"] for each in told["records"]] == [3, 4, 5, 6]
-    assert (told["searched"], told["next_offset"]) == (5, 8)
+    assert (told["searched"], told["positions"]) == (5, "0:8")
     assert (await site.get(f"{path}purple")).json["records"] == []
     few = (await site.get(f"{path}red&count=2")).json
-    assert ([each["offset"] for each in few["records"]], few["next_offset"]) == ([3, 4], 5)
+    assert ([each["offset"] for each in few["records"]], few["positions"]) == ([3, 4], "0:5")
 
 
 async def test_messages_are_shown_from_a_time_on(site: Site) -> None:
     site.view.held = [held(*((at, None, b"%d" % at, ()) for at in (100, 200, 300)))]
     path = "/api/v1/live/messages/flights?time="
     assert [each["offset"] for each in (await site.get(f"{path}150")).json["records"]] == [4, 5]
-    assert (await site.get(f"{path}0")).json["offset"] == 3
+    assert (await site.get(f"{path}0")).json["partitions"][0]["offset"] == 3
     late = (await site.get(f"{path}301")).json
-    assert (late["records"], late["offset"]) == ([], 6)
+    assert (late["records"], late["partitions"][0]["offset"]) == ([], 6)
     assert (await site.get(f"{path}noon")).status == 400
 
 
@@ -254,14 +257,14 @@ async def test_a_search_unpacks_so_much_and_says_where_to_go_on(
     told = (await site.get("/api/v1/live/messages/flights?q=needle")).json
     assert told["records"] == []
     assert told["searched"] == 5  # With what each record costs beside its bytes.
-    assert told["next_offset"] == 8
+    assert told["positions"] == "0:8"
 
 
 @pytest.mark.parametrize("query", ["offset=0", "time=0", "offset=0&q=needle", "offset=-20"])
 async def test_a_look_ends_among_batches_that_have_nothing_to_show(
     site: Site, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
-    monkeypatch.setattr(messages, "SEARCHED_BYTES_MAX", 5 * messages.BATCH_OVERHEAD_BYTES)
+    monkeypatch.setattr(messages, "SEARCHED_BYTES_MAX", 5 * BATCH_OVERHEAD_BYTES)
     ends = partial(
         build_transaction_marker,
         ControlType.COMMIT,
@@ -274,7 +277,7 @@ async def test_a_look_ends_among_batches_that_have_nothing_to_show(
     partition.log.batches = b"".join(ends(base_offset=3 + index) for index in range(20))
     site.view.held = [partition]
     told = (await site.get(f"/api/v1/live/messages/flights?{query}")).json
-    assert (told["records"], told["next_offset"], told["problem"]) == ([], 8, "")
+    assert (told["records"], told["positions"], told["partitions"][0]["problem"]) == ([], "0:8", "")
 
 
 async def test_a_batch_that_cannot_be_shown_is_said_and_not_unpacked(site: Site) -> None:
@@ -282,7 +285,7 @@ async def test_a_batch_that_cannot_be_shown_is_said_and_not_unpacked(site: Site)
     site.view.held = [bomb]
     told = (await site.get("/api/v1/live/messages/flights")).json
     assert told["records"] == []
-    assert "cannot be shown" in told["problem"]
+    assert "cannot be shown" in told["partitions"][0]["problem"]
 
 
 async def test_wrong_questions_about_messages_are_refused(site: Site) -> None:

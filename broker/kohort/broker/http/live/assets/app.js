@@ -3,6 +3,7 @@
 import { WORKER, h, shown } from "/page/dom.js";
 import { groupsView, groupView } from "/page/groups.js";
 import { healthView } from "/page/health.js";
+import { leaveMessages } from "/page/messages.js";
 import { topicsView, topicView } from "/page/topics.js";
 
 const POLL_MS = 5000, RETRY_MS = 30_000;
@@ -10,7 +11,7 @@ const VIEWS = {
   groups: { draw: groupsView, asks: ["q", "order"], under: "groups" },
   group: { draw: groupView, asks: ["id"], under: "groups" },
   topics: { draw: topicsView, asks: ["q", "internal"], under: "topics" },
-  topic: { draw: topicView, asks: ["name"], under: "topics", isCalm: true },
+  topic: { draw: topicView, asks: ["name"], under: "topics" },
   health: { draw: healthView, asks: ["id"], under: "health" },
 };
 const main = document.getElementById("main"), state = document.getElementById("link");
@@ -54,6 +55,7 @@ function turn() {
   if (`${wanted}?${query}` === address) { draw(true); return; }
   address = `${wanted}?${query}`;
   told = null;
+  if (next.view !== "topic") leaveMessages();
   if (isOther) main.replaceChildren(h("p", { class: "soft" }, "loading"));
   follow(`${wanted}/events?${query}`);
 }
@@ -102,9 +104,10 @@ function draw(isForced) {
   if (told === null) return;
   if (told.error) { main.replaceChildren(h("p", { class: "bad" }, shown(told.error))); return; }
   const { view, parameters } = current;
-  // Who reads messages, has a list open or marks text is not to be disturbed.
-  const isBusy = main.contains(document.activeElement) && ["SELECT", "PRE"].includes(document.activeElement.tagName);
-  if (!isForced && (VIEWS[view].isCalm || isBusy || String(getSelection()))) return;
+  // Who reads messages, has a list open, writes in a field or marks text is not to be disturbed.
+  const { activeElement } = document;
+  const isBusy = main.contains(activeElement) && (["SELECT", "PRE"].includes(activeElement.tagName) || activeElement.closest(".fields") !== null);
+  if (!isForced && (isBusy || String(getSelection()))) return;
   const focus = focused(), scrolled = window.scrollY;
   const unfolded = [...main.querySelectorAll("details[open]")].map((each) => each.id);
   main.replaceChildren(...unanswered(told), ...VIEWS[view].draw(told, { set, parameters }).flat().filter(Boolean));

@@ -1,0 +1,180 @@
+"""Which records a search finds: by their key, a text in them, and a value in their JSON."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from kohort.protocol.records import Record
+
+JSON_BYTES_MAX = 256 * 1024
+"""A longer value is not read as JSON: reading it would hold the broker's loop."""
+STEPS_MAX = 20
+VALUES_MAX = 10_000
+"""Of one record: a path with `[*]` may lead to very many."""
+
+_CONDITION = re.compile(
+    r"\s*\$?\.?(?P<path>[^=!<>~]*?)\s*(?:(?P<operator><=|>=|!=|=|<|>|~)\s*(?P<value>.*?))?\s*"
+)
+_STEP = re.compile(r"\.?(?:(?P<name>[^.\[\]]+)|\[(?P<index>\d{1,6}|\*)\]|\[\"(?P<quoted>[^\"]*)\"\])")
+
+Step = str | int | None
+"""A member's name, an index, or None for all that there is."""
+
+
+class Condition(NamedTuple):
+    """What a value in a record's JSON has to be: `$.lines[*].count >= 2`.
+
+    Without an operator there has to be one.
+    """
+
+    steps: tuple[Step, ...]
+    operator: str = ""
+    value: str = ""
+
+    def holds(self, data: bytes | None) -> bool:
+        """Return whether it is so in this JSON; nothing is in what is no JSON."""
+        if data is None or len(data) > JSON_BYTES_MAX:
+            return False
+        try:
+            document = _decoded(data)
+        except (ValueError, RecursionError):
+            return False
+        found = list(_values(document, self.steps))
+        if self.operator == "!=":
+            return bool(found) and not any(_is(each, self.value) for each in found)
+        return any(_COMPARE[self.operator](each, self.value) for each in found)
+
+
+class Match(NamedTuple):
+    """What a record has to have: this key, this text in key, value or headers, and this in its JSON."""
+
+    text: bytes = b""
+    key: bytes | None = None
+    condition: Condition | None = None
+
+    @property
+    def is_any(self) -> bool:
+        """Whether every record will do."""
+        return self == ANY
+
+    def finds(self, record: Record) -> bool:
+        """Return whether this is such a record."""
+        if self.key is not None and record.key != self.key:
+            return False
+        if self.text and not _has(record, self.text):
+            return False
+        return self.condition is None or self.condition.holds(record.value)
+
+
+ANY = Match()
+
+
+def condition_of(text: str) -> Condition:
+    """Return what a text as `$.customer.id = c-3` asks for. Raises: ValueError."""
+    read = _CONDITION.fullmatch(text)
+    path = "" if read is None else read["path"]
+    steps: list[Step] = []
+    place = 0
+    while place < len(path):
+        step = _STEP.match(path, place)
+        if step is None or len(steps) == STEPS_MAX:
+            raise ValueError(f"{text} is no JSON path: write $.lines[0].sku = A-1")
+        steps.append(_step(step))
+        place = step.end()
+    if read is None or not steps or path.startswith("."):
+        raise ValueError(f"{text} is no JSON path: write $.lines[0].sku = A-1")
+    return Condition(tuple(steps), read["operator"] or "", _unquoted(read["value"] or ""))
+
+
+def _step(found: re.Match[str]) -> Step:
+    if found["index"] is not None:
+        return None if found["index"] == "*" else int(found["index"])
+    return str(found["quoted"] if found["name"] is None else found["name"])
+
+
+def _unquoted(value: str) -> str:
+    is_quoted = len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'"
+    return value[1:-1] if is_quoted else value
+
+
+def _decoded(data: bytes) -> object:
+    """Return the JSON. Raises: ValueError, RecursionError."""
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        return json.loads(data)  # It reads numbers that no float holds.
+
+
+def _values(document: object, steps: tuple[Step, ...]) -> Iterator[object]:
+    """Yield what the steps lead to."""
+    found = [document]
+    for step in steps:
+        found = [each for one in found for each in _behind(one, step)][:VALUES_MAX]
+    yield from found
+
+
+def _behind(value: object, step: Step) -> list[object]:
+    if isinstance(value, dict):
+        if step is None:
+            return list(value.values())
+        return [value[step]] if step in value else []
+    if isinstance(value, list):
+        if step is None:
+            return value
+        return [value[step]] if isinstance(step, int) and step < len(value) else []
+    return []
+
+
+def _is(value: object, wanted: str) -> bool:
+    if isinstance(value, str):
+        return value == wanted
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value] == wanted
+    if isinstance(value, int | float):
+        return value == _number(wanted)
+    return False
+
+
+def _number(text: str) -> int | float | None:
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _ordered(compare: Callable[[object, object], bool]) -> Callable[[object, str], bool]:
+    """Return what compares numbers with a number and texts with a text."""
+
+    def holds(value: object, wanted: str) -> bool:
+        if isinstance(value, str):
+            return compare(value, wanted)
+        number = _number(wanted)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return is_number and number is not None and compare(value, number)
+
+    return holds
+
+
+_COMPARE: dict[str, Callable[[object, str], bool]] = {
+    "": lambda _value, _wanted: True,
+    "=": _is,
+    "~": lambda value, wanted: isinstance(value, str) and wanted in value,
+    "<": _ordered(lambda one, other: one < other),  # type: ignore[operator]
+    "<=": _ordered(lambda one, other: one <= other),  # type: ignore[operator]
+    ">": _ordered(lambda one, other: one > other),  # type: ignore[operator]
+    ">=": _ordered(lambda one, other: one >= other),  # type: ignore[operator]
+}
+
+
+def _has(record: Record, text: bytes) -> bool:
+    """Return whether key, value, or a header's name or value contains the text."""
+    if text in (record.key or b"") or text in (record.value or b""):
+        return True
+    return any(text in name.encode() or text in (value or b"") for name, value in record.headers)
