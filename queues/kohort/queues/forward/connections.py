@@ -1,4 +1,4 @@
-"""HTTP/1.1 to one address, over connections that are used again: h11, under trio and asyncio.
+"""HTTP/1.1 to one address, over connections that are used again, under trio and asyncio.
 
 A request goes out whole, then its answer is read to the end. No redirects are followed, no proxy is asked. An
 answer that is longer than ANSWER_BYTES_MAX, or has something behind its end, costs its connection.
@@ -9,18 +9,19 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Protocol
 from urllib.parse import SplitResult, quote
 
 import anyio
 import anyio.abc
-import h11
+import trio
+from anyio.streams.tls import TLSAttribute
 
 from kohort.client.retry import monotonic_ms
+from kohort.queues.forward.answers import Answer, AnswerReader, BrokenAnswerError
 
-ANSWER_BYTES_MAX = 65_536
-HEAD_BYTES_MAX = 100 * 1024
 RECEIVE_BYTES = 65_536
+JOINED_BYTES_MAX = 65_536  # A body up to so long goes out in one piece with its head.
 IDLE_MS_MAX = 5_000.0
 _PORTS = {"http": 80, "https": 443}
 _IN_A_PATH = "/%:@!$&'()*+,;=~"
@@ -32,17 +33,6 @@ class NotReachedError(Exception):
     """Nobody took the connection, or whoever did is not who it should be."""
 
 
-class BrokenAnswerError(Exception):
-    """Somebody was there, and there is no whole answer."""
-
-
-class Answer(NamedTuple):
-    """A status, and headers whose names are in small letters."""
-
-    status: int
-    headers: dict[str, str]
-
-
 class Connections:
     """Those to the address of one URL. They are as many as requests are under way at once."""
 
@@ -50,30 +40,24 @@ class Connections:
         self._host = url.hostname or ""
         self._port = url.port or _PORTS[url.scheme]
         self._tls = tls
-        self._target = target_of(url)
-        self._host_header = host_header_of(url)
+        self._head = (
+            f"POST {target_of(url)} HTTP/1.1\r\nhost: {host_header_of(url)}\r\nuser-agent: kohort\r\n"
+        )
         self._idle: deque[_Connection] = deque()  # Who was used last is used next.
 
     async def post(self, connection: "_Connection", headers: Headers, body: bytes) -> Answer:
         """Return the answer; the connection is ours again, or closed.
 
-        Raises: BrokenAnswerError.
+        The headers are text that can stand in a line. Raises: BrokenAnswerError.
         """
-        head = [
-            ("host", self._host_header),
-            ("content-length", str(len(body))),
-            ("user-agent", "kohort"),
-            *headers,
-        ]
+        lines = "".join([f"{name}: {text}\r\n" for name, text in headers])
+        head = f"{self._head}content-length: {len(body)}\r\n{lines}\r\n".encode("ascii")
         try:
-            answer = await connection.exchange(
-                h11.Request(method="POST", target=self._target, headers=head), body
-            )
-        except (h11.ProtocolError, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
+            return await connection.exchange(head, body)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
             raise BrokenAnswerError(f"{type(error).__name__}: {error}".rstrip(": ")) from error
         finally:
             await self._take_back(connection)
-        return answer
 
     async def connection(self) -> "_Connection":
         """Return one that nobody uses: `post` by it. Raises: NotReachedError."""
@@ -115,64 +99,87 @@ class Connections:
             await connection.close()
 
 
+class Wire(Protocol):
+    """What bytes go through."""
+
+    async def send(self, data: bytes) -> None:
+        """Send all of it. Raises: anyio.BrokenResourceError, OSError."""
+        ...
+
+    async def receive(self, bytes_max: int) -> bytes:
+        """Return what has come; raises anyio.EndOfStream at the end."""
+        ...
+
+
+class PlainSocket:
+    """A connection without TLS under trio, asked directly: a stream costs a push twice as much CPU time."""
+
+    def __init__(self, stream: anyio.abc.ByteStream, plain: socket.socket) -> None:
+        self._stream = stream
+        self._socket = plain
+
+    async def send(self, data: bytes) -> None:
+        """Send all of it: what is small goes out at once."""
+        try:
+            sent = self._socket.send(data)
+        except BlockingIOError:
+            sent = 0
+        if sent < len(data):
+            await self._stream.send(data[sent:])
+
+    async def receive(self, bytes_max: int) -> bytes:
+        """Return what has come; raises anyio.EndOfStream at the end."""
+        while True:
+            await trio.lowlevel.wait_readable(self._socket)
+            try:
+                data = self._socket.recv(bytes_max)
+            except BlockingIOError:
+                continue
+            if not data:
+                raise anyio.EndOfStream
+            return data
+
+
 class _Connection:
-    """A stream, and what h11 knows of it."""
+    """A stream, and what was answered there."""
 
     def __init__(self, stream: anyio.abc.ByteStream) -> None:
         self._stream = stream
-        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_BYTES_MAX)
+        self._answers = AnswerReader()
         self._socket: socket.socket = stream.extra(anyio.abc.SocketAttribute.raw_socket)
         self._idle_since_ms = 0.0
+        self._poll = select.poll()
+        self._poll.register(self._socket.fileno(), select.POLLIN)
+        is_plain = isinstance(self._socket, socket.socket) and not _is_encrypted(stream)
+        self._wire: Wire = PlainSocket(stream, self._socket) if is_plain else stream
 
-    async def exchange(self, request: h11.Request, body: bytes) -> Answer:
+    async def exchange(self, head: bytes, body: bytes) -> Answer:
         """Return what is answered, read to its end. Raises: BrokenAnswerError, and what streams raise."""
-        send = self._http.send
-        await self._send(
-            (send(request) or b"") + (send(h11.Data(body)) or b"") + (send(h11.EndOfMessage()) or b"")
-        )
-        answer: Answer | None = None
-        size_bytes = 0
+        self._answers.expect()
+        if len(body) <= JOINED_BYTES_MAX:
+            await self._send(head + body)
+        else:
+            await self._send(head)
+            await self._send(body)
         while True:
-            match await self._next_event():
-                case h11.Response() as head:
-                    names = ((name.decode("ascii"), text.decode("latin-1")) for name, text in head.headers)
-                    answer = Answer(head.status_code, dict(names))
-                case h11.Data(data=data):
-                    size_bytes += len(data)
-                    if size_bytes > ANSWER_BYTES_MAX and answer is not None:
-                        return answer  # The rest is of no interest, and costs the connection.
-                case h11.EndOfMessage() if answer is not None:
-                    return answer
+            try:
+                data = await self._wire.receive(RECEIVE_BYTES)
+            except anyio.EndOfStream:
+                return self._answers.end()
+            answer = self._answers.receive(data)
+            if answer is not None:
+                return answer
 
     async def _send(self, data: bytes) -> None:
         try:
-            await self._stream.send(data)
-        except anyio.BrokenResourceError:
+            await self._wire.send(data)
+        except (anyio.BrokenResourceError, BrokenPipeError, ConnectionResetError):
             return  # It may have been answered before it was read.
-
-    async def _next_event(self) -> h11.Event:
-        while True:
-            event = self._http.next_event()
-            if isinstance(event, h11.Event):
-                return event
-            assert event is h11.NEED_DATA, "nothing is asked for behind an answer's end"
-            try:
-                data = await self._stream.receive(RECEIVE_BYTES)
-            except anyio.EndOfStream:
-                if self._http.their_state is h11.SEND_RESPONSE:
-                    raise BrokenAnswerError("the connection was closed before an answer") from None
-                data = b""
-            self._http.receive_data(data)
 
     def begin_again(self) -> bool:
         """Return whether it may be used for another request."""
-        http = self._http
-        is_done = http.our_state is h11.DONE and http.their_state is h11.DONE
-        if not is_done or http.trailing_data != (b"", False):
-            return False
-        http.start_next_cycle()
         self._idle_since_ms = monotonic_ms()
-        return True
+        return self._answers.is_reusable
 
     @property
     def is_old(self) -> bool:
@@ -182,7 +189,7 @@ class _Connection:
     @property
     def is_usable(self) -> bool:
         """Whether it is young, and nothing was said by the other side, such as that it is closed."""
-        return not self.is_old and not is_readable(self._socket)
+        return not self.is_old and not self._poll.poll(0)
 
     async def close(self) -> None:
         """Close it at once: whoever has an answer already does not wait for that."""
@@ -191,13 +198,8 @@ class _Connection:
             await self._stream.aclose()
 
 
-def is_readable(some: socket.socket) -> bool:
-    """Return whether there is something to be read, or the end."""
-    if hasattr(select, "poll"):
-        asked = select.poll()
-        asked.register(some.fileno(), select.POLLIN)
-        return bool(asked.poll(0))
-    return bool(select.select([some], [], [], 0)[0])
+def _is_encrypted(stream: anyio.abc.ByteStream) -> bool:
+    return stream.extra(TLSAttribute.standard_compatible, None) is not None
 
 
 def target_of(url: SplitResult) -> str:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Protocol, Unpack
 
 import anyio
+import anyio.lowlevel
 
 from kohort.client.admin_values import NewTopic
 from kohort.client.aio import Admin, Consumer, Producer, RebalanceListener
@@ -37,7 +38,9 @@ COMMIT_EVERY_MS = 500
 CIRCUIT_FIRST_MS, CIRCUIT_MOST_MS = 500, 30_000
 WRITE_AGAIN_MS = 1_000
 SETTLING_MAX = 100  # So many records at once are dropped or written elsewhere without a push.
+PUSHES_IN_A_ROW_MAX = 64  # A service that never waits is no reason to poll late.
 LOOK_AGAIN_MS = 1_000  # The wall clock, by which records are due, may be set.
+HELD_UP = Verdict(Action.RETRY, None, "it held the others of its partition up")
 
 
 class Service(Protocol):
@@ -118,7 +121,7 @@ class Forwarder:
             "url": self.destination.url,
             "partitions": [str(each) for each in self._consumer.assignment()],
             "circuit": self._circuit.value,
-            "running": len(self._scopes) + self._settling,
+            "running": sum(each.running for each in self._limits.values()) + self._settling,
             "concurrency_limit": sum(each.concurrency.limit for each in self._limits.values()),
             "routes": {
                 name: {
@@ -202,8 +205,11 @@ class Forwarder:
         if self.destination.order is not Order.NONE:
             return
         for job in self._backlog.blockers():
-            self.counts["relieved"] += 1
             scope = self._scopes.get(job)
+            if scope is None and job.is_running:  # It is about to be pushed, or its copy is being written.
+                job.is_moving = False
+                continue
+            self.counts["relieved"] += 1
             if scope is not None:
                 scope.cancel()
             else:
@@ -222,7 +228,7 @@ class Forwarder:
         """Somebody else has these already."""
         self._backlog.forget(partitions)
 
-    # Pushing: a task for each record that is under way
+    # Pushing: as many tasks as pushes are under way
 
     async def _dispatch(self) -> None:
         while True:
@@ -232,8 +238,7 @@ class Forwarder:
             elif job.verdict is not None:
                 self._tasks.start_soon(self._see_to, job, job.verdict)
             else:
-                scope = self._scopes[job] = anyio.CancelScope()
-                self._tasks.start_soon(self._push, job, scope)
+                self._tasks.start_soon(self._push_on, job)
 
     def begin_next(self) -> tuple[Job | None, float | None]:
         """Return a record that begins now, or how long to wait for one.
@@ -284,22 +289,45 @@ class Forwarder:
             self._changed.set()
             self._settled.set()
 
-    async def _push(self, job: Job, scope: anyio.CancelScope) -> None:
+    async def _push_on(self, job: Job | None) -> None:
+        """Push a record, then others as long as some are ready: a task for each would cost too much."""
+        pushes = 0
+        while job is not None:
+            verdict: Verdict | None = None
+            with anyio.CancelScope() as scope:
+                while job is not None:
+                    verdict = await self._push(job, scope)
+                    if scope.cancel_called:  # It was answered in that very moment.
+                        break
+                    job, verdict = await self._pushed(job, verdict), None
+                    pushes += 1
+                    if not pushes % PUSHES_IN_A_ROW_MAX:
+                        await anyio.lowlevel.checkpoint()
+            if job is not None:
+                job = await self._pushed(job, verdict or HELD_UP)
+
+    async def _push(self, job: Job, scope: anyio.CancelScope) -> Verdict:
+        self._scopes[job] = scope
         began_ms = monotonic_ms()
-        verdict: Verdict | None = None
         try:
-            with scope:
-                verdict = await self._services[job.route].push(job.record, job.attempt)
-            if scope.cancelled_caught or verdict is None:
-                verdict = Verdict(Action.RETRY, None, "it held the others of its partition up")
-            else:
-                self._learn(job, verdict, monotonic_ms() - began_ms)
+            verdict = await self._services[job.route].push(job.record, job.attempt)
+        finally:
+            del self._scopes[job]
+        self._learn(job, verdict, monotonic_ms() - began_ms)
+        return verdict
+
+    async def _pushed(self, job: Job, verdict: Verdict) -> Job | None:
+        """Do with a record what its service said, and return one that is pushed now in its place."""
+        limits = self._limits[job.route]
+        try:
             await self._settle(job, self._bounded(job, verdict))
         finally:
-            self._scopes.pop(job, None)
-            self._limits[job.route].running -= 1
-            self._changed.set()
+            limits.running -= 1
             self._settled.set()
+        found, _ = self._begin_push()
+        if found is None or not limits.is_full:
+            self._changed.set()
+        return found
 
     def _learn(self, job: Job, verdict: Verdict, latency_ms: float) -> None:
         now_ms, limits = monotonic_ms(), self._limits[job.route]
@@ -357,8 +385,7 @@ class Forwarder:
         topic = job.record.topic
         if topic not in self.destination.retry_topics:
             topic = self.destination.retry_topics[0]
-        why = "it held the others of its partition up"
-        if await self._write(job, topic, attempts, job.due_ms, why) is not None:
+        if await self._write(job, topic, attempts, job.due_ms, HELD_UP.why) is not None:
             self._backlog.again(job, max(job.due_ms, wall_ms() + WRITE_AGAIN_MS), job.attempt)
             self._changed.set()
 

@@ -15,7 +15,8 @@ from typing import Self
 import anyio
 
 from kohort.client.values import AnyRecord
-from kohort.queues.forward.connections import BrokenAnswerError, Connections, NotReachedError
+from kohort.queues.forward.answers import BrokenAnswerError
+from kohort.queues.forward.connections import Connections, NotReachedError
 from kohort.queues.forward.envelope import envelope_of, own_headers
 from kohort.queues.forward.settings import Destination
 from kohort.queues.forward.verdict import Verdict, of_http, timed_out, unreached
@@ -46,7 +47,7 @@ class HttpService:
         except (OSError, ValueError) as error:
             return unreached(f"no token: {error}")
         connection = None
-        with anyio.move_on_after(destination.timeout_ms / 1000):
+        with anyio.CancelScope(deadline=anyio.current_time() + destination.timeout_ms / 1000):
             try:
                 connection = await self._connections.connection()
                 answer = await self._connections.post(connection, told.items(), record.value or b"")

@@ -10,7 +10,8 @@ import pytest
 import trio
 
 from kohort.client import ConsumerRecord
-from kohort.queues.forward.connections import ANSWER_BYTES_MAX, host_header_of, target_of
+from kohort.queues.forward.answers import ANSWER_BYTES_MAX
+from kohort.queues.forward.connections import host_header_of, target_of
 from kohort.queues.forward.http import HttpService
 from kohort.queues.forward.settings import Destination
 from kohort.queues.forward.verdict import Action, Verdict
