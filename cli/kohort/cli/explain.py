@@ -13,12 +13,13 @@ import msgspec
 
 from kohort.broker.explain.advice import Advice, advice_of, advise, same_instance
 from kohort.broker.explain.events import RebalanceReport
-from kohort.broker.explain.story import began, fail_over, still_missing, story
+from kohort.broker.explain.explanation import explanation, fail_overs
+from kohort.broker.explain.story import began, still_missing, story
 from kohort.broker.explain.timeline import OngoingRebalance, Timeline
 from kohort.broker.group.events import GroupLoaded, RebalanceStarted
 from kohort.cli.client_settings import with_settings
 from kohort.cli.completion import complete_groups
-from kohort.cli.explain_source import EventReader, is_observed, timeline_of
+from kohort.cli.explain_source import EventReader, is_observed, timeline_of_body
 from kohort.cli.http_source import group_json, http_option, share_group_jsons
 from kohort.cli.options import API_TIMEOUT_MS, bootstrap_option, json_option, open_admin, require_broker
 from kohort.cli.output import print_encoded, print_line
@@ -96,7 +97,7 @@ def _over_http(telling: "_Telling", http: str, last: int, *, follow: bool) -> No
             observed.all(body, last)
             look = partial(_look_at_observed, observed, http)
         else:
-            telling.all(timeline_of(body), last)
+            telling.all(timeline_of_body(body), last)
             look = partial(_look_at_rebalances, telling, http)
     while follow:
         time.sleep(HTTP_LOOK_SECONDS)  # HTTP has no way to be told: it is asked again and again.
@@ -112,7 +113,7 @@ def _look_at_observed(observed: "ObservedTelling", http: str) -> None:
 
 
 def _look_at_rebalances(telling: "_Telling", http: str) -> None:
-    telling.news(timeline_of(group_json(http, telling.group_id)))
+    telling.news(timeline_of_body(group_json(http, telling.group_id)))
 
 
 def _from_events(telling: "_Telling", servers: str, last: int, *, follow: bool) -> None:
@@ -181,51 +182,23 @@ class _Telling:
 
     def all(self, timeline: Timeline, last: int) -> None:
         """Tell the last rebalances, and the one in progress."""
-        told = advice_of(timeline.reports)[-last:]
-        shared = same_instance(timeline.fenced)
-        moves = list(timeline.fail_overs)[-last:]
         if self.as_json:
-            print_encoded(msgspec.json.encode(self._as_object(told, moves, timeline.ongoing, shared)))
+            print_encoded(msgspec.json.encode(self._as_object(timeline, last)))
         else:
-            self._print(self._lines(told, moves, timeline.ongoing, shared))
+            self._print(explanation(self.group_id, timeline, last, _now_ms()))
         if timeline.reports:
             self._told = _place_of(timeline.reports[-1])
 
-    def _lines(
-        self,
-        told: list[tuple[RebalanceReport, tuple[Advice, ...]]],
-        moves: list[GroupLoaded],
-        ongoing: OngoingRebalance | None,
-        shared: tuple[Advice, ...],
-    ) -> Iterator[str]:
-        if not told and ongoing is None:
-            yield f"{self.group_id}: no rebalance is known."
-        for report, advice in told:
-            earlier = [each for each in moves if each.at_ms < report.started_ms]
-            moves = moves[len(earlier) :]
-            yield from _moved(earlier)
-            yield from story(report, advice)
-            yield ""
-        yield from _moved(moves)
-        if ongoing is not None:
-            yield from began(ongoing)
-            yield from still_missing(ongoing, _now_ms())
-        for each in shared:
-            yield f"What to change: {each.text}"
-
-    def _as_object(
-        self,
-        told: list[tuple[RebalanceReport, tuple[Advice, ...]]],
-        moves: list[GroupLoaded],
-        ongoing: OngoingRebalance | None,
-        shared: tuple[Advice, ...],
-    ) -> dict[str, object]:
+    def _as_object(self, timeline: Timeline, last: int) -> dict[str, object]:
+        ongoing = timeline.ongoing
         return {
             "group_id": self.group_id,
-            "rebalances": [_report_object(report, advice) for report, advice in told],
-            "fail_overs": moves,
+            "rebalances": [
+                _report_object(report, advice) for report, advice in advice_of(timeline.reports)[-last:]
+            ],
+            "fail_overs": list(timeline.fail_overs)[-last:],
             "ongoing": None if ongoing is None else _ongoing_object(ongoing),
-            "advice": shared,
+            "advice": same_instance(timeline.fenced),
         }
 
     def begins(self, ongoing: OngoingRebalance | None) -> None:
@@ -239,7 +212,7 @@ class _Telling:
         if self.as_json:
             print_encoded(msgspec.json.encode(event))
         else:
-            self._print(_moved([event]))
+            self._print(fail_overs([event]))
 
     def news(self, timeline: Timeline) -> None:
         """Tell the rebalances that are over since the last time, and now and then who is missing."""
@@ -262,12 +235,6 @@ class _Telling:
         for line in lines:
             print_line(line)
         sys.stdout.flush()
-
-
-def _moved(moves: list[GroupLoaded]) -> Iterator[str]:
-    for each in moves:
-        yield from fail_over(each)
-        yield ""
 
 
 def _place_of(report: RebalanceReport) -> tuple[int, int]:

@@ -7,7 +7,8 @@ from operator import attrgetter
 import click
 import msgspec
 
-from kohort.broker.explain.timeline import OngoingRebalance, Timeline, read_event
+from kohort.broker.explain.explanation import timeline_of
+from kohort.broker.explain.timeline import Timeline, read_event
 from kohort.broker.explain.views import GroupView
 from kohort.broker.group import Event
 from kohort.broker.group.events import GROUP_EVENTS_TOPIC
@@ -94,19 +95,6 @@ def is_observed(body: bytes) -> bool:
     return "observed" in msgspec.json.decode(body, type=dict[str, msgspec.Raw])
 
 
-def timeline_of(body: bytes) -> Timeline:
-    """Return what a broker has in memory of a group, of its answer over HTTP."""
-    view = msgspec.json.decode(body, type=GroupView)
-    timeline = Timeline(max(len(view.history), 1))
-    timeline.reports.extend(view.history)
-    if view.rebalance is not None:
-        ongoing = OngoingRebalance(view.rebalance.cause, view.rebalance.started_ms)
-        ongoing.is_assigning = view.state == "CompletingRebalance"
-        missing = view.rebalance.waits_for_member_ids
-        if ongoing.is_assigning and view.leader is not None:
-            missing = (view.leader,)
-        ongoing.missing = dict.fromkeys(missing, view.rebalance.started_ms)
-        ongoing.last_seen_ms = {each.member_id: each.last_seen_ms for each in view.members}
-        ongoing.deadline_ms = view.rebalance.deadline_ms
-        timeline.ongoing = ongoing
-    return timeline
+def timeline_of_body(body: bytes) -> Timeline:
+    """Return what a broker has in memory of a group, from its answer over HTTP."""
+    return timeline_of(msgspec.json.decode(body, type=GroupView))

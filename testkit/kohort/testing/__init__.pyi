@@ -5,6 +5,7 @@ from kohort.testing.broker import Broker as Broker
 from kohort.testing.cluster import Cluster as Cluster
 from kohort.testing.errors import BrokerFailed as BrokerFailed
 from kohort.testing.errors import NotInTime as NotInTime
+from kohort.testing.errors import UnexpectedRebalance as UnexpectedRebalance
 from kohort.testing.groups import Group as Group
 from kohort.testing.groups import Record as Record
 from kohort.testing.holds import AsyncHold as AsyncHold

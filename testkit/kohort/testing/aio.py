@@ -1,19 +1,39 @@
 """`AsyncBroker`: the broker of a test that runs on asyncio or trio."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import wraps
 from inspect import isawaitable
-from typing import TypeVar, overload
+from typing import Concatenate, ParamSpec, TypeVar, overload
 
 from anyio import to_thread
 
+from kohort.testing import expectations
 from kohort.testing.controls import BrokerControls
+from kohort.testing.expectations import Expectation
 from kohort.testing.holds import AsyncHold
 from kohort.testing.settings import SettingValue
 from kohort.testing.topics import create_topics
 from kohort.testing.waiting import CHECK_EVERY_SECONDS, TIMEOUT_SECONDS, evaluate, not_in_time_error
 
 T = TypeVar("T")
+P = ParamSpec("P")
+
+
+def _waiting(
+    build: Callable[P, Expectation[T]],
+) -> "Callable[Concatenate[AsyncBroker, P], Coroutine[object, object, T]]":
+    """Return a coroutine method that waits for the expectation."""
+
+    @wraps(build)
+    async def expect(self: "AsyncBroker", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        expectation = build(*args, **kwargs)
+        deadline = time.monotonic() + expectation.within_seconds
+        while (found := expectation.check(self, deadline)) is None:
+            await to_thread.run_sync(self._core.watch.wait_for_change, CHECK_EVERY_SECONDS)
+        return found[0]
+
+    return expect
 
 
 class AsyncBroker(BrokerControls):
@@ -71,3 +91,12 @@ class AsyncBroker(BrokerControls):
             if time.monotonic() >= deadline:
                 raise not_in_time_error(condition, timeout, last, self.report())
             await to_thread.run_sync(self._core.watch.wait_for_change, CHECK_EVERY_SECONDS)
+
+    # -- expectations -----------------------------------------------------------------------------------
+
+    expect_commit = _waiting(expectations.commit)
+    expect_members = _waiting(expectations.members)
+    expect_records = _waiting(expectations.records)
+    expect_request = _waiting(expectations.request)
+    expect_no_lag = _waiting(expectations.no_lag)
+    expect_no_rebalance = expectations.no_rebalance

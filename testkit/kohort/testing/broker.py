@@ -2,18 +2,36 @@
 
 import time
 from collections.abc import Callable, Mapping
+from functools import wraps
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Concatenate, ParamSpec, Self, TypeVar
 
+from kohort.testing import expectations
 from kohort.testing.aio import AsyncBroker
 from kohort.testing.controls import BrokerControls
 from kohort.testing.core import Core, Topics
+from kohort.testing.expectations import Expectation
 from kohort.testing.holds import Hold
 from kohort.testing.settings import SettingValue
 from kohort.testing.topics import create_topics
 from kohort.testing.waiting import CHECK_EVERY_SECONDS, TIMEOUT_SECONDS, evaluate, not_in_time_error
 
 T = TypeVar("T")
+P = ParamSpec("P")
+
+
+def _waiting(build: Callable[P, Expectation[T]]) -> "Callable[Concatenate[Broker, P], T]":
+    """Return a method that waits for the expectation."""
+
+    @wraps(build)
+    def expect(self: "Broker", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        expectation = build(*args, **kwargs)
+        deadline = time.monotonic() + expectation.within_seconds
+        while (found := expectation.check(self, deadline)) is None:
+            self._core.watch.wait_for_change(CHECK_EVERY_SECONDS)
+        return found[0]
+
+    return expect
 
 
 class Broker(BrokerControls):
@@ -124,3 +142,12 @@ class Broker(BrokerControls):
             if time.monotonic() >= deadline:
                 raise not_in_time_error(condition, timeout, last, self.report())
             self._core.watch.wait_for_change(CHECK_EVERY_SECONDS)
+
+    # -- expectations -----------------------------------------------------------------------------------
+
+    expect_commit = _waiting(expectations.commit)
+    expect_members = _waiting(expectations.members)
+    expect_records = _waiting(expectations.records)
+    expect_request = _waiting(expectations.request)
+    expect_no_lag = _waiting(expectations.no_lag)
+    expect_no_rebalance = expectations.no_rebalance

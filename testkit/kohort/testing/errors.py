@@ -7,3 +7,7 @@ class BrokerFailed(RuntimeError):
 
 class NotInTime(AssertionError):
     """A condition did not become true in time. The text has the broker's report."""
+
+
+class UnexpectedRebalance(AssertionError):
+    """A group has rebalanced. The text says why, and has the broker's report."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kohort.broker.broker import Broker
 from kohort.broker.explain.events import RebalanceReport
 from kohort.broker.explain.history import GroupRebalances
-from kohort.broker.explain.views import view_of
+from kohort.broker.explain.views import GroupView, view_of
 from kohort.broker.explain.words import duration, member_name
 from kohort.broker.group.classic.group import ClassicGroup
 from kohort.broker.group.events import Cause
@@ -66,6 +66,23 @@ def members_of(broker: Broker, group_id: str) -> tuple[str, ...]:
     if group is None or not group.members or group.leader is None:
         raise KeyError(f"group {group_id!r} has no members")
     return (group.leader, *(each for each in group.members if each != group.leader))
+
+
+def group_view(broker: Broker, group_id: str) -> GroupView | None:
+    """Return a group with its rebalances, or None if there is no such group."""
+    group = broker.group_shards.group(group_id)
+    if group is None:
+        return None
+    return view_of(group, broker.group_shards.rebalances(group_id), broker.clock.now_ms())
+
+
+async def ends_of(broker: Broker) -> dict[str, dict[int, int]]:
+    """Return each topic's end offsets by partition: behind what a read_committed consumer reads."""
+    found: dict[str, dict[int, int]] = {}
+    for each in list(broker.partitions):
+        partition = await broker.partitions.opened(each.topic, each.index)
+        found.setdefault(each.topic, {})[each.index] = partition.last_stable_offset
+    return found
 
 
 def groups_of(broker: Broker) -> dict[str, Group]:

@@ -38,22 +38,22 @@ def report(core: Core) -> str:
     return "\n".join(lines)
 
 
-def _counts(asked: Sequence[SeenRequest]) -> Iterator[str]:
-    for api, count in Counter(each.api for each in asked).items():
-        same = [each for each in asked if each.api == api]
-        notes = [
-            f"{times} {name}" for name, times in Counter(_outcome(each) for each in same).items() if name
-        ]
-        yield f"{api} x{count}" + (f" ({', '.join(notes)})" if notes else "")
-
-
-def _outcome(request: SeenRequest) -> str:
+def outcome_of(request: SeenRequest) -> str:
     """Return a request's fault or errors, or that it has no response yet."""
     if request.fault:
         return request.fault
     if request.errors:
         return "answered " + " and ".join(code.name for code in request.errors)
     return "" if request.is_answered or request.api == "Produce" else "unanswered"
+
+
+def _counts(asked: Sequence[SeenRequest]) -> Iterator[str]:
+    for api, count in Counter(each.api for each in asked).items():
+        same = [each for each in asked if each.api == api]
+        notes = [
+            f"{times} {name}" for name, times in Counter(outcome_of(each) for each in same).items() if name
+        ]
+        yield f"{api} x{count}" + (f" ({', '.join(notes)})" if notes else "")
 
 
 def _group(group: Group) -> Iterator[str]:
