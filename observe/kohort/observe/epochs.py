@@ -32,6 +32,11 @@ from kohort.protocol.schema import Message
 
 TARGET_MS_MAX = 5_000
 """A change is told without its target assignment when none has come for so long."""
+NAME_MS_MAX = 60_000
+"""A change that has a topic of no known name waits for it for so long."""
+
+Assignments = dict[str, dict[UUID, tuple[int, ...]]]
+"""The partitions of each member, by the id of their topic."""
 
 
 class SavedEpochs(msgspec.Struct, array_like=True):
@@ -42,12 +47,15 @@ class SavedEpochs(msgspec.Struct, array_like=True):
     metadata_hash: int
     former_hash: int
     is_pending: bool
+    has_target: bool
     members: dict[str, ObservedMember]
-    targets: dict[str, dict[str, tuple[int, ...]]]
-    current: dict[str, dict[str, tuple[int, ...]]]
+    targets: Assignments
+    current: Assignments
     patterns: dict[str, tuple[str, ...]]
     by_pattern: tuple[Resubscription, ...]
     gone_instances: dict[str, ObservedMember]
+    unnamed: set[UUID]
+    """Topics that the snapshot has by their id: nobody has said their name yet."""
 
 
 class Epochs:
@@ -68,21 +76,40 @@ class Epochs:
             self._epoch(value, at_ms)
         elif isinstance(key, ConsumerGroupTargetAssignmentMemberKey):
             if isinstance(value, ConsumerGroupTargetAssignmentMemberValue):
-                state.targets[key.member_id] = self._named(value.topic_partitions)
+                state.targets[key.member_id] = _by_topic(value.topic_partitions)
             else:
                 state.targets.pop(key.member_id, None)
         elif isinstance(key, ConsumerGroupTargetAssignmentMetadataKey):
             if value is not None:
-                self.tell()
+                state.has_target = True
+                if not self._unnamed(state.targets):
+                    self.tell()
         elif isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):
             self._assigned(key.member_id, value)
         elif isinstance(key, ConsumerGroupRegularExpressionKey):
             self._pattern(key.regular_expression, value)
 
     def settle(self, now_ms: int) -> None:
-        """Tell a change whose target assignment has not come for a while."""
-        if self.state.is_pending and now_ms - self.state.epoch_ms > TARGET_MS_MAX:
+        """Tell a change whose target assignment, or the name of whose topics, has not come for a while."""
+        state = self.state
+        if not state.is_pending:
+            return
+        passed_ms = now_ms - state.epoch_ms
+        is_whole = state.has_target or passed_ms > TARGET_MS_MAX
+        if is_whole and (passed_ms > NAME_MS_MAX or not self._unnamed(state.targets)):
             self.tell()
+
+    def name_topics(self) -> None:
+        """Use the names of topics that were not known when a change was told."""
+        group, known = self._group, self._facts.topic_names
+        for topic_id in self.state.unnamed & known.keys():
+            self.state.unnamed.discard(topic_id)
+            before, name = str(topic_id), known[topic_id]
+            if before in group.snapshot.owners:
+                group.snapshot.owners[name] = group.snapshot.owners.pop(before)
+            if before in group.partition_counts:
+                group.partition_counts[name] = group.partition_counts.pop(before)
+        self.own()
 
     def tell(self) -> None:
         """Tell the change that is not told yet, if there is one."""
@@ -90,11 +117,13 @@ class Epochs:
         if not state.is_pending:
             return
         state.is_pending = False
+        state.has_target = False
+        state.unnamed = self._unnamed(state.targets)
         former, state.former_hash = state.former_hash, state.metadata_hash
         by_pattern, state.by_pattern = state.by_pattern, ()
         self.state.gone_instances.clear()
         self._group.become(
-            Snapshot(state.epoch, state.epoch_ms, "", dict(state.members), _owners(state.targets)),
+            Snapshot(state.epoch, state.epoch_ms, "", dict(state.members), self._owners(state.targets)),
             by_pattern=by_pattern,
             is_metadata_changed=bool(former) and former != state.metadata_hash,
         )
@@ -107,7 +136,7 @@ class Epochs:
 
     def own(self) -> None:
         """Have commits counted for the members that own the partitions now."""
-        self._group.own(_owners(self.state.current))
+        self._group.own(self._owners(self.state.current))
 
     def _member(self, member_id: str, value: Message | None, at_ms: int) -> None:
         members = self.state.members
@@ -157,10 +186,10 @@ class Epochs:
     def _assigned(self, member_id: str, value: Message | None) -> None:
         current = self.state.current
         if isinstance(value, ConsumerGroupCurrentMemberAssignmentValue):
-            current[member_id] = self._named(value.assigned_partitions)
-            self._group.own_some(member_id, current[member_id])
+            current[member_id] = _by_topic(value.assigned_partitions)
+            self._group.own_some(member_id, self._named(current[member_id]))
         else:
-            self._group.own_some("", current.pop(member_id, {}))
+            self._group.own_some("", self._named(current.pop(member_id, {})))
 
     def _pattern(self, pattern: str, value: Message | None) -> None:
         former = self.state.patterns.pop(pattern, None)
@@ -173,23 +202,28 @@ class Epochs:
             dropped = tuple(each for each in former if each not in topics)
             self.state.by_pattern += (Resubscription("", pattern, added, dropped),)
 
-    def _named(
-        self, topics: tuple[TargetPartitions, ...] | tuple[CurrentPartitions, ...]
-    ) -> dict[str, tuple[int, ...]]:
-        """Return partitions by the name of their topic, or by its id where the name is not known."""
-        return {self._name(each.topic_id): tuple(each.partitions) for each in topics}
+    def _unnamed(self, assignments: Assignments) -> set[UUID]:
+        every = {topic_id for topics in assignments.values() for topic_id in topics}
+        return every - self._facts.topic_names.keys()
 
-    def _name(self, topic_id: UUID) -> str:
-        return self._facts.topic_names.get(topic_id) or str(topic_id)
+    def _named(self, topics: Mapping[UUID, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        """Return partitions by the name of their topic, or by its id where the name is not known."""
+        names = self._facts.topic_names
+        return {names.get(each) or str(each): partitions for each, partitions in topics.items()}
+
+    def _owners(self, assignments: Assignments) -> Owners:
+        owners: Owners = {}
+        for member_id, topics in assignments.items():
+            for topic, partitions in self._named(topics).items():
+                owners.setdefault(topic, {}).update(dict.fromkeys(partitions, member_id))
+        return owners
+
+
+def _by_topic(
+    topics: tuple[TargetPartitions, ...] | tuple[CurrentPartitions, ...],
+) -> dict[UUID, tuple[int, ...]]:
+    return {each.topic_id: tuple(each.partitions) for each in topics}
 
 
 def _nothing() -> SavedEpochs:
-    return SavedEpochs(-1, 0, 0, 0, False, {}, {}, {}, {}, (), {})
-
-
-def _owners(assignments: Mapping[str, Mapping[str, tuple[int, ...]]]) -> Owners:
-    owners: Owners = {}
-    for member_id, topics in assignments.items():
-        for topic, partitions in topics.items():
-            owners.setdefault(topic, {}).update(dict.fromkeys(partitions, member_id))
-    return owners
+    return SavedEpochs(-1, 0, 0, 0, False, False, {}, {}, {}, {}, (), {}, set())

@@ -22,6 +22,10 @@ from kohort.observe.places import OWNED_KEPT, Activity, Place
 
 TOGETHER_MS = 1_000
 """Offsets that change within so long after each other are changed by one request."""
+HELD_MS, HELD_MS_MAX = 60_000, 3_600_000
+"""Offsets that are set again and again are told together, after this time at first, then ever more seldom."""
+FORWARD_TOLD = 2
+"""A consumer without a group commits again and again: of that the first times are told."""
 TOLD_MAX = 16
 SUBSCRIBERS_TOLD = 8
 
@@ -39,11 +43,29 @@ class Snapshot(msgspec.Struct):
 
 
 class Burst(msgspec.Struct):
-    """Offsets that are set or removed at one time."""
+    """Offsets that are set or removed together: until `until_ms`, at so many `times`."""
 
     at_ms: int
-    moves: list[OffsetMove] = []
+    until_ms: int
+    moves: dict[str, OffsetMove] = {}
     newest_commit_ms: int = 0
+    times: int = 1
+    last_ms: int = 0
+
+    def add(self, move: OffsetMove) -> None:
+        """Take one more; of a partition that is set again the step backward counts."""
+        place = f"{move.topic}-{move.partition}"
+        known = self.moves.get(place)
+        if known is None or move.after < min(known.before, known.after):
+            self.moves[place] = move
+
+
+class SetTold(msgspec.Struct, array_like=True):
+    """Until when offsets were told as set, how long the next are held, how often they went forward."""
+
+    until_ms: int = 0
+    hold_ms: int = 0
+    forward: int = 0
 
 
 class SavedGroup(msgspec.Struct, array_like=True):
@@ -61,6 +83,7 @@ class SavedGroup(msgspec.Struct, array_like=True):
     burst_set: Burst | None
     burst_removed: Burst | None
     is_removed: bool
+    set_told: SetTold
 
 
 class ObservedGroup:
@@ -82,6 +105,7 @@ class ObservedGroup:
         self._set: Burst | None = None
         self._removed: Burst | None = None
         self._is_removed = False
+        self._set_told = SetTold()
 
     # Offsets
 
@@ -113,8 +137,7 @@ class ObservedGroup:
             if activity is not None:
                 activity.progressed(at_ms)
         if offset != place.offset and (offset < place.offset or not self.snapshot.members):
-            self._set = self._burst(self._set, at_ms)
-            self._set.moves.append(OffsetMove(place.topic, place.partition, place.offset, offset))
+            self._was_set(OffsetMove(place.topic, place.partition, place.offset, offset), at_ms)
         place.offset = offset
         place.at_ms = at_ms
 
@@ -123,20 +146,32 @@ class ObservedGroup:
         place = self.places.pop((topic, partition), None)
         if place is None:
             return
-        self._removed = self._burst(self._removed, at_ms)
-        self._removed.moves.append(OffsetMove(topic, partition, place.offset, -1))
+        if self._removed is not None and at_ms > self._removed.until_ms:
+            self.settle()
+        self._removed = self._removed or Burst(at_ms, at_ms + TOGETHER_MS)
+        self._removed.add(OffsetMove(topic, partition, place.offset, -1))
         self._removed.newest_commit_ms = max(self._removed.newest_commit_ms, place.at_ms)
 
-    def _burst(self, burst: Burst | None, at_ms: int) -> Burst:
-        if burst is not None and at_ms - burst.at_ms > TOGETHER_MS:
+    def _was_set(self, move: OffsetMove, at_ms: int) -> None:
+        """Take it that an offset was set by something else than the progress of a member."""
+        if self._set is not None and at_ms > self._set.until_ms:
             self.settle()
-            burst = None
-        return burst or Burst(at_ms)
+        told = self._set_told
+        if self._set is None:
+            if move.after > move.before and told.forward >= FORWARD_TOLD:
+                return
+            is_again = told.until_ms and at_ms - told.until_ms <= max(told.hold_ms, HELD_MS)
+            told.hold_ms = min(max(2 * told.hold_ms, HELD_MS), HELD_MS_MAX) if is_again else 0
+            self._set = Burst(at_ms, at_ms + max(told.hold_ms, TOGETHER_MS), last_ms=at_ms)
+        elif at_ms - self._set.last_ms > TOGETHER_MS:
+            self._set.times += 1
+            self._set.last_ms = at_ms
+        self._set.add(move)
 
     def settle(self, now_ms: int | None = None) -> None:
         """Return what is together in `events`; with a time, only what nothing more can belong to."""
         for burst in (self._removed, self._set):
-            if burst is None or (now_ms is not None and now_ms - burst.at_ms <= TOGETHER_MS):
+            if burst is None or (now_ms is not None and now_ms <= burst.until_ms):
                 continue
             if burst is self._removed:
                 self._removed = None
@@ -150,7 +185,7 @@ class ObservedGroup:
             OffsetsRemoved(
                 at_ms=burst.at_ms,
                 partitions=len(burst.moves),
-                topics=tuple(sorted({each.topic for each in burst.moves}))[:TOLD_MAX],
+                topics=tuple(sorted({each.topic for each in burst.moves.values()}))[:TOLD_MAX],
                 kept=len(self.places),
                 members=len(self.snapshot.members),
                 newest_commit_ms=burst.newest_commit_ms,
@@ -161,16 +196,22 @@ class ObservedGroup:
         )
 
     def _told_set(self, burst: Burst) -> None:
-        backward = sum(each.after < each.before for each in burst.moves)
+        moves = burst.moves.values()
+        backward = sum(each.after < each.before for each in moves)
+        told = self._set_told
+        told.until_ms = burst.last_ms
+        told.forward = 0 if backward else told.forward + 1
         if backward or self._has_had_members:
             self.events.append(
                 OffsetsSet(
                     at_ms=burst.at_ms,
-                    partitions=len(burst.moves),
+                    partitions=len(moves),
                     backward=backward,
                     members=len(self.snapshot.members),
                     has_had_members=self._has_had_members,
-                    moves=tuple(burst.moves[:TOLD_MAX]),
+                    moves=tuple(moves)[:TOLD_MAX],
+                    times=burst.times,
+                    last_ms=burst.last_ms if burst.times > 1 else 0,
                 )
             )
 
@@ -264,6 +305,7 @@ class ObservedGroup:
         self._advanced = 0
         if new.members:
             self._has_had_members = True
+            self._set_told.forward = 0
             self._empty_since_ms = 0
             self._last_protocol_name = new.protocol_name or self._last_protocol_name
         elif not self._empty_since_ms:
@@ -348,6 +390,7 @@ class ObservedGroup:
             self._set,
             self._removed,
             self._is_removed,
+            self._set_told,
         )
 
     def restore(self, saved: SavedGroup) -> None:
@@ -364,6 +407,7 @@ class ObservedGroup:
         self._set = saved.burst_set
         self._removed = saved.burst_removed
         self._is_removed = saved.is_removed
+        self._set_told = saved.set_told
         self.own(saved.snapshot.owners)
 
 

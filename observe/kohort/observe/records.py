@@ -20,14 +20,20 @@ from kohort.protocol.offsets_topic import (
     decode_record,
 )
 
-_OFFSET = struct.Struct(">hq").unpack_from
+_BEGINNING = struct.Struct(">hq")
 """A committed offset begins like this in each version of its record: the version, then the offset."""
+_OFFSET, _OFFSET_BYTES = _BEGINNING.unpack_from, _BEGINNING.size
 _ENCODE = msgspec.msgpack.Encoder().encode
+
+
+FORMAT = 2
+"""Of what is stored of a group. Another kohort's is not read: the log has it all."""
 
 
 class Saved(msgspec.Struct, array_like=True):
     """A group with all that is stored of it."""
 
+    format: int
     group: SavedGroup
     epochs: SavedEpochs | None
 
@@ -51,7 +57,7 @@ class Records:
         """Take one record."""
         self.records += 1
         known = self._places.get(key)
-        if known is not None and value is not None:
+        if known is not None and value is not None and len(value) >= _OFFSET_BYTES:
             group, place = known
             group.commit_again(place, _OFFSET(value)[1], at_ms)
             self._changed.add(group.group_id)
@@ -109,6 +115,13 @@ class Records:
             group = self.groups[group_id] = ObservedGroup(group_id, self.facts)
         return group
 
+    def name_topics(self) -> None:
+        """Use names of topics that `facts` has learned."""
+        for group_id, epochs in self._epochs.items():
+            if epochs.state.unnamed & self.facts.topic_names.keys():
+                epochs.name_topics()
+                self._changed.add(group_id)
+
     def settle(self, now_ms: int) -> None:
         """Tell what nothing more can belong to as of this time."""
         for group_id in tuple(self._changed):
@@ -131,12 +144,14 @@ class Records:
                 self._changed.discard(group_id)
                 yield group_id, None, events
             else:
-                saved = Saved(group.saved(), None if epochs is None else epochs.state)
+                saved = Saved(FORMAT, group.saved(), None if epochs is None else epochs.state)
                 yield group_id, _ENCODE(saved), events
 
     def restore(self, group_id: str, state: bytes) -> None:
-        """Go on with a group from what `drain` gave. Raises: msgspec.DecodeError."""
+        """Go on with a group from what `drain` gave. Raises: msgspec.DecodeError for another format."""
         saved = _DECODER.decode(state)
+        if saved.format != FORMAT:
+            raise msgspec.ValidationError(f"format {saved.format}")
         group = ObservedGroup(group_id, self.facts)
         group.restore(saved.group)
         self.groups[group_id] = group

@@ -198,6 +198,45 @@ def test_a_consumer_without_members_that_goes_on_is_no_reset() -> None:
     assert log.events() == []
 
 
+def offsets_set(log: Log) -> list[OffsetsSet]:
+    return [each for each in log.events() if isinstance(each, OffsetsSet)]
+
+
+def test_a_consumer_that_assigns_partitions_is_told_a_few_times_and_not_at_each_commit() -> None:
+    log = Log()
+    log.generation(1, {"a": [0, 1]})
+    log.commit(0, 50)
+    log.generation(2, {})
+    for step in range(1_000):
+        log.now_ms += 5_000
+        log.commit(0, 51 + step)
+        log.records.settle(log.now_ms)
+    assert len(offsets_set(log)) == 2
+    log.now_ms += 5_000
+    log.commit(0, 7)  # It is told at once when a tool takes it back ...
+    (reset,) = offsets_set(log)
+    assert (reset.backward, reset.times) == (1, 1)
+    log.now_ms += 100_000
+    log.commit(0, 900)  # ... and forward again.
+    assert len(offsets_set(log)) == 1
+
+
+@pytest.mark.parametrize("members", [{}, {"a": [0]}])
+def test_offsets_that_go_back_again_and_again_are_told_ever_more_seldom(
+    members: dict[str, list[int]],
+) -> None:
+    log = Log()
+    log.generation(1, members)
+    for step in range(3_600):
+        log.now_ms += 2_000
+        log.commit(0, 100 + step // 2 - 50 * (step % 2))
+        log.records.settle(log.now_ms)
+    told = offsets_set(log)
+    assert 2 <= len(told) <= 12
+    assert sum(each.times for each in told) >= 900
+    assert all(each.backward == 1 for each in told)
+
+
 def test_offsets_removed_together_are_one_event_with_the_age_of_the_newest() -> None:
     log = Log(Facts(offsets_retention_ms=60_000))
     log.generation(1, {"a": [0, 1]})
@@ -290,6 +329,36 @@ def test_commits_count_for_the_member_that_has_the_partition_now() -> None:
     assert [each.last_commit_ms for each in change.gone] == [committed_ms]
 
 
+def test_a_topic_whose_name_is_not_known_yet_gets_it_later() -> None:
+    log = Log(Facts(knows_all_groups=True))
+    epoch(log, 1, {"a": [0, 1]})
+    assert log.events() == []  # It waits for the name ...
+    log.records.facts.topic_names[TOPIC_ID] = "t"
+    log.records.name_topics()
+    (told,) = log.events()
+    assert isinstance(told, GroupChanged)
+    assert log.records.groups["g"].snapshot.owners == {"t": {0: "a", 1: "a"}}
+    epoch(log, 2, {"a": [0, 1, 2]})
+    assert log.events()[0].grown == (Grown("t", 2, 3),)  # type: ignore[union-attr]  # It is a GroupChanged.
+
+
+def test_a_topic_that_gets_its_name_after_the_change_was_told_has_it_from_then_on() -> None:
+    log = Log(Facts())
+    epoch(log, 1, {"a": [0, 1]})
+    log.records.settle(NOW + 120_000)  # ... but not for ever: the topic may be gone.
+    ((_, state, (told,)),) = log.records.drain()
+    assert isinstance(told, GroupChanged)
+    assert [*log.records.groups["g"].snapshot.owners] == [str(TOPIC_ID)]
+    assert state is not None
+    again = Log(Facts())
+    again.records.restore("g", state)
+    again.commit(0, 5)  # A commit of a newer Kafka says which topic has that id.
+    again.records.name_topics()
+    assert again.records.groups["g"].snapshot.owners == {"t": {0: "a", 1: "a"}}
+    epoch(again, 2, {"a": [0, 1, 2]})
+    assert again.events()[0].grown == (Grown("t", 2, 3),)  # type: ignore[union-attr]  # It is a GroupChanged.
+
+
 @pytest.mark.parametrize("cut", range(1, 24))
 def test_a_group_that_is_stored_anywhere_tells_the_same_afterwards(cut: int) -> None:
     def story(log: Log) -> list[tuple[bytes, bytes | None, int]]:
@@ -336,3 +405,12 @@ def test_what_is_no_known_record_is_passed_over(key: bytes) -> None:
     log.records.take(key, b"\0\0", NOW)
     log.records.take(key, b"", NOW)
     assert log.events() == []
+
+
+@pytest.mark.parametrize("value", [b"", b"\0", b"\0\4", b"\0\4\0\0\0\0\0\0\0"])
+def test_an_offset_that_is_cut_short_is_passed_over_and_counted(value: bytes) -> None:
+    log = Log()
+    log.commit(0, 5)
+    log.records.take(encode_key(OffsetCommitKey(group="g", topic="t", partition=0)), value, NOW)
+    assert log.records.undecoded == 1
+    assert log.records.groups["g"].places["t", 0].offset == 5

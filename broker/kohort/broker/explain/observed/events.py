@@ -142,13 +142,18 @@ class OffsetMove(msgspec.Struct, frozen=True, array_like=True):
 
 
 class OffsetsSet(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True):
-    """Offsets were committed that no member's progress explains; `moves` has the first of them."""
+    """Offsets were committed that no member's progress explains; `moves` has the first of them.
+
+    Where that went on, it was so many `times`, the last at `last_ms`.
+    """
 
     partitions: int
     backward: int
     members: int = 0
     has_had_members: bool = False
     moves: tuple[OffsetMove, ...] = ()
+    times: int = 1
+    last_ms: int = TIMES_UNKNOWN
 
 
 class TopicsChanged(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True):

@@ -31,7 +31,8 @@ def explain(events: Iterable[AnyObserved]) -> list[Explanation]:
         elif isinstance(each, OffsetsRemoved):
             told.append(Explanation(each.at_ms, each.at_ms, in_order(removal_findings(each, topics))))
         elif isinstance(each, OffsetsSet):
-            told.append(Explanation(each.at_ms, each.at_ms, in_order(set_findings(each))))
+            ended_ms = max(each.last_ms, each.at_ms)
+            told.append(Explanation(each.at_ms, ended_ms, in_order(set_findings(each))))
         elif isinstance(each, CoordinatorMoved):
             told.append(_coordinator_moved(each))
     return sorted(told, key=lambda each: each.started_ms)

@@ -53,6 +53,8 @@ def set_findings(event: OffsetsSet) -> list[Finding]:
     evidence = [_move(each) for each in event.moves[:MOVES_TOLD]]
     if len(event.moves) > MOVES_TOLD or event.partitions > len(event.moves):
         evidence.append(f"{_partitions(event.partitions)} together")
+    if event.times > 1:
+        evidence.append(f"it happened {event.times} times within {duration(event.last_ms - event.at_ms)}")
     if event.members:
         text = f"a member went back in {_partitions(event.backward)}: its application sought there"
         evidence.append(f"the group has {event.members} members, and no tool may set offsets then")
