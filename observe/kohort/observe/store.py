@@ -7,6 +7,7 @@ last transactions, which are then read again.
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ import msgspec
 
 from kohort.broker.explain.observed.events import AnyObserved, read_observed
 
-SCHEMA = 1
+SCHEMA = 2
 CLUSTER_WIDE = ""
 """The group id of events that concern the whole cluster."""
 BUSY_SECONDS = 10.0
@@ -44,6 +45,15 @@ CREATE TABLE IF NOT EXISTS cluster_states (
     cluster TEXT PRIMARY KEY,
     state BLOB NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS totals (events INTEGER NOT NULL, size_bytes INTEGER NOT NULL);
+DELETE FROM totals;
+INSERT INTO totals SELECT COUNT(*), COALESCE(SUM(LENGTH(event)), 0) FROM events;
+CREATE TRIGGER IF NOT EXISTS event_added AFTER INSERT ON events BEGIN
+    UPDATE totals SET events = events + 1, size_bytes = size_bytes + LENGTH(NEW.event);
+END;
+CREATE TRIGGER IF NOT EXISTS event_dropped AFTER DELETE ON events BEGIN
+    UPDATE totals SET events = events - 1, size_bytes = size_bytes - LENGTH(OLD.event);
+END;
 """
 
 
@@ -59,7 +69,7 @@ class GroupNews(NamedTuple):
 
 
 class StoreError(Exception):
-    """The file is of a newer kohort, or no store at all."""
+    """The file is of a newer kohort, or no store at all; or it cannot be written, as on a full disk."""
 
 
 class Store:
@@ -84,8 +94,8 @@ class Store:
         if not version:
             run("PRAGMA auto_vacuum = INCREMENTAL")
             run("PRAGMA journal_mode = WAL")
-            self._database.executescript(_TABLES)
-            run(f"PRAGMA user_version = {SCHEMA}")
+        if version < SCHEMA:
+            self._database.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT")
 
     def close(self) -> None:
         """Close the file."""
@@ -116,10 +126,9 @@ class Store:
         news: Iterable[GroupNews],
         cluster_state: bytes | None = None,
     ) -> None:
-        """Take all of this, or nothing. Raises: sqlite3.OperationalError, such as for a full disk."""
+        """Take all of this, or nothing. Raises: StoreError, such as for a full disk."""
         run, run_many = self._database.execute, self._database.executemany
-        run("BEGIN IMMEDIATE")
-        try:
+        with self._whole():
             for group in news:
                 if group.state is None:
                     run("DELETE FROM groups WHERE cluster = ? AND group_id = ?", (cluster, group.group_id))
@@ -136,10 +145,27 @@ class Store:
             run_many("REPLACE INTO positions VALUES (?, ?, ?)", rows)
             if cluster_state is not None:
                 run("REPLACE INTO cluster_states VALUES (?, ?)", (cluster, cluster_state))
-        except BaseException:
-            run("ROLLBACK")
-            raise
-        run("COMMIT")
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Have all that is done meanwhile, or nothing of it. Raises: StoreError."""
+        run = self._database.execute
+        try:
+            run("BEGIN IMMEDIATE")
+            try:
+                yield
+                run("COMMIT")
+            finally:
+                if self._database.in_transaction:
+                    run("ROLLBACK")
+        except sqlite3.Error as error:
+            raise StoreError(f"{self._path} cannot be written: {error}") from None
+
+    def begin_anew(self, cluster: str) -> None:
+        """Forget up to where a cluster was read, and its groups. The events stay. Raises: StoreError."""
+        with self._whole():
+            for table in ("positions", "groups", "cluster_states"):
+                self._database.execute(f"DELETE FROM {table} WHERE cluster = ?", (cluster,))
 
     def events(
         self, cluster: str, group_id: str, *, since_ms: int = 0, most: int = 1_000
@@ -160,16 +186,20 @@ class Store:
         return dict(rows.fetchall())
 
     def forget(self, *, before_ms: int, bytes_max: int) -> int:
-        """Drop events that are older, and the oldest while the events take more; return how many."""
+        """Drop events that are older, and the oldest while the events take more; return how many.
+
+        Raises: StoreError.
+        """
         run = self._database.execute
-        dropped = run("DELETE FROM events WHERE at_ms < ?", (before_ms,)).rowcount
-        (size_bytes, count) = run("SELECT COALESCE(SUM(LENGTH(event)), 0), COUNT(*) FROM events").fetchone()
-        if size_bytes > bytes_max:
-            surplus = max(count * (size_bytes - bytes_max) // size_bytes, 1)
-            dropped += run(
-                "DELETE FROM events WHERE id IN (SELECT id FROM events ORDER BY at_ms, id LIMIT ?)",
-                (surplus,),
-            ).rowcount
+        with self._whole():
+            dropped = run("DELETE FROM events WHERE at_ms < ?", (before_ms,)).rowcount
+            count, size_bytes = run("SELECT events, size_bytes FROM totals").fetchone()
+            if size_bytes > bytes_max:
+                surplus = max(count * (size_bytes - bytes_max) // size_bytes, 1)
+                dropped += run(
+                    "DELETE FROM events WHERE id IN (SELECT id FROM events ORDER BY at_ms, id LIMIT ?)",
+                    (surplus,),
+                ).rowcount
         if dropped:
             run("PRAGMA incremental_vacuum").fetchall()
         return dropped

@@ -97,6 +97,62 @@ def test_the_oldest_are_forgotten_by_age_and_by_size(tmp_path: Path) -> None:
     store.close()
 
 
+def test_a_store_that_cannot_grow_says_so_and_stays_as_it_was(tmp_path: Path) -> None:
+    store = Store(tmp_path / "o.db")
+    store.save("c", {0: 1}, [])
+    (pages,) = store._database.execute("PRAGMA page_count").fetchone()
+    store._database.execute(f"PRAGMA max_page_count = {pages + 2}")  # As on a disk that is full.
+    with pytest.raises(StoreError, match=r"o.db cannot be written: .* full"):
+        store.save("c", {0: 2}, [GroupNews("g", bytes(100_000), [moved(1)])])
+    assert store.positions("c") == {0: 1}
+    assert store.events("c", "g") == []
+    store.close()
+
+
+def test_a_store_that_another_process_holds_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kohort.observe.store.BUSY_SECONDS", 0.01)
+    store, other = Store(tmp_path / "o.db"), Store(tmp_path / "o.db")
+    with other._whole(), pytest.raises(StoreError, match="locked"):
+        store.save("c", {0: 2}, [])
+    store.save("c", {0: 2}, [])
+    store.close()
+    other.close()
+
+
+def test_forgetting_reads_no_event_that_stays(tmp_path: Path) -> None:
+    store = Store(tmp_path / "o.db")
+    store.save("c", {}, [GroupNews("g", b"", [moved(at_ms) for at_ms in range(50_000)])])
+    steps = 0
+
+    def count() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    store._database.set_progress_handler(count, 100)
+    store.forget(before_ms=0, bytes_max=1 << 30)
+    assert steps < 10
+    store.close()
+
+
+def test_a_store_of_the_first_version_is_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "o.db"
+    store = Store(path)
+    store.save("c", {0: 5}, [GroupNews("g", b"state", [moved(5)])])
+    for each in ("TRIGGER event_added", "TRIGGER event_dropped", "TABLE totals"):
+        store._database.execute(f"DROP {each}")
+    store._database.execute("PRAGMA user_version = 1")
+    store.close()
+    again = Store(path)
+    assert again.events("c", "g") == [moved(5)]
+    again.save("c", {}, [GroupNews("g", b"", [moved(9)])])
+    assert again._database.execute("SELECT events, size_bytes FROM totals").fetchone() == (2, 138)
+    again.begin_anew("c")
+    assert (again.positions("c"), dict(again.groups("c"))) == ({}, {})
+    assert again.events("c", "g") == [moved(5), moved(9)]
+    again.close()
+
+
 def test_a_file_of_something_else_or_of_a_newer_kohort_is_refused(tmp_path: Path) -> None:
     other = tmp_path / "other.db"
     other.write_bytes(b"this is no database at all, but long enough to look like one" * 100)
