@@ -4,9 +4,9 @@ The end of each partition's log is known at each look. A committed offset was th
 the lag in seconds is what has passed since the look at which the log first ended behind that offset.
 """
 
+from array import array
 from collections import deque
 from collections.abc import Mapping
-from itertools import islice
 from typing import NamedTuple
 
 from kohort.observe.places import Place
@@ -14,6 +14,10 @@ from kohort.protocol.verdict import COMMITS_KEPT, Commit, Verdict, judge
 
 ENDS_KEPT = 90
 """Looks of a partition's end that are kept: 15 minutes, at a look every 10 seconds."""
+FRESH_LOOKS = 3
+"""An end that is older than so many looks says nothing of the lag any more."""
+NOT_SEEN = -1
+INTERVAL_MS = 10_000
 
 
 class PlaceLag(NamedTuple):
@@ -42,24 +46,37 @@ class _Followed:
 class Lags:
     """Remembers the ends of logs, and the last commits of each group in each partition."""
 
-    def __init__(self) -> None:
-        self._ends: dict[tuple[str, int], deque[tuple[int, int]]] = {}
+    def __init__(self, interval_ms: int = INTERVAL_MS) -> None:
+        self._ends: dict[tuple[str, int], array[int]] = {}
+        """Of each partition the end at the last looks, the newest last."""
+        self._looks_ms: list[int] = []
         self._groups: dict[str, dict[tuple[str, int], _Followed]] = {}
-        self._interval_ms = 0
-        self._looked_ms = 0
+        self._interval_ms = interval_ms
+
+    @property
+    def _looked_ms(self) -> int:
+        return self._looks_ms[-1] if self._looks_ms else 0
 
     def look(self, ends: Mapping[str, Mapping[int, int]], now_ms: int) -> None:
         """Take the ends of the logs as of now. Those that have not been seen for long are forgotten."""
-        if self._looked_ms:
-            self._interval_ms = now_ms - self._looked_ms
-        self._looked_ms = now_ms
+        if self._looks_ms:
+            self._interval_ms = max(now_ms - self._looked_ms, 1)
+        self._looks_ms.append(now_ms)
         for topic, partitions in ends.items():
-            for partition, end in partitions.items():
-                kept = self._ends.setdefault((topic, partition), deque(maxlen=ENDS_KEPT))
-                kept.append((now_ms, end))
-        old_ms = now_ms - ENDS_KEPT * max(self._interval_ms, 1)
-        for place in [each for each, kept in self._ends.items() if kept[-1][0] < old_ms]:
-            del self._ends[place]
+            for partition in partitions:
+                self._ends.setdefault((topic, partition), array("q"))
+        nothing: Mapping[int, int] = {}
+        gone = []
+        for where, kept in self._ends.items():
+            kept.append(ends.get(where[0], nothing).get(where[1], NOT_SEEN))
+            if len(kept) > 2 * ENDS_KEPT:
+                del kept[:ENDS_KEPT]
+                if max(kept) == NOT_SEEN:
+                    gone.append(where)
+        for where in gone:
+            del self._ends[where]
+        if len(self._looks_ms) > 2 * ENDS_KEPT:
+            del self._looks_ms[:ENDS_KEPT]
 
     def look_at(self, group_id: str, places: Mapping[tuple[str, int], Place]) -> None:
         """Take the newest commits of a group, each with its lag."""
@@ -67,10 +84,10 @@ class Lags:
         for where in group.keys() - places.keys():
             del group[where]
         for where, place in places.items():
-            kept_ends = self._ends.get(where)
-            if not kept_ends:
+            end = self._end(where, self._looked_ms)
+            if end is None:
                 continue
-            lag = max(kept_ends[-1][1] - place.offset, 0)
+            lag = max(end - place.offset, 0)
             followed = group.get(where)
             if followed is None:
                 followed = group[where] = _Followed(self._looked_ms)
@@ -81,13 +98,13 @@ class Lags:
 
     def lag_of(self, group_id: str, place: Place, now_ms: int) -> PlaceLag:
         """Return how far a group is behind in one partition."""
-        kept = self._ends.get((place.topic, place.partition))
-        where = place.topic, place.partition, place.offset, place.at_ms
-        if not kept:
+        key = place.topic, place.partition
+        where = *key, place.offset, place.at_ms
+        end = self._end(key, now_ms)
+        if end is None:
             return PlaceLag(*where, None, None, None, None)
-        end = kept[-1][1]
         lag = max(end - place.offset, 0)
-        followed = self._groups.get(group_id, {}).get((place.topic, place.partition)) or _Followed(now_ms)
+        followed = self._groups.get(group_id, {}).get(key) or _Followed(now_ms)
         verdict = judge(
             list(followed.commits),
             lag,
@@ -95,22 +112,29 @@ class Lags:
             now_ms=now_ms,
             interval_ms=self._interval_ms,
         )
-        return PlaceLag(*where, end, lag, _seconds(kept, place.offset, now_ms) if lag else 0.0, verdict)
+        return PlaceLag(*where, end, lag, self._seconds(key, place.offset, now_ms) if lag else 0.0, verdict)
 
     def forget(self, group_id: str) -> None:
         """Forget a group that is gone."""
         self._groups.pop(group_id, None)
 
+    def _end(self, where: tuple[str, int], now_ms: int) -> int | None:
+        """Return the end of a log, None where it was not seen of late."""
+        kept = self._ends.get(where)
+        if kept is None or now_ms - self._looked_ms > FRESH_LOOKS * self._interval_ms:
+            return None
+        return next((each for each in reversed(kept[-FRESH_LOOKS:]) if each != NOT_SEEN), None)
 
-def _seconds(ends: deque[tuple[int, int]], offset: int, now_ms: int) -> float:
-    """Return for how long the record at `offset` has been there: between two looks, by interpolation."""
-    former: tuple[int, int] | None = None
-    for at_ms, end in islice(ends, None):
-        if end > offset:
-            written_ms = float(at_ms)
-            if former is not None and end > former[1]:
-                share = (offset - former[1]) / (end - former[1])
-                written_ms = former[0] + max(share, 0.0) * (at_ms - former[0])
-            return max(now_ms - written_ms, 0.0) / 1_000
-        former = at_ms, end
-    return 0.0
+    def _seconds(self, where: tuple[str, int], offset: int, now_ms: int) -> float:
+        """Return for how long the record at `offset` has been there: between two looks, by interpolation."""
+        later_ms, later_end = now_ms, NOT_SEEN
+        for at_ms, end in zip(reversed(self._looks_ms), reversed(self._ends[where]), strict=False):
+            if end == NOT_SEEN:
+                continue
+            if end <= offset:
+                if later_end == NOT_SEEN:
+                    return 0.0
+                share = (offset - end) / (later_end - end)
+                return max(now_ms - at_ms - share * (later_ms - at_ms), 0.0) / 1_000
+            later_ms, later_end = at_ms, end
+        return max(now_ms - later_ms, 0) / 1_000
