@@ -138,7 +138,12 @@ def test_without_the_right_to_read_it_describes_and_says_what_it_cannot_know(
             wait_until(lambda: observer.kinds(group_id)[-1] == LEFT, "one has left")
             found = observer.explanations(group_id)[-1]["findings"]
             assert {each["likelihood"] for each in found} == {"possible"}
+            admin.delete_acls(AclFilter(resource_type=AclResourceType.TOPIC))
+            wait_until(lambda: _reads_records(observer), "it reads records once it may")
             one.close()
+            wait_until(lambda: _is_told_empty(observer, group_id), "the last member's end is told")
+            assert observer.kinds(group_id) == [JOINED, LEFT, LEFT]  # Nothing is told twice.
+            assert observer.group(group_id)["cannot_know"] == []
         finally:
             observer.kill()
             admin.delete_acls(AclFilter(resource_type=AclResourceType.TOPIC))
@@ -147,6 +152,11 @@ def test_without_the_right_to_read_it_describes_and_says_what_it_cannot_know(
 def _is_told_empty(observer: ObserverProcess, group_id: str) -> bool:
     told = observer.explanations(group_id)
     return bool(told) and told[-1]["members"] == 0
+
+
+def _reads_records(observer: ObserverProcess) -> bool:
+    status = json.loads(observer.page("/api/v1/cluster"))
+    return bool(status["reads_records"] and status["is_caught_up"])
 
 
 def _is_seen(observer: ObserverProcess, group_id: str) -> bool:

@@ -13,7 +13,8 @@ from kohort.cli.output import print_line
 from kohort.cli.queue_options import log_to_standard_error
 from kohort.cli.status_server import Page, StatusServer
 from kohort.client.config import AdminOptions, ConsumerOptions
-from kohort.observe.observer import Limits, Observer
+from kohort.observe.observer import Observer, Target
+from kohort.observe.pace import Limits
 from kohort.observe.pages import Pages
 from kohort.observe.store import StoreError
 
@@ -110,7 +111,7 @@ def observe(
     log_to_standard_error(quiet=quiet)
     limits = Limits(interval, calls_per_second, retention_days, retention_mib * _MEBIBYTE)
     path = store or default_store()
-    observer = Observer(with_settings(reading), with_settings(asking), path, limits)
+    observer = Observer(Target("", with_settings(reading), with_settings(asking)), path, limits)
 
     def stop(signum: int, frame: FrameType | None) -> None:
         observer.stop()

@@ -1,26 +1,26 @@
 """Asks the cluster, at a bounded pace: topics, leaders, ends of logs, settings, and groups where it must."""
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from threading import Event
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
+from uuid import UUID
 
 from kohort.client import (
     LATEST,
     Admin,
-    BrokerError,
     ConfigEntry,
     GroupDescription,
     ItemsError,
+    KohortError,
     OffsetAndMetadata,
-    OffsetAndTimestamp,
     ResourceType,
     TopicPartition,
     UnsupportedVersionError,
 )
 from kohort.observe.facts import Facts
-from kohort.observe.topics import ClusterLook
+from kohort.observe.pace import Pace
+from kohort.observe.topics import ClusterLook, with_known
+from kohort.protocol.errors import ErrorCode
 
 T = TypeVar("T")
 
@@ -29,33 +29,37 @@ RETENTION, SESSION = "offsets.retention.minutes", "group.consumer.session.timeou
 MINUTE_MS = 60_000
 DESCRIBED_AT_ONCE = 100
 OFFSETS_AT_ONCE = 5_000
+SHARE, DEAD = "share", "Dead"
+NOWHERE = -1
+REASON_LENGTH_MAX = 500
+
+Places = Iterable[tuple[str, int]]
 
 
-class Pace:
-    """Lets a call begin only so often; waiting ends at once when the observer stops."""
+class Seen(NamedTuple):
+    """What one look at the cluster has shown; `leaders` has the broker of each partition."""
 
-    def __init__(self, calls_per_second: float, stopping: Event) -> None:
-        self._gap_seconds = 1 / calls_per_second
-        self._stopping = stopping
-        self._next = 0.0
-        self.calls = 0
+    look: ClusterLook
+    leaders: dict[tuple[str, int], int]
+    topic_names: dict[UUID, str]
 
-    def wait(self) -> None:
-        """Return when the next call may begin."""
-        now = time.monotonic()
-        if now < self._next:
-            self._stopping.wait(self._next - now)
-        self._next = max(now, self._next) + self._gap_seconds
-        self.calls += 1
+
+class Described(NamedTuple):
+    """Groups as they were at `at_ms`, and those that are not there any more."""
+
+    at_ms: int
+    groups: tuple[GroupDescription, ...]
+    gone: tuple[str, ...]
 
 
 class ClusterQuestions:
-    """The questions to one cluster. What is refused for lack of rights is remembered in `refused`."""
+    """The questions to one cluster. What is refused, or fails, is remembered in `refused`."""
 
     def __init__(self, admin: Admin, pace: Pace, now_ms: Callable[[], int]) -> None:
         self._admin = admin
         self._pace = pace
         self._now_ms = now_ms
+        self._brokers_count = 1
         self.refused: dict[str, str] = {}
 
     def cluster_id(self) -> str:
@@ -66,23 +70,32 @@ class ClusterQuestions:
         except UnsupportedVersionError:  # Before Kafka 2.8.
             return ""
 
-    def look(self, facts: Facts) -> ClusterLook:
-        """Return topics, brokers and leaders as of now; topic ids go to `facts`. Raises: KohortError."""
+    def look(self, before: ClusterLook) -> Seen:
+        """Return topics, brokers and leaders as of now; `before`: the look before. Raises: KohortError.
+
+        Topics that are not listed any more are asked for by name: they may as well be hidden from now on.
+        """
         self._pace.wait()
-        names = self._admin.list_topics(include_internal=True)
+        listed = self._admin.list_topics(include_internal=True)
+        names = tuple(dict.fromkeys((*listed, *before.partition_counts)))
         self._pace.wait()
-        found = _of_those(partial(self._admin.describe_topics, *names)) if names else {}
-        facts.topic_names = {**facts.topic_names, **{each.topic_id: name for name, each in found.items()}}
+        found, failed = _answers(partial(self._admin.describe_topics, *names)) if names else ({}, {})
+        unanswered = [
+            name for name, error in failed.items() if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        ]
         brokers = self._brokers()
         if not brokers:
             replicas = (each.replicas for topic in found.values() for each in topic.partitions)
             brokers = {node_id for each in replicas for node_id in each}
-        coordinators: dict[int, int] = {}
-        if GROUPS_TOPIC in found:
-            partitions = found[GROUPS_TOPIC].partitions
-            coordinators = {each.partition: each.leader for each in partitions}
+        self._brokers_count = max(len(brokers), 1)
+        leaders = {
+            (name, each.partition): each.leader for name, topic in found.items() for each in topic.partitions
+        }
+        coordinators = {place[1]: leader for place, leader in leaders.items() if place[0] == GROUPS_TOPIC}
         counts = {name: len(each.partitions) for name, each in found.items()}
-        return ClusterLook(self._now_ms(), counts, coordinators, sorted(brokers))
+        look = ClusterLook(self._now_ms(), counts, coordinators, sorted(brokers))
+        ids = {each.topic_id: name for name, each in found.items() if each.topic_id.int}
+        return Seen(with_known(look, before, unanswered), leaders, ids)
 
     def _brokers(self) -> set[int]:
         """Return the brokers; none where the cluster does not say, as before Kafka 2.8."""
@@ -92,17 +105,25 @@ class ClusterQuestions:
         except UnsupportedVersionError:
             return set()
 
-    def ends(self, places: Iterable[tuple[str, int]]) -> dict[str, dict[int, int]]:
-        """Return the end of each of these logs, by topic, as far as it may be known."""
-        wanted = [TopicPartition(*each) for each in places]
+    def ends(self, places: Places, leaders: Mapping[tuple[str, int], int]) -> dict[str, dict[int, int]]:
+        """Return the end of each of these logs, by topic, as far as it may be known.
+
+        Each broker is asked for what it leads: one that does not answer hides its own partitions alone.
+        """
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for place in places:
+            leader = leaders.get(place, NOWHERE)
+            if leader != NOWHERE:
+                by_leader.setdefault(leader, []).append(TopicPartition(*place))
         found: dict[str, dict[int, int]] = {}
-        for begin in range(0, len(wanted), OFFSETS_AT_ONCE):
-            self._pace.wait()
-            some = dict.fromkeys(wanted[begin : begin + OFFSETS_AT_ONCE], LATEST)
-            nothing: dict[TopicPartition, OffsetAndTimestamp] = {}
-            answer = self._allowed("ListOffsets", partial(self._admin.list_offsets, some), nothing)
-            for where, value in answer.items():
-                found.setdefault(where.topic, {})[where.partition] = value.offset
+        for leader, wanted in sorted(by_leader.items()):
+            for begin in range(0, len(wanted), OFFSETS_AT_ONCE):
+                self._pace.wait()
+                some = dict.fromkeys(wanted[begin : begin + OFFSETS_AT_ONCE], LATEST)
+                ask = partial(self._admin.list_offsets, some)
+                answer = self._allowed(f"ListOffsets of broker {leader}", ask)
+                for where, value in (answer or {}).items():
+                    found.setdefault(where.topic, {})[where.partition] = value.offset
         return found
 
     def settings(self, node_ids: Iterable[int], facts: Facts) -> None:
@@ -110,7 +131,7 @@ class ClusterQuestions:
         for node_id in node_ids:
             self._pace.wait()
             ask = partial(self._admin.describe_configs, ResourceType.BROKER, str(node_id))
-            entries: dict[str, ConfigEntry] = self._allowed("DescribeConfigs", ask, {})
+            entries: dict[str, ConfigEntry] | None = self._allowed("DescribeConfigs", ask)
             if not entries:
                 continue
             retention, session = entries.get(RETENTION), entries.get(SESSION)
@@ -120,45 +141,48 @@ class ClusterQuestions:
                 facts.session_timeout_ms = int(session.value)
             return
 
-    def groups(self) -> list[GroupDescription]:
-        """Return every group that may be described, with its members. Raises: KohortError."""
-        self._pace.wait()
-        ids = [each.group_id for each in self._admin.list_groups() if each.type.lower() != "share"]
-        found: list[GroupDescription] = []
+    def groups(self, known: Iterable[str]) -> Iterator[Described]:
+        """Yield the groups that are listed and those that are `known`, some at a time. Raises: KohortError.
+
+        A group is gone only where its coordinator says so: one that moves is not listed for a moment.
+        """
+        self._pace.wait(self._brokers_count)
+        listed = self._admin.list_groups()
+        shared = {each.group_id for each in listed if each.type.lower() == SHARE}
+        ids = [
+            each
+            for each in dict.fromkeys((*(each.group_id for each in listed), *known))
+            if each not in shared
+        ]
         for begin in range(0, len(ids), DESCRIBED_AT_ONCE):
-            self._pace.wait()
+            self._pace.wait(self._brokers_count + 1)
             some = ids[begin : begin + DESCRIBED_AT_ONCE]
-            found += _of_those(partial(self._admin.describe_groups, *some)).values()
-        return found
+            found, failed = _answers(partial(self._admin.describe_groups, *some))
+            gone = [name for name, each in failed.items() if each.code is ErrorCode.GROUP_ID_NOT_FOUND]
+            gone += [name for name, each in found.items() if each.state == DEAD]
+            kept = tuple(each for each in found.values() if each.state != DEAD)
+            yield Described(self._now_ms(), kept, tuple(gone))
 
-    def committed(self, group_ids: Iterable[str]) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
-        """Return what these groups have committed, as far as it may be known."""
-        found: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
-        for group_id in group_ids:
-            self._pace.wait()
-            ask = partial(self._admin.list_group_offsets, group_id)
-            nothing: dict[TopicPartition, OffsetAndMetadata] = {}
-            found[group_id] = self._allowed("OffsetFetch", ask, nothing)
-        return found
+    def committed(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata] | None:
+        """Return what a group has committed, None where that may not be known."""
+        self._pace.wait()
+        return self._allowed("OffsetFetch", partial(self._admin.list_group_offsets, group_id))
 
-    def _allowed(self, name: str, ask: Callable[[], T], otherwise: T) -> T:
-        """Return the answer, or `otherwise` where it is refused or fails; the reason is remembered."""
+    def _allowed(self, name: str, ask: Callable[[], T]) -> T | None:
+        """Return the answer, None where it is refused or fails; the reason is remembered."""
         try:
             answer = ask()
-        except ItemsError as error:
-            self.refused[name] = str(error)[:500]
-            results: T = error.results or otherwise  # type: ignore[assignment]  # They are of the call's kind.
-            return results
-        except BrokerError as error:
-            self.refused[name] = str(error)[:500]
-            return otherwise
+        except KohortError as error:
+            self.refused[name] = str(error)[:REASON_LENGTH_MAX]
+            return None
         self.refused.pop(name, None)
         return answer
 
 
-def _of_those(ask: Callable[[], dict[str, T]]) -> dict[str, T]:
-    """Return the answers about those things that may be known."""
+def _answers(ask: Callable[[], dict[str, T]]) -> tuple[dict[str, T], dict[str, KohortError]]:
+    """Return the answers about those things that may be known, and the errors of the others."""
     try:
-        return ask()
+        return ask(), {}
     except ItemsError as error:
-        return dict(error.results)  # type: ignore[arg-type]  # They are of the call's kind.
+        found: dict[str, T] = {str(each): result for each, result in error.results.items()}  # type: ignore[misc]  # They are of the call's kind.
+        return found, {str(each): failure for each, failure in error.errors.items()}

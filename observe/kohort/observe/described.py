@@ -4,8 +4,10 @@ A description of a classic group has no generation, no timeouts and no subscript
 from the one before counts as a generation.
 """
 
+from collections.abc import Mapping
+
 from kohort.broker.explain.observed.events import ObservedMember
-from kohort.client import GroupDescription
+from kohort.client import GroupDescription, OffsetAndMetadata, TopicPartition
 from kohort.observe.group import ObservedGroup, Owners, Snapshot
 
 SETTLED = frozenset({"Stable", "Empty", "Assigning", "Reconciling"})
@@ -39,3 +41,22 @@ def take_description(group: ObservedGroup, description: GroupDescription, at_ms:
         generation_id = former.generation_id + 1 if former.generation_id >= 0 else 0
     group.is_by_broker = description.group_epoch is not None
     group.become(Snapshot(generation_id, at_ms, assignor, members, owners))
+
+
+def take_gone(group: ObservedGroup, at_ms: int) -> None:
+    """Take it that the group is not there any more, and its offsets with it."""
+    group.removed(at_ms)
+    for topic, partition in tuple(group.places):
+        group.remove(topic, partition, at_ms)
+
+
+def take_offsets(
+    group: ObservedGroup, committed: Mapping[TopicPartition, OffsetAndMetadata], at_ms: int
+) -> None:
+    """Take over the offsets that a look has shown."""
+    for where, value in committed.items():
+        place = group.places.get(where)
+        if place is None or place.offset != value.offset:
+            group.commit(where.topic, where.partition, value.offset, at_ms)
+    for topic, partition in group.places.keys() - committed.keys():
+        group.remove(topic, partition, at_ms)

@@ -15,7 +15,6 @@ class Facts(msgspec.Struct):
     session_timeout_ms: int = 0
     """Of groups with epochs: group.consumer.session.timeout.ms."""
     ends: dict[str, dict[int, int]] = {}
-    ends_at_ms: int = 0
     topic_names: dict[UUID, str] = {}
     knows_all_groups: bool = False
     """Whether a group that is met for the first time is a new one: the log was read to its end before."""

@@ -34,13 +34,14 @@ class _Told(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield groups, their lag, and how the observer is."""
-        with self._observer.lock:
+        with self._observer.watched.lock:
             yield from self._groups()
             lags = {
                 group_id: [
-                    self._observer.lags.lag_of(group_id, each, self._now_ms) for each in group.places.values()
+                    self._observer.watched.lags.lag_of(group_id, each, self._now_ms)
+                    for each in group.places.values()
                 ]
-                for group_id, group in self._observer.records.groups.items()
+                for group_id, group in self._observer.watched.records.groups.items()
             }
         yield from _lag(lags)
         yield from self._own()
@@ -50,21 +51,21 @@ class _Told(Collector):
         generations = CounterMetricFamily(
             "kohort_observe_group_generation", "The generation or group epoch.", labels=["group_id"]
         )
-        for group_id, group in self._observer.records.groups.items():
+        for group_id, group in self._observer.watched.records.groups.items():
             members.add_metric([group_id], len(group.snapshot.members))
             generations.add_metric([group_id], max(group.snapshot.generation_id, 0))
         yield members
         yield generations
 
     def _own(self) -> Iterator[Metric]:
-        status = self._observer.status
+        status = self._observer.watched.status
         records = CounterMetricFamily(
             "kohort_observe_records", "Records of __consumer_offsets that were read."
         )
-        records.add_metric([], self._observer.records.records)
+        records.add_metric([], self._observer.watched.records.records)
         yield records
         undecoded = CounterMetricFamily("kohort_observe_records_undecoded", "Records of an unknown format.")
-        undecoded.add_metric([], self._observer.records.undecoded)
+        undecoded.add_metric([], self._observer.watched.records.undecoded)
         yield undecoded
         calls = CounterMetricFamily("kohort_observe_calls", "Questions to the cluster.")
         calls.add_metric([], status.calls)

@@ -12,6 +12,7 @@ import msgspec
 
 from kohort.broker.explain.findings import Explanation
 from kohort.broker.explain.observed.explaining import explain
+from kohort.observe.cluster import GROUPS_TOPIC
 from kohort.observe.group import ObservedGroup
 from kohort.observe.lags import PlaceLag
 from kohort.observe.metrics import CONTENT_TYPE, metrics_page
@@ -69,18 +70,19 @@ class Pages:
         return _json({"error": f"there is no page {path}"}, 404)
 
     def _ready(self) -> Answer:
-        status = self._observer.status
-        if status.is_caught_up:
+        status = self._observer.watched.status
+        if status.is_ready:
             return _json({"status": "ready"})
         reason = status.problem or f"{status.behind} records of __consumer_offsets are not read yet"
         return _json({"status": "not ready", "reasons": [reason]}, 503)
 
     def _cluster(self) -> Answer:
-        status, facts = self._observer.status, self._observer.facts
+        status, facts = self._observer.watched.status, self._observer.watched.facts
         return _json(
             {
                 **msgspec.structs.asdict(status),
-                "groups": len(self._observer.records.groups),
+                "problem": status.problem,
+                "groups": len(self._observer.watched.records.groups),
                 "offsets_retention_ms": facts.offsets_retention_ms,
                 "session_timeout_ms": facts.session_timeout_ms,
                 "cannot_know": list(self.unknown()),
@@ -89,33 +91,37 @@ class Pages:
 
     def unknown(self) -> Iterator[str]:
         """Yield what cannot be known for lack of rights, and what follows from that."""
-        status = self._observer.status
+        status = self._observer.watched.status
         if not status.reads_records:
             yield (
-                f"{status.problem}: groups are looked at now and then. What happens between two looks, "
-                "timeouts, subscriptions of classic members, expired and deleted offsets are not known."
+                f"{GROUPS_TOPIC} may not be read: groups are looked at now and then. What happens "
+                "between two looks, timeouts, subscriptions of classic members, expired and deleted offsets "
+                "are not known."
             )
         for name, reason in sorted(status.refused.items()):
             yield f"{name} was refused: {reason}"
 
     def _groups(self) -> Answer:
-        with self._observer.lock:
-            groups = [_summary(each) for each in self._observer.records.groups.values()]
+        with self._observer.watched.lock:
+            groups = [_summary(each) for each in self._observer.watched.records.groups.values()]
         return _json(groups)
 
     def _group(self, group_id: str) -> Answer:
         observer, now_ms = self._observer, self._now_ms()
         observed = self._explanations(group_id)
-        with observer.lock:
-            group = observer.records.groups.get(group_id)
+        with observer.watched.lock:
+            group = observer.watched.records.groups.get(group_id)
             if group is None and not observed:
-                if not observer.status.is_caught_up:
+                if not observer.watched.status.is_caught_up:
                     return _json(
                         {"error": "the observer is still reading __consumer_offsets: try again"}, 503
                     )
                 return _json({"error": f"there is no group {group_id}"}, 404)
-            group = group or ObservedGroup(group_id, observer.facts)
-            lag = [observer.lags.lag_of(group_id, each, now_ms) for _, each in sorted(group.places.items())]
+            group = group or ObservedGroup(group_id, observer.watched.facts)
+            lag = [
+                observer.watched.lags.lag_of(group_id, each, now_ms)
+                for _, each in sorted(group.places.items())
+            ]
             described = {**_summary(group), "members": [*_members(group)]}
         return _json(
             {
@@ -133,7 +139,7 @@ class Pages:
         """Return what is stored of a group, explained; what was seen a moment ago may not be stored yet."""
         store = Store(self._observer.store_path)
         try:
-            events = store.events(self._observer.status.cluster_id, group_id, most=EVENTS_MAX)
+            events = store.events(self._observer.watched.status.cluster_id, group_id, most=EVENTS_MAX)
         finally:
             store.close()
         return explain(events)

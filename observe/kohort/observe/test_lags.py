@@ -1,7 +1,7 @@
 from kohort.broker.explain.observed.events import Grown
 from kohort.observe.lags import Lags
 from kohort.observe.places import Place
-from kohort.observe.topics import ClusterLook, coordinators_moved, partition_of, topics_changed
+from kohort.observe.topics import ClusterLook, coordinators_moved, partition_of, topics_changed, with_known
 from kohort.protocol.verdict import Verdict
 
 NOW = 1_800_000_000_000
@@ -57,6 +57,26 @@ def test_groups_of_a_partition_with_another_leader_have_another_coordinator() ->
     assert list(coordinators_moved(old, gone, ["group-1"])) == []
 
 
+def test_a_coordinator_that_moves_while_nobody_leads_is_seen() -> None:
+    place = partition_of("group-1", 50)
+    old = ClusterLook(NOW, coordinators=dict.fromkeys(range(50), 1), brokers=[1, 2])
+    leaderless = with_known(ClusterLook(NOW + 1, coordinators={**old.coordinators, place: -1}), old)
+    unanswered = with_known(ClusterLook(NOW + 2), leaderless)
+    new = with_known(ClusterLook(NOW + 3, coordinators={**old.coordinators, place: 2}), unanswered)
+    assert [*coordinators_moved(old, leaderless, ["group-1"])] == []
+    assert [*coordinators_moved(leaderless, unanswered, ["group-1"])] == []
+    ((group_id, event),) = coordinators_moved(unanswered, new, ["group-1"])
+    assert (group_id, event.former_node_id, event.node_id) == ("group-1", 1, 2)
+
+
+def test_topics_of_which_there_is_no_answer_are_not_taken_for_deleted() -> None:
+    old = ClusterLook(NOW, {"a": 1, "b": 2, "c": 3})
+    new = with_known(ClusterLook(NOW + 1, {"a": 1}), old, unanswered=["b"])
+    changed = topics_changed(old, new)
+    assert changed is not None
+    assert changed.deleted == ("c",)
+
+
 def test_a_group_is_in_the_partition_that_kafka_puts_it_in() -> None:
     # "group".hashCode() is 98629247, "test".hashCode() is 3556498, "polygenelubricants".hashCode() is -2^31.
     assert partition_of("group", 50) == 98_629_247 % 50
@@ -64,9 +84,33 @@ def test_a_group_is_in_the_partition_that_kafka_puts_it_in() -> None:
     assert partition_of("polygenelubricants", 50) == 0
 
 
+def test_an_end_that_is_not_seen_any_more_is_unknown_and_no_lag_of_before() -> None:
+    lags, place = Lags(), Place("t", 0, 10, NOW)
+    lags.look({"t": {0: 10, 1: 5}}, NOW)
+    lags.look({"t": {0: 10, 1: 5}}, NOW + 10_000)
+    assert lags.lag_of("g", place, NOW + 10_000).lag == 0
+    for step in range(2, 5):  # The partition has no leader: the others are known still.
+        lags.look({"t": {1: 5}}, NOW + step * 10_000)
+    now_ms = NOW + 40_000
+    assert lags.lag_of("g", place, now_ms).lag is None
+    assert lags.lag_of("g", Place("t", 1, 4, NOW), now_ms).lag == 1
+    lags.look({"t": {0: 30, 1: 5}}, NOW + 50_000)
+    assert lags.lag_of("g", place, NOW + 50_000).lag == 20
+
+
+def test_lag_is_unknown_once_nobody_looks_any_more() -> None:
+    lags, place = Lags(), Place("t", 0, 10, NOW)
+    for step in range(3):
+        lags.look({"t": {0: 10}}, NOW + step * 10_000)
+    assert lags.lag_of("g", place, NOW + 45_000).lag == 0
+    assert lags.lag_of("g", place, NOW + 55_000).lag is None
+
+
 def test_ends_that_are_no_longer_seen_are_forgotten() -> None:
     lags, place = Lags(), Place("gone", 0, 5, NOW)
     lags.look({"gone": {0: 10}}, NOW)
-    for step in range(1, 200):
+    for step in range(1, 300):
         lags.look({"t": {0: 10}}, NOW + step * 10_000)
     assert lags.lag_of("g", place, NOW).end_offset is None
+    assert [*lags._ends] == [("t", 0)]
+    assert len(lags._ends["t", 0]) <= 181

@@ -17,6 +17,23 @@ class ClusterLook(msgspec.Struct):
     brokers: list[int] = []
 
 
+def with_known(look: ClusterLook, before: ClusterLook, unanswered: Iterable[str] = ()) -> ClusterLook:
+    """Return a look with what the one before knew of that which this one has no answer to.
+
+    `unanswered`: topics of which it is not known whether they are there. A partition without a leader keeps
+    the former one: the group's coordinator is where it was until another broker has it.
+    """
+    counts, former = look.partition_counts, before.partition_counts
+    kept = {topic: former[topic] for topic in unanswered if topic in former and topic not in counts}
+    leaders = {
+        partition: node_id if node_id >= 0 else before.coordinators.get(partition, -1)
+        for partition, node_id in look.coordinators.items()
+    }
+    return msgspec.structs.replace(
+        look, partition_counts={**counts, **kept}, coordinators=leaders or before.coordinators
+    )
+
+
 def topics_changed(before: ClusterLook, now: ClusterLook) -> TopicsChanged | None:
     """Return which topics came, went and grew; None for none, and for the first look of all."""
     if not before.at_ms:

@@ -1,0 +1,101 @@
+"""Looks at the cluster again and again, and describes groups where their records may not be read."""
+
+import logging
+import time
+from threading import Event
+
+from kohort.client import KohortError
+from kohort.observe.cluster import ClusterQuestions
+from kohort.observe.described import take_description, take_gone, take_offsets
+from kohort.observe.pace import Limits, Pace, Stopped
+from kohort.observe.watched import Watched
+
+log = logging.getLogger(__name__)
+
+SETTINGS_SECONDS = 600.0
+ASKING = "asking"
+
+
+class Asker:
+    """Asks one cluster in the thread that calls `run`."""
+
+    def __init__(
+        self,
+        watched: Watched,
+        questions: ClusterQuestions,
+        pace: Pace,
+        limits: Limits,
+        stopping: Event,
+    ) -> None:
+        self._watched = watched
+        self._questions = questions
+        self._pace = pace
+        self._limits = limits
+        self._stopping = stopping
+        self._next_settings = 0.0
+        self._last_group = ""
+
+    def run(self) -> None:
+        """Look at each interval until the observer stops."""
+        status = self._watched.status
+        while not self._stopping.wait(self._limits.interval_seconds):
+            try:
+                self.ask()
+            except Stopped:
+                return
+            except KohortError as error:
+                status.note(ASKING, f"the cluster does not answer: {error}")
+                log.warning("the cluster does not answer: %s", error)
+
+    def ask(self) -> None:
+        """Look once. Raises: KohortError, Stopped."""
+        watched, questions, status = self._watched, self._questions, self._watched.status
+        seen = questions.look(watched.look)
+        if time.monotonic() >= self._next_settings:
+            self._next_settings = time.monotonic() + SETTINGS_SECONDS
+            questions.settings(seen.look.brokers, watched.facts)
+        watched.note(seen)
+        ends = questions.ends(watched.places(), seen.leaders)
+        watched.note_ends(ends, watched.now_ms())
+        if not status.reads_records:
+            self._describe()
+        status.looked_ms = seen.look.at_ms
+        status.calls = self._pace.calls
+        status.refused = dict(questions.refused)
+        status.note(ASKING)
+
+    def _describe(self) -> None:
+        """Take what descriptions tell, where records may not be read."""
+        watched, questions = self._watched, self._questions
+        there: list[str] = []
+        for described in questions.groups(tuple(watched.records.groups)):
+            there += (each.group_id for each in described.groups)
+            with watched.lock:
+                if watched.status.reads_records:
+                    return  # The right is there now.
+                for each in described.groups:
+                    take_description(watched.records.group(each.group_id), each, described.at_ms)
+                for group_id in described.gone:
+                    if group_id in watched.records.groups:
+                        take_gone(watched.records.group(group_id), described.at_ms)
+                watched.records.settle(described.at_ms)
+        with watched.lock:
+            if not watched.status.reads_records:
+                watched.facts.knows_all_groups = True
+        for group_id in self._next_groups(sorted(there)):
+            committed = questions.committed(group_id)
+            now_ms = watched.now_ms()
+            with watched.lock:
+                if watched.status.reads_records:
+                    return
+                if committed is not None and group_id in watched.records.groups:
+                    take_offsets(watched.records.group(group_id), committed, now_ms)
+                watched.records.settle(now_ms)
+
+    def _next_groups(self, groups: list[str]) -> list[str]:
+        """Return the groups whose offsets are asked for at this look: each group has its turn."""
+        at_once = max(int(self._limits.interval_seconds * self._limits.calls_per_second / 2), 1)
+        later = [each for each in groups if each > self._last_group]
+        chosen = (later + groups)[: min(at_once, len(groups))]
+        self._last_group = chosen[-1] if chosen else ""
+        return chosen

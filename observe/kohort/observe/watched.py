@@ -1,0 +1,211 @@
+"""One cluster as it is watched: what its threads share, and what is stored of it."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from threading import RLock
+
+import msgspec
+
+from kohort.broker.explain.observed.events import AnyObserved
+from kohort.client import ConsumerRecord
+from kohort.observe.cluster import GROUPS_TOPIC, Seen
+from kohort.observe.facts import Facts
+from kohort.observe.lags import Lags
+from kohort.observe.records import Records
+from kohort.observe.store import CLUSTER_WIDE, GroupNews, Store
+from kohort.observe.topics import ClusterLook, coordinators_moved, topics_changed
+
+log = logging.getLogger(__name__)
+
+SILENT_MS_MAX = 60_000
+
+
+class Status(msgspec.Struct):
+    """How the observer of one cluster is, for its pages."""
+
+    cluster_id: str = ""
+    reads_records: bool = True
+    """False where `__consumer_offsets` may not be read: then groups are described now and then."""
+    is_caught_up: bool = False
+    looked_ms: int = 0
+    calls: int = 0
+    behind: int = 0
+    """Records of `__consumer_offsets` that are not read yet."""
+    problems: dict[str, str] = {}
+    """What does not work at the moment, by what it concerns: reading, asking."""
+    refused: dict[str, str] = {}
+
+    @property
+    def problem(self) -> str:
+        """All problems in one line, empty for none."""
+        return "; ".join([*self.problems.values()])
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether what is known of groups is up to date."""
+        return self.is_caught_up and not self.problems
+
+    def note(self, what: str, problem: object = "") -> None:
+        """Set the problem of one thing, or that it has none. Each thing has one thread that tells of it."""
+        if problem:
+            self.problems[what] = str(problem)
+        else:
+            self.problems.pop(what, None)
+
+
+class SavedCluster(msgspec.Struct):
+    """What is stored of the cluster, in one transaction with the positions that it rests on."""
+
+    look: ClusterLook
+    knows_all_groups: bool
+    reads_records: bool
+
+
+class Watched:
+    """What is known of one cluster. All that threads share, they read and change under `lock`."""
+
+    def __init__(self, now_ms: Callable[[], int], interval_seconds: float) -> None:
+        self.lock = RLock()
+        self.status = Status()
+        self.facts = Facts()
+        self.records = Records(self.facts)
+        self.lags = Lags(int(interval_seconds * 1_000))
+        self.look = ClusterLook()
+        self.leaderless: frozenset[int] = frozenset()
+        """Partitions of the groups' topic that had no leader at the last look."""
+        self.positions: dict[int, int] = {}
+        self.now_ms = now_ms
+        self._cluster_news: list[tuple[str, AnyObserved]] = []
+        self._told_ms: dict[str, int] = {}
+        """Where all is read again: up to when each group's events are stored already."""
+        self._read = (0, 0)
+
+    # Stored
+
+    def restore(self, store: Store) -> None:
+        """Go on from what is stored. Where another kohort wrote that, all is read again."""
+        cluster = self.status.cluster_id
+        try:
+            for group_id, state in store.groups(cluster):
+                self.records.restore(group_id, state)
+            former = store.cluster_state(cluster)
+            if former is not None:
+                saved = msgspec.msgpack.decode(former, type=SavedCluster)
+                self.look, self.facts.knows_all_groups = saved.look, saved.knows_all_groups
+                self.status.reads_records = saved.reads_records
+        except msgspec.DecodeError:
+            log.warning("the groups in the store are of another kohort: %s is read again", GROUPS_TOPIC)
+            self.begin_anew(store)
+            return
+        self.positions = store.positions(cluster)
+
+    def begin_anew(self, store: Store, *, reads_records: bool = True) -> None:
+        """Forget all groups, and up to where they were read. What is told of them already is not told again.
+
+        Raises: StoreError.
+        """
+        cluster = self.status.cluster_id
+        with self.lock:
+            store.begin_anew(cluster)
+            self._told_ms = store.newest(cluster)
+            self.facts.knows_all_groups = False
+            self.records = Records(self.facts)
+            self.positions = {}
+            self.status.is_caught_up = False
+            self.status.reads_records = reads_records
+
+    def save(self, store: Store) -> None:
+        """Store what is new. Raises: StoreError."""
+        with self.lock:
+            news = [GroupNews(*each) for each in self.records.drain()]
+            seen, self._cluster_news = self._cluster_news, []
+            for group in news:
+                if group.state is None:
+                    self.lags.forget(group.group_id)
+            positions = dict(self.positions)
+            saved = SavedCluster(self.look, self.facts.knows_all_groups, self.status.reads_records)
+            state = msgspec.msgpack.encode(saved)
+            told_ms, is_caught_up = self._told_ms, self.status.is_caught_up
+        if told_ms:
+            news = [each._replace(events=_untold(each, told_ms)) for each in news]
+            self._told_ms = {} if is_caught_up else told_ms
+        news += [GroupNews(group_id, b"", [event]) for group_id, event in seen]
+        store.save(self.status.cluster_id, positions, news, state)
+
+    # Records
+
+    def take(self, records: Iterable[ConsumerRecord]) -> None:
+        """Take the next records of the groups' topic."""
+        newest_ms = 0
+        with self.lock:
+            take, positions = self.records.take, self.positions
+            for each in records:
+                if each.key is not None:
+                    take(each.key, each.value, each.timestamp_ms)
+                positions[each.partition] = each.offset + 1
+                newest_ms = max(newest_ms, each.timestamp_ms)
+            self.records.settle(newest_ms or self.now_ms())
+
+    def caught_up(self, *, knows_all_groups: bool = True) -> None:
+        """Note that all records are read: a group that is met from now on is a new one."""
+        with self.lock:
+            self.status.is_caught_up = True
+            self.facts.knows_all_groups = knows_all_groups
+            self.status.behind = 0
+
+    # Looks
+
+    def note(self, seen: Seen) -> None:
+        """Take a look at the cluster."""
+        with self.lock:
+            changed = topics_changed(self.look, seen.look)
+            if changed is not None:
+                self._cluster_news.append((CLUSTER_WIDE, changed))
+            self._cluster_news += coordinators_moved(self.look, seen.look, self.records.groups)
+            self.look = seen.look
+            self.leaderless = frozenset(
+                partition
+                for (topic, partition), leader in seen.leaders.items()
+                if topic == GROUPS_TOPIC and leader < 0
+            )
+            self.facts.topic_names.update(seen.topic_names)
+            self.records.name_topics()
+
+    def places(self) -> list[tuple[str, int]]:
+        """Return the partitions whose ends are of use: what groups have committed, and the groups' topic."""
+        counts = self.look.partition_counts
+        with self.lock:
+            found = {place for group in self.records.groups.values() for place in group.places}
+        found = {each for each in found if each[0] in counts}
+        if self.status.reads_records:
+            found |= {(GROUPS_TOPIC, each) for each in range(counts.get(GROUPS_TOPIC, 0))}
+        return sorted(found)
+
+    def note_ends(self, ends: Mapping[str, Mapping[int, int]], at_ms: int) -> None:
+        """Take the ends of logs."""
+        with self.lock:
+            self.facts.ends = {topic: dict(partitions) for topic, partitions in ends.items()}
+            self.lags.look(ends, at_ms)
+            for group_id, group in self.records.groups.items():
+                self.lags.look_at(group_id, group.places)
+        if self.status.reads_records:
+            self._note_reading(ends.get(GROUPS_TOPIC, {}))
+
+    def _note_reading(self, ends: Mapping[int, int]) -> None:
+        """See how far the reader is behind, and that it gets on."""
+        status, now_ms = self.status, self.now_ms()
+        status.behind = sum(max(end - self.positions.get(each, 0), 0) for each, end in ends.items())
+        taken, since_ms = self._read
+        if not status.behind or self.records.records != taken:
+            self._read = self.records.records, now_ms
+            status.note("progress")
+        elif now_ms - since_ms > SILENT_MS_MAX:
+            silent_s = (now_ms - since_ms) // 1_000
+            status.note(
+                "progress",
+                f"{status.behind} records of {GROUPS_TOPIC} wait, and none was read for {silent_s} s",
+            )
+
+
+def _untold(news: GroupNews, told_ms: Mapping[str, int]) -> list[AnyObserved]:
+    return [each for each in news.events if each.at_ms > told_ms.get(news.group_id, 0)]
