@@ -6,14 +6,14 @@ from kohort.broker import ephemeral
 from kohort.broker.ephemeral import best_place, throw_away_folder
 
 
-def test_the_folder_goes_with_all_that_is_in_it() -> None:
+def test_the_folder_is_deleted_with_its_content() -> None:
     with throw_away_folder() as folder:
         (folder / "orders-0").mkdir()
         (folder / "orders-0" / "log").write_bytes(b"records")
     assert not folder.exists()
 
 
-def test_without_memory_to_write_to_the_folder_is_where_temporary_files_are(
+def test_without_writable_memory_the_folder_is_in_the_temporary_folder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(ephemeral, "MEMORY", tmp_path / "none")

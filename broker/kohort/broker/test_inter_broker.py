@@ -26,7 +26,7 @@ PLACES = (
         ({"inter.broker.listener.name": "OUTSIDE", "security.inter.broker.protocol": "SASL_SSL"}, 0),
     ],
 )
-def test_settings_say_which(settings: dict[str, str | None], number: int) -> None:
+def test_settings_select_the_inter_broker_listener(settings: dict[str, str | None], number: int) -> None:
     assert inter_broker_listener(PLACES, BrokerConfig.parsed(settings)) == number
 
 
@@ -37,7 +37,7 @@ def test_settings_say_which(settings: dict[str, str | None], number: int) -> Non
         ({"security.inter.broker.protocol": "SASL_PLAINTEXT"}, "brokers speak SASL_PLAINTEXT to each other"),
     ],
 )
-def test_what_there_is_not_is_told(settings: dict[str, str | None], words: str) -> None:
+def test_a_missing_listener_is_reported(settings: dict[str, str | None], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         inter_broker_listener(PLACES, BrokerConfig.parsed(settings))
 
@@ -66,6 +66,6 @@ def test_brokers_need_a_name_of_their_own(settings: dict[str, str | None], words
     assert "secret" not in str(refused.value)
 
 
-def test_brokers_that_speak_tls_say_whom_they_trust() -> None:
+def test_tls_between_brokers_needs_trusted_certificates() -> None:
     with pytest.raises(ConfigError, match="needs trusted certificates"):
         SecureDial(BrokerConfig(), 1, protocol="SSL", listener="SSL")

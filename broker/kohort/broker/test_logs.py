@@ -30,7 +30,7 @@ def fail() -> None:
     raise ValueError(FORGED)
 
 
-def test_what_a_client_says_neither_ends_a_line_nor_reaches_the_terminal(
+def test_client_text_cannot_end_a_line_or_control_the_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     configure_logs("console")
@@ -44,7 +44,7 @@ def test_what_a_client_says_neither_ends_a_line_nor_reaches_the_terminal(
 
 
 @pytest.mark.parametrize("log_format", ["console", "json"])
-def test_a_line_is_written_at_once_so_that_those_of_other_processes_stand_beside_it(log_format: str) -> None:
+def test_a_line_is_written_in_one_call_beside_other_processes(log_format: str) -> None:
     said = f"from kohort.broker.logs import configure_logs as to; to({log_format!r}); import structlog"
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)  # What is read was written at once.
     with ours, theirs:
@@ -58,7 +58,7 @@ def test_a_line_is_written_at_once_so_that_those_of_other_processes_stand_beside
             ours.recv(10_000)
 
 
-def test_a_traceback_is_indented_so_that_no_message_in_it_looks_like_a_line_of_the_log(
+def test_a_traceback_is_indented_so_that_its_message_cannot_forge_a_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     configure_logs("console")
@@ -72,7 +72,7 @@ def test_a_traceback_is_indented_so_that_no_message_in_it_looks_like_a_line_of_t
     assert all(each.startswith("    ") and each.isprintable() for each in others)
 
 
-def test_json_has_one_line_an_event_and_all_that_was_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_one_line_for_each_event_with_all_fields(capsys: pytest.CaptureFixture[str]) -> None:
     configure_logs("json")
     try:
         fail()
@@ -96,7 +96,7 @@ def test_json_has_one_line_an_event_and_all_that_was_said(capsys: pytest.Capture
 )
 @pytest.mark.parametrize("level", ["info", "warning", "critical"])
 @pytest.mark.parametrize("event", ["ready", "an event that takes more room than its column has"])
-def test_plain_lines_are_those_that_structlog_writes(event: str, level: str, said: dict[str, object]) -> None:
+def test_plain_lines_equal_those_of_structlog(event: str, level: str, said: dict[str, object]) -> None:
     theirs = structlog.dev.ConsoleRenderer(colors=False)
     line = {"event": event, "level": level, "timestamp": "2026-01-01T00:00:00.000000Z", **said}
     assert PlainLines(theirs)(None, level, dict(line)) == theirs(None, level, dict(line))
@@ -117,7 +117,7 @@ def deeper(levels: int, text: str) -> None:
 
 
 @pytest.mark.parametrize("log_format", ["console", "json"])
-def test_no_line_is_long_whatever_clients_have_sent(
+def test_lines_are_short_for_any_client_text(
     capsys: pytest.CaptureFixture[str], log_format: LogFormat
 ) -> None:
     configure_logs(log_format)
@@ -135,7 +135,7 @@ def test_no_line_is_long_whatever_clients_have_sent(
     assert ("number=7" if log_format == "console" else '"number": 7') in lines
 
 
-def test_a_value_that_cannot_be_shown_keeps_nothing_from_the_log(
+def test_a_value_that_cannot_be_shown_does_not_lose_the_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     class Broken(Exception):

@@ -12,7 +12,7 @@ from kohort.broker.config import BrokerConfig
 from kohort.broker.transport.addresses import Address
 
 
-async def test_who_reads_the_ready_line_can_ask_over_http_at_once(
+async def test_http_is_ready_when_the_ready_line_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = trio.Event()

@@ -36,7 +36,7 @@ def says(broker: Broker, words: str) -> bool:
     return any(words in reason for reason in not_ready(broker.view()))
 
 
-async def test_a_broker_whose_parts_are_well_is_ready_and_watches_each_of_them(tmp_path: Path) -> None:
+async def test_a_healthy_broker_is_ready_and_watches_all_parts(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         await prepared(broker)
         await until(lambda: not_ready(broker.view()) == [])
@@ -52,7 +52,7 @@ async def test_a_broker_whose_parts_are_well_is_ready_and_watches_each_of_them(t
         }
 
 
-async def test_a_task_that_fails_costs_readiness_and_not_the_broker(
+async def test_a_failed_task_makes_the_broker_not_ready_without_ending_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor, "STEADY_MS", 200)
@@ -75,7 +75,7 @@ async def test_a_task_that_fails_costs_readiness_and_not_the_broker(
         assert part.restarts >= 1
 
 
-async def test_a_full_disk_costs_readiness_until_it_has_room(tmp_path: Path) -> None:
+async def test_a_full_disk_makes_the_broker_not_ready_until_it_has_space(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         await prepared(broker)
         broker.disk._usage = lambda path: Disk(1 << 30, 1 << 20)
@@ -86,7 +86,7 @@ async def test_a_full_disk_costs_readiness_until_it_has_room(tmp_path: Path) -> 
         assert not says(broker, "the disk is full")
 
 
-async def test_a_loop_that_goes_round_no_more_costs_readiness(tmp_path: Path) -> None:
+async def test_a_stopped_loop_makes_the_broker_not_ready(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         await prepared(broker)
         broker._loop_part.beat(again_within_ms=-5_000)
@@ -95,7 +95,7 @@ async def test_a_loop_that_goes_round_no_more_costs_readiness(tmp_path: Path) ->
         assert not says(broker, "event loop")
 
 
-async def test_a_journal_that_failed_costs_readiness(tmp_path: Path) -> None:
+async def test_a_failed_journal_makes_the_broker_not_ready(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         await prepared(broker)
         broker.journal.failure = StorageError("group-commit.journal: input/output error")
@@ -103,7 +103,7 @@ async def test_a_journal_that_failed_costs_readiness(tmp_path: Path) -> None:
         broker.journal.failure = None
 
 
-async def test_a_flush_that_hangs_in_the_disk_costs_readiness(
+async def test_a_hanging_flush_makes_the_broker_not_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flusher, "INLINE_BYTES_MAX", 0)

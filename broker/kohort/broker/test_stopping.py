@@ -76,7 +76,7 @@ async def release_when_it_stops(disk: SlowDisk, broker: Broker) -> None:
     disk.released.set()
 
 
-async def test_what_is_being_written_is_answered_and_recognised_afterwards() -> None:
+async def test_batches_being_written_at_a_stop_are_answered_and_recognised_afterwards() -> None:
     disk = SlowDisk()
     with released(disk):
         async with (
@@ -107,7 +107,7 @@ async def test_what_is_being_written_is_answered_and_recognised_afterwards() -> 
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-async def test_a_batch_that_is_sent_again_after_a_start_is_known(is_clean: bool) -> None:
+async def test_a_batch_repeated_after_a_start_is_recognised(is_clean: bool) -> None:
     disk: MemoryFileSystem = BreakingFileSystem()
     async with running(load_config(None, ()), PLACES, filesystem=disk) as broker:
         client = await Client.to(broker)

@@ -25,7 +25,7 @@ class World:
         self.audit_log.used("User:alice", "10.0.0.1", "Fetch", "READ", f"TOPIC:{topic}", allowed=allowed)
 
 
-def test_the_same_use_is_told_of_once_and_then_how_often() -> None:
+def test_repeated_use_is_logged_once_and_then_with_its_count() -> None:
     world = World()
     for _ in range(100):
         world.use()
@@ -41,7 +41,7 @@ def test_the_same_use_is_told_of_once_and_then_how_often() -> None:
     ]
 
 
-def test_who_is_refused_does_not_turn_the_file_over() -> None:
+def test_refused_requests_do_not_rotate_the_file() -> None:
     world = World()
     for number in range(5_000):
         world.use(f"topic-{number}", allowed=False)
@@ -55,7 +55,7 @@ def test_who_is_refused_does_not_turn_the_file_over() -> None:
     assert world.lines[-1]["principal"] == "User:x"
 
 
-def test_memory_and_lines_have_bounds_whatever_names_there_are() -> None:
+def test_memory_and_lines_are_bounded_for_any_names() -> None:
     world = World()
     for number in range(KEPT_MAX + 10):
         world.use(f"{number}")
@@ -66,7 +66,7 @@ def test_memory_and_lines_have_bounds_whatever_names_there_are() -> None:
     assert trails.cut("line\nbreak") == "line\nbreak", "JSON escapes it"
 
 
-def test_who_may_use_any_name_does_not_turn_the_file_over_by_making_names_up() -> None:
+def test_made_up_names_of_an_allowed_user_do_not_rotate_the_file() -> None:
     world = World()
     for number in range(5_000):
         world.use(f"made-up-{number}")
@@ -82,7 +82,7 @@ def test_who_may_use_any_name_does_not_turn_the_file_over_by_making_names_up() -
     assert (world.lines[-1]["resource"], world.lines[-1]["times"]) == ("TOPIC:made-up-4999", 1)
 
 
-def test_uses_that_had_no_room_when_they_were_due_are_counted_on() -> None:
+def test_uses_over_the_rate_limit_are_added_to_a_later_line() -> None:
     world = World()
     for _ in range(3):
         world.use()
@@ -95,7 +95,7 @@ def test_uses_that_had_no_room_when_they_were_due_are_counted_on() -> None:
     assert (world.lines[-1]["resource"], world.lines[-1]["times"]) == ("TOPIC:orders", 4)
 
 
-def test_who_is_refused_does_not_have_others_told_of_anew() -> None:
+def test_refused_requests_do_not_make_the_log_repeat_other_uses() -> None:
     world = World()
     world.use()
     for number in range(KEPT_MAX + 10):

@@ -25,7 +25,7 @@ def opened(path: Path, size_bytes_max: int = 1_000_000, files_max: int = 2) -> A
     return AuditFile(str(path), size_bytes_max=size_bytes_max, files_max=files_max)
 
 
-def test_lines_come_in_order_behind_those_of_before(tmp_path: Path) -> None:
+def test_reopened_file_is_appended_to_in_order(tmp_path: Path) -> None:
     path = tmp_path / "audit"
     for begin in (0, 5_000):
         file = opened(path)
@@ -37,7 +37,7 @@ def test_lines_come_in_order_behind_those_of_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("files_max", [0, 1, 3])
-def test_no_file_is_larger_than_it_may_be_but_for_a_line(tmp_path: Path, files_max: int) -> None:
+def test_no_file_exceeds_its_limit_by_more_than_one_line(tmp_path: Path, files_max: int) -> None:
     file = opened(tmp_path / "audit", 100, files_max)
     for number in range(200):
         file.write(b"%04d" % number)
@@ -50,7 +50,7 @@ def test_no_file_is_larger_than_it_may_be_but_for_a_line(tmp_path: Path, files_m
         assert (tmp_path / name).stat().st_size == 100
 
 
-def test_a_disk_that_stands_still_costs_lines_and_no_time(
+def test_a_stalled_disk_loses_lines_but_does_not_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(audit_file, "LINES_MAX", 100)
@@ -75,7 +75,7 @@ def test_a_disk_that_stands_still_costs_lines_and_no_time(
     file.close()
 
 
-def test_many_uses_at_once_leave_room_for_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_uses_at_once_do_not_crowd_out_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One request may name ten thousand topics; what comes right behind it shall not be lost for that."""
     disk_goes_on, append = threading.Event(), AuditFile._append
 
@@ -101,7 +101,9 @@ def test_many_uses_at_once_leave_room_for_a_change(tmp_path: Path, monkeypatch: 
     assert b"mallory" in path.read_bytes()
 
 
-def test_a_full_disk_is_told_of_and_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_logged_and_writing_goes_on_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, write, is_full = tmp_path / "audit", os.write, [True]
     file = opened(path)
 

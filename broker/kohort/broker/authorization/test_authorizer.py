@@ -53,20 +53,20 @@ def may(
     return authorizer.allows(who, host, operation, R.TOPIC, name)
 
 
-def test_without_entries_only_super_users_may() -> None:
+def test_without_entries_only_super_users_are_allowed() -> None:
     empty = authorizer_of()
     assert not may(empty)
     assert may(empty, who="User:root")
     assert may(empty, who="User:admin")
 
 
-def test_a_super_user_may_what_is_denied() -> None:
+def test_a_super_user_is_allowed_what_an_entry_denies() -> None:
     assert may(
         authorizer_of(binding(operation=O.ALL, principal="User:*", permission=W.DENY)), who="User:root"
     )
 
 
-def test_what_has_no_entry_may_be_open_to_everybody() -> None:
+def test_a_resource_without_entries_can_be_open_to_everybody() -> None:
     open_otherwise = authorizer_of(binding(), allows_unmentioned=True)
     assert may(open_otherwise, name="others", who=BOB)
     assert not may(open_otherwise, who=BOB)  # It has entries, if of others.
@@ -85,7 +85,7 @@ def test_what_has_no_entry_may_be_open_to_everybody() -> None:
         binding(operation=O.ALL),
     ],
 )
-def test_an_entry_that_fits_allows(rule: Binding) -> None:
+def test_a_matching_entry_allows(rule: Binding) -> None:
     assert may(authorizer_of(rule))
 
 
@@ -106,7 +106,7 @@ def test_an_entry_that_does_not_fit_does_not(rule: Binding) -> None:
 
 
 @pytest.mark.parametrize(("entrys", "requesters"), [("0:0:0:0:0:0:0:1", "::1"), ("::ffff:10.0.0.1", HERE)])
-def test_an_entry_may_spell_its_address_as_java_does(entrys: str, requesters: str) -> None:
+def test_an_entry_can_spell_its_address_as_java_does(entrys: str, requesters: str) -> None:
     denying = authorizer_of(binding(), binding(host=entrys, permission=W.DENY))
     assert not may(denying, host=requesters)
     assert may(denying, host="10.0.0.2")
@@ -132,7 +132,7 @@ def test_a_denial_wins(denial: Binding) -> None:
         (O.ALTER_CONFIGS, O.DESCRIBE_CONFIGS),
     ],
 )
-def test_to_allow_one_thing_allows_what_it_needs_but_to_deny_it_denies_only_that(
+def test_allowing_an_operation_allows_implied_ones_and_denying_it_does_not_deny_them(
     granted: AclOperation, implied: AclOperation
 ) -> None:
     assert may(authorizer_of(binding(operation=granted)), implied)
@@ -152,20 +152,20 @@ def test_entries_that_change_change_the_answer() -> None:
     assert not may(authorizer)
 
 
-def test_many_questions_do_not_pile_up() -> None:
+def test_the_cache_of_answers_is_bounded() -> None:
     authorizer = authorizer_of(binding("t", form=P.PREFIXED))
     assert all(may(authorizer, name=f"t{number}") for number in range(ANSWERS_MAX + 100))
     assert len(authorizer._answers) <= ANSWERS_MAX
 
 
-def test_long_names_are_judged_and_not_kept() -> None:
+def test_answers_for_long_names_are_not_cached() -> None:
     authorizer = authorizer_of(binding("x", form=P.PREFIXED))
     assert may(authorizer, name="x" * 100_000)
     assert not may(authorizer, name="y" * 100_000)
     assert not authorizer._answers
 
 
-def test_ten_thousand_entries_are_not_all_looked_at() -> None:
+def test_a_check_does_not_read_all_of_ten_thousand_entries() -> None:
     looked_at = 0
 
     class Counted(str):
@@ -212,7 +212,7 @@ def test_ten_thousand_entries_are_not_all_looked_at() -> None:
         (False, [binding(operation=O.WRITE)]),
     ],
 )
-def test_whether_there_may_be_a_topic_to_read(expected: bool, rules: list[Binding]) -> None:
+def test_allows_some_says_if_any_topic_can_be_readable(expected: bool, rules: list[Binding]) -> None:
     authorizer = authorizer_of(*rules)
     assert authorizer.allows_some(ALICE, HERE, O.READ, R.TOPIC) is expected
     assert authorizer.allows_some(ALICE, HERE, O.READ, R.TOPIC) is expected  # As it is remembered.
@@ -271,7 +271,7 @@ def model_allows(
     st.booleans(),
     st.lists(st.tuples(st.sampled_from([ALICE, BOB]), st.sampled_from(["h1", "h2"]), OPERATIONS, NAMES)),
 )
-def test_it_answers_as_the_model_does(
+def test_the_authorizer_agrees_with_the_reference_model(
     bindings: list[Binding],
     kept: int,
     unmentioned: bool,
@@ -350,7 +350,7 @@ RIGHT = (R.TOPIC, P.LITERAL, "orders", ALICE, "*", O.READ, W.ALLOW)
         (6, W.ANY, "permissionType"),
     ],
 )
-def test_what_could_never_count_is_not_created(place: int, value: object, words: str) -> None:
+def test_an_entry_that_could_never_match_is_not_created(place: int, value: object, words: str) -> None:
     assert checked_binding(*RIGHT) == binding()
     wrong: list[object] = list(RIGHT)
     wrong[place] = value

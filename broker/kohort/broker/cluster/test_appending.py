@@ -31,7 +31,7 @@ class Table:
             fail(self._world, partition)
 
 
-async def test_a_log_that_fails_before_it_is_cut_keeps_what_only_the_journal_has() -> None:
+async def test_a_log_that_fails_before_a_truncation_keeps_records_that_only_the_journal_has() -> None:
     world = World()
     orders, table = followed_up_to_8(world), Table(world)
     following = cast("Any", SimpleNamespace(high_watermark=8))

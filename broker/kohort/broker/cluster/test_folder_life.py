@@ -42,19 +42,19 @@ def machine() -> Machine:
     return Machine()
 
 
-def test_a_killed_broker_keeps_its_place(machine: Machine) -> None:
+def test_a_killed_broker_keeps_its_directory_id(machine: Machine) -> None:
     ids = {machine.start(leaves_unsynced=each).directory_id for each in (False, True, True, False)}
     assert len(ids) == 1
 
 
-def test_a_broker_that_died_before_it_registered_keeps_its_place(machine: Machine) -> None:
+def test_a_broker_that_died_before_registration_keeps_its_directory_id(machine: Machine) -> None:
     first = machine.start()
     machine.start(registers=False)
     machine.start(registers=False)
     assert machine.start().directory_id == first.directory_id
 
 
-def test_a_log_that_is_short_makes_the_folder_another(machine: Machine) -> None:
+def test_a_log_that_is_too_short_gives_the_folder_a_new_directory_id(machine: Machine) -> None:
     first = machine.start()
     second = machine.start(is_short=True)
     assert second.directory_id != first.directory_id
@@ -63,7 +63,7 @@ def test_a_log_that_is_short_makes_the_folder_another(machine: Machine) -> None:
     assert (third.directory_id, third.former_directories) == (second.directory_id, second.former_directories)
 
 
-def test_a_machine_that_restarted_has_lost_what_was_not_synced(machine: Machine) -> None:
+def test_a_reboot_with_unsynced_data_gives_the_folder_a_new_directory_id(machine: Machine) -> None:
     first = machine.start()
     machine.boot_id = "second"
     lax = machine.start(leaves_unsynced=True)
@@ -72,21 +72,21 @@ def test_a_machine_that_restarted_has_lost_what_was_not_synced(machine: Machine)
     assert machine.start().former_directories == (first.directory_id,)
 
 
-def test_what_was_not_synced_once_is_forgotten_when_it_is(machine: Machine) -> None:
+def test_unsynced_data_that_was_synced_later_does_not_change_the_directory_id(machine: Machine) -> None:
     first = machine.start(leaves_unsynced=True)
     first.note_unsynced(False)
     machine.boot_id = "second"
     assert machine.start().directory_id == first.directory_id
 
 
-def test_what_a_killed_process_had_not_synced_its_successor_has(machine: Machine) -> None:
+def test_the_next_process_syncs_what_a_killed_process_had_not_synced(machine: Machine) -> None:
     first = machine.start(leaves_unsynced=True)
     machine.start()  # It has opened, and so synced, every log.
     machine.boot_id = "second"
     assert machine.start().directory_id == first.directory_id
 
 
-def test_a_failed_sync_of_what_was_not_synced_is_not_made_good_by_the_machine_that_has_run_since(
+def test_a_failed_sync_of_unsynced_data_still_counts_after_later_starts(
     machine: Machine,
 ) -> None:
     first = machine.start(leaves_unsynced=True)
@@ -96,7 +96,7 @@ def test_a_failed_sync_of_what_was_not_synced_is_not_made_good_by_the_machine_th
     assert machine.start().directory_id == second.directory_id
 
 
-def test_at_every_operation_of_a_note_the_folder_does_not_pass_for_synced_too_early(machine: Machine) -> None:
+def test_a_crash_while_the_unsynced_note_is_written_never_hides_unsynced_data(machine: Machine) -> None:
     life = machine.start()
     before = len(machine.files.operations)
     life.note_unsynced(True)
@@ -109,7 +109,7 @@ def test_at_every_operation_of_a_note_the_folder_does_not_pass_for_synced_too_ea
         assert says.has_unsynced or count != noted
 
 
-def test_a_file_of_an_earlier_version_does_not_say_that_all_is_synced(machine: Machine) -> None:
+def test_a_file_of_an_earlier_version_is_not_taken_for_fully_synced(machine: Machine) -> None:
     first = machine.start()
     content = f'{{"lives": ["{first.incarnation_id}"], "boot_id": "first"}}'
     machine.files.replace(Path("/data") / FILE_NAME, content.encode())
@@ -134,13 +134,13 @@ def test_a_new_folder_has_no_former_id(machine: Machine) -> None:
     assert machine.start().former_directories == ()
 
 
-def test_a_damaged_file_speaks_for_nothing(machine: Machine) -> None:
+def test_a_damaged_file_gives_the_folder_a_new_directory_id(machine: Machine) -> None:
     first = machine.start()
     machine.files.replace(Path("/data") / FILE_NAME, b'{"lives": [')
     assert machine.start().former_directories == (first.directory_id,)
 
 
-def test_who_dies_between_losing_its_id_and_its_first_life_under_another_is_judged_again(
+def test_a_crash_between_the_loss_of_a_directory_id_and_the_next_registration_is_detected(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = machine.start(leaves_unsynced=True)

@@ -56,7 +56,7 @@ def ask(session: FollowerSession, leader: Leader, wanted: dict[PartitionKey, Fet
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_leader_knows_at_each_fetch_what_is_wanted(seed: int) -> None:
+def test_the_leader_knows_the_fetch_offsets_after_each_fetch(seed: int) -> None:
     dice, session, leader = Random(seed), FollowerSession(500, 10_000, 1_000), Leader()
     wanted: dict[PartitionKey, FetchFrom] = {KEYS[0]: FetchFrom(0)}
     for _ in range(100):
@@ -68,7 +68,7 @@ def test_the_leader_knows_at_each_fetch_what_is_wanted(seed: int) -> None:
         ask(session, leader, wanted)
 
 
-def test_what_has_not_changed_is_not_said_again() -> None:
+def test_unchanged_partitions_are_not_sent_again() -> None:
     session, leader = FollowerSession(500, 10_000, 1_000), Leader()
     wanted = {key: FetchFrom(0) for key in KEYS}
     assert sum(len(topic.partitions) for topic in ask(session, leader, wanted).topics) == len(KEYS)
@@ -78,14 +78,14 @@ def test_what_has_not_changed_is_not_said_again() -> None:
     assert ask(session, leader, wanted).topics == ()
 
 
-def test_where_the_leader_has_no_room_for_a_session_all_is_said_each_time() -> None:
+def test_without_a_session_slot_every_fetch_names_all_partitions() -> None:
     session, leader = FollowerSession(500, 10_000, 1_000), Leader(slots=0)
     wanted = {key: FetchFrom(0) for key in KEYS}
     for _ in range(3):
         assert len(ask(session, leader, wanted).topics) == 3
 
 
-def test_a_session_that_the_leader_has_forgotten_begins_anew() -> None:
+def test_a_session_that_the_leader_forgot_starts_again() -> None:
     session, leader = FollowerSession(500, 10_000, 1_000), Leader()
     wanted = {key: FetchFrom(0) for key in KEYS}
     ask(session, leader, wanted)

@@ -68,7 +68,7 @@ def about_to_join() -> World:
 @pytest.mark.parametrize(
     "answer", [ChangeUnknown("lost"), MetadataUnavailable("away"), BrokerFenced("gone"), StorageError("full")]
 )
-async def test_what_is_not_known_to_be_refused_counts_on_and_is_asked_for_again(answer: Exception) -> None:
+async def test_an_isr_proposal_without_a_known_refusal_is_kept_and_sent_again(answer: Exception) -> None:
     world = about_to_join()
     store = Store(world.leader, (3, 300))
     proposal = world.leader.proposal
@@ -87,7 +87,7 @@ async def test_what_is_not_known_to_be_refused_counts_on_and_is_asked_for_again(
     assert (world.leader.proposal, world.high_watermark) == (None, 15)
 
 
-async def test_who_joins_is_compared_by_the_broker_epoch_that_its_fetches_had() -> None:
+async def test_a_joiner_is_compared_by_the_broker_epoch_of_its_fetches() -> None:
     world = about_to_join()
     store = Store(world.leader, (3, 300))
     store.answers = [None]
@@ -96,7 +96,7 @@ async def test_who_joins_is_compared_by_the_broker_epoch_that_its_fetches_had() 
 
 
 @pytest.mark.parametrize("epochs", [(), ((3, 301),)])
-async def test_a_joiner_that_is_gone_or_has_begun_anew_needs_no_question(
+async def test_no_proposal_is_sent_for_a_joiner_that_left_or_restarted(
     epochs: tuple[tuple[int, int], ...],
 ) -> None:
     world = about_to_join()

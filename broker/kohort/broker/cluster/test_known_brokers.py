@@ -39,7 +39,7 @@ STORE = cast(
         (None, "User:ANONYMOUS", LISTENER, OTHER, EPOCH + OWN, False),
     ],
 )
-def test_a_broker_comes_by_its_listener_as_its_user_with_its_epoch(
+def test_a_broker_is_identified_by_listener_user_and_epoch(
     *, user: str | None, principal: str, listener: int, node_id: int, epoch: int, is_known: bool
 ) -> None:
     request = cast(
@@ -62,7 +62,7 @@ def test_a_broker_comes_by_its_listener_as_its_user_with_its_epoch(
         ("broker", "whatever", LISTENER, True),
     ],
 )
-def test_a_broker_that_does_not_say_which_it_is_comes_as_its_user_or_by_its_client_id(
+def test_a_broker_without_a_node_id_is_identified_by_user_or_client_id(
     user: str | None, client_id: str | None, listener: int, *, is_known: bool
 ) -> None:
     principal = "User:ANONYMOUS" if user is None else f"User:{user}"

@@ -72,7 +72,7 @@ class Followed:
         """Nothing of it matters here."""
 
 
-async def test_many_starts_share_a_save_and_one_that_moves_meanwhile_takes_another(
+async def test_many_log_starts_share_a_save_and_a_later_one_gets_another(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     disk, partitions, saved = Disk(), [cast(Partition, f"p{index}") for index in range(50)], list[Partition]()
@@ -89,7 +89,7 @@ async def test_many_starts_share_a_save_and_one_that_moves_meanwhile_takes_anoth
         assert not any(disk.starts.told(each) for each in partitions)
 
 
-async def test_what_could_not_be_saved_is_not_told_and_is_saved_later(
+async def test_a_log_start_that_could_not_be_saved_is_saved_later_before_it_is_announced(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     disk, partition = Disk(), cast(Partition, "p")
@@ -104,7 +104,7 @@ async def test_what_could_not_be_saved_is_not_told_and_is_saved_later(
 
 
 @pytest.mark.parametrize("error", [OSError("unplugged"), AssertionError("a bug"), trio.TooSlowError()])
-async def test_starts_are_saved_after_a_restart_whatever_ended_the_save(
+async def test_log_starts_are_saved_after_a_restart_for_any_end_of_the_save(
     autojump_clock: trio.testing.MockClock, error: Exception
 ) -> None:
     disk, partition, saved = Disk(), cast(Partition, "p"), list[str]()
@@ -119,7 +119,7 @@ async def test_starts_are_saved_after_a_restart_whatever_ended_the_save(
         assert (disk.starts.told(partition), disk.saves, saved) == (None, 2, ["p"])
 
 
-async def test_starts_are_saved_after_a_restart_though_a_save_was_cancelled(
+async def test_log_starts_are_saved_after_a_restart_when_a_save_was_cancelled(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     disk, partition = Disk(), cast(Partition, "p")
@@ -191,7 +191,7 @@ def answer_of(records: bytes | None) -> FetchResponse:
 
 
 @pytest.mark.parametrize("error", [StorageError("a file stays"), AssertionError("a bug")])
-async def test_a_start_that_moved_before_an_error_is_not_told_before_it_is_saved(error: Exception) -> None:
+async def test_a_log_start_that_moved_before_an_error_is_announced_only_when_saved(error: Exception) -> None:
     disk, partition = Disk(), cast(Any, Followed())
     fetcher = fetcher_of(partition, FailingAppending(error), disk)
     with suppress(AssertionError):

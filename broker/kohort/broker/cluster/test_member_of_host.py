@@ -68,14 +68,14 @@ async def test_a_worker_serves_once_all_others_have_registered() -> None:
         await serves.wait()
 
 
-async def test_one_that_does_not_come_is_not_waited_for_for_ever(
+async def test_a_worker_stops_waiting_for_a_missing_worker(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     await member(Metadata(snapshot(1)), HOST).until_others_are_here()
     assert 1 < trio.current_time() < 30
 
 
-async def test_a_broker_of_several_hosts_waits_for_nobody() -> None:
+async def test_a_broker_of_several_hosts_does_not_wait_for_others() -> None:
     with trio.fail_after(30):
         await member(Metadata(snapshot(1)), None).until_others_are_here()
 
@@ -84,7 +84,7 @@ async def test_a_broker_of_several_hosts_waits_for_nobody() -> None:
     ("host", "listener", "address"),
     [(HOST, 0, ("127.0.0.1", 1002)), (HOST, 1, ("outside", 9094)), (None, 0, ("outside", 9094))],
 )
-def test_others_of_the_host_are_reached_where_they_listen(
+def test_other_workers_of_the_host_are_reached_at_their_internal_addresses(
     host: Host | None, listener: int, address: tuple[str, int]
 ) -> None:
     brokers = tuple(
@@ -97,7 +97,7 @@ def test_others_of_the_host_are_reached_where_they_listen(
     assert worker.others._address_of(3) is None
 
 
-def test_partitions_of_one_host_have_one_replica_and_go_round_its_brokers() -> None:
+def test_partitions_of_one_host_have_one_replica_in_round_robin() -> None:
     placed = place_on_one(snapshot(1, 2), 4, 1)
     assert sorted(placed) == [(1,), (1,), (2,), (2,)]
     with pytest.raises(ApiError) as refused:

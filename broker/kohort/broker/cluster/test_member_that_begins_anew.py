@@ -52,7 +52,7 @@ class Store:
         self.said.append(broker)
 
 
-async def test_a_registration_on_its_way_does_not_bring_the_old_folder_back() -> None:
+async def test_a_delayed_registration_does_not_restore_the_old_directory_id() -> None:
     store, life = Store(), Life()
     member = ClusterMember(
         cast("Any", store), LeasedTenure(1, 1_000, lambda: 0), cast("Any", None), cast("Any", life)
@@ -90,7 +90,7 @@ class Etcd:
         return Transacted(succeeded=True, revision=5, found=())
 
 
-async def test_a_registration_says_the_newest_folder_though_its_lease_comes_late() -> None:
+async def test_a_registration_with_a_late_lease_has_the_newest_directory_id() -> None:
     etcd, keys = Etcd(), Keys("c")
     membership = Membership(cast("Any", etcd), keys, ttl_ms=9_000, heartbeat_ms=10, tenure=Unheeded())
     async with trio.open_nursery() as nursery:

@@ -73,7 +73,7 @@ async def until(holds: Callable[[], object]) -> None:
             await trio.sleep(0.005)
 
 
-async def test_who_hangs_up_and_refuses_is_dead(tmp_path: Path) -> None:
+async def test_a_broker_that_closes_and_refuses_connections_is_dead(tmp_path: Path) -> None:
     async with watched(tmp_path) as (world, nursery):
         process = await world.listen(nursery)
         broker = await world.register(epoch=5)
@@ -86,7 +86,7 @@ async def test_who_hangs_up_and_refuses_is_dead(tmp_path: Path) -> None:
         assert world.expelled[0] == broker
 
 
-async def test_who_hangs_up_and_listens_on_lives(tmp_path: Path) -> None:
+async def test_a_broker_that_closes_but_accepts_connections_is_alive(tmp_path: Path) -> None:
     async with watched(tmp_path) as (world, nursery):
         await world.listen(nursery)
         await world.register(epoch=5)
@@ -97,7 +97,7 @@ async def test_who_hangs_up_and_listens_on_lives(tmp_path: Path) -> None:
         assert world.expelled == []
 
 
-async def test_who_was_never_reached_is_left_to_its_lease(tmp_path: Path) -> None:
+async def test_a_broker_that_was_never_reached_is_left_to_its_lease(tmp_path: Path) -> None:
     async with watched(tmp_path) as (world, _):
         with socket.socket() as closed:
             closed.bind(("127.0.0.1", 0))
@@ -107,7 +107,7 @@ async def test_who_was_never_reached_is_left_to_its_lease(tmp_path: Path) -> Non
         assert world.expelled == []
 
 
-async def test_another_life_is_looked_at_anew(tmp_path: Path) -> None:
+async def test_a_broker_that_registers_again_is_watched_again(tmp_path: Path) -> None:
     async with watched(tmp_path) as (world, nursery):
         process = await world.listen(nursery)
         await world.register(epoch=5)
@@ -120,7 +120,7 @@ async def test_another_life_is_looked_at_anew(tmp_path: Path) -> None:
         assert {each.epoch for each in world.expelled} == {6}
 
 
-async def test_a_death_that_could_not_be_told_is_told_again(tmp_path: Path) -> None:
+async def test_a_failed_report_of_a_death_is_repeated(tmp_path: Path) -> None:
     async with watched(tmp_path) as (world, nursery):
         world.expel_fails = 2
         process = await world.listen(nursery)
@@ -140,7 +140,7 @@ async def test_a_death_that_could_not_be_told_is_told_again(tmp_path: Path) -> N
         ([TimeoutError()], False),
     ],
 )
-def test_only_where_every_address_refuses_nobody_listens(causes: list[OSError], expected: bool) -> None:
+def test_a_broker_is_refused_only_if_every_address_refuses(causes: list[OSError], expected: bool) -> None:
     error = OSError("all attempts to connect failed")
     error.__cause__ = causes[0] if len(causes) == 1 else ExceptionGroup("several", causes)
     assert was_refused(error) is expected

@@ -35,7 +35,7 @@ class World:
         return self.tenure.may_lead(KEY, state)
 
 
-def test_a_registered_broker_acts_once_the_watch_has_told_of_it() -> None:
+def test_a_registered_broker_acts_after_the_watch_shows_its_registration() -> None:
     world = World()
     world.tenure.registered(5, world.now_ms)
     assert not world.tenure.check()
@@ -52,14 +52,14 @@ def test_a_watch_that_was_quicker_than_the_answer_is_not_waited_for() -> None:
     assert world.changes == [True]
 
 
-def test_what_an_earlier_life_led_is_not_led_until_it_is_led_anew() -> None:
+def test_leadership_of_an_earlier_registration_is_not_used_until_elected_again() -> None:
     world = World()
     world.tenure.registered(5, world.now_ms)
     world.tenure.seen(snapshot(5, leader_epoch=3))
     assert [world.leads(epoch) for epoch in (2, 3, 4)] == [False, False, True]
 
 
-def test_it_stops_by_itself_and_says_so_once_before_the_lease_can_be_over() -> None:
+def test_it_stops_leading_and_reports_once_before_the_lease_can_expire() -> None:
     world = World()
     world.tenure.registered(5, world.now_ms)
     world.tenure.seen(snapshot(5))
@@ -71,7 +71,7 @@ def test_it_stops_by_itself_and_says_so_once_before_the_lease_can_be_over() -> N
     assert world.changes == [True, False]
 
 
-def test_a_renewal_counts_from_when_it_was_asked_for() -> None:
+def test_a_renewal_counts_from_the_time_of_its_request() -> None:
     world = World()
     world.tenure.registered(5, world.now_ms)
     world.tenure.seen(snapshot(5))
@@ -84,7 +84,7 @@ def test_a_renewal_counts_from_when_it_was_asked_for() -> None:
     assert not world.tenure.check()
 
 
-def test_a_late_renewal_lets_it_act_again() -> None:
+def test_a_late_renewal_lets_the_broker_act_again() -> None:
     world = World()
     world.tenure.registered(5, world.now_ms)
     world.tenure.seen(snapshot(5))
@@ -94,7 +94,7 @@ def test_a_late_renewal_lets_it_act_again() -> None:
     assert world.changes == [True, False, True]
 
 
-def test_whose_registration_is_lost_stops_at_once_and_begins_anew_under_the_next() -> None:
+def test_a_broker_with_a_lost_registration_stops_at_once_and_starts_with_the_next() -> None:
     world = World()
     world.tenure.registered(5, world.now_ms)
     world.tenure.seen(snapshot(5))

@@ -25,7 +25,7 @@ def test_attributes_are_the_dotted_names_with_underscores() -> None:
 
 
 @pytest.mark.parametrize("definition", BROKER_DEFINITIONS + TOPIC_DEFINITIONS, ids=lambda each: each.name)
-def test_every_default_keeps_its_own_limits_and_survives_its_text_form(definition: ConfigDefinition) -> None:
+def test_every_default_is_within_its_limits_and_survives_its_text_form(definition: ConfigDefinition) -> None:
     assert definition.checked(definition.default) == definition.default
     text = render(definition.default)
     assert text is None or definition.parse(text) == definition.default
@@ -72,7 +72,7 @@ def test_text_is_read_and_shown_as_kafka_does(name: str, text: str, value: objec
         ("remote.storage.enable", "true", "its own disk"),
     ],
 )
-def test_a_wrong_value_is_refused_with_one_line_that_says_what_is_right(
+def test_a_wrong_value_is_refused_with_one_line_that_names_valid_values(
     name: str, text: str | None, right: str
 ) -> None:
     with pytest.raises(ConfigError) as refused:
@@ -83,7 +83,7 @@ def test_a_wrong_value_is_refused_with_one_line_that_says_what_is_right(
     assert "\n" not in message
 
 
-def test_an_unknown_name_gets_the_nearest_one() -> None:
+def test_an_unknown_name_is_answered_with_the_nearest_one() -> None:
     with pytest.raises(ConfigError, match=r"retenton\.ms \(did you mean retention\.ms\?\)"):
         TopicConfig.parsed({"retenton.ms": "1"})
     with pytest.raises(ConfigError, match=r"did you mean log\.retention\.ms"):
@@ -97,7 +97,7 @@ def test_a_keyword_of_another_type_is_refused() -> None:
         BrokerConfig(num_partitions=True)
 
 
-def test_a_topic_takes_what_it_does_not_say_from_its_broker() -> None:
+def test_a_topic_takes_unset_settings_from_its_broker() -> None:
     broker = BrokerConfig(log_segment_bytes=2**21, message_max_bytes=5000, log_cleanup_policy=("compact",))
     config = topic_config(broker, {"max.message.bytes": "7000"})
     assert config.segment_bytes == 2**21
@@ -132,19 +132,19 @@ def test_compaction_lags_that_contradict_are_refused() -> None:
         topic_config(BrokerConfig(), {"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "3"})
 
 
-def test_broker_id_and_node_id_are_one_number() -> None:
+def test_broker_id_and_node_id_are_the_same_number() -> None:
     assert BrokerConfig(broker_id=4).node_id == 4
     assert BrokerConfig(node_id=5).broker_id == 5
     with pytest.raises(ConfigError, match=r"broker\.id=4 and node\.id=5 differ"):
         BrokerConfig(broker_id=4, node_id=5)
 
 
-def test_session_timeouts_whose_limits_cross_are_refused() -> None:
+def test_session_timeouts_with_crossed_limits_are_refused() -> None:
     with pytest.raises(ConfigError, match="must not exceed"):
         BrokerConfig(group_max_session_timeout_ms=10)
 
 
-def test_what_was_altered_for_one_broker_wins_over_all_brokers_and_the_start() -> None:
+def test_settings_of_one_broker_override_those_of_all_brokers_and_of_the_start() -> None:
     started = BrokerConfig(message_max_bytes=1, log_retention_ms=1, num_partitions=3)
     altered = started.with_dynamic(
         {"message.max.bytes": "30"}, {"message.max.bytes": "20", "log.retention.ms": "20"}
@@ -165,7 +165,7 @@ def test_topics_that_set_nothing_share_their_settings() -> None:
     assert topic_config(broker, {}).retention_ms == default
 
 
-def test_settings_are_equal_by_their_values_wherever_those_come_from() -> None:
+def test_settings_are_compared_by_value_not_by_source() -> None:
     given, default = BrokerConfig.parsed({"log.retention.hours": "168"}), BrokerConfig()
     assert given.layer(ConfigSource.STATIC_BROKER) != default.layer(ConfigSource.STATIC_BROKER)
     assert given == default
@@ -178,6 +178,6 @@ def test_settings_never_change() -> None:
 
 
 @pytest.mark.parametrize("name", ["node.id", "broker.id"])
-def test_what_is_altered_leaves_the_number_of_the_broker_as_it_is(name: str) -> None:
+def test_dynamic_settings_do_not_change_the_broker_id(name: str) -> None:
     altered = BrokerConfig.parsed({name: "7"}).with_dynamic({"log.retention.ms": "5"})
     assert (altered.node_id, altered.broker_id, altered.log_retention_ms) == (7, 7, 5)

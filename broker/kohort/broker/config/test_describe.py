@@ -14,7 +14,7 @@ def by_name(entries: list[ConfigEntry]) -> dict[str, ConfigEntry]:
     return {entry.name: entry for entry in entries}
 
 
-def test_a_default_shows_the_brokers_setting_that_it_comes_from() -> None:
+def test_a_default_names_the_broker_setting_that_it_comes_from() -> None:
     entry = by_name(describe_topic(BrokerConfig(), {}))["segment.bytes"]
     assert entry.source is ConfigSource.DEFAULT
     assert entry.synonyms == (("log.segment.bytes", "1073741824", ConfigSource.DEFAULT),)
@@ -22,7 +22,7 @@ def test_a_default_shows_the_brokers_setting_that_it_comes_from() -> None:
     assert not entry.read_only
 
 
-def test_an_override_stands_before_what_it_hides() -> None:
+def test_an_override_is_listed_before_the_settings_that_it_hides() -> None:
     broker = BrokerConfig().with_dynamic({"log.retention.ms": "5000"})
     entry = by_name(describe_topic(broker, {"retention.ms": "1000"}))["retention.ms"]
     assert (entry.value, entry.source) == ("1000", ConfigSource.TOPIC)
@@ -38,14 +38,14 @@ def test_a_coarser_setting_alone_is_no_synonym_of_the_finer_one() -> None:
     assert (entry.value, entry.source, entry.synonyms) == ("7200000", ConfigSource.DEFAULT, ())
 
 
-def test_what_the_broker_was_started_with_is_static() -> None:
+def test_a_setting_of_the_start_has_the_static_source() -> None:
     entry = by_name(describe_broker(BrokerConfig(message_max_bytes=9)))["message.max.bytes"]
     assert (entry.value, entry.source) == ("9", ConfigSource.STATIC_BROKER)
     assert [each.source for each in entry.synonyms] == [ConfigSource.STATIC_BROKER, ConfigSource.DEFAULT]
     assert not entry.read_only
 
 
-def test_what_needs_a_restart_is_read_only() -> None:
+def test_a_setting_that_needs_a_restart_is_read_only() -> None:
     entries = by_name(describe_broker(BrokerConfig()))
     assert entries["num.partitions"].read_only
     assert entries["log.retention.hours"].read_only

@@ -8,7 +8,7 @@ from kohort.broker.config.group_settings import check_group_settings, describe_g
 
 
 @pytest.mark.parametrize("name", BOUNDS)
-def test_a_group_may_have_its_bounds_and_nothing_beyond(name: str) -> None:
+def test_a_group_setting_is_allowed_at_its_bounds_and_refused_beyond(name: str) -> None:
     config = BrokerConfig()
     low, high = bounds(config)[name]
     for value in (low, high):
@@ -20,7 +20,7 @@ def test_a_group_may_have_its_bounds_and_nothing_beyond(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, (_, most) in BOUNDS.items() if most is not None])
-def test_what_was_set_before_the_bounds_were_drawn_closer_counts_as_the_bound(name: str) -> None:
+def test_a_value_above_a_lowered_bound_counts_as_the_bound(name: str) -> None:
     config = BrokerConfig()
     _, high = bounds(config)[name]
     assert group_settings(config, {name: str(high + 1)}).value(name) == high
@@ -28,7 +28,7 @@ def test_what_was_set_before_the_bounds_were_drawn_closer_counts_as_the_bound(na
     assert described[name] == str(high + 1)
 
 
-def test_what_is_less_than_the_least_by_now_counts_as_that() -> None:
+def test_a_value_below_a_raised_bound_counts_as_the_bound() -> None:
     settings = group_settings(BrokerConfig(), {"share.record.lock.duration.ms": "1000"})
     assert settings.share_record_lock_duration_ms == 15_000
     settings = group_settings(BrokerConfig(), {"streams.task.offset.interval.ms": "1"})
@@ -57,12 +57,12 @@ def test_what_is_less_than_the_least_by_now_counts_as_that() -> None:
         ),
     ],
 )
-def test_a_broker_whose_own_values_lie_outside_does_not_start(values: dict[str, int], why: str) -> None:
+def test_a_broker_whose_own_values_exceed_the_bounds_does_not_start(values: dict[str, int], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         BrokerConfig(**values)
 
 
-def test_what_has_no_setting_of_the_broker_under_it_shows_its_default_as_kafka_does() -> None:
+def test_a_group_setting_without_a_broker_setting_shows_its_default_as_kafka_does() -> None:
     described = {
         each.name: each for each in describe_group(BrokerConfig(), {"share.auto.offset.reset": "earliest"})
     }

@@ -22,11 +22,11 @@ def load(tmp_path: Path, text: str, *settings: tuple[str, str]) -> BrokerConfig:
         '[log]\n"retention.ms" = "5"',
     ],
 )
-def test_a_name_may_be_quoted_dotted_or_a_table(tmp_path: Path, text: str) -> None:
+def test_a_name_can_be_quoted_dotted_or_a_table(tmp_path: Path, text: str) -> None:
     assert load(tmp_path, text).log_retention_ms == 5
 
 
-def test_values_may_have_their_toml_type_or_be_text(tmp_path: Path) -> None:
+def test_values_can_have_their_toml_type_or_be_text(tmp_path: Path) -> None:
     config = load(
         tmp_path,
         'auto.create.topics.enable = false\nlog.cleanup.policy = ["compact", "delete"]\n'
@@ -38,7 +38,7 @@ def test_values_may_have_their_toml_type_or_be_text(tmp_path: Path) -> None:
     assert (config.broker_rack, config.num_partitions) == ("a", 4)
 
 
-def test_the_command_line_wins_over_the_file_and_its_last_word_over_its_first(tmp_path: Path) -> None:
+def test_the_command_line_overrides_the_file_and_its_last_value_counts(tmp_path: Path) -> None:
     config = load(tmp_path, "num.partitions = 4", ("num.partitions", "5"), ("num.partitions", "6"))
     assert config.num_partitions == 6
 
@@ -64,12 +64,12 @@ def test_a_mistake_in_the_file_is_one_line_that_names_the_file(tmp_path: Path, t
     assert "\n" not in message
 
 
-def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
         load_config(tmp_path / "nowhere.toml", ())
 
 
-def test_a_file_that_is_no_text_is_one_line(tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "broker.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="UTF-8"):
         load_config(tmp_path / "broker.toml", ())

@@ -40,7 +40,7 @@ def test_a_properties_file_is_read_as_java_reads_it(text: str, tmp_path: Path) -
     assert load_serve_config(file, ()).config.num_partitions == 6
 
 
-def test_a_toml_file_says_where_to_listen_and_to_keep_data(tmp_path: Path) -> None:
+def test_a_toml_file_sets_the_listen_address_and_the_data_folder(tmp_path: Path) -> None:
     file = tmp_path / "kohort.toml"
     file.write_text('listen = "0.0.0.0:9092"\ndata = "/data"\nnum.partitions = 6\n')
     loaded = load_serve_config(file, [("num.partitions", "7")])
@@ -61,7 +61,7 @@ def test_kafkas_own_file_is_read_as_it_is(tmp_path: Path) -> None:
     assert loaded.passed_over == ("process.roles", "num.network.threads")
 
 
-def test_several_listeners_are_said_in_both(tmp_path: Path) -> None:
+def test_several_listeners_can_be_set_in_both_formats(tmp_path: Path) -> None:
     file = tmp_path / "kohort.toml"
     file.write_text(
         'listen = ["127.0.0.1:9092", "0.0.0.0:19092"]\nadvertise = ["localhost:9092", "broker:19092"]\n'
@@ -131,7 +131,7 @@ def test_a_mistake_is_one_line_that_names_the_file(tmp_path: Path, name: str, te
         ("authorizer.class.name=org.example.Strict", "authorizer.class.name: "),
     ],
 )
-def test_a_file_that_asks_for_protection_is_not_served_without(tmp_path: Path, text: str, right: str) -> None:
+def test_a_file_with_unsupported_security_settings_is_refused(tmp_path: Path, text: str, right: str) -> None:
     file = tmp_path / "server.properties"
     file.write_text(text)
     with pytest.raises(ConfigError) as refused:
@@ -140,7 +140,7 @@ def test_a_file_that_asks_for_protection_is_not_served_without(tmp_path: Path, t
     assert "\n" not in str(refused.value)
 
 
-def test_a_listener_that_speaks_ssl_says_so_in_its_address(tmp_path: Path) -> None:
+def test_a_listener_with_ssl_has_an_ssl_address(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(
         "listeners=INSIDE://:9092,OUTSIDE://:9093\nadvertised.listeners=OUTSIDE://broker:9093\n"
@@ -152,7 +152,7 @@ def test_a_listener_that_speaks_ssl_says_so_in_its_address(tmp_path: Path) -> No
     assert "hush" not in repr(loaded.config)
 
 
-def test_what_is_said_of_one_listener_is_kept_for_it(tmp_path: Path) -> None:
+def test_settings_of_one_listener_apply_only_to_it(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     jaas = 'PlainLoginModule required user_a="hush";'
     file.write_text(f"listener.name.out_side.plain.sasl.jaas.config={jaas}\nsasl.enabled.mechanisms=PLAIN\n")
@@ -164,7 +164,7 @@ def test_what_is_said_of_one_listener_is_kept_for_it(tmp_path: Path) -> None:
     assert "hush" not in repr(loaded.config) + repr(changed_settings(loaded.config))
 
 
-def test_listeners_of_the_quorum_may_be_protected_since_nobody_listens_there(tmp_path: Path) -> None:
+def test_quorum_listeners_can_have_tls_because_they_are_not_opened(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(
         "controller.listener.names=QUORUM\nlisteners=QUORUM://:1,PLAINTEXT://:2\n"
@@ -182,7 +182,7 @@ def test_listeners_of_the_quorum_may_be_protected_since_nobody_listens_there(tmp
         ("listen", "--listen x"),
     ],
 )
-def test_a_setting_that_is_an_option_is_told_which(name: str, option: str) -> None:
+def test_a_setting_that_is_a_command_line_option_names_the_option(name: str, option: str) -> None:
     with pytest.raises(ConfigError) as refused:
         load_serve_config(None, [(name, "x")])
     assert option in str(refused.value)

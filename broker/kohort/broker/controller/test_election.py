@@ -37,7 +37,7 @@ def partition(leader: int = 1, isr: tuple[int, ...] = (1, 2, 3), **others: tuple
     )
 
 
-def test_where_all_live_nothing_changes() -> None:
+def test_with_all_replicas_alive_nothing_changes() -> None:
     state = partition()
     assert settled(state, live(1, 2, 3), TWO) is state
 
@@ -53,19 +53,19 @@ def test_a_dead_follower_leaves_the_isr_under_the_same_leader_epoch() -> None:
     assert (after.leader, after.isr, after.leader_epoch, after.partition_epoch) == (1, (1, 2), 5, 10)
 
 
-def test_who_is_not_in_sync_does_not_lead() -> None:
+def test_a_replica_out_of_sync_does_not_lead() -> None:
     after = settled(partition(isr=(1,)), live(2, 3), TopicRules())
     assert (after.leader, after.isr, after.elr, after.leader_epoch) == (NO_LEADER, (), (1,), 6)
 
 
-def test_the_last_in_sync_is_not_forgotten_and_leads_when_it_is_back() -> None:
+def test_the_last_in_sync_replica_is_remembered_and_leads_when_it_returns() -> None:
     gone = settled(partition(isr=(1,)), live(2, 3), TopicRules())
     assert settled(gone, live(2, 3), TopicRules()) is gone
     back = settled(gone, live(1, 2, 3), TopicRules())
     assert (back.leader, back.isr, back.elr, back.leader_epoch) == (1, (1,), (), 7)
 
 
-def test_who_left_an_isr_below_the_minimum_may_lead() -> None:
+def test_a_replica_that_left_an_isr_below_the_minimum_is_eligible() -> None:
     one_left = settled(partition(isr=(1, 2)), live(1), TWO)
     assert (one_left.leader, one_left.isr, one_left.elr) == (1, (1,), (2,))
     none_left = settled(one_left, {}, TWO)
@@ -74,28 +74,28 @@ def test_who_left_an_isr_below_the_minimum_may_lead() -> None:
     assert (two_leads.leader, two_leads.isr, two_leads.elr) == (2, (2,), (1,))
 
 
-def test_who_left_an_isr_that_was_large_enough_may_not_lead() -> None:
+def test_a_replica_that_left_a_large_enough_isr_is_not_eligible() -> None:
     two_left = settled(partition(), live(1, 2), TWO)
     assert settled(two_left, live(3), TWO).leader == NO_LEADER
 
 
-def test_a_lower_minimum_takes_back_who_is_eligible() -> None:
+def test_a_lower_minimum_removes_eligible_replicas() -> None:
     after = settled(partition(isr=(1,), elr=(2,)), live(1, 2, 3), TopicRules())
     assert (after.leader, after.isr, after.elr, after.leader_epoch) == (1, (1,), (), 5)
 
 
-def test_a_topic_that_allows_it_is_led_by_whoever_lives() -> None:
+def test_with_unclean_election_any_live_replica_leads() -> None:
     after = settled(partition(isr=(1,)), live(2, 3), UNCLEAN)
     assert (after.leader, after.isr, after.elr) == (2, (2,), ())
 
 
-def test_who_came_back_empty_leaves_the_isr_though_it_lives() -> None:
+def test_a_live_replica_that_returned_empty_leaves_the_isr() -> None:
     after = settled(partition(), live(1, 2, 3, emptied=(1,)), TWO)
     assert (after.leader, after.isr) == (2, (2, 3))
     assert after.directories == (directory(1, 1), directory(2), directory(3))
 
 
-def test_the_last_of_an_isr_that_came_back_empty_leaves_the_partition_offline() -> None:
+def test_a_partition_whose_last_isr_member_returned_empty_stays_offline() -> None:
     gone = settled(partition(isr=(1,)), live(2, 3), TopicRules())
     after = settled(gone, live(1, 2, 3, emptied=(1,)), TopicRules())
     assert (after.leader, after.isr, after.elr, after.last_known_elr) == (NO_LEADER, (), (), (1,))
@@ -105,18 +105,18 @@ def test_the_last_of_an_isr_that_came_back_empty_leaves_the_partition_offline() 
     assert settled(after, live(1, emptied=(1,)), UNCLEAN).leader == 1
 
 
-def test_who_was_eligible_and_came_back_empty_is_so_no_more() -> None:
+def test_an_eligible_replica_that_returned_empty_is_no_longer_eligible() -> None:
     offline = partition(leader=NO_LEADER, isr=(), elr=(1, 2))
     after = settled(offline, live(1, 3, emptied=(1,)), TWO)
     assert (after.leader, after.elr) == (NO_LEADER, (2,))
 
 
-def test_who_drains_hands_over_and_leaves_the_isr() -> None:
+def test_a_draining_leader_hands_over_and_leaves_the_isr() -> None:
     after = settled(partition(), live(1, 2, 3, draining=(1,)), TWO)
     assert (after.leader, after.isr) == (2, (2, 3))
 
 
-def test_who_drains_and_is_the_last_stays() -> None:
+def test_a_draining_broker_that_is_the_last_in_sync_stays_leader() -> None:
     state = partition(isr=(1,))
     assert settled(state, live(1, 2, draining=(1,)), TopicRules()) is state
 
@@ -136,14 +136,14 @@ def test_settling_twice_changes_no_more_than_once(
     assert not set(once.isr) & set(once.elr)
 
 
-def test_an_epoch_never_stays_where_the_leader_is_another() -> None:
+def test_a_new_leader_always_has_a_new_epoch() -> None:
     state = partition()
     after = settled(state, live(2, 3), TWO)
     back = settled(replace(after, isr=(1, 2, 3)), live(1, 3), TWO)
     assert [state.leader_epoch, after.leader_epoch, back.leader_epoch] == [5, 6, 7]
 
 
-def test_who_is_drained_leads_nothing_that_another_can_and_stays_in_sync() -> None:
+def test_a_drained_broker_stays_in_sync_and_leads_only_what_no_other_can() -> None:
     brokers = {each: LiveBroker(each, is_drained=each == 1) for each in (1, 2)}
     state = PartitionState(0, leader=1, leader_epoch=3, replicas=(1, 2), isr=(1, 2))
     after = settled(state, brokers, TopicRules())
@@ -161,13 +161,13 @@ def short(*nodes: int, of: tuple[int, ...]) -> LiveBrokers:
     return brokers
 
 
-def test_who_may_have_lost_the_end_of_its_log_leaves_where_another_has_all() -> None:
+def test_a_replica_that_may_lack_its_log_end_leaves_the_isr_if_another_is_complete() -> None:
     after = settled(partition(), short(1, 2, 3, of=(1,)), TWO)
     assert (after.leader, after.isr, after.leader_epoch) == (2, (2, 3), 6)
     assert after.directories == (directory(1, 1), directory(2), directory(3))
 
 
-def test_who_may_have_lost_the_end_of_its_log_leaves_though_the_other_is_dead() -> None:
+def test_a_replica_that_may_lack_its_log_end_leaves_the_isr_if_the_complete_one_is_dead() -> None:
     after = settled(partition(leader=1, isr=(1, 2)), short(1, 3, of=(1,)), TWO)
     assert (after.leader, after.isr, after.elr) == (NO_LEADER, (), (2,))
     offline = partition(leader=NO_LEADER, isr=(), elr=(1, 2))
@@ -175,7 +175,7 @@ def test_who_may_have_lost_the_end_of_its_log_leaves_though_the_other_is_dead() 
 
 
 @pytest.mark.parametrize(("leader", "isr", "elr"), [(1, (1,), ()), (NO_LEADER, (), (1,))])
-def test_the_last_that_may_have_lost_the_end_of_its_log_leads_on(
+def test_the_last_replica_that_may_lack_its_log_end_keeps_leading(
     leader: int, isr: tuple[int, ...], elr: tuple[int, ...]
 ) -> None:
     state = partition(leader=leader, isr=isr, elr=elr)
@@ -184,13 +184,13 @@ def test_the_last_that_may_have_lost_the_end_of_its_log_leads_on(
     assert settled(after, short(1, 2, 3, of=(1,)), TWO) is after or after.elr
 
 
-def test_of_several_that_may_have_lost_something_one_stays() -> None:
+def test_one_of_several_replicas_that_may_lack_records_stays() -> None:
     after = settled(partition(leader=2), short(1, 2, 3, of=(1, 2, 3)), TWO)
     assert (after.leader, after.isr, after.elr) == (2, (2,), ())
     assert after.directories == tuple(directory(each, 1) for each in (1, 2, 3))
 
 
-def test_one_that_has_most_of_it_comes_before_one_that_came_back_empty() -> None:
+def test_a_replica_that_may_lack_its_log_end_is_preferred_to_an_empty_one() -> None:
     brokers = {**live(1, 2, emptied=(1,)), 2: short(2, of=(2,))[2]}
     after = settled(partition(isr=(1, 2)), brokers, TopicRules())
     assert (after.leader, after.isr) == (2, (2,))

@@ -55,7 +55,7 @@ def test_the_dead_lead_nothing_and_are_used_last() -> None:
     assert all(nodes[-1] == 2 for nodes in needed)
 
 
-def test_what_cannot_be_placed_is_refused() -> None:
+def test_an_impossible_placement_is_refused() -> None:
     with pytest.raises(NotEnoughBrokers, match="there are 2"):
         place(brokers(1, 2), 1, 3, Random(0).randrange)
     with pytest.raises(NotEnoughBrokers, match="dead"):

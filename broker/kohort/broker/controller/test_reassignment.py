@@ -42,7 +42,7 @@ def begun(state: PartitionState, *target: int) -> PartitionState:
     return reassigned(state, begin(state, target, BROKERS), BROKERS)
 
 
-def test_new_replicas_come_before_old_ones_go() -> None:
+def test_new_replicas_are_added_before_old_ones_are_removed() -> None:
     moving = begun(partition(1, 2, 3), 4, 5, 3)
     assert (moving.replicas, moving.adding, moving.removing) == ((4, 5, 3, 1, 2), (4, 5), (1, 2))
     assert moving.directories == tuple(UUID(int=each) for each in moving.replicas)
@@ -55,7 +55,7 @@ def test_new_replicas_come_before_old_ones_go() -> None:
     assert over.directories == tuple(UUID(int=each) for each in (4, 5, 3))
 
 
-def test_who_only_removes_is_done_at_once_and_fences_who_was_removed() -> None:
+def test_a_reassignment_that_only_removes_is_done_at_once_and_fences_removed_replicas() -> None:
     over = settled(begun(partition(1, 2, 3), 1, 2), BROKERS, RULES)
     assert (over.replicas, over.isr, over.removing, over.leader, over.leader_epoch) == (
         (1, 2),
@@ -66,7 +66,7 @@ def test_who_only_removes_is_done_at_once_and_fences_who_was_removed() -> None:
     )
 
 
-def test_another_order_is_another_preferred_leader_and_no_more() -> None:
+def test_a_changed_order_only_changes_the_preferred_leader() -> None:
     turned = settled(begun(partition(1, 2), 2, 1), BROKERS, RULES)
     assert (turned.replicas, turned.leader, turned.leader_epoch) == ((2, 1), 1, 0)
     assert preferred(turned, BROKERS).leader == 2
@@ -79,14 +79,14 @@ def test_a_reassignment_replaces_the_one_under_way() -> None:
     assert other.leader_epoch == 1  # Who was to be added is fenced.
 
 
-def test_a_leader_that_the_replaced_reassignment_added_gives_way_to_one_in_sync() -> None:
+def test_a_leader_added_by_a_replaced_reassignment_gives_way_to_a_replica_in_sync() -> None:
     moving = replace(begun(partition(3, 1), 4, 2), leader=4, isr=(4, 3, 1))
     other = begun(moving, 2, 3)
     assert (other.replicas, other.isr, other.leader) == ((2, 3, 1), (3, 1), 3)
     assert (other.leader_epoch, other.partition_epoch) == (1, 2)
 
 
-def test_a_leader_that_a_reassignment_added_does_not_lead_once_it_is_taken_back() -> None:
+def test_a_leader_added_by_a_cancelled_reassignment_stops_leading() -> None:
     moving = replace(begun(partition(3, 1), 4, 3), leader=4, isr=(4, 3, 1))
     alive = {each: BROKERS[each] for each in (1, 2, 4)}
     back = reassigned(moving, cancel(moving), alive)
@@ -95,7 +95,7 @@ def test_a_leader_that_a_reassignment_added_does_not_lead_once_it_is_taken_back(
     assert (none_alive.isr, none_alive.leader, none_alive.leader_epoch) == ((3, 1), NO_LEADER, 1)
 
 
-def test_only_settling_elects_who_is_eligible_after_a_reassignment_is_replaced() -> None:
+def test_only_settling_elects_an_eligible_replica_after_a_replaced_reassignment() -> None:
     moving = replace(begun(partition(1, 2), 4, 2), leader=4, isr=(4,), elr=(2,))
     other = begun(moving, 2, 3)
     assert (other.replicas, other.isr, other.elr, other.leader) == ((2, 3, 1), (), (2,), NO_LEADER)
@@ -103,7 +103,7 @@ def test_only_settling_elects_who_is_eligible_after_a_reassignment_is_replaced()
     assert (led.leader, led.isr) == (2, (2,))
 
 
-def test_taken_back_it_is_as_it_was() -> None:
+def test_a_cancelled_reassignment_restores_the_replicas() -> None:
     before = partition(1, 2, 3)
     moving = begun(before, 1, 4, 5)
     back = cancel(replace(moving, isr=(1, 2, 3, 4)))
@@ -112,7 +112,7 @@ def test_taken_back_it_is_as_it_was() -> None:
     assert cancel(before) is before
 
 
-def test_what_would_lose_everything_is_refused() -> None:
+def test_a_reassignment_that_would_lose_all_records_is_refused() -> None:
     with pytest.raises(ReassignmentRefused, match="only replicas that would be taken away"):
         cancel(replace(begun(partition(1), 4), isr=(4,)))
     only_new_are_eligible = replace(begun(partition(1), 4), leader=NO_LEADER, isr=(), elr=(4,))
@@ -128,7 +128,7 @@ def test_what_would_lose_everything_is_refused() -> None:
         begin(partition(1), (9,), BROKERS)
 
 
-def test_leaders_go_back_where_too_many_have_left() -> None:
+def test_preferred_leaders_return_when_the_imbalance_is_too_large() -> None:
     away = [partition(1, 2, leader=2), partition(1, 3, leader=3), partition(2, 1)]
     assert imbalance_percentages(away) == {1: 100, 2: 0}
     changes = balanced(away, BROKERS, 10)
@@ -136,7 +136,7 @@ def test_leaders_go_back_where_too_many_have_left() -> None:
     assert balanced(away, BROKERS, 100) == []
 
 
-def test_who_is_not_in_sync_dead_or_draining_is_not_preferred() -> None:
+def test_a_replica_that_lags_is_dead_or_drains_is_not_made_preferred_leader() -> None:
     behind = partition(1, 2, leader=2, isr=(2,))
     assert preferred(behind, BROKERS) is behind
     away = partition(1, 2, leader=2)
@@ -144,7 +144,7 @@ def test_who_is_not_in_sync_dead_or_draining_is_not_preferred() -> None:
     assert preferred(away, BROKERS | {1: BROKERS[1]._replace(is_draining=True)}) is away
 
 
-def test_a_broker_may_go_once_nobody_else_could_lead_what_it_leads() -> None:
+def test_a_broker_is_drained_when_no_other_can_lead_what_it_leads() -> None:
     draining = BROKERS | {1: BROKERS[1]._replace(is_draining=True)}
     assert not is_drained(1, [partition(1, 2)], draining)
     assert is_drained(1, [partition(1, 2, isr=(1,)), partition(2, 1)], draining)

@@ -62,18 +62,18 @@ def test_an_election_that_cannot_be_is_refused(kind: ElectionKind, index: int, c
     assert elected(kind, index) == ({}, {index: code})
 
 
-def test_an_unclean_election_takes_whoever_is_left() -> None:
+def test_an_unclean_election_takes_any_remaining_replica() -> None:
     changed, codes = elected(ElectionKind.UNCLEAN, 3)
     assert codes == {3: 0}
     assert (changed[3].leader, changed[3].isr, changed[3].leader_epoch) == (2, (2,), 6)
 
 
-def test_who_is_drained_is_not_elected_as_preferred_leader() -> None:
+def test_a_drained_broker_is_not_elected_as_preferred_leader() -> None:
     refused = {1: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE}
     assert elected(ElectionKind.PREFERRED, 1, drained=(1,)) == ({}, refused)
 
 
-def test_where_all_are_asked_for_those_that_need_nothing_are_not_told_of() -> None:
+def test_an_election_for_all_partitions_omits_those_without_a_change() -> None:
     changed, codes = elected(ElectionKind.PREFERRED)
     assert set(changed) == {1}
     unavailable = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
@@ -97,7 +97,7 @@ def moved(
     return mutation.partitions.get((TOPIC_ID, index)), 0 if error is None else error.code
 
 
-def test_a_partition_is_set_on_its_way() -> None:
+def test_a_reassignment_starts() -> None:
     after, code = moved(1, (3, 2))
     assert (code, after is not None) == (0, True)
     assert after is not None
@@ -105,7 +105,7 @@ def test_a_partition_is_set_on_its_way() -> None:
     assert (after.leader, after.leader_epoch, after.partition_epoch) == (2, 5, 8)
 
 
-def test_a_move_that_is_given_up_leaves_the_partition_where_it_was() -> None:
+def test_a_cancelled_reassignment_restores_the_partition() -> None:
     before = world()
     mutation, _ = plan_reassignments(before, [(("t", 1), (3, 2))])
     on_its_way = before.after(mutation)
@@ -119,7 +119,7 @@ def test_a_move_that_is_given_up_leaves_the_partition_where_it_was() -> None:
 
 
 @pytest.mark.parametrize("target", [(2, 1), None])
-def test_a_replica_that_is_taken_away_again_does_not_lead_on(target: tuple[int, ...] | None) -> None:
+def test_a_replica_that_is_removed_again_stops_leading(target: tuple[int, ...] | None) -> None:
     led_by_new = PartitionState(
         1,
         leader=4,
@@ -156,11 +156,11 @@ def test_a_move_that_cannot_be_is_refused(
     assert moved(index, target) == (None, code)
 
 
-def test_the_number_of_replicas_changes_only_where_the_client_may() -> None:
+def test_the_replication_factor_changes_only_if_the_client_allows_it() -> None:
     assert moved(1, (1, 2, 3), may_change_factor=False) == (None, ErrorCode.INVALID_REPLICATION_FACTOR)
     assert moved(1, (1, 2, 3))[1] == 0
     assert moved(1, (1, 3), may_change_factor=False)[1] == 0
 
 
-def test_a_replica_on_a_dead_broker_may_stay_where_it_is() -> None:
+def test_a_replica_on_a_dead_broker_can_stay() -> None:
     assert moved(3, (9, 3))[1] == 0

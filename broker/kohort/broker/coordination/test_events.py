@@ -18,7 +18,7 @@ def _started(number: int) -> RebalanceStarted:
     return RebalanceStarted(group_id=f"g-{number}", at_ms=0, cause=cause, from_generation_id=0, members=1)
 
 
-def test_in_a_storm_so_many_lines_are_written_and_all_events_are_counted() -> None:
+def test_a_storm_of_events_writes_limited_lines_and_counts_all_events() -> None:
     counters, clock = GroupCounters(), ManualClock()
     with capture_logs() as lines:
         told = GroupEventLogger(counters, clock)
@@ -37,7 +37,7 @@ def test_in_a_storm_so_many_lines_are_written_and_all_events_are_counted() -> No
     assert counters.rebalances == {"MEMBER_JOINED": 1_000}
 
 
-def test_a_storm_of_one_kind_leaves_room_for_the_others() -> None:
+def test_a_storm_of_one_kind_does_not_suppress_the_others() -> None:
     with capture_logs() as lines:
         told = GroupEventLogger(GroupCounters(), ManualClock())
         for number in range(1_000):
@@ -47,7 +47,7 @@ def test_a_storm_of_one_kind_leaves_room_for_the_others() -> None:
     assert lines[-1]["log_level"] == "warning"
 
 
-def test_whatever_else_happens_is_said_at_the_debug_level() -> None:
+def test_other_events_are_logged_at_debug_level() -> None:
     with capture_logs() as lines:
         GroupEventLogger(GroupCounters(), ManualClock()).note(
             MemberRejoined(group_id="g", at_ms=0, member_id="m")
@@ -62,6 +62,6 @@ def test_whatever_else_happens_is_said_at_the_debug_level() -> None:
     }
 
 
-def test_what_is_said_are_events() -> None:
+def test_every_logged_kind_is_an_event() -> None:
     told = GroupEventLogger(GroupCounters(), ManualClock())
     assert all(issubclass(kind, Event) for kind in told._loggers)

@@ -52,7 +52,7 @@ def deletion(number: int) -> Event:
     return GroupDeleted(group_id=f"g{number}", at_ms=1_000, expired=False)
 
 
-async def test_a_rebalance_is_told_in_json_under_the_key_of_its_group(tmp_path: Path) -> None:
+async def test_a_rebalance_is_written_as_json_with_the_group_as_key(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         await joined(await prepared(broker))
         await until(lambda: "RebalanceCompleted" in kinds(broker))
@@ -67,7 +67,7 @@ async def test_a_rebalance_is_told_in_json_under_the_key_of_its_group(tmp_path: 
         assert broker.group_counters.group_events == len(written(broker))
 
 
-async def test_a_bug_where_the_topic_is_made_ready_costs_nobody_else_anything(
+async def test_a_bug_in_the_creation_of_the_topic_affects_only_events(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group_events, "RETRY_MS", 20)
@@ -101,7 +101,7 @@ async def test_events_outlive_a_clean_stop_and_new_ones_follow_them(tmp_path: Pa
         assert kinds(broker)[before:] == ["GroupDeleted", "GroupLoaded"]
 
 
-async def test_the_topic_is_made_with_the_first_event_and_never_synced_for_its_own_sake(
+async def test_the_topic_is_created_with_the_first_event_and_never_synced_for_itself(
     tmp_path: Path,
 ) -> None:
     async with running(tmp_path) as broker:
@@ -115,9 +115,7 @@ async def test_the_topic_is_made_with_the_first_event_and_never_synced_for_its_o
         assert partition.config.cleanup_policy == ("delete",)
 
 
-async def test_nothing_is_written_where_it_is_switched_off(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_events_are_written_when_disabled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     off = (("kohort.group.events.enable", "false"), ("group.initial.rebalance.delay.ms", "0"))
     monkeypatch.setattr("kohort.broker.coordination.test_shard.SETTINGS", off)
     async with running(tmp_path) as broker:
@@ -128,9 +126,7 @@ async def test_nothing_is_written_where_it_is_switched_off(
         assert len(broker.group_shards.rebalances(group.group_id).history) == 1
 
 
-async def test_a_log_that_fails_costs_its_events_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failed_log_loses_only_its_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         await joined(client)
@@ -162,7 +158,7 @@ async def test_too_many_waiting_events_are_dropped_and_counted(
         assert [each["group_id"] for each in written(broker)] == [f"g{number}" for number in range(600)]
 
 
-async def test_a_topic_that_was_deleted_is_made_anew(tmp_path: Path) -> None:
+async def test_a_deleted_topic_is_created_again(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         broker.group_events.note(deletion(1))
         await until(lambda: kinds(broker) == ["GroupDeleted"])

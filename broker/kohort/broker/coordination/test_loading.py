@@ -44,7 +44,7 @@ def test_the_newest_record_of_each_key_counts() -> None:
     assert offsets(core) == {0: 2, 2: 7}
 
 
-def test_a_group_that_was_deleted_and_is_back_has_only_what_came_after() -> None:
+def test_a_group_that_was_deleted_and_created_again_has_only_later_records() -> None:
     group = encode_key(GroupMetadataKey(group="g"))
     value = encode_value(
         GroupMetadataValue(protocol_type="consumer", generation=3, protocol=None, leader=None, members=())
@@ -55,19 +55,19 @@ def test_a_group_that_was_deleted_and_is_back_has_only_what_came_after() -> None
     assert core.groups["g"].generation_id == 0
 
 
-def test_a_damaged_batch_is_left_out_alone() -> None:
+def test_only_a_damaged_batch_is_skipped() -> None:
     damaged = bytearray(batch(commit(0, 2), commit(1, 2)))
     damaged[-3] ^= 1
     core = loaded(batch(commit(0, 1)), memoryview(damaged), batch(commit(2, 3)))
     assert offsets(core) == {0: 1, 2: 3}
 
 
-def test_a_value_that_nobody_understands_is_left_out_alone() -> None:
+def test_only_an_unknown_value_version_is_skipped() -> None:
     key, _ = commit(0, 1)
     assert offsets(loaded(batch((key, b"\0\x63what a newer Kafka writes"), commit(1, 3)))) == {1: 3}
 
 
-def test_keys_of_another_kind_are_passed_over() -> None:
+def test_keys_of_an_unknown_type_are_skipped() -> None:
     assert offsets(loaded(batch((b"\0\x09whatever", b"it says"), commit(1, 3)))) == {1: 3}
 
 
@@ -88,7 +88,7 @@ def marker(kind: ControlType, producer_id: int) -> memoryview:
     return memoryview(built)
 
 
-def test_commits_of_a_transaction_count_from_its_marker_on() -> None:
+def test_commits_of_a_transaction_count_from_its_marker() -> None:
     core = loaded(
         of_transaction(5, commit(0, 1), commit(1, 1)),
         batch(commit(0, 2)),
@@ -120,7 +120,7 @@ def test_compressed_batches_are_read_as_well() -> None:
     }
 
 
-def test_whoever_loads_beside_the_loop_is_told_to_rest_again_and_again() -> None:
+def test_a_load_beside_the_loop_pauses_regularly() -> None:
     told: list[int] = []
     batches = [batch(commit(place, 1), commit(place, 2)) for place in range(50)]
     loaded_core(GroupMachine(GroupConfig()), batches, 0, told.append)
@@ -128,7 +128,7 @@ def test_whoever_loads_beside_the_loop_is_told_to_rest_again_and_again() -> None
     assert len(told) == 100, "once for each batch, and once for each key that is left"
 
 
-def test_of_two_open_transactions_what_was_written_last_counts_in_whichever_order_they_end() -> None:
+def test_of_two_open_transactions_the_last_write_counts_in_either_order_of_their_ends() -> None:
     core = loaded(
         at(0, of_transaction(5, commit(1, 1))),  # So that this one is known first ...
         at(1, of_transaction(6, commit(0, 1))),
@@ -139,7 +139,7 @@ def test_of_two_open_transactions_what_was_written_last_counts_in_whichever_orde
     assert offsets(core) == {0: 2, 1: 1}
 
 
-def test_a_value_in_an_open_transaction_that_nobody_understands_is_left_out_alone() -> None:
+def test_only_an_unknown_value_in_an_open_transaction_is_skipped() -> None:
     key, _ = commit(0, 1)
     core = loaded(of_transaction(5, (key, b"\0\x63what a newer Kafka writes"), commit(1, 3)))
     core.end_pending(5, is_commit=True)

@@ -378,7 +378,7 @@ async def test_an_exception_in_the_core_reloads_that_shard_and_no_other(
         assert shard_of(broker).core is not broken
 
 
-async def test_whoever_found_the_coordinator_is_served_at_once(tmp_path: Path) -> None:
+async def test_requests_are_served_directly_after_find_coordinator(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await Client.to(broker)
         await client.ask(FindCoordinatorRequest(coordinator_keys=(GROUP,)), FindCoordinatorResponse)
@@ -390,7 +390,7 @@ async def test_whoever_found_the_coordinator_is_served_at_once(tmp_path: Path) -
 
 
 @pytest.mark.requirement("R20")
-async def test_a_loading_shard_says_so(tmp_path: Path) -> None:
+async def test_a_loading_shard_answers_coordinator_load_in_progress(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         with away(broker) as shard:
@@ -412,7 +412,7 @@ async def test_a_loading_shard_says_so(tmp_path: Path) -> None:
         assert await commit(client, 1) == 0
 
 
-async def test_a_commit_that_too_few_replicas_would_have_is_refused_and_never_counts(
+async def test_a_commit_with_too_few_replicas_in_sync_is_refused_and_never_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path) as broker:
@@ -449,7 +449,7 @@ class Replicas:
         partition.moved()
 
 
-async def test_what_other_replicas_do_not_have_in_time_is_refused_and_may_count_yet(
+async def test_a_commit_that_is_not_replicated_in_time_is_refused_and_can_still_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = (*SETTINGS, ("offsets.commit.timeout.ms", "100"))
@@ -476,7 +476,7 @@ async def test_what_other_replicas_do_not_have_in_time_is_refused_and_may_count_
         assert await committed(client) == {1: 2}
 
 
-async def test_whoever_waits_for_a_leader_whose_assignment_is_not_replicated_hears_of_it_in_time(
+async def test_a_follower_whose_leaders_assignment_is_not_replicated_is_answered_in_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = (*SETTINGS, ("offsets.commit.timeout.ms", "100"))
@@ -527,7 +527,7 @@ async def test_whoever_waits_for_a_leader_whose_assignment_is_not_replicated_hea
         assert not shard_of(broker)._waiting
 
 
-async def test_an_unknown_partition_fails_alone(tmp_path: Path) -> None:
+async def test_an_unknown_partition_fails_only_itself(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         partitions = tuple(
@@ -549,7 +549,7 @@ async def test_an_unknown_partition_fails_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.interpreted
-async def test_nothing_is_replayed_that_cannot_be_written(
+async def test_a_record_that_cannot_be_written_is_not_replayed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path) as broker:
@@ -571,7 +571,7 @@ async def test_nothing_is_replayed_that_cannot_be_written(
         assert await committed_again(await Client.to(broker)) == {1: 4}
 
 
-async def test_a_record_that_the_core_trips_over_does_not_keep_its_shard_away(
+async def test_a_record_that_fails_in_the_core_does_not_prevent_the_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path) as broker:
@@ -591,7 +591,7 @@ async def test_a_record_that_the_core_trips_over_does_not_keep_its_shard_away(
         assert await committed(client) == {2: 7}
 
 
-async def test_a_load_that_fails_at_its_end_leaves_no_shard_that_serves(
+async def test_a_load_that_fails_at_its_end_leaves_no_serving_shard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(coordinator_shards, "RELOAD_DELAYS_SECONDS", (3_600,))
@@ -615,7 +615,7 @@ async def test_a_load_that_fails_at_its_end_leaves_no_shard_that_serves(
         assert await commit(client, 5) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-async def test_a_topic_that_came_back_while_a_shard_was_away_has_no_offsets_of_the_old_one(
+async def test_a_topic_recreated_while_a_shard_was_away_has_no_offsets_of_the_old_one(
     tmp_path: Path,
 ) -> None:
     async with running(tmp_path) as broker:
@@ -630,7 +630,7 @@ async def test_a_topic_that_came_back_while_a_shard_was_away_has_no_offsets_of_t
         assert await committed(client) == {}
 
 
-async def test_who_coordinates_next_does_not_take_offsets_of_a_topic_for_those_of_its_successor(
+async def test_the_next_coordinator_drops_offsets_of_a_recreated_topic(
     tmp_path: Path,
 ) -> None:
     """It has heard of no deletion: the topic is there, under another id."""
@@ -651,7 +651,7 @@ async def test_who_coordinates_next_does_not_take_offsets_of_a_topic_for_those_o
         assert await committed(client) == {1: 1}
 
 
-async def test_a_deletion_that_was_told_before_the_shard_came_here_takes_its_offsets(tmp_path: Path) -> None:
+async def test_a_deletion_before_the_shard_arrived_removes_its_offsets(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         assert await commit(client, 4) == 0
@@ -679,7 +679,7 @@ async def test_offsets_without_a_topic_id_go_with_a_topic_deleted_during_a_load(
         assert not shard_of(broker).core.groups[GROUP].offsets
 
 
-async def test_a_deletion_is_told_to_the_load_that_it_came_in_alone(tmp_path: Path) -> None:
+async def test_a_deletion_during_a_load_applies_only_to_that_load(tmp_path: Path) -> None:
     """A later load finds offsets of the topic's successor."""
     async with running(tmp_path) as broker:
         client = await prepared(broker)
@@ -694,7 +694,7 @@ async def test_a_deletion_is_told_to_the_load_that_it_came_in_alone(tmp_path: Pa
         assert await committed(client) == {1: 4}
 
 
-async def test_a_shard_that_comes_back_does_not_drop_offsets_for_a_deletion_before_it_left(
+async def test_a_returning_shard_keeps_offsets_despite_a_deletion_before_it_left(
     tmp_path: Path,
 ) -> None:
     """Its offsets may be of the topic's successor: another broker has coordinated the group meanwhile."""
@@ -710,7 +710,7 @@ async def test_a_shard_that_comes_back_does_not_drop_offsets_for_a_deletion_befo
         assert await committed(client) == {1: 4}
 
 
-async def test_an_abandoned_load_leaves_deletions_to_the_shard_that_follows(tmp_path: Path) -> None:
+async def test_an_abandoned_load_leaves_deletions_to_the_next_shard(tmp_path: Path) -> None:
     """The partition had another leader during the load, and came back."""
     async with running(tmp_path) as broker:
         client = await prepared(broker)
@@ -727,7 +727,7 @@ async def test_an_abandoned_load_leaves_deletions_to_the_shard_that_follows(tmp_
         assert not shard_of(broker).core.groups[GROUP].offsets
 
 
-async def test_what_was_committed_for_a_topic_that_metadata_have_again_stays(tmp_path: Path) -> None:
+async def test_offsets_of_a_topic_that_exists_again_in_metadata_stay(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         assert await commit(client, 4) == 0
@@ -737,7 +737,7 @@ async def test_what_was_committed_for_a_topic_that_metadata_have_again_stays(tmp
         assert await committed(client) == {1: 4}
 
 
-async def test_what_is_wrong_in_any_case_is_said_while_the_shard_loads(tmp_path: Path) -> None:
+async def test_an_invalid_request_is_refused_while_the_shard_loads(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await Client.to(broker)
         join = JoinGroupRequest(

@@ -46,17 +46,17 @@ def loaded(*records: Record) -> ShareStateCoordinator:
     return loaded_core(MACHINE, [memoryview(batch)], 0)
 
 
-def test_every_update_counts_that_is_in_the_log() -> None:
+def test_every_update_in_the_log_counts() -> None:
     state = loaded(SNAPSHOT, update(3), update(5)).states[KEY]
     assert [(each.first_offset, each.last_offset) for each in state.batches] == [(3, 3), (5, 5)]
     state = loaded(SNAPSHOT, update(3), SNAPSHOT, update(5)).states[KEY]
     assert [each.first_offset for each in state.batches] == [5]
 
 
-def test_an_update_without_its_snapshot_says_nothing() -> None:
+def test_an_update_without_its_snapshot_is_ignored() -> None:
     assert not loaded(update(3)).states
     assert not loaded(SNAPSHOT, update(3), Record(SNAPSHOT.key, None), update(4)).states
 
 
-def test_a_record_of_a_newer_kind_is_passed_over() -> None:
+def test_a_record_of_a_newer_type_is_skipped() -> None:
     assert MACHINE.decode(b"\0\7whatever", b"") is None

@@ -323,7 +323,7 @@ SEEDS = range(60)
 @pytest.mark.requirement("R32")
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("attempts", [1, 100])
-def test_records_are_one_members_at_a_time_and_done_with_once(
+def test_a_record_is_acquired_by_one_member_at_a_time_and_completed_once(
     seed: int, attempts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(led_share_partition, "ATTEMPTS_MAX", attempts)

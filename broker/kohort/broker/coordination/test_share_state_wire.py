@@ -102,7 +102,7 @@ def write(index: int, start_offset: int, group: str = "g") -> WriteState:
     return WriteState(-1, key(index, group), 1, 3, start_offset, 2, BATCHES)
 
 
-async def test_every_command_is_carried_out_elsewhere_as_it_would_be_here(
+async def test_every_command_gives_the_same_result_on_another_broker(
     others: Others, heard: list[Any]
 ) -> None:
     async with asking(others, heard) as ask:
@@ -127,7 +127,9 @@ async def test_every_command_is_carried_out_elsewhere_as_it_would_be_here(
     assert len(BY_COMMAND) == len({type(each) for each in others.asked})
 
 
-async def test_what_comes_while_an_answer_is_awaited_goes_together(others: Others, heard: list[Any]) -> None:
+async def test_requests_made_during_an_open_request_are_sent_together(
+    others: Others, heard: list[Any]
+) -> None:
     async with asking(others, heard) as ask:
         for index in range(4):
             ask(InitializeState(-1, key(index), 1, index))
@@ -159,9 +161,7 @@ async def test_groups_do_not_wait_for_each_other(others: Others, heard: list[Any
         assert {each.group_id for each in others.asked} == {"g", "h"}
 
 
-async def test_who_waits_behind_a_request_that_failed_is_refused_with_it(
-    others: Others, heard: list[Any]
-) -> None:
+async def test_a_request_queued_behind_a_failed_one_fails_with_it(others: Others, heard: list[Any]) -> None:
     """What was said later must not be kept before what was said first is tried again."""
     others.is_gone = True
     async with asking(others, heard) as ask:
@@ -172,7 +172,7 @@ async def test_who_waits_behind_a_request_that_failed_is_refused_with_it(
     assert [each.error_code for each in heard] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
 
 
-async def test_one_that_asks_again_within_its_answer_is_heard(others: Others, heard: list[Any]) -> None:
+async def test_a_request_made_inside_a_callback_is_answered(others: Others, heard: list[Any]) -> None:
     others.is_gone = True
     log = ThrottledLog(structlog.get_logger(), SystemClock())
     async with trio.open_nursery() as nursery:

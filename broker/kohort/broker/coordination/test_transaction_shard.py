@@ -86,7 +86,7 @@ def commit_of(known: InitProducerIdResponse) -> EndTxnRequest:
     )
 
 
-async def test_no_marker_is_written_before_other_replicas_have_the_decision(
+async def test_no_marker_is_written_before_the_decision_is_replicated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transaction_machine, "WRITE_TIMEOUT_MS", 50)
@@ -120,7 +120,7 @@ async def test_no_marker_is_written_before_other_replicas_have_the_decision(
                 await trio.sleep(0.005)
 
 
-async def test_who_cannot_be_answered_costs_nobody_else_the_answer_nor_a_transaction_its_markers(
+async def test_a_failed_answer_affects_no_other_request_and_no_marker(
     tmp_path: Path,
 ) -> None:
     places = BrokerAddresses(Address("127.0.0.1", 0), tmp_path)
@@ -177,7 +177,7 @@ async def produce(client: Client, producer_id: int, epoch: int) -> int:
 
 
 @pytest.mark.parametrize(("version", "code"), [(2, ErrorCode.INVALID_PRODUCER_EPOCH), (0, ErrorCode.NONE)])
-async def test_a_marker_that_comes_late_and_again_does_not_end_the_next_transaction(
+async def test_a_late_duplicate_marker_does_not_end_the_next_transaction(
     tmp_path: Path, version: int, code: ErrorCode
 ) -> None:
     """Of a producer whose epochs do not grow with each end nobody can tell it, in Kafka neither."""
@@ -240,7 +240,7 @@ async def coordinated_elsewhere(
         yield broker, another, heard
 
 
-async def test_a_marker_that_its_shard_has_not_written_yet_counts_as_the_end(tmp_path: Path) -> None:
+async def test_an_unwritten_marker_counts_as_the_end(tmp_path: Path) -> None:
     async with coordinated_elsewhere(tmp_path) as (broker, another, heard):
         written: list[ErrorCode] = []
         marker = Marker(PRODUCER, 1, is_commit=True, coordinator_epoch=0, transaction_version=2)
@@ -256,7 +256,7 @@ async def test_a_marker_that_its_shard_has_not_written_yet_counts_as_the_end(tmp
         assert heard[1:] == [None]
 
 
-async def test_who_leads_anew_meanwhile_has_the_producer_look_for_it_again(
+async def test_a_changed_leader_makes_the_producer_look_up_its_coordinator_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with coordinated_elsewhere(tmp_path) as (broker, another, heard):

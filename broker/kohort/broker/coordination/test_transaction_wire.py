@@ -144,7 +144,7 @@ async def asking(others: Others) -> AsyncIterator[Asking]:
             others.may_answer.set()
 
 
-async def test_what_comes_while_an_answer_is_awaited_goes_together(others: Others) -> None:
+async def test_requests_made_during_an_open_request_are_sent_together(others: Others) -> None:
     async with asking(others) as asked:
         asked.write(0)
         await trio.testing.wait_all_tasks_blocked()
@@ -167,7 +167,7 @@ async def test_what_comes_while_an_answer_is_awaited_goes_together(others: Other
     assert asked.heard == [("0-0", none), ("0-1", none), ("0-2", few), ("0-1", none), ("1-3", none)]
 
 
-async def test_an_id_is_named_once_in_a_request_and_its_order_is_kept(others: Others) -> None:
+async def test_a_request_names_an_id_once_and_keeps_its_order(others: Others) -> None:
     async with asking(others) as asked:
         asked.add("first", 9)
         await trio.testing.wait_all_tasks_blocked()
@@ -192,7 +192,7 @@ async def test_an_id_is_named_once_in_a_request_and_its_order_is_kept(others: Ot
     assert [name for name, _ in asked.heard if name[0] == "a"] == ["a-0", "a-1", "a-3"]
 
 
-async def test_a_marker_that_waits_for_its_replicas_holds_back_no_other(others: Others) -> None:
+async def test_a_marker_that_waits_for_replicas_does_not_delay_others(others: Others) -> None:
     others.quick = {1}
     async with asking(others) as asked:
         asked.write(0)
@@ -204,7 +204,7 @@ async def test_a_marker_that_waits_for_its_replicas_holds_back_no_other(others: 
     assert asked.heard[1:] == [("0-0", ErrorCode.NONE)]
 
 
-async def test_who_asked_hears_of_a_broker_that_is_gone(others: Others) -> None:
+async def test_the_requester_is_answered_if_the_broker_is_gone(others: Others) -> None:
     others.fails = True
     async with asking(others) as asked:
         asked.write(0)
@@ -215,7 +215,7 @@ async def test_who_asked_hears_of_a_broker_that_is_gone(others: Others) -> None:
     ]
 
 
-async def test_one_who_fails_keeps_the_answer_from_nobody(others: Others) -> None:
+async def test_a_failing_callback_does_not_stop_other_answers(others: Others) -> None:
     def fail(code: ErrorCode) -> None:
         raise RuntimeError("a bug")
 

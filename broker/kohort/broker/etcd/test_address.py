@@ -11,7 +11,7 @@ def test_endpoints_are_tried_in_the_order_of_the_text() -> None:
     assert (address.name, address.is_encrypted) == ("orders", False)
 
 
-def test_a_port_may_be_left_out_and_an_address_may_be_ipv6() -> None:
+def test_a_port_is_optional_and_an_address_can_be_ipv6() -> None:
     assert cluster_address("etcd://h1,[::1]:99/a").endpoints == ("http://h1:2379", "http://[::1]:99")
 
 
@@ -35,7 +35,7 @@ def test_etcds_means_tls() -> None:
         ("etcd://me:secret@h1/orders", "kohort.etcd.user"),
     ],
 )
-def test_a_wrong_one_is_told_what_is_wrong(text: str, said: str) -> None:
+def test_a_wrong_address_says_what_is_wrong(text: str, said: str) -> None:
     with pytest.raises(ClusterAddressError, match=said) as caught:
         cluster_address(text)
     assert "\n" not in str(caught.value)

@@ -47,7 +47,7 @@ class Endpoints:
         return EtcdClient([FIRST, SECOND], transport=httpx.MockTransport(self), call_seconds=0.3)
 
 
-async def test_a_transaction_that_may_have_been_done_is_not_asked_for_again() -> None:
+async def test_a_transaction_that_may_have_been_done_is_not_repeated() -> None:
     endpoints = Endpoints(first=[breaks_off], second=[ok(succeeded=True)])
     with pytest.raises(EtcdUnavailable, match="connection reset") as caught:
         await endpoints.client().txn([], [])
@@ -66,7 +66,7 @@ async def test_a_transaction_that_may_have_been_done_is_not_asked_for_again() ->
         (500, 15, "etcdserver: corrupt cluster"),
     ],
 )
-async def test_an_error_on_the_way_does_not_say_that_a_transaction_is_not_done(
+async def test_an_error_on_the_way_does_not_prove_that_a_transaction_was_not_done(
     status: int, code: int, message: str
 ) -> None:
     endpoints = Endpoints(first=[refusal(status, code, message)], second=[ok(succeeded=True)])
@@ -76,7 +76,7 @@ async def test_an_error_on_the_way_does_not_say_that_a_transaction_is_not_done(
     assert endpoints.asked == ["first"]
 
 
-async def test_a_transaction_that_never_left_is_tried_elsewhere() -> None:
+async def test_a_transaction_that_was_never_sent_is_tried_on_another_member() -> None:
     endpoints = Endpoints(first=[refuses], second=[ok(succeeded=True)])
     client = endpoints.client()
     assert (await client.txn([], [])).revision == 7
@@ -90,7 +90,7 @@ async def test_a_member_without_a_leader_has_done_nothing() -> None:
     assert (await endpoints.client().txn([], [])).succeeded
 
 
-async def test_a_request_that_timed_out_within_etcd_may_have_been_done() -> None:
+async def test_a_request_that_timed_out_inside_etcd_may_have_been_done() -> None:
     endpoints = Endpoints(first=[refusal(503, 14, "etcdserver: request timed out")], second=[ok()])
     with pytest.raises(EtcdUnavailable) as caught:
         await endpoints.client().txn([], [])
@@ -98,7 +98,7 @@ async def test_a_request_that_timed_out_within_etcd_may_have_been_done() -> None
 
 
 @pytest.mark.parametrize("broken", [breaks_off, refuses, refusal(503, 14, "etcdserver: leader changed")])
-async def test_what_is_as_good_done_twice_is_asked_elsewhere(broken: Answer) -> None:
+async def test_an_idempotent_request_is_repeated_on_another_member(broken: Answer) -> None:
     endpoints = Endpoints(first=[broken], second=[ok()])
     client = endpoints.client()
     assert await client.put(Put(b"a", b"")) == 7
@@ -112,7 +112,7 @@ async def test_a_refusal_is_final() -> None:
     assert endpoints.asked == ["first"]
 
 
-async def test_an_expired_lease_is_told_from_one_without_time_left() -> None:
+async def test_an_expired_lease_differs_from_one_without_time_left() -> None:
     endpoints = Endpoints(first=[ok(result={"ID": "5"})], second=[ok()])
     with pytest.raises(EtcdLeaseLost):
         await endpoints.client().keep_alive(5)
@@ -132,7 +132,7 @@ async def test_errors_of_older_gateways_are_read_as_well() -> None:
         await endpoints.client().range(Range(b"a"))
 
 
-def test_the_end_of_a_prefix_is_behind_all_that_begin_with_it() -> None:
+def test_the_end_of_a_prefix_follows_all_keys_with_the_prefix() -> None:
     assert prefix_end(b"a/") == b"a0"
     assert prefix_end(b"a\xff\xff") == b"b"
     assert prefix_end(b"a/") > b"a/\xff\xff"

@@ -58,7 +58,7 @@ def test_a_member_more_is_no_reason_for_advice() -> None:
     assert advised(world) == ()
 
 
-def test_a_member_that_comes_back_alive_after_it_was_put_out_had_too_short_a_session() -> None:
+def test_an_expired_member_that_returns_alive_had_too_short_a_session() -> None:
     world = World()
     a, b = Client(world, "a", session_timeout_ms=60_000), Client(world, "b", session_timeout_ms=12_000)
     stable_group(world, a, b)
@@ -75,7 +75,7 @@ def test_a_member_that_comes_back_alive_after_it_was_put_out_had_too_short_a_ses
     assert "put out after 12 s of silence, yet was alive: it had paused for up to 17 s" in advice.text
 
 
-def test_where_it_may_have_been_started_again_a_group_instance_id_is_advised_as_well() -> None:
+def test_a_member_that_may_have_restarted_is_also_advised_a_group_instance_id() -> None:
     world = World()
     a, b = Client(world, "a", session_timeout_ms=60_000), Client(world, "b", session_timeout_ms=12_000)
     stable_group(world, a, b)
@@ -93,7 +93,7 @@ def test_where_it_may_have_been_started_again_a_group_instance_id_is_advised_as_
     assert "group.instance.id" in advice.text
 
 
-def test_somebody_who_comes_much_later_is_somebody_else() -> None:
+def test_a_member_that_joins_much_later_is_a_new_member() -> None:
     world = World()
     a, b = Client(world, "a", session_timeout_ms=1_000_000), Client(world, "b", session_timeout_ms=12_000)
     stable_group(world, a, b)
@@ -108,7 +108,7 @@ def test_somebody_who_comes_much_later_is_somebody_else() -> None:
     assert advised(world) == ()
 
 
-def test_a_very_short_session_is_told_at_once() -> None:
+def test_a_very_short_session_is_reported_at_once() -> None:
     world = World()
     a, b = Client(world, "a", session_timeout_ms=60_000), Client(world, "b", session_timeout_ms=6_000)
     stable_group(world, a, b)
@@ -118,7 +118,7 @@ def test_a_very_short_session_is_told_at_once() -> None:
     assert kinds(world) == [AdviceKind.SHORT_SESSION]
 
 
-def test_who_died_had_no_short_session_and_is_advised_an_instance_id_when_it_is_back() -> None:
+def test_a_member_that_died_is_advised_an_instance_id_when_it_returns() -> None:
     world = World()
     a, b = Client(world, "a", session_timeout_ms=60_000), Client(world, "b", session_timeout_ms=6_000)
     stable_group(world, a, b)
@@ -137,7 +137,7 @@ def test_who_died_had_no_short_session_and_is_advised_an_instance_id_when_it_is_
     assert "whose process had died" in advice.text
 
 
-def test_who_was_heard_of_over_another_connection_had_paused() -> None:
+def test_a_member_seen_on_another_connection_had_paused() -> None:
     world = World()
     a, b = Client(world, "a", session_timeout_ms=60_000), Client(world, "b", session_timeout_ms=6_000)
     stable_group(world, a, b)
@@ -150,7 +150,7 @@ def test_who_was_heard_of_over_another_connection_had_paused() -> None:
     assert kinds(world) == [AdviceKind.SHORT_SESSION]
 
 
-def test_a_client_that_says_that_its_poll_timed_out_is_believed() -> None:
+def test_a_leave_reason_with_a_poll_timeout_is_believed() -> None:
     world = World()
     a, b = pair(world)
     b.leave("consumer poll timeout has expired.")
@@ -175,7 +175,7 @@ def test_a_member_that_only_beats_and_does_not_rejoin_exceeded_its_poll_interval
     assert "did not rejoin within 20 s" in advised(world)[0].text
 
 
-def test_a_member_that_leaves_where_others_wait_for_it_had_not_polled() -> None:
+def test_a_member_that_leaves_while_others_wait_for_it_had_not_polled() -> None:
     world = World()
     a, b = pair(world)
     c = Client(world, "c")
@@ -191,7 +191,7 @@ def test_a_member_that_leaves_where_others_wait_for_it_had_not_polled() -> None:
     assert "let the others wait for 6.0 s" in advice.text
 
 
-def test_a_member_that_is_closed_in_the_middle_of_a_rebalance_is_left_in_peace() -> None:
+def test_a_member_closed_during_a_rebalance_gets_no_advice() -> None:
     for reason, after_ms in (("the consumer is being closed", 6_000), ("", 1_000)):
         world = World()
         a, b = pair(world)
@@ -205,7 +205,7 @@ def test_a_member_that_is_closed_in_the_middle_of_a_rebalance_is_left_in_peace()
         assert AdviceKind.POLL_INTERVAL not in kinds(world)
 
 
-def test_no_group_is_told_to_wait_for_half_a_minute() -> None:
+def test_no_group_is_advised_to_wait_for_half_a_minute() -> None:
     world = quick()
     members: list[Client] = []
     for name in "abc":
@@ -217,7 +217,7 @@ def test_no_group_is_told_to_wait_for_half_a_minute() -> None:
     assert [(each.kind, each.setting) for each in advised(world)] == [(AdviceKind.ONE_BY_ONE, "")]
 
 
-def test_members_that_join_one_by_one_would_have_been_waited_for() -> None:
+def test_members_that_join_one_by_one_get_advice_for_the_initial_delay() -> None:
     world = quick()
     members: list[Client] = []
     for name in "abcd":
@@ -234,7 +234,7 @@ def test_members_that_join_one_by_one_would_have_been_waited_for() -> None:
     assert told == [[], [], [], [AdviceKind.ONE_BY_ONE]], "once is enough"
 
 
-def test_newcomers_one_by_one_in_an_old_group_are_told_to_start_together() -> None:
+def test_new_members_of_an_old_group_are_advised_to_start_together() -> None:
     world = quick()
     members = [Client(world, "old", session_timeout_ms=1_000_000)]
     stable_group(world, *members)
@@ -264,7 +264,7 @@ def test_a_restarted_member_is_offered_a_group_instance_id() -> None:
     assert "3.0 s" in advice.text
 
 
-def test_the_one_for_whom_everybody_waits_should_take_fewer_records() -> None:
+def test_the_member_that_everybody_waits_for_is_advised_fewer_records() -> None:
     world = World()
     a, b = pair(world, session_timeout_ms=30_000)
     c = Client(world, "c", protocols=("range",))
@@ -277,7 +277,7 @@ def test_the_one_for_whom_everybody_waits_should_take_fewer_records() -> None:
     assert (advice.kind, advice.about) == (AdviceKind.SLOW_MEMBER, "b")
 
 
-def test_an_eager_group_that_stood_still_for_long_is_told_of_the_cooperative_one() -> None:
+def test_an_eager_group_with_a_long_pause_is_advised_the_cooperative_assignor() -> None:
     world = World()
     a, b = pair(world, session_timeout_ms=30_000)
     c = Client(world, "c")
@@ -291,7 +291,7 @@ def test_an_eager_group_that_stood_still_for_long_is_told_of_the_cooperative_one
     assert "for up to 5.0 s" in eager.text
 
 
-def test_members_that_read_on_until_the_last_came_did_not_stop() -> None:
+def test_members_that_read_until_the_last_joined_did_not_pause() -> None:
     world = World()
     a, b = pair(world, session_timeout_ms=30_000)
     c = Client(world, "c")
@@ -334,7 +334,7 @@ def test_a_member_that_vanishes_between_join_and_sync_is_named() -> None:
     assert AdviceKind.DID_NOT_SYNC in kinds(world)
 
 
-def test_a_group_that_is_too_large_is_told_of_the_limit() -> None:
+def test_a_group_that_is_too_large_is_reported_with_the_limit() -> None:
     world = World()
     a, b = pair(world)
     world.config = GroupConfig(group_max_size=1)
@@ -362,7 +362,7 @@ def test_two_processes_with_one_group_instance_id_fence_each_other() -> None:
     "ms, words",
     [(7, "7 ms"), (4_240, "4.2 s"), (45_400, "45 s"), (119_000, "119 s"), (200_000, "3 min 20 s")],
 )
-def test_durations_are_told_in_the_unit_that_suits_them(ms: int, words: str) -> None:
+def test_durations_are_written_in_a_suitable_unit(ms: int, words: str) -> None:
     assert duration(ms) == words
 
 

@@ -18,7 +18,7 @@ def last_report(world: ConsumerWorld) -> RebalanceReport:
     return report
 
 
-def test_a_first_member_and_a_second_one() -> None:
+def test_a_first_and_a_second_member_join() -> None:
     world = ConsumerWorld(t=4)
     one, two = Consumer(world, "one"), Consumer(world, "two")
     one.join()
@@ -42,7 +42,7 @@ def test_a_first_member_and_a_second_one() -> None:
     assert len(world.noted(RebalanceStarted)) == 2
 
 
-def test_who_holds_a_partition_back_is_told_while_it_does() -> None:
+def test_a_member_that_keeps_a_partition_is_named_during_the_rebalance() -> None:
     world = ConsumerWorld(t=2)
     one, two = Consumer(world, "one"), Consumer(world, "two")
     one.join()
@@ -59,7 +59,7 @@ def test_who_holds_a_partition_back_is_told_while_it_does() -> None:
     assert waits["two"] == (waits["one"] or "").replace("itself: it has", "one, which has")
 
 
-def test_one_that_is_put_out_for_holding_on_was_waited_for_in_vain() -> None:
+def test_member_that_does_not_revoke_is_fenced_after_rebalance_timeout() -> None:
     world = ConsumerWorld(t=2)
     one, two = Consumer(world, "one"), Consumer(world, "two")
     one.join()
@@ -78,7 +78,7 @@ def test_one_that_is_put_out_for_holding_on_was_waited_for_in_vain() -> None:
     assert report.removed_member_ids == ("one",)
 
 
-def test_silence_topics_and_leaving_are_causes_and_the_last_one_leaves_nobody() -> None:
+def test_silence_topics_and_leaving_are_causes_and_the_last_leave_empties_the_group() -> None:
     world = ConsumerWorld(t=4)
     one, two = Consumer(world, "one"), Consumer(world, "two")
     one.join()
@@ -99,7 +99,7 @@ def test_silence_topics_and_leaving_are_causes_and_the_last_one_leaves_nobody() 
     assert (report.outcome, report.cause.kind) == (Outcome.EMPTY, CauseKind.MEMBER_LEFT)
 
 
-def test_a_group_with_classic_members_is_explained_alike_and_the_story_is_told() -> None:
+def test_a_group_with_classic_members_is_explained_in_the_same_way() -> None:
     world = ConsumerWorld(t=4)
     old, new = Classic(world, "old"), Consumer(world, "new")
     come_to_rest(world, old)
@@ -132,7 +132,7 @@ def test_a_static_member_that_returns_during_a_rebalance_was_not_waited_for_in_v
     assert {(each.from_member_id, each.to_member_id) for each in report.moves} == {("one", "two")}
 
 
-def test_members_that_come_and_go_in_a_long_rebalance_leave_nothing_behind() -> None:
+def test_members_that_join_and_leave_in_a_long_rebalance_use_no_memory_afterwards() -> None:
     rebalance = Rebalance(
         Cause(kind=CauseKind.MEMBER_JOINED, at_ms=0), 0, {"slow": "client"}, is_initial=False
     )
@@ -144,7 +144,7 @@ def test_members_that_come_and_go_in_a_long_rebalance_leave_nothing_behind() -> 
     assert len(rebalance.removed) == 1_000
 
 
-def test_a_rebalance_ends_where_the_group_becomes_a_classic_one() -> None:
+def test_a_rebalance_ends_when_the_group_becomes_classic() -> None:
     world = ConsumerWorld(t=4)
     old, new, other = Classic(world, "old"), Consumer(world, "new"), Classic(world, "other")
     come_to_rest(world, old)

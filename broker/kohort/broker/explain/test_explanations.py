@@ -40,7 +40,7 @@ def test_a_rebalance_is_explained_from_cause_to_moves() -> None:
     )
 
 
-def test_partitions_of_a_member_that_expired_stood_still_since_it_was_last_heard_of() -> None:
+def test_partitions_of_an_expired_member_stood_still_since_its_last_request() -> None:
     world = World()
     a, b = Client(world, "a", session_timeout_ms=60_000), Client(world, "b", session_timeout_ms=10_000)
     stable_group(world, a, b)
@@ -55,7 +55,7 @@ def test_partitions_of_a_member_that_expired_stood_still_since_it_was_last_heard
     ]
 
 
-def test_whoever_else_comes_or_goes_meanwhile_is_a_further_cause() -> None:
+def test_further_joins_and_leaves_are_further_causes() -> None:
     world = World()
     a, b, c = Client(world, "a"), Client(world, "b"), Client(world, "c")
     stable_group(world, a, b)
@@ -83,7 +83,7 @@ def test_revoking_partitions_is_distinguished_from_a_new_subscription() -> None:
     assert rebalance.cause.kind is CauseKind.OWNERSHIP_CHANGED
 
 
-def test_the_view_of_a_rebalance_under_way_says_whom_it_waits_for() -> None:
+def test_the_view_of_a_rebalance_under_way_names_the_members_it_waits_for() -> None:
     world = World()
     a, b, c = Client(world, "a"), Client(world, "b"), Client(world, "c")
     stable_group(world, a, b)
@@ -177,7 +177,7 @@ def test_events_and_views_can_be_written_as_json() -> None:
     assert view["history"][-1]["outcome"] == "stable"
 
 
-def test_a_rebalance_says_at_its_start_for_whom_it_waits() -> None:
+def test_a_rebalance_names_at_its_start_the_members_it_waits_for() -> None:
     world = World()
     a, b, c = Client(world, "a"), Client(world, "b"), Client(world, "c")
     stable_group(world, a, b)
@@ -187,7 +187,7 @@ def test_a_rebalance_says_at_its_start_for_whom_it_waits() -> None:
     assert started.cause.client_host == "/127.0.0.1"
 
 
-def test_only_the_rebalance_of_an_empty_group_is_an_initial_one() -> None:
+def test_only_the_rebalance_of_an_empty_group_is_initial() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")
     stable_group(world, a)

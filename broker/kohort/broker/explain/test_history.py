@@ -41,7 +41,7 @@ def held_bytes(world: World) -> int:
     return held
 
 
-def test_a_group_forgets_its_older_rebalances_where_there_is_no_room() -> None:
+def test_a_group_drops_older_rebalances_without_space() -> None:
     world = limited_world()
     member = Client(world, "a")
     stable_group(world, member)
@@ -54,7 +54,7 @@ def test_a_group_forgets_its_older_rebalances_where_there_is_no_room() -> None:
     assert len(world.noted(RebalanceCompleted)[-1].report.moves) == 2 * MOVED
 
 
-def test_a_group_without_room_keeps_the_outline_of_its_last_rebalance() -> None:
+def test_a_group_without_space_keeps_a_summary_of_its_last_rebalance() -> None:
     world = limited_world()
     for number in range(6):
         member = Client(world, "a", group_id=f"g{number}")
@@ -68,7 +68,7 @@ def test_a_group_without_room_keeps_the_outline_of_its_last_rebalance() -> None:
     assert held_bytes(world) <= BYTES_MAX + spare
 
 
-def test_a_group_that_is_deleted_gives_its_room_back() -> None:
+def test_a_deleted_group_frees_its_space() -> None:
     world = limited_world()
     member = Client(world, "a")
     stable_group(world, member)

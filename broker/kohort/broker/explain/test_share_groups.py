@@ -53,7 +53,7 @@ def test_a_renewed_lock_lasts_longer_and_its_record_is_held_since_before() -> No
     assert explained(core).held == (Held(0, 0, "a", 1, 1_000_100, 1_035_000),)
 
 
-def test_where_all_is_accepted_nothing_is_noted() -> None:
+def test_accepted_records_leave_no_events() -> None:
     core = SharePartition(0, Limits())
     core.acquire("a", 0, 9, 10, 0)
     say(core, 0, *[ACCEPT] * 10, now_ms=1)
@@ -61,7 +61,7 @@ def test_where_all_is_accepted_nothing_is_noted() -> None:
     assert explained(core).held == ()
 
 
-def test_each_way_out_of_a_members_hands_is_told() -> None:
+def test_every_end_of_an_acquisition_is_reported() -> None:
     core = SharePartition(0, Limits(delivery_count_limit=3, record_lock_duration_ms=1_000))
     core.acquire("a", 0, 6, 10, 0)
     say(core, 0, RELEASE, RELEASE, REJECT, now_ms=1)
@@ -78,7 +78,7 @@ def test_each_way_out_of_a_members_hands_is_told() -> None:
     assert explained(core).again_records == 8
 
 
-def test_a_word_that_could_not_be_written_is_not_told() -> None:
+def test_an_acknowledgement_that_could_not_be_written_is_not_reported() -> None:
     core = SharePartition(0, Limits())
     core.acquire("a", 0, 0, 10, 0)
     core.settle(core.acknowledge("a", 0, (RELEASE,), 1), 2, is_durable=False)
@@ -88,7 +88,7 @@ def test_a_word_that_could_not_be_written_is_not_told() -> None:
     assert explained(core).happened == ()
 
 
-def test_what_is_delivered_too_often_waits_for_its_letter_until_there_is_one_or_none() -> None:
+def test_a_record_delivered_too_often_waits_for_its_dead_letter() -> None:
     core = SharePartition(0, Limits(delivery_count_limit=2, has_dead_letters=True))
     core.acquire("a", 0, 1, 10, 0)
     core.release_member("a", 1)
@@ -107,7 +107,7 @@ def test_what_is_delivered_too_often_waits_for_its_letter_until_there_is_one_or_
     assert explained(core).letter_records == 0
 
 
-def test_only_the_last_are_kept_and_a_long_run_is_one() -> None:
+def test_only_the_last_events_are_kept_and_a_run_of_offsets_is_one_event() -> None:
     kept = DeliveryEvents()
     for offset in range(1_000):
         kept.add(1, Outcome.COMES_AGAIN, Reason.RELEASED, offset, offset, member_id="a", delivery_count=1)
@@ -128,7 +128,7 @@ def a_group() -> ShareGroup:
     return group
 
 
-def test_state_that_is_being_made_and_topics_that_are_not_there_hold_back() -> None:
+def test_uninitialized_state_and_missing_topics_block_delivery() -> None:
     group = a_group()
     group.initializing = {JOBS: ShareTopic("jobs", frozenset((1, 0)))}
     group.initialized = {MAIL: ShareTopic("mail", frozenset((0,)))}
@@ -139,7 +139,7 @@ def test_state_that_is_being_made_and_topics_that_are_not_there_hold_back() -> N
     )
 
 
-def test_an_assignment_that_is_not_made_and_a_member_that_did_not_come_to_it_are_told() -> None:
+def test_a_missing_assignment_and_a_member_that_did_not_apply_it_are_reported() -> None:
     group = a_group()
     group.initialized = {
         UUID(int=at): ShareTopic(name, frozenset((0,))) for at, name in enumerate(("jobs", "mail", "none"))

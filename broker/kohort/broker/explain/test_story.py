@@ -48,7 +48,7 @@ def told(report: RebalanceReport, *advice: Advice) -> list[str]:
     return [first[21:], *rest]
 
 
-def test_an_expired_member_and_what_became_of_its_partitions() -> None:
+def test_an_expired_member_is_described_with_its_partitions() -> None:
     advice = Advice(AdviceKind.SLOW_MEMBER, "max.poll.records", "Fewer at a time.", "worker-c")
     assert told(a_report(), advice) == [
         "generation 8, stable after 5.3 s",
@@ -64,7 +64,7 @@ def test_an_expired_member_and_what_became_of_its_partitions() -> None:
     ]
 
 
-def test_who_died_is_not_said_to_have_been_silent() -> None:
+def test_a_member_that_died_is_not_described_as_silent() -> None:
     died = Cause(CauseKind.MEMBER_EXPIRED, 1_000, B, "worker-b", after_ms=6_000, connection_closed_ms=5_800)
     assert told(a_report(cause=died))[1] == (
         "  Cause: worker-b-22222222 died, or was cut off from the network: its connection closed 5.8 s "
@@ -76,7 +76,7 @@ def test_who_died_is_not_said_to_have_been_silent() -> None:
     )
 
 
-def test_whoever_else_came_or_went_and_who_did_not_come() -> None:
+def test_further_joins_leaves_and_missing_members_are_described() -> None:
     lines = told(
         a_report(
             cause=Cause(CauseKind.MEMBER_JOINED, 1_000, C, "worker-c", None, "need more hands."),
@@ -99,7 +99,7 @@ def test_whoever_else_came_or_went_and_who_did_not_come() -> None:
     ]
 
 
-def test_a_rebalance_that_led_to_no_assignment_has_nothing_to_say_of_one() -> None:
+def test_a_rebalance_without_an_assignment_does_not_describe_one() -> None:
     lines = told(a_report(outcome=Outcome.EMPTY, waited_for=(), members=0))
     assert lines[0] == "generation 8, empty after 5.3 s"
     assert lines[-1] == "  Joining took 5.2 s."
@@ -111,7 +111,7 @@ def test_the_first_rebalance_of_a_group_moves_nothing() -> None:
     assert "  Joining took 5.2 s: a new group waits for more members." in lines
 
 
-def test_a_group_that_begins_at_once_has_waited_for_nobody() -> None:
+def test_a_group_that_starts_at_once_waited_for_nobody() -> None:
     report = a_report(is_initial=True, waited_for=(), join_ms=3)
     assert "  Joining took 3 ms." in told(report)
 
@@ -122,7 +122,7 @@ def ongoing(**missing: int) -> OngoingRebalance:
     return found
 
 
-def test_who_is_missing_and_since_when() -> None:
+def test_missing_members_are_named_with_the_time() -> None:
     found = ongoing(**{B: 1_000, C: 3_000})
     found.last_seen_ms = {C: 9_000}
     assert began(found)[0][21:] == "a rebalance began: worker-a-11111111 left."
@@ -133,13 +133,13 @@ def test_who_is_missing_and_since_when() -> None:
     ]
 
 
-def test_of_many_that_are_missing_the_first_are_named() -> None:
+def test_only_the_first_of_many_missing_members_are_named() -> None:
     lines = still_missing(ongoing(**{f"m{number}": 1_000 for number in range(12)}), 2_000)
     assert len(lines) == 10
     assert lines[-1] == "    and 4 more"
 
 
-def test_a_leader_that_assigns_and_a_group_that_waits_for_nobody() -> None:
+def test_an_assigning_leader_is_described_when_nobody_is_missing() -> None:
     found = ongoing(**{A: 4_000})
     found.is_assigning = True
     assert still_missing(found, 5_000) == [
@@ -150,6 +150,6 @@ def test_a_leader_that_assigns_and_a_group_that_waits_for_nobody() -> None:
     ]
 
 
-def test_every_cause_has_its_words() -> None:
+def test_every_cause_has_a_text() -> None:
     for kind in CauseKind:
         assert "{" not in "".join(told(a_report(cause=Cause(kind, 1_000, A, "worker-a"))))

@@ -21,7 +21,7 @@ def waits(world: StreamsWorld) -> dict[str, str | None]:
     return {each.member_id: each.waits_for for each in view.members}
 
 
-def test_a_first_member_and_a_second_one() -> None:
+def test_a_first_and_a_second_member_join() -> None:
     world = StreamsWorld(t=4)
     one, two = Thread(world, "one"), Thread(world, "two")
     one.join()
@@ -45,7 +45,7 @@ def test_a_first_member_and_a_second_one() -> None:
     assert "two" in " ".join(story(report, advise(report, ())))
 
 
-def test_who_holds_a_task_back_is_told_while_it_does() -> None:
+def test_a_member_that_keeps_a_task_is_named_during_the_rebalance() -> None:
     world = StreamsWorld(t=2)
     one, two = Thread(world, "one"), Thread(world, "two")
     one.join()
@@ -61,7 +61,7 @@ def test_who_holds_a_task_back_is_told_while_it_does() -> None:
     assert told["two"] == (told["one"] or "").replace("itself: it has", "one, which has")
 
 
-def test_one_that_is_put_out_was_waited_for_in_vain() -> None:
+def test_an_expired_member_was_waited_for_in_vain() -> None:
     world = StreamsWorld(t=2)
     one, two = Thread(world, "one"), Thread(world, "two")
     one.join()
@@ -77,7 +77,7 @@ def test_one_that_is_put_out_was_waited_for_in_vain() -> None:
     assert CauseKind.MEMBER_EXPIRED in causes
 
 
-def test_topics_that_are_not_there_are_what_a_member_waits_for() -> None:
+def test_a_member_waits_for_missing_topics() -> None:
     world = StreamsWorld(t=2)
     one = Thread(world, "one", topology=WORD_COUNT)
     one.join()
@@ -90,7 +90,7 @@ def test_topics_that_are_not_there_are_what_a_member_waits_for() -> None:
     assert {each.to_member_id for each in last_report(world).moves} == {"one"}
 
 
-def test_a_static_member_that_comes_back_is_no_rebalance() -> None:
+def test_a_static_member_that_returns_causes_no_rebalance() -> None:
     world = StreamsWorld(t=4)
     one, two = Thread(world, "one", instance="i"), Thread(world, "two")
     one.join()

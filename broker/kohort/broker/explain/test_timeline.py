@@ -29,7 +29,7 @@ def missing_by_events(world: World) -> set[str]:
     return set(ongoing.missing)
 
 
-def test_the_reports_are_those_of_the_core() -> None:
+def test_the_reports_equal_those_of_the_core() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")
     stable_group(world, a, b)
@@ -42,7 +42,7 @@ def test_the_reports_are_those_of_the_core() -> None:
     assert [each.generation_id for each in told(world, kept=1).reports] == [2]
 
 
-def test_who_is_missing_is_told_as_the_core_tells_it() -> None:
+def test_missing_members_equal_those_of_the_core() -> None:
     world = World()
     a, b, c = Client(world, "a"), Client(world, "b"), Client(world, "c")
     stable_group(world, a, b, c)
@@ -59,7 +59,7 @@ def test_who_is_missing_is_told_as_the_core_tells_it() -> None:
     assert b.member_id not in missing_by_events(world)
 
 
-def test_while_the_leader_assigns_it_is_the_one_that_is_missing() -> None:
+def test_the_leader_is_the_missing_member_while_it_assigns() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")
     stable_group(world, a)
@@ -72,7 +72,7 @@ def test_while_the_leader_assigns_it_is_the_one_that_is_missing() -> None:
     assert ongoing.missing == {a.member_id: world.now_ms}
 
 
-def test_only_another_broker_that_takes_over_is_a_fail_over() -> None:
+def test_only_a_load_by_another_broker_is_a_fail_over() -> None:
     timeline = Timeline(2)
     for former_node_id in (-1, 2, 3):
         taken_over = GroupLoaded(
@@ -107,7 +107,7 @@ def test_a_static_member_that_returns_is_waited_for_under_its_new_id() -> None:
     assert missing_by_events(world) == missing_by_core(world) == {a.member_id}
 
 
-def test_every_event_comes_back_from_its_json() -> None:
+def test_every_event_survives_its_json_form() -> None:
     world = World()
     a, s = Client(world, "a"), Client(world, "s", instance="one")
     stable_group(world, a, s)
@@ -117,7 +117,7 @@ def test_every_event_comes_back_from_its_json() -> None:
     assert [read_event(msgspec.json.encode(each)) for each in world.events] == world.events
 
 
-def test_every_kind_of_event_is_one_that_can_be_read() -> None:
+def test_every_kind_of_event_can_be_read() -> None:
     def kinds(of: type[Event]) -> set[type[Event]]:
         return {each for kind in of.__subclasses__() for each in (kind, *kinds(kind))}
 
@@ -128,5 +128,5 @@ def test_every_kind_of_event_is_one_that_can_be_read() -> None:
 @pytest.mark.parametrize(
     "value", [b"", b"{", b"[]", b'{"event":"FromTheFuture","group_id":"g","at_ms":1}', b"\xff", b"{}"]
 )
-def test_what_is_no_event_that_is_known_is_passed_over(value: bytes) -> None:
+def test_an_unknown_event_is_skipped(value: bytes) -> None:
     assert read_event(value) is None

@@ -50,7 +50,7 @@ def test_a_group_that_rebalances_is_described_without_its_protocol() -> None:
     assert [each.member_assignment for each in group.members] == [assignment("t", 0), b""]
 
 
-def test_assignments_are_not_shown_once_a_sync_phase_was_given_up() -> None:
+def test_assignments_are_not_described_after_an_abandoned_sync_phase() -> None:
     world = World()
     a, b, c = Client(world, "a"), Client(world, "b"), Client(world, "c")
     stable_group(world, a)
@@ -110,7 +110,7 @@ def test_a_group_with_members_is_not_deleted() -> None:
     assert delete(world, "none").error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_an_id_given_by_a_deleted_group_is_worth_nothing() -> None:
+def test_a_member_id_given_by_a_deleted_group_is_unknown() -> None:
     world = World()
     a = Client(world, "a")
     a.request_join()
@@ -125,7 +125,7 @@ def test_an_id_given_by_a_deleted_group_is_worth_nothing() -> None:
     assert world.timers == {}
 
 
-def test_the_longest_group_id_leaves_room_for_the_answer() -> None:
+def test_an_answer_has_space_for_the_longest_group_id() -> None:
     world = World()
     group = described(world, "g" * 32_767)
     assert DescribeGroupsResponse(groups=(group,)).encode(6)

@@ -16,7 +16,7 @@ def test_the_smallest_hash_counts_as_zero() -> None:
     assert coordinator_partition("polygenelubricants", 50) == 0
 
 
-def test_hash_goes_over_utf_16_units() -> None:
+def test_hash_uses_utf_16_units() -> None:
     assert java_hash_code("é") == 0xE9
     assert java_hash_code("\U0001f600") == 0xD83D * 31 + 0xDE00
     assert java_hash_code("\ud83d") == 0xD83D  # A lone surrogate is a String in Java as well.

@@ -240,7 +240,7 @@ class Walk:
 
 
 @pytest.mark.parametrize("seed", range(repetitions(30, by_night=200)))
-def test_what_must_hold_holds_whatever_clients_do(seed: int) -> None:
+def test_group_invariants_hold_for_any_client_behaviour(seed: int) -> None:
     walk = Walk(seed)
     for _ in range(STEPS):
         walk.step()

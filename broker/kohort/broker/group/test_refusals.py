@@ -67,17 +67,17 @@ def test_a_refused_commit_fails_every_partition() -> None:
     assert answer.topics[0].partitions[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_members_of_a_loading_shard_hear_that_all_is_well() -> None:
+def test_a_loading_shard_answers_heartbeats_without_an_error() -> None:
     heartbeat = next(each for each in COMMANDS if isinstance(each, Heartbeat))
     answer = refusal(heartbeat, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     assert getattr(answer, "error_code", None) == ErrorCode.NONE
 
 
-def test_nobody_waits_for_an_answer_to_what_time_says() -> None:
+def test_timer_commands_are_refused_without_an_answer() -> None:
     assert refusal(ExpireOffsets(), ErrorCode.NOT_COORDINATOR) is None
 
 
-def test_a_core_that_is_given_up_answers_all_that_is_parked() -> None:
+def test_a_closed_core_answers_all_parked_requests() -> None:
     world = World()
     stable, joining = Client(world, "stable"), Client(world, "joining")
     stable_group(world, stable)

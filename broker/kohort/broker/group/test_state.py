@@ -18,7 +18,7 @@ WAYS = {
 
 @pytest.mark.parametrize("source, target", list(itertools.product(GroupState, GroupState)))
 @pytest.mark.requirement("R7")
-def test_there_are_no_other_ways_than_kafkas(source: GroupState, target: GroupState) -> None:
+def test_state_transitions_are_those_of_kafka(source: GroupState, target: GroupState) -> None:
     group = ClassicGroup("g")
     group.state = source
     if (source.value, target.value) in WAYS:

@@ -25,7 +25,7 @@ def test_small_and_large_bytes_are_read_alike(count: int) -> None:
     assert assigned_partitions(assignment) == expected
 
 
-def test_bytes_that_say_nothing() -> None:
+def test_malformed_subscription_bytes_are_refused_and_malformed_assignments_are_empty() -> None:
     with pytest.raises(WireError):
         subscribed_topics(b"\0")
     assert assigned_partitions(b"") == ()

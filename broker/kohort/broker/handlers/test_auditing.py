@@ -55,32 +55,32 @@ def deleted(*codes: ErrorCode) -> DeleteTopicsResponse:
         (),
     ],
 )
-def test_changes_that_come_to_nothing_do_not_turn_the_file_over(codes: tuple[ErrorCode, ...]) -> None:
+def test_failed_changes_do_not_rotate_the_file(codes: tuple[ErrorCode, ...]) -> None:
     assert len(lines_of(message_of(DeleteTopicsRequest), deleted(*codes), MANY)) == REFUSALS_PER_SECOND_MAX
 
 
 @pytest.mark.parametrize("codes", [(ErrorCode.NONE,), (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.NONE)])
-def test_each_change_is_told_of(codes: tuple[ErrorCode, ...]) -> None:
+def test_each_change_is_logged(codes: tuple[ErrorCode, ...]) -> None:
     lines = lines_of(message_of(DeleteTopicsRequest), deleted(*codes), MANY)
     assert len(lines) == MANY
     assert lines[-1]["allowed"] is (len(codes) == 1)
     assert len(lines[-1]["errors"]) == len(codes) - 1
 
 
-def test_pages_that_brokers_look_at_for_others_are_no_changes() -> None:
+def test_page_requests_of_other_brokers_are_not_changes() -> None:
     assert lines_of(BrokerPageRequest(path="/api/v1/live/groups"), PAGE, MANY) == []
     [line] = lines_of(BrokerPageRequest(path="/api/v1/live/write", method="POST", body=b"x" * 10**6), PAGE)
     assert line["request"]["method"] == "POST"
     assert len(line["request"]["body"]) < TEXT_MAX + 20
 
 
-def test_what_many_parts_have_in_them_is_cut() -> None:
+def test_a_line_with_many_parts_is_shortened() -> None:
     topics = tuple(message_of(CreatableTopic, name=f"t{each}") for each in range(10_000))
     [line] = lines_of(message_of(CreateTopicsRequest, topics=topics), message_of(CreateTopicsResponse))
     assert line["request"]["topics"][-1] == "... 10000 in all"
 
 
-def test_what_is_told_of_is_what_changes_something() -> None:
+def test_exactly_the_changing_requests_are_logged() -> None:
     told = {name for name, api in BY_NAME.items() if api.api_key not in UNTOLD}
     assert told == {
         "AlterClientQuotas",

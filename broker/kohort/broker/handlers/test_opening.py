@@ -183,7 +183,7 @@ async def test_logs_are_opened_by_a_worker_while_others_are_served(
         assert threading.get_ident() not in logs.threads
 
 
-async def test_what_a_connection_produces_keeps_its_order(
+async def test_requests_of_a_connection_keep_their_order_while_logs_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await restarted(tmp_path)
@@ -206,7 +206,7 @@ async def test_what_a_connection_produces_keeps_its_order(
         assert broker.partitions.peek("t", 2) in broker.partitions.opening.unopened, "nobody has asked for it"
 
 
-async def test_a_produce_without_acknowledgement_holds_its_place_too(
+async def test_a_produce_with_acks_0_keeps_its_order_while_logs_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await restarted(tmp_path)
@@ -225,7 +225,7 @@ async def test_a_produce_without_acknowledgement_holds_its_place_too(
         assert offsets_of(ProduceResponse.decode(received[heard[2] :], NEWEST_BY_NAME)) == [(0, 2)]
 
 
-async def test_a_fetch_waits_for_records_once_its_logs_are_open(
+async def test_a_fetch_waits_for_records_after_its_logs_are_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await restarted(tmp_path)
@@ -251,7 +251,7 @@ async def test_a_fetch_waits_for_records_once_its_logs_are_open(
         assert topic.partitions[0].records
 
 
-async def test_a_log_that_cannot_be_opened_is_said_so(
+async def test_a_log_that_cannot_be_opened_has_a_storage_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await restarted(tmp_path)

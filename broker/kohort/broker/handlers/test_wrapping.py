@@ -50,7 +50,7 @@ class Stingy(ReceivedRequest):
 
 
 @pytest.mark.parametrize("permissions", [ALLOW_ALL, DENY_ALL])
-def test_a_wrapper_says_of_everything_what_the_original_says(permissions: Permissions) -> None:
+def test_a_wrapper_forwards_every_member_of_the_original(permissions: Permissions) -> None:
     connection = Connection(permissions)
     original = received(connection)
     wrapped = WrappedRequest(WrappedRequest(original))
@@ -69,14 +69,14 @@ def test_a_wrapper_has_no_bytes_where_the_original_has_none() -> None:
 
 
 @pytest.mark.interpreted  # A compiled class leaves that to the type checkers.
-def test_who_forgets_a_member_cannot_be_made() -> None:
+def test_a_wrapper_without_a_required_member_cannot_be_created() -> None:
     members = {name: None for name in Request.__abstractmethods__ if name != "permissions"}
     forgetful = type("Forgetful", (Request,), members)
     with pytest.raises(TypeError, match="permissions"):
         forgetful(SimpleNamespace(), BY_NAME["Heartbeat"], 4, 7, "app")
 
 
-async def test_an_answer_is_finished_once_however_it_comes() -> None:
+async def test_an_answer_is_finished_once_in_every_way_of_answering() -> None:
     connection = Connection()
     wrapped = Later(Later(received(connection)))
 

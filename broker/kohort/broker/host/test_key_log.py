@@ -28,7 +28,7 @@ def gone(name: str, revision: int) -> Entry:
     return Entry(name.encode(), None, 0, revision, 0, 0)
 
 
-def test_what_was_put_is_found_and_what_was_deleted_is_not() -> None:
+def test_written_keys_are_found_and_deleted_ones_are_not() -> None:
     disk = files()
     log = KeyLog(disk, FILE)
     log.append([put("a", 2), put("b", 2)], 2)
@@ -39,7 +39,7 @@ def test_what_was_put_is_found_and_what_was_deleted_is_not() -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_any_crash_leaves_all_that_was_acknowledged_and_nothing_that_was_not_asked(
+def test_any_crash_keeps_acknowledged_changes_and_adds_none(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(key_log, "REWRITE_BYTES_MIN", 600)
@@ -72,7 +72,7 @@ def test_a_line_that_is_damaged_before_others_stops_the_start() -> None:
         KeyLog(disk, FILE)
 
 
-def test_a_change_that_the_disk_does_not_take_is_not_there_and_the_next_is() -> None:
+def test_a_change_that_the_disk_refuses_is_missing_and_the_next_is_kept() -> None:
     disk = files()
     log = KeyLog(disk, FILE)
     log.append([put("a", 2)], 2)
@@ -86,7 +86,7 @@ def test_a_change_that_the_disk_does_not_take_is_not_there_and_the_next_is() -> 
 
 
 @pytest.mark.parametrize("failures", [1, 2, 3])
-def test_a_change_whose_sync_has_failed_does_not_count_after_a_crash(failures: int) -> None:
+def test_a_change_with_a_failed_sync_does_not_count_after_a_crash(failures: int) -> None:
     disk = files()
     log = KeyLog(disk, FILE)
     log.append([put("a", 2)], 2)
@@ -104,7 +104,7 @@ def test_a_change_whose_sync_has_failed_does_not_count_after_a_crash(failures: i
 
 
 @pytest.mark.parametrize("left_bytes", [0, 3, 40])
-def test_a_change_that_a_full_disk_took_in_part_does_not_count_after_a_crash(left_bytes: int) -> None:
+def test_a_change_written_in_part_to_a_full_disk_does_not_count_after_a_crash(left_bytes: int) -> None:
     disk = files()
     log = KeyLog(disk, FILE)
     log.append([put("a", 2)], 2)

@@ -55,7 +55,7 @@ async def host() -> AsyncIterator[Host]:
             nursery.cancel_scope.cancel()
 
 
-async def test_what_a_worker_had_under_its_lease_goes_when_the_worker_does() -> None:
+async def test_keys_of_a_worker_lease_are_deleted_with_the_worker() -> None:
     async with host() as made:
         first, life = made.worker()
         second, _ = made.worker()
@@ -80,7 +80,7 @@ async def test_what_a_worker_had_under_its_lease_goes_when_the_worker_does() -> 
         assert [each.key for each in found.items] == [b"/topics/t"]
 
 
-async def test_leases_of_an_earlier_supervisor_are_over_at_the_start_and_revisions_go_on() -> None:
+async def test_leases_of_an_earlier_supervisor_expire_at_the_start_and_revisions_continue() -> None:
     async with host() as made:
         worker, _ = made.worker()
         lease = await worker.grant(9)
@@ -93,7 +93,7 @@ async def test_leases_of_an_earlier_supervisor_are_over_at_the_start_and_revisio
         assert again.revision == before + 1
 
 
-async def test_a_change_that_cannot_be_made_durable_is_unavailable_and_not_seen() -> None:
+async def test_a_change_that_cannot_be_synced_is_unavailable_and_invisible() -> None:
     async with host() as made:
         worker, _ = made.worker()
         lease = await worker.grant(9)
@@ -109,7 +109,7 @@ async def test_a_change_that_cannot_be_made_durable_is_unavailable_and_not_seen(
         assert KeyLog(made.disk, FILE).entries.keys() == {b"a", b"b"}
 
 
-async def test_who_is_asked_without_a_supervisor_hears_so() -> None:
+async def test_a_request_without_a_supervisor_is_refused() -> None:
     async with host() as made:
         worker, life = made.worker()
         life.shutdown(socket.SHUT_RDWR)

@@ -17,13 +17,13 @@ def listeners(*ports: int) -> list[Listener]:
     return [Listener(Address("127.0.0.1", port)) for port in ports]
 
 
-def test_each_worker_has_the_port_behind_the_shared_one_by_its_number() -> None:
+def test_each_worker_listens_on_the_shared_port_plus_its_number() -> None:
     assert [own_address(Address("h", 9092), number).port for number in (1, 2)] == [9093, 9094]
     assert own_address(Address("h", 0), 2).port == 0, "a free one"
 
 
 @pytest.mark.parametrize("ports", [(9092, 9094), (9094, 9092), (9642,), (65_534,)])
-def test_ports_in_each_others_way_are_refused_before_anything_is_taken(ports: tuple[int, ...]) -> None:
+def test_overlapping_ports_are_refused_before_any_is_opened(ports: tuple[int, ...]) -> None:
     with pytest.raises(ConfigError, match="2 workers take the 2 ports behind that of the listener"):
         check_distances(listeners(*ports), HTTP, 2)
 
@@ -32,23 +32,23 @@ def test_ports_far_enough_from_each_other_are_fine() -> None:
     check_distances(listeners(9092, 9095, 0, 0), HTTP, 2)
 
 
-def test_the_first_worker_has_the_folder_that_a_broker_of_one_process_has() -> None:
+def test_the_first_worker_uses_the_folder_of_a_single_process() -> None:
     assert part(Path("/d"), 1) == Path("/d")
     assert part(Path("/d"), 3) == Path("/d/workers/3")
 
 
-def test_who_listens_everywhere_is_reached_on_loopback() -> None:
+def test_a_worker_on_a_wildcard_address_is_reached_on_loopback() -> None:
     assert local(Address("0.0.0.0", 1)) == ("127.0.0.1", 1)
     assert local(Address("::", 1)) == ("::1", 1)
     assert local(Address("10.0.0.1", 1)) == ("10.0.0.1", 1)
 
 
-def test_who_shows_a_certificate_is_reached_by_the_name_that_it_bears() -> None:
+def test_a_worker_with_a_certificate_is_reached_by_its_certified_name() -> None:
     assert local(Address("0.0.0.0", 1, "SASL_SSL")) is None
     assert local(Address("0.0.0.0", 1, "SASL_PLAINTEXT")) == ("127.0.0.1", 1)
 
 
-def test_addresses_are_kept_for_workers_and_nobody_else() -> None:
+def test_addresses_are_reserved_only_for_workers() -> None:
     ports = Ports(listeners(0), Address("127.0.0.1", 0), 2)
     try:
         (shared,) = ports.shared
@@ -64,7 +64,7 @@ def test_addresses_are_kept_for_workers_and_nobody_else() -> None:
         ports.close()
 
 
-def test_an_order_says_who_a_worker_is_and_where_all_are() -> None:
+def test_an_order_contains_the_number_of_a_worker_and_all_addresses() -> None:
     common = Order(
         listeners=(Listener(Address("0.0.0.0", 0), Address("outside", 9092)),),
         http=HTTP,

@@ -140,7 +140,7 @@ async def an_open_transaction(log: Log) -> None:
         an_open_transaction,
     ],
 )
-async def test_whoever_has_read_what_there_is_has_no_lag_and_has_not_stopped(
+async def test_a_group_that_read_everything_readable_has_no_lag_and_has_not_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leave: Callable[[Log], object]
 ) -> None:
     async with log_of(tmp_path, monkeypatch) as log:
@@ -148,7 +148,7 @@ async def test_whoever_has_read_what_there_is_has_no_lag_and_has_not_stopped(
         await never_stops(log)
 
 
-async def test_what_is_read_behind_a_marker_counts_from_the_first_record(
+async def test_a_record_after_a_marker_counts_in_the_lag(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with log_of(tmp_path, monkeypatch) as log:
@@ -172,7 +172,7 @@ async def test_a_transaction_counts_once_it_is_committed(
         assert (await lag_of(log.broker)).lag == 2
 
 
-async def test_a_group_that_reads_what_is_not_committed_is_measured_by_that(
+async def test_a_group_that_reads_uncommitted_records_is_measured_by_the_log_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with log_of(tmp_path, monkeypatch) as log:
@@ -182,9 +182,7 @@ async def test_a_group_that_reads_what_is_not_committed_is_measured_by_that(
         assert (await lag_of(log.broker)).lag == 1
 
 
-async def test_what_is_deleted_behind_a_look_is_no_lag_any_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_deleted_records_are_not_lag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with log_of(tmp_path, monkeypatch) as log:
         await log.write()
         await log.write()
@@ -200,7 +198,7 @@ async def test_what_is_deleted_behind_a_look_is_no_lag_any_more(
         assert (await lag_of(log.broker)).lag == 0
 
 
-async def test_an_active_group_before_markers_is_not_said_to_be_too_slow(
+async def test_an_active_group_before_markers_is_not_reported_as_too_slow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with log_of(tmp_path, monkeypatch) as log:
@@ -212,7 +210,9 @@ async def test_an_active_group_before_markers_is_not_said_to_be_too_slow(
             assert (await lag_of(log.broker)).verdict is Verdict.OK
 
 
-async def test_a_long_tail_is_passed_over_bit_by_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_unreadable_tail_is_skipped_step_by_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(first_record, "BATCHES_MAX", 2)
     async with log_of(tmp_path, monkeypatch) as log:
         await log.write()

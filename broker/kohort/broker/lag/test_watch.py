@@ -38,7 +38,7 @@ async def lag_of(broker: Broker) -> PartitionLag:
     return row
 
 
-async def test_the_age_of_a_group_is_known_though_a_look_that_missed_it_ends_meanwhile(
+async def test_the_age_of_a_group_is_known_after_a_concurrent_measurement_missed_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path) as broker:
@@ -116,7 +116,7 @@ async def test_an_offset_that_no_record_has_breaks_neither_lag_nor_pages(tmp_pat
         )
 
 
-async def test_a_group_that_falls_silent_is_told_to_have_stopped(
+async def test_a_group_that_stops_committing_is_reported_as_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hurry = (("kohort.lag.interval.ms", "100"), ("offsets.topic.num.partitions", "4"))
@@ -131,7 +131,7 @@ async def test_a_group_that_falls_silent_is_told_to_have_stopped(
                 await trio.sleep(0.05)
 
 
-async def test_a_log_that_nobody_has_opened_since_the_start_is_opened_for_its_lag(tmp_path: Path) -> None:
+async def test_a_log_that_is_unopened_since_the_start_is_opened_for_its_lag(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         await produce(broker, 1, 2, 3)
@@ -146,7 +146,7 @@ async def test_a_log_that_nobody_has_opened_since_the_start_is_opened_for_its_la
         assert (await lag_of(broker)).lag == 2
 
 
-async def test_a_log_that_is_offline_has_no_lag_to_tell(tmp_path: Path) -> None:
+async def test_an_offline_log_has_no_lag(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         await produce(broker, 1, 2, 3)
@@ -157,7 +157,7 @@ async def test_a_log_that_is_offline_has_no_lag_to_tell(tmp_path: Path) -> None:
         assert (row.lag, row.lag_seconds, row.verdict) == (None, None, None)
 
 
-async def test_windows_of_what_is_gone_are_forgotten_and_their_number_has_a_limit(
+async def test_windows_of_deleted_partitions_are_removed_and_their_number_is_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path) as broker:
@@ -174,7 +174,7 @@ async def test_windows_of_what_is_gone_are_forgotten_and_their_number_has_a_limi
 SLICES = 20
 
 
-async def test_the_loop_has_its_turns_between_slices_of_many_partitions(tmp_path: Path) -> None:
+async def test_a_measurement_of_many_partitions_yields_to_the_loop(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         assert await commit(client, 0) == 0

@@ -25,7 +25,7 @@ def verdict(found: Window, lag: int, after_ms: int = 0) -> Verdict:
     return found.verdict(lag, end_ms(found) + after_ms, INTERVAL_MS)
 
 
-def test_without_lag_all_is_well_however_silent_the_group() -> None:
+def test_without_lag_a_silent_group_is_ok() -> None:
     assert verdict(window((5, 0), (5, 0), (5, 0)), lag=0, after_ms=10_000_000) is Verdict.OK
 
 
@@ -37,7 +37,7 @@ def test_a_lag_that_never_shrinks_is_a_warning() -> None:
     assert verdict(window((10, 5), (20, 9), (30, 9), (40, 12)), lag=12) is Verdict.WARN
 
 
-def test_whoever_was_at_the_end_within_the_window_keeps_up() -> None:
+def test_a_group_that_was_at_the_end_within_the_window_is_ok() -> None:
     assert verdict(window((10, 0), (20, 9), (30, 9), (40, 12)), lag=12) is Verdict.OK
 
 
@@ -45,7 +45,7 @@ def test_committing_the_same_offset_while_there_is_more_is_a_stall() -> None:
     assert verdict(window((10, 5), (10, 9), (10, 20)), lag=20) is Verdict.STALL
 
 
-def test_of_two_commits_nobody_can_tell() -> None:
+def test_two_commits_are_too_few_for_a_verdict() -> None:
     assert verdict(window((10, 5), (10, 9)), lag=9) is Verdict.OK
 
 
@@ -56,7 +56,7 @@ def test_silence_for_longer_than_the_window_is_a_stop(commits: int, silent_ms: i
     assert verdict(found, lag=7, after_ms=silent_ms + 1) is Verdict.STOP
 
 
-def test_a_group_that_commits_rarely_is_given_its_own_time() -> None:
+def test_a_group_that_commits_rarely_gets_a_longer_window() -> None:
     found = Window(BEGIN_MS)
     hour_ms = 3_600_000
     for number in range(COMMITS_KEPT):
@@ -73,14 +73,14 @@ def test_a_record_after_a_long_silence_is_no_stop_until_it_has_waited() -> None:
     assert found.verdict(1, later_ms + 10 * INTERVAL_MS + 1, INTERVAL_MS) is Verdict.STOP
 
 
-def test_after_a_restart_nobody_is_blamed_for_the_time_of_the_stop() -> None:
+def test_after_a_restart_the_downtime_does_not_count() -> None:
     found = Window(BEGIN_MS)
     found.look(BEGIN_MS - 86_400_000, 5, 3, BEGIN_MS)
     assert found.verdict(3, BEGIN_MS + 1, INTERVAL_MS) is Verdict.OK
     assert found.verdict(3, BEGIN_MS + 10 * INTERVAL_MS + 1, INTERVAL_MS) is Verdict.STOP
 
 
-def test_going_back_is_a_rewind_until_the_old_place_is_reached_again() -> None:
+def test_committing_a_lower_offset_is_a_rewind_until_the_old_offset_is_reached() -> None:
     assert verdict(window((100, 3), (10, 93), (50, 60)), lag=60) is Verdict.REWIND
     assert verdict(window((100, 0), (10, 90), (50, 60)), lag=60) is Verdict.REWIND
     assert verdict(window((100, 3), (10, 93), (100, 8)), lag=8) is Verdict.OK
@@ -99,7 +99,7 @@ def test_only_the_newest_commits_are_kept() -> None:
     assert window((1, 1)).complete == 0.1
 
 
-def test_the_worst_verdict_stands_for_all() -> None:
+def test_the_verdict_of_a_group_is_its_worst() -> None:
     assert worst() is Verdict.OK
     assert worst(Verdict.WARN, Verdict.OK) is Verdict.WARN
     assert worst(Verdict.STOP, Verdict.STALL, Verdict.WARN) is Verdict.STOP

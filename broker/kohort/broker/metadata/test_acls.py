@@ -27,12 +27,12 @@ def pattern(name: str) -> Pattern:
 
 @pytest.mark.parametrize("name", ["orders", "a/b c", "*"])
 @pytest.mark.parametrize("entry", [READ, WRITE])
-def test_what_is_kept_is_read_again(name: str, entry: Entry) -> None:
+def test_access_control_entries_survive_their_stored_form(name: str, entry: Entry) -> None:
     assert pattern_of(resource_of(pattern(name))) == pattern(name)
     assert entry_of(text_of(entry)) == entry
 
 
-def test_entries_are_added_to_those_there_and_taken_from_them() -> None:
+def test_entries_are_added_and_removed() -> None:
     empty = Snapshot(1, "c", 1)
     one = empty.after(creation(empty, [Binding(pattern("a"), READ)]))
     two = one.after(creation(one, [Binding(pattern("a"), WRITE), Binding(pattern("b"), READ)]))

@@ -90,7 +90,7 @@ async def test_a_sync_that_fails_is_an_error_and_never_half_a_file(seed: int) ->
     assert dict(opened(survivor).snapshot().topics) == after.topics
 
 
-async def test_a_full_disk_is_an_error_until_there_is_room_again() -> None:
+async def test_a_full_disk_is_an_error_until_it_has_space_again() -> None:
     filesystem = MemoryFileSystem()
     filesystem.make_directory(FOLDER)
     store = opened(filesystem)

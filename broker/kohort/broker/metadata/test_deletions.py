@@ -23,7 +23,9 @@ BOTH = Snapshot(1, "c", 1).after(Mutation(put=(AIR, SEA)))
         (Mutation(put=(TopicState("sea", SEA.topic_id, (), {"retention.ms": "1"}),)), ()),
     ],
 )
-def test_a_deletion_is_one_that_is_told(mutation: Mutation, deleted: tuple[TopicState, ...]) -> None:
+def test_deleted_and_recreated_topics_are_reported_as_deletions(
+    mutation: Mutation, deleted: tuple[TopicState, ...]
+) -> None:
     after = BOTH.after(mutation)
     assert topics_deleted(BOTH, after) == deleted
     assert topics_deleted(BOTH, replace(after, is_reloaded=True)) == ()

@@ -50,7 +50,7 @@ async def test_a_change_outlives_the_process(tmp_path: Path) -> None:
     assert again.topics_by_id[orders.topic_id].partitions[2].index == 2
 
 
-async def test_a_deleted_topic_is_gone_under_its_name_and_its_id(tmp_path: Path) -> None:
+async def test_a_deleted_topic_is_not_found_by_name_or_id(tmp_path: Path) -> None:
     store = opened(tmp_path)
     await put(store, topic("a"), topic("b"))
     await update(store, lambda _: Mutation(delete=("a",)))
@@ -59,14 +59,14 @@ async def test_a_deleted_topic_is_gone_under_its_name_and_its_id(tmp_path: Path)
         assert [each.name for each in snapshot.topics_by_id.values()] == ["b"]
 
 
-async def test_snapshots_that_were_handed_out_do_not_change(tmp_path: Path) -> None:
+async def test_earlier_snapshots_do_not_change(tmp_path: Path) -> None:
     store = opened(tmp_path)
     before = await put(store, topic("a"))
     await put(store, topic("b"))
     assert list(before.topics) == ["a"]
 
 
-async def test_watchers_see_the_change_before_the_one_who_made_it(tmp_path: Path) -> None:
+async def test_watchers_see_a_change_before_its_author(tmp_path: Path) -> None:
     store = opened(tmp_path)
     seen: list[tuple[int, int]] = []
     unwatch = store.watch(lambda before, after: seen.append((before.version, after.version)))
@@ -77,7 +77,7 @@ async def test_watchers_see_the_change_before_the_one_who_made_it(tmp_path: Path
     assert seen == [(0, 1)]
 
 
-async def test_changes_at_the_same_time_all_come_about(tmp_path: Path) -> None:
+async def test_concurrent_changes_are_all_applied(tmp_path: Path) -> None:
     store = opened(tmp_path)
 
     async def create(name: str) -> None:
@@ -99,7 +99,7 @@ async def test_configurations_of_other_resources_are_kept_until_they_are_emptied
     assert opened(tmp_path).snapshot().configs == {}
 
 
-async def test_a_broker_registers_anew_at_each_start(tmp_path: Path) -> None:
+async def test_a_broker_registers_again_at_each_start(tmp_path: Path) -> None:
     store = opened(tmp_path)
     await store.register(BrokerState(1, "localhost", 9092))
     await store.register(BrokerState(1, "localhost", 9093))
@@ -107,7 +107,7 @@ async def test_a_broker_registers_anew_at_each_start(tmp_path: Path) -> None:
     assert opened(tmp_path).snapshot().brokers == ()
 
 
-async def test_producer_ids_are_never_given_twice(tmp_path: Path) -> None:
+async def test_producer_ids_are_never_allocated_twice(tmp_path: Path) -> None:
     store = opened(tmp_path)
     assert await store.allocate_producer_ids() == range(1000)
     assert await store.allocate_producer_ids(10) == range(1000, 1010)
@@ -118,7 +118,7 @@ async def test_producer_ids_are_never_given_twice(tmp_path: Path) -> None:
 # -- damage -----------------------------------------------------------------------------------------------
 
 
-async def test_an_older_copy_of_the_file_gives_out_no_producer_id_again(tmp_path: Path) -> None:
+async def test_an_older_copy_of_the_file_allocates_no_producer_id_again(tmp_path: Path) -> None:
     store = opened(tmp_path)
     await put(store, topic("air"))
     await store.allocate_producer_ids(10)
@@ -142,7 +142,7 @@ async def written(folder: Path) -> bytes:
     return (folder / FILE_NAME).read_bytes()
 
 
-async def test_a_file_cut_short_anywhere_stops_the_start_with_one_line(tmp_path: Path) -> None:
+async def test_a_truncated_file_stops_the_start_with_one_line(tmp_path: Path) -> None:
     whole = await written(tmp_path)
     for size in range(len(whole)):
         (tmp_path / FILE_NAME).write_bytes(whole[:size])
@@ -171,7 +171,7 @@ async def test_partitions_without_a_metadata_file_stop_the_start(tmp_path: Path)
         opened(tmp_path)
 
 
-async def test_other_things_in_a_new_folder_do_no_harm(tmp_path: Path) -> None:
+async def test_unrelated_files_in_a_new_folder_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "lost+found").mkdir()
     (tmp_path / "notes-1").write_text("no folder")
     assert not opened(tmp_path).snapshot().topics
@@ -229,9 +229,7 @@ async def test_a_kill_at_any_step_leaves_the_old_or_the_new_metadata(tmp_path: P
 
 
 @pytest.mark.parametrize(("step", "error"), [("before", StorageError), ("sync", ChangeUnknown)])
-async def test_a_disk_that_fails_changes_nothing_for_anybody(
-    tmp_path: Path, step: str, error: type[Exception]
-) -> None:
+async def test_a_failed_write_changes_nothing(tmp_path: Path, step: str, error: type[Exception]) -> None:
     store = opened(tmp_path, FailingFileSystem(step, OSError(28, "No space left on device")))
     told: list[Snapshot] = []
     store.watch(lambda _, after: told.append(after))
@@ -242,7 +240,7 @@ async def test_a_disk_that_fails_changes_nothing_for_anybody(
     assert (dict(store.snapshot().topics), told) == ({}, [])
 
 
-async def test_a_caller_who_gives_up_still_leaves_the_store_at_what_the_file_says(tmp_path: Path) -> None:
+async def test_a_cancelled_caller_leaves_the_store_equal_to_the_file(tmp_path: Path) -> None:
     store = opened(tmp_path)
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
@@ -253,7 +251,7 @@ async def test_a_caller_who_gives_up_still_leaves_the_store_at_what_the_file_say
     assert names == list(opened(tmp_path).snapshot().topics)
 
 
-async def test_settings_of_brokers_can_be_forgotten_and_those_of_topics_stay(tmp_path: Path) -> None:
+async def test_settings_of_brokers_can_be_deleted_without_those_of_topics(tmp_path: Path) -> None:
     store = opened(tmp_path)
     await put(store, topic("orders", configs={"retention.ms": "5"}))
     configs = {

@@ -20,13 +20,13 @@ def stored(*partitions: PartitionState) -> Stored:
     return Stored(topics=(TopicState("orders", TOPIC_ID, partitions, {"retention.ms": "5"}),))
 
 
-def test_a_broker_alone_writes_the_line_that_it_always_wrote() -> None:
+def test_a_single_broker_writes_the_unchanged_line_format() -> None:
     written = Encoder().encode(stored(ALONE))
     assert written.splitlines()[2] == LINE
     assert decode(written) == stored(ALONE)
 
 
-def test_what_a_cluster_knows_of_a_partition_is_kept() -> None:
+def test_cluster_fields_of_a_partition_are_stored() -> None:
     replicated = PartitionState(
         index=1,
         leader=3,

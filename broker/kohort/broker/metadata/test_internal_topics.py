@@ -22,7 +22,7 @@ def config_of(name: str, text: str) -> BrokerConfig:
     ("name", "topic"),
     [(OFFSETS, offsets_topic), (TRANSACTIONS, transactions_topic), (SHARES, share_state_topic)],
 )
-def test_the_least_segment_size_that_is_taken_makes_a_topic(
+def test_a_topic_can_be_created_with_the_smallest_segment_size(
     name: str, topic: Callable[[BrokerConfig], NewTopic]
 ) -> None:
     with pytest.raises(ConfigError, match="at least 1048576"):
@@ -34,7 +34,7 @@ def test_the_least_segment_size_that_is_taken_makes_a_topic(
 @pytest.mark.parametrize(
     ("name", "default"), [("group.share.assignors", "simple"), ("group.streams.assignors", "sticky")]
 )
-def test_the_only_assignor_of_a_kind_of_group_may_be_named(name: str, default: str) -> None:
+def test_the_only_assignor_of_a_kind_of_group_can_be_named(name: str, default: str) -> None:
     assert config_of(name, default).value(name) == (default,)
     with pytest.raises(ConfigError, match=default):
         config_of(name, "other")

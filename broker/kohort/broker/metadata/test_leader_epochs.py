@@ -39,7 +39,7 @@ async def test_partitions_that_this_node_leads_get_the_next_epoch_and_keep_it() 
     assert epochs(again, "other") == [(4, 7)]
 
 
-async def test_one_partition_can_be_meant() -> None:
+async def test_the_epoch_of_one_partition_can_be_raised() -> None:
     disk = MemoryFileSystem()
     disk.make_directory(ROOT)
     store = opened(disk)
@@ -48,7 +48,7 @@ async def test_one_partition_can_be_meant() -> None:
     assert epochs(store, "t") == [(4, 7), (5, 8)]
 
 
-async def test_where_nothing_is_led_nothing_changes() -> None:
+async def test_without_led_partitions_nothing_changes() -> None:
     disk = MemoryFileSystem()
     disk.make_directory(ROOT)
     store = opened(disk)
@@ -56,7 +56,7 @@ async def test_where_nothing_is_led_nothing_changes() -> None:
     assert (await raise_leader_epochs(store, HERE, lambda topic_id, index: True)).version == before
 
 
-async def test_an_epoch_that_is_known_is_never_given_again() -> None:
+async def test_a_known_epoch_is_never_used_again() -> None:
     disk = MemoryFileSystem()
     disk.make_directory(ROOT)
     store = opened(disk)

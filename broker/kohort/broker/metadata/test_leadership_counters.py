@@ -25,13 +25,13 @@ def counted(node_id: int, *steps: Snapshot) -> tuple[int, int, int, int]:
     return counters.isr_shrinks, counters.isr_expands, counters.elections, counters.unclean_elections
 
 
-def test_the_leader_counts_who_left_and_who_came() -> None:
+def test_the_leader_counts_isr_shrinks_and_expands() -> None:
     steps = [snapshot(each) for each in (state(2, 2, 1, 3), state(2, 2, 3), state(2, 2), state(2, 2, 1))]
     assert counted(2, *steps) == (2, 1, 0, 0)
     assert counted(3, *steps) == (0, 0, 0, 0)
 
 
-def test_the_controller_counts_elections_and_which_were_unclean() -> None:
+def test_the_controller_counts_elections_and_unclean_ones() -> None:
     clean, eligible = state(2, 2, 3), state(NO_LEADER, elr=(3,))
     steps = [snapshot(each) for each in (state(1, 1, 2, 3), clean, eligible, state(3, 3), state(1, 1))]
     assert counted(1, *steps) == (0, 0, 3, 1)
@@ -39,6 +39,6 @@ def test_the_controller_counts_elections_and_which_were_unclean() -> None:
     assert counted(1, *others) == (0, 0, 0, 0)
 
 
-def test_what_is_the_same_or_new_counts_for_nothing() -> None:
+def test_unchanged_and_new_partitions_are_not_counted() -> None:
     whole = snapshot(state(1, 1, 2))
     assert counted(1, Snapshot(0, "c", 1), whole, replace(whole, version=2)) == (0, 0, 0, 0)

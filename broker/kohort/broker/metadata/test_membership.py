@@ -50,14 +50,12 @@ def membership(client: Client, tenure: Tenure) -> Membership:
     return found
 
 
-async def test_a_renewal_extends_the_time_in_which_the_broker_may_act(
-    membership: Membership, tenure: Tenure
-) -> None:
+async def test_a_renewal_extends_the_lease_of_the_broker(membership: Membership, tenure: Tenure) -> None:
     await membership.renew()
     assert tenure.heard == ["renewed"]
 
 
-async def test_a_renewal_counts_no_more_once_the_registration_is_gone(
+async def test_a_renewal_after_a_lost_registration_does_not_count(
     membership: Membership, client: Client, tenure: Tenure
 ) -> None:
     client.meanwhile = membership.lost  # The watch has told that somebody removed the registration.
@@ -65,7 +63,7 @@ async def test_a_renewal_counts_no_more_once_the_registration_is_gone(
     assert tenure.heard == ["lost"]
 
 
-async def test_a_renewal_counts_no_more_for_the_next_registration(
+async def test_a_renewal_does_not_count_for_the_next_registration(
     membership: Membership, client: Client, tenure: Tenure
 ) -> None:
     def register_anew() -> None:

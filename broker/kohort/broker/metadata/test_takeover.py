@@ -80,7 +80,7 @@ def started(folder: Path) -> Snapshot:
     return store.snapshot()
 
 
-def test_topics_with_their_ids_partitions_and_settings_are_taken_over(tmp_path: Path) -> None:
+def test_topics_with_ids_partitions_and_settings_are_imported(tmp_path: Path) -> None:
     write(
         tmp_path,
         segment(),
@@ -124,7 +124,7 @@ def quota(value: float, key: str = "producer_byte_rate", *, remove: bool = False
     return ClientQuotaRecord(entity=entity, key=key, value=value, remove=remove)
 
 
-def test_access_control_entries_and_quotas_are_taken_over(tmp_path: Path) -> None:
+def test_access_control_entries_and_quotas_are_imported(tmp_path: Path) -> None:
     write(
         tmp_path,
         segment(),
@@ -155,7 +155,7 @@ def test_the_leader_epoch_is_newer_than_any_that_kafka_has_had(tmp_path: Path) -
     assert (taken.leader, taken.isr, taken.leader_epoch, taken.partition_epoch) == (1, (1,), 7, 11)
 
 
-def test_a_deleted_topic_is_gone_with_its_settings(tmp_path: Path) -> None:
+def test_a_deleted_topic_is_not_imported(tmp_path: Path) -> None:
     again = UUID(int=3)
     write(
         tmp_path,
@@ -169,7 +169,7 @@ def test_a_deleted_topic_is_gone_with_its_settings(tmp_path: Path) -> None:
     assert {name: (topic.topic_id, topic.configs) for name, topic in topics.items()} == {"gone": (again, {})}
 
 
-def test_the_log_goes_on_where_the_newest_snapshot_ends(tmp_path: Path) -> None:
+def test_the_log_continues_where_the_newest_snapshot_ends(tmp_path: Path) -> None:
     old = [TopicRecord(name="old", topic_id=GONE), partition(0, GONE)]
     write(tmp_path, "00000000000000000002-0000000001.checkpoint", old)
     orders = [TopicRecord(name="orders", topic_id=ORDERS), partition(0)]
@@ -192,7 +192,7 @@ def test_a_transaction_holds_once_it_has_ended(tmp_path: Path) -> None:
     assert len(started(tmp_path).topics["orders"].partitions) == 1
 
 
-def test_what_was_taken_over_is_not_looked_for_again(tmp_path: Path) -> None:
+def test_metadata_are_imported_only_once(tmp_path: Path) -> None:
     path = write(tmp_path, segment(), [TopicRecord(name="orders", topic_id=ORDERS), partition(0)])
     first = started(tmp_path)
     path.unlink()
@@ -200,13 +200,13 @@ def test_what_was_taken_over_is_not_looked_for_again(tmp_path: Path) -> None:
     assert (tmp_path / FILE_NAME).exists()
 
 
-async def test_producer_ids_go_on_behind_those_that_kafka_gave_out(tmp_path: Path) -> None:
+async def test_producer_ids_continue_after_those_of_kafka(tmp_path: Path) -> None:
     write(tmp_path, segment(), [ProducerIdsRecord(broker_id=1, broker_epoch=9, next_producer_id=3_000)])
     store = EmbeddedMetadataStore.open(OsFileSystem(), tmp_path, cluster_id="c", node_id=NODE_ID)
     assert await store.allocate_producer_ids(10) == range(3_000, 3_010)
 
 
-def test_settings_that_mean_nothing_here_are_left_out(tmp_path: Path) -> None:
+def test_unknown_settings_are_skipped(tmp_path: Path) -> None:
     write(
         tmp_path,
         segment(),
@@ -249,7 +249,7 @@ def test_a_folder_of_a_larger_cluster_is_refused(tmp_path: Path, replicas: tuple
         (b"\x01\x02\x00\x7f", "TopicRecord"),
     ],
 )
-def test_what_cannot_be_read_stops_the_start(tmp_path: Path, value: bytes, what: str) -> None:
+def test_unreadable_metadata_stop_the_start(tmp_path: Path, value: bytes, what: str) -> None:
     path = write(tmp_path, segment())
     path.write_bytes(build_batch([(1, None, value, ())]))
     with pytest.raises(StorageError, match=what):
@@ -273,7 +273,7 @@ def test_damage_within_the_log_stops_the_start(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_no_damage_does_more_than_stop_the_start(tmp_path: Path, seed: int) -> None:
+def test_damaged_metadata_only_stop_the_start(tmp_path: Path, seed: int) -> None:
     """Bytes of records are changed, and the CRC made right: what is read may be anything."""
     dice = Random(seed)
     records: list[Message] = [

@@ -18,7 +18,7 @@ def new(*replicas: tuple[int, ...]) -> TopicState:
     return plan_topic(CLUSTER, topic, BrokerConfig(), MetricNames({}))
 
 
-def test_partitions_are_where_the_client_says_led_by_the_first() -> None:
+def test_partitions_have_the_requested_replicas_and_the_first_leads() -> None:
     found = new((2, 1), (3, 2))
     assert [(each.leader, each.replicas, each.isr) for each in found.partitions] == [
         (2, (2, 1), (2, 1)),
@@ -33,7 +33,7 @@ def test_partitions_of_a_topic_have_as_many_replicas_each(replicas: tuple[tuple[
     assert refused.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
-def test_so_do_those_that_are_added() -> None:
+def test_added_partitions_have_the_requested_replicas() -> None:
     topic = TopicState("t", UUID(int=1), partitions_of([(1, 2)]))
     assert plan_partitions(topic, CLUSTER, 2, [(2, 3)]).partitions[1].replicas == (2, 3)
     with pytest.raises(ApiError) as refused:

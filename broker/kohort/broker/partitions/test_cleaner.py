@@ -38,7 +38,9 @@ def write_alternating(world: World, name: str, batches: int) -> None:
         world.flusher.request(partition, lambda _: None)
 
 
-async def test_a_compacted_log_keeps_the_newest_of_each_key_and_says_how_far(world: World) -> None:
+async def test_a_compacted_log_keeps_the_newest_record_of_each_key_and_its_cleaned_offset(
+    world: World,
+) -> None:
     world.create("t", configs=COMPACTED)
     write_alternating(world, "t", 40)
     assert await world.cleaner().clean_dirtiest()
@@ -52,7 +54,7 @@ async def test_a_compacted_log_keeps_the_newest_of_each_key_and_says_how_far(wor
     assert counters.read_bytes > counters.written_bytes > 0
 
 
-async def test_a_clean_log_and_a_topic_that_is_not_compacted_are_left_alone(world: World) -> None:
+async def test_a_clean_log_and_a_log_without_compaction_are_not_cleaned(world: World) -> None:
     world.create("t", configs=COMPACTED)
     world.create("u", configs=SMALL)
     write_alternating(world, "t", 40)
@@ -63,7 +65,7 @@ async def test_a_clean_log_and_a_topic_that_is_not_compacted_are_left_alone(worl
     assert len(offsets(world, "u")) == 40
 
 
-async def test_the_dirtiest_log_comes_first(world: World) -> None:
+async def test_the_dirtiest_log_is_cleaned_first(world: World) -> None:
     for name, batches in (("a", 20), ("b", 20)):
         world.create(name, configs=COMPACTED)
         write_alternating(world, name, batches)
@@ -75,7 +77,7 @@ async def test_the_dirtiest_log_comes_first(world: World) -> None:
     assert len(world.data.records.cleaner_offsets()) == 2
 
 
-async def test_a_damaged_log_is_left_alone_from_then_on_and_serves_on(world: World) -> None:
+async def test_a_damaged_log_is_skipped_later_and_still_serves(world: World) -> None:
     world.create("t", configs=COMPACTED)
     write_alternating(world, "t", 40)
     log = world.partition("t").log
@@ -103,7 +105,7 @@ async def test_a_topic_that_is_deleted_while_it_is_compacted_ends_the_round_quie
     assert not (world.data.path / "t-0").exists()
 
 
-async def test_a_log_that_is_opened_anew_while_it_is_compacted_is_left_alone(
+async def test_a_log_reopened_during_compaction_is_not_replaced(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.create("t", configs=COMPACTED)
@@ -167,7 +169,7 @@ async def test_old_segments_go_and_their_files_follow(world: World) -> None:
     assert offsets(world, "t") == [40]
 
 
-async def test_logs_that_nobody_has_used_since_the_start_are_looked_at_as_well(tmp_path: Path) -> None:
+async def test_logs_unused_since_the_start_are_checked_too(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.flusher.immediate = True
     world.create("t", configs={**SMALL, "retention.ms": "1000"})
@@ -179,7 +181,7 @@ async def test_logs_that_nobody_has_used_since_the_start_are_looked_at_as_well(t
     assert await again.retention().delete_old_segments() > 4
 
 
-async def test_what_was_at_rest_at_the_start_is_compacted(tmp_path: Path) -> None:
+async def test_logs_unused_since_the_start_are_compacted(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.flusher.immediate = True
     world.create("t", configs=COMPACTED)
@@ -218,7 +220,7 @@ async def test_idle_producers_are_forgotten(tmp_path: Path) -> None:
     assert world.counters.cleaning.expired_producers == 1
 
 
-def test_a_pace_keeps_to_its_rate_and_lets_itself_be_ended() -> None:
+def test_a_throttler_keeps_its_rate_and_can_be_stopped() -> None:
     checks: list[int] = []
 
     def check() -> None:

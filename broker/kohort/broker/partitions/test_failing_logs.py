@@ -27,7 +27,7 @@ def world() -> tuple[Any, FailingLogs, Any]:
     return clock, FailingLogs(clock), Log(failures=1, offline=None, deleted=False)
 
 
-def test_one_failure_is_none_once_the_log_is_open_again() -> None:
+def test_one_failure_does_not_count_after_the_log_is_open_again() -> None:
     clock, logs, log = world()
     logs.failed(log)
     clock.ms = 5_000
@@ -37,7 +37,7 @@ def test_one_failure_is_none_once_the_log_is_open_again() -> None:
     assert not logs.have_failed_for(6_000)
 
 
-def test_a_log_that_opens_and_fails_again_is_failing_until_it_takes_something() -> None:
+def test_a_log_that_opens_and_fails_again_is_failing_until_a_write_succeeds() -> None:
     clock, logs, log = world()
     for clock.ms in (0, 400, 1_200):
         logs.failed(log)
@@ -47,7 +47,7 @@ def test_a_log_that_opens_and_fails_again_is_failing_until_it_takes_something() 
     assert not logs.have_failed_for(1_000)
 
 
-def test_a_log_that_nobody_writes_is_given_another_chance() -> None:
+def test_a_failed_log_without_writes_is_forgiven_after_a_time() -> None:
     clock, logs, log = world()
     for clock.ms in (0, 1_200):
         logs.failed(log)

@@ -145,7 +145,7 @@ class World:
         self.posted.pop(0)()
 
 
-def test_all_that_was_staged_in_a_round_is_written_once_and_answered_in_order() -> None:
+def test_batches_staged_in_a_round_are_written_once_and_answered_in_order() -> None:
     world = World()
     disk = Disk("a", world.said)
     world.stage(disk, 10, "first")
@@ -164,7 +164,7 @@ def test_a_partition_that_need_not_be_durable_is_not_synced() -> None:
     assert disk.writes == [(10, False, "MainThread")]
 
 
-def test_a_failure_reaches_those_who_waited_for_that_log_alone() -> None:
+def test_a_failure_is_reported_only_to_the_waiters_of_that_log() -> None:
     world = World()
     bad, good = Disk("bad", world.said), Disk("good", world.said)
     bad.error = StorageError("no space left")
@@ -175,7 +175,7 @@ def test_a_failure_reaches_those_who_waited_for_that_log_alone() -> None:
     assert world.counters.flush_failures == 1
 
 
-def test_what_is_unsynced_of_a_log_is_not_for_the_loop_to_wait_for() -> None:
+def test_a_large_unsynced_part_of_a_log_is_not_synced_by_the_loop() -> None:
     world = World()
     disk = Disk("a", world.said)
     disk.is_durable, disk.unsynced_bytes = False, INLINE_BYTES_MAX + 1
@@ -186,7 +186,7 @@ def test_what_is_unsynced_of_a_log_is_not_for_the_loop_to_wait_for() -> None:
     world.flusher.close()
 
 
-def test_a_log_that_has_become_lax_is_synced_once_so_that_the_journal_can_begin_again() -> None:
+def test_a_log_that_became_lax_is_synced_once_so_that_the_journal_can_restart() -> None:
     world = World()
     disk = Disk("a", world.said)
     world.journal.room = True
@@ -230,7 +230,7 @@ def test_a_log_is_never_written_by_two_at_once() -> None:
     world.flusher.close()
 
 
-def test_what_is_prepared_at_the_end_of_a_round_is_flushed_in_it() -> None:
+def test_a_batch_prepared_at_the_end_of_a_round_is_flushed_in_it() -> None:
     world = World()
     disk = Disk("a", world.said)
     world.flusher.prepare(lambda: world.stage(disk, 10, "prepared"))
@@ -238,7 +238,7 @@ def test_what_is_prepared_at_the_end_of_a_round_is_flushed_in_it() -> None:
     assert world.said == ["a committed", "prepared done"]
 
 
-def test_what_an_answer_stages_is_flushed_in_the_same_round() -> None:
+def test_a_batch_staged_by_an_answer_is_flushed_in_the_same_round() -> None:
     world = World()
     disk = Disk("a", world.said)
     disk.staged_bytes = 1
@@ -271,7 +271,7 @@ def test_a_small_round_is_synced_once_for_all_logs_by_the_journal() -> None:
     assert world.said.count("commit done") == 3
 
 
-def test_where_the_journal_fails_each_log_is_synced_by_itself_and_answers_for_itself() -> None:
+def test_after_a_journal_failure_each_log_is_synced_and_answered_alone() -> None:
     world = World()
     world.journal.room = True
     world.journal.error = StorageError("gone")
@@ -284,7 +284,7 @@ def test_where_the_journal_fails_each_log_is_synced_by_itself_and_answers_for_it
     assert [write[:2] for write in good.writes] == [(10, False), (0, True)]
 
 
-def test_a_full_journal_begins_again_when_every_log_in_it_has_been_synced() -> None:
+def test_a_full_journal_restarts_after_every_log_in_it_was_synced() -> None:
     world = World()
     world.journal.room = True
     first, second = Disk("first", world.said), Disk("second", world.said)
@@ -312,7 +312,7 @@ def test_a_log_that_fails_when_the_journal_is_full_finds_its_batches_there_again
     assert "bad failed" in world.said
 
 
-def test_the_journal_does_not_begin_again_under_a_round_that_a_worker_writes_to_it(
+def test_the_journal_does_not_restart_while_a_worker_writes_to_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World()
@@ -333,7 +333,7 @@ def test_the_journal_does_not_begin_again_under_a_round_that_a_worker_writes_to_
     world.flusher.close()
 
 
-def test_what_comes_while_a_worker_syncs_the_journal_shares_the_next_sync(
+def test_batches_that_arrive_during_a_journal_sync_share_the_next_sync(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World()
@@ -355,7 +355,7 @@ def test_what_comes_while_a_worker_syncs_the_journal_shares_the_next_sync(
     assert world.journal.appended == [1, 3]
 
 
-def test_a_journal_that_syncs_slowly_shows_a_slow_disk_however_many_share_its_sync(
+def test_a_slow_journal_sync_counts_as_a_slow_disk_for_any_number_of_logs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World()
@@ -399,7 +399,7 @@ def test_the_loop_does_not_wait_while_many_logs_are_synced_for_the_journal() -> 
     world.flusher.close()
 
 
-def test_a_round_that_begins_a_segment_is_written_by_a_worker() -> None:
+def test_a_round_that_starts_a_segment_is_written_by_a_worker() -> None:
     world = World()
     disk = Disk("a", world.said)
     disk.rolls = True
@@ -410,7 +410,7 @@ def test_a_round_that_begins_a_segment_is_written_by_a_worker() -> None:
     world.flusher.close()
 
 
-def test_a_bug_in_a_write_costs_its_partitions_and_not_the_flusher() -> None:
+def test_a_bug_in_a_write_fails_its_partitions_and_not_the_flusher() -> None:
     world = World()
     world.journal.room = True
 

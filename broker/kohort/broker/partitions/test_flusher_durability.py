@@ -133,7 +133,7 @@ class World:
         return [record.value or b"" for batch in log.read_batches() for record in iterate_records(batch)]
 
 
-def test_what_is_staged_while_a_job_writes_is_the_next_jobs_to_make_durable() -> None:
+def test_a_batch_staged_while_a_job_writes_is_synced_by_the_next_job() -> None:
     world = World()
     busy, other = world.partition("busy"), world.partition("other")
     world.produced(other, b"so that the journal is there")
@@ -149,7 +149,7 @@ def test_what_is_staged_while_a_job_writes_is_the_next_jobs_to_make_durable() ->
     assert world.after_power_failure("busy") == [b"first", b"second"]
 
 
-def test_a_journaled_batch_never_lies_behind_one_that_nobody_has_synced() -> None:
+def test_a_journaled_batch_never_follows_an_unsynced_one() -> None:
     world = World()
     partition = world.partition("orders", **{"flush.messages": "1000"})
     world.produced(partition, b"lax one", b"lax two")
@@ -159,7 +159,7 @@ def test_a_journaled_batch_never_lies_behind_one_that_nobody_has_synced() -> Non
     assert world.after_power_failure("orders") == [b"lax one", b"lax two", b"strict"]
 
 
-def test_the_journal_begins_no_lap_over_what_a_log_had_before_it_became_lax() -> None:
+def test_the_journal_does_not_overwrite_batches_of_a_log_that_became_lax() -> None:
     world = World()
     partition, other = world.partition("orders"), world.partition("other")
     world.produced(partition, b"acknowledged as durable")
@@ -171,7 +171,7 @@ def test_the_journal_begins_no_lap_over_what_a_log_had_before_it_became_lax() ->
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_settings_may_change_at_any_time(seed: int) -> None:
+def test_acknowledged_batches_survive_any_change_of_settings(seed: int) -> None:
     """What was acknowledged while its topic was durable is found, whatever the topic was before or after."""
     dice, world = Random(seed), World()
     partitions = [world.partition(name) for name in ("a", "b", "c")]
@@ -224,7 +224,7 @@ def replicate(world: World, partition: Partition, offset: int, value: bytes, epo
     assert errors == [None]
 
 
-def test_a_followers_batches_behind_what_its_leader_has_compacted_outlive_a_power_failure() -> None:
+def test_a_followers_batches_after_compacted_ones_survive_a_power_failure() -> None:
     world = World()
     partition = follow(world, "orders")
     for offset in (0, 1, 7, 8, 20):
@@ -233,7 +233,7 @@ def test_a_followers_batches_behind_what_its_leader_has_compacted_outlive_a_powe
     assert world.after_power_failure("orders") == [b"0", b"1", b"7", b"8", b"20"]
 
 
-def test_what_a_follower_has_cut_is_not_brought_back_over_what_came_in_its_place() -> None:
+def test_truncated_batches_of_a_follower_do_not_replace_newer_ones() -> None:
     world = World()
     partition, other = follow(world, "orders"), world.partition("other")
     for offset in range(4):
@@ -248,7 +248,7 @@ def test_what_a_follower_has_cut_is_not_brought_back_over_what_came_in_its_place
     assert world.after_power_failure("other") == [b"beside it"]
 
 
-def test_a_log_is_cut_though_the_journal_has_failed_and_what_was_cut_stays_away() -> None:
+def test_a_log_is_truncated_after_a_journal_failure_and_stays_so() -> None:
     world = World()
     partition, other = follow(world, "orders"), world.partition("other")
     for offset in range(3):
@@ -267,7 +267,7 @@ def test_a_log_is_cut_though_the_journal_has_failed_and_what_was_cut_stays_away(
     assert world.after_power_failure("other") == [b"beside it"]
 
 
-def test_where_the_disk_takes_no_other_journal_the_one_that_failed_goes_before_a_log_is_cut() -> None:
+def test_a_failed_journal_is_deleted_before_a_log_is_truncated_if_no_other_can_be_created() -> None:
     world = World()
     partition = follow(world, "orders")
     replicate(world, partition, 0, b"old")
@@ -285,7 +285,7 @@ def test_where_the_disk_takes_no_other_journal_the_one_that_failed_goes_before_a
     assert world.after_power_failure("orders") == [b"new", b"new too"]
 
 
-def test_while_the_disk_lets_nothing_go_a_log_is_not_cut() -> None:
+def test_a_log_is_not_truncated_while_the_disk_refuses_deletions() -> None:
     world = World()
     partition = follow(world, "orders")
     replicate(world, partition, 0, b"old")
@@ -302,7 +302,7 @@ def test_while_the_disk_lets_nothing_go_a_log_is_not_cut() -> None:
     assert world.after_power_failure("orders") == []
 
 
-def test_a_journal_that_failed_is_replaced_as_soon_as_the_disk_takes_one() -> None:
+def test_a_failed_journal_is_replaced_as_soon_as_the_disk_accepts_one() -> None:
     world = World()
     first, second = world.partition("first"), world.partition("second")
     world.disk.syncs_until_failure = 0

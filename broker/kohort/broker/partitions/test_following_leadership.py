@@ -62,7 +62,7 @@ def refusal(serve: Callable[[], object]) -> ErrorCode:
     return caught.value.code
 
 
-def test_a_partition_is_taken_up_when_this_broker_is_elected(world: World) -> None:
+def test_a_broker_serves_a_partition_after_its_election(world: World) -> None:
     lead(world, OTHER)
     assert refusal(lambda: world.table.serving("t", 0)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     lead(world, NODE_ID, epoch=1)
@@ -70,7 +70,7 @@ def test_a_partition_is_taken_up_when_this_broker_is_elected(world: World) -> No
     assert world.table.get_by_id(TOPIC_ID, 0) is world.table.get("t", 0)
 
 
-def test_who_waits_is_told_when_another_is_elected_and_nothing_more_is_taken(world: World) -> None:
+def test_waiters_are_answered_when_another_broker_is_elected_and_appends_stop(world: World) -> None:
     lead(world, NODE_ID)
     partition = world.table.serving("t", 0)
     reader = Reader()
@@ -84,7 +84,7 @@ def test_who_waits_is_told_when_another_is_elected_and_nothing_more_is_taken(wor
     assert partition.log.log_end_offset == 0
 
 
-def test_a_leader_that_comes_back_goes_on_where_its_log_ends_under_the_new_epoch(world: World) -> None:
+def test_a_leader_elected_again_continues_at_its_log_end_with_the_new_epoch(world: World) -> None:
     lead(world, NODE_ID)
     partition = world.table.serving("t", 0)
     partition.append_own(build_batch([(0, b"key", b"value", ())]))
@@ -95,7 +95,7 @@ def test_a_leader_that_comes_back_goes_on_where_its_log_ends_under_the_new_epoch
     assert (again.leader_epoch, again.log.log_end_offset) == (2, 1)
 
 
-def test_without_a_lease_nothing_is_led_and_with_the_next_one_it_is_again(world: World, lease: Lease) -> None:
+def test_without_a_lease_no_partition_is_led_until_the_next_lease(world: World, lease: Lease) -> None:
     lead(world, NODE_ID, OTHER)
     world.table.serving("t", 0)
     lease.holds = False
@@ -107,7 +107,7 @@ def test_without_a_lease_nothing_is_led_and_with_the_next_one_it_is_again(world:
     assert refusal(lambda: world.table.serving("t", 1)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_partition_that_resigned_stays_so_when_its_log_is_opened_again(world: World) -> None:
+def test_a_resigned_partition_stays_so_when_its_log_is_opened_again(world: World) -> None:
     lead(world, NODE_ID)
     partition = world.table.serving("t", 0)
     lead(world, OTHER, epoch=1)
@@ -117,7 +117,7 @@ def test_a_partition_that_resigned_stays_so_when_its_log_is_opened_again(world: 
     assert partition.error_code is None
 
 
-def test_new_partitions_come_beside_those_that_change_their_leader(world: World) -> None:
+def test_new_partitions_are_added_while_others_change_their_leader(world: World) -> None:
     lead(world, NODE_ID, OTHER)
     lead(world, OTHER, NODE_ID, NODE_ID, OTHER, epoch=1)
     led = [each.index for each in world.table if not each.resigned]
@@ -125,7 +125,7 @@ def test_new_partitions_come_beside_those_that_change_their_leader(world: World)
     assert [world.table.peek("t", index) is not None for index in range(5)] == [True] * 4 + [False]
 
 
-def test_a_replica_has_its_log_here_though_another_leads(world: World) -> None:
+def test_a_follower_has_an_open_log(world: World) -> None:
     lead(world, OTHER)
     partition = world.table.peek("t", 0)
     assert partition is not None
@@ -135,14 +135,14 @@ def test_a_replica_has_its_log_here_though_another_leads(world: World) -> None:
     assert (world.data.path / "t-0").is_dir()
 
 
-def test_what_is_on_other_brokers_alone_is_not_here(world: World) -> None:
+def test_partitions_of_other_brokers_are_not_in_the_table(world: World) -> None:
     state = PartitionState(0, OTHER, 0, (OTHER,), (OTHER,))
     world.metadata.apply(Mutation(put=(TopicState("t", TOPIC_ID, (state,)),)))
     assert world.table.get("t", 0) is None
     assert world.table.why_missing("t", 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_broker_alone_asks_nobody(tmp_path: Path) -> None:
+def test_a_single_broker_leads_every_partition(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.create("t", 2, topic_id=UUID(int=1))
     assert len(world.table) == 2

@@ -93,7 +93,7 @@ def check_that_cut_stays_cut(world: World) -> None:
     assert found.latest_epoch == 1
 
 
-def test_what_was_kept_for_a_failed_log_does_not_bring_back_what_is_cut_after_it_was_opened_again() -> None:
+def test_the_kept_file_does_not_restore_batches_truncated_after_the_log_was_reopened() -> None:
     world = World()
     orders, broken = followed_up_to_8(world), follow(world, "broken")
     replicate(world, broken, 0, b"something")
@@ -107,7 +107,7 @@ def test_what_was_kept_for_a_failed_log_does_not_bring_back_what_is_cut_after_it
     assert world.after_power_failure("broken") == [b"something"], "the other is still to be opened"
 
 
-def test_what_was_kept_and_removed_does_not_come_back_with_a_folder_that_was_not_synced() -> None:
+def test_a_deleted_kept_file_does_not_come_back_after_a_power_failure() -> None:
     world = World()
     orders = followed_up_to_8(world)
     fail(world, orders)
@@ -120,7 +120,7 @@ def test_what_was_kept_and_removed_does_not_come_back_with_a_folder_that_was_not
 
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "a lap later"])
 @pytest.mark.parametrize("sync", [False, True], ids=["journaled", "synced"])
-def test_what_is_cut_after_a_read_error_stays_away(late: bool, sync: bool) -> None:
+def test_batches_truncated_after_a_read_error_do_not_come_back(late: bool, sync: bool) -> None:
     world = World()
     orders = followed_up_to_8(world)
     orders.failed(StorageError("orders-0 cannot be read: EIO"))
@@ -141,7 +141,7 @@ def test_a_log_that_was_opened_again_outlives_the_next_laps_of_the_journal() -> 
     assert world.after_power_failure("orders") == [*OLD, b"old 8"]
 
 
-def test_a_lap_begins_while_a_log_is_offline_and_its_batches_are_kept() -> None:
+def test_a_lap_that_starts_while_a_log_is_offline_keeps_its_batches() -> None:
     world = World()
     orders = followed_up_to_8(world)
     orders.failed(StorageError("orders-0 cannot be read: EIO"))
@@ -153,7 +153,7 @@ def test_a_lap_begins_while_a_log_is_offline_and_its_batches_are_kept() -> None:
     assert world.after_power_failure("orders") == OLD
 
 
-def test_a_log_is_cut_whose_sync_failed_before_it_was_opened_again() -> None:
+def test_a_log_is_truncated_after_a_failed_sync_and_a_reopening() -> None:
     world = World()
     orders = followed_up_to_8(world)
     world.disk.syncs_until_failure = 0
@@ -186,9 +186,7 @@ def removed_and_back(world: World, orders: Partition) -> Partition:
 
 @pytest.mark.parametrize("was_offline", [False, True], ids=["open", "offline"])
 @pytest.mark.parametrize("sync", [False, True], ids=["journaled", "synced"])
-def test_a_replica_that_was_moved_away_and_back_has_nothing_of_what_it_was(
-    was_offline: bool, sync: bool
-) -> None:
+def test_a_replica_that_was_moved_away_and_back_has_no_old_batches(was_offline: bool, sync: bool) -> None:
     world = World()
     orders = followed_up_to_8(world)
     if was_offline:
@@ -206,7 +204,7 @@ def test_a_replica_that_was_moved_away_and_back_has_nothing_of_what_it_was(
     check_that_cut_stays_cut(world)
 
 
-def test_while_the_journal_is_emptied_for_one_log_all_that_is_acknowledged_is_durable() -> None:
+def test_all_acknowledged_batches_are_durable_while_the_journal_is_emptied_for_one_log() -> None:
     world = World()
     orders, others = followed_up_to_8(world), [world.partition(f"other{each}") for each in range(20)]
     for other in others:
@@ -222,7 +220,7 @@ def test_while_the_journal_is_emptied_for_one_log_all_that_is_acknowledged_is_du
         assert world.after_power_failure(other.topic) == [b"before", b"meanwhile", b"behind"]
 
 
-def test_one_that_waited_for_an_empty_journal_and_fails_keeps_nobody_else_waiting() -> None:
+def test_a_failing_callback_does_not_block_others_that_wait_for_an_empty_journal() -> None:
     world = World()
     orders = followed_up_to_8(world)
     answers: list[StorageError | None] = []
@@ -236,7 +234,7 @@ def test_one_that_waited_for_an_empty_journal_and_fails_keeps_nobody_else_waitin
     assert answers == [None]
 
 
-def test_at_every_operation_of_a_cut_the_log_is_whole_or_cut() -> None:
+def test_a_crash_during_a_truncation_leaves_the_log_whole_or_truncated() -> None:
     world = World()
     orders, broken = followed_up_to_8(world), follow(world, "broken")
     replicate(world, broken, 0, b"something")

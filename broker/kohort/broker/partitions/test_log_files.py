@@ -38,7 +38,7 @@ def folders(world: World) -> list[str]:
 
 
 @pytest.mark.parametrize("is_new_topic", [True, False])
-def test_a_name_is_taken_until_the_last_of_its_deletions_is_done(world: World, is_new_topic: bool) -> None:
+def test_a_folder_name_is_in_use_until_its_last_deletion_is_done(world: World, is_new_topic: bool) -> None:
     first = world.partition("t")
     second, third = (like(world, first, is_new_topic=is_new_topic) for _ in range(2))
     for each in (first, second):
@@ -55,7 +55,7 @@ def test_a_name_is_taken_until_the_last_of_its_deletions_is_done(world: World, i
 
 @pytest.mark.parametrize("is_new_topic", [True, False])
 @pytest.mark.parametrize("is_first_last", [True, False])
-def test_files_that_are_to_be_set_aside_are_though_another_of_their_name_is_deleted(
+def test_files_to_be_set_aside_are_kept_although_others_of_their_name_are_deleted(
     world: World, is_new_topic: bool, is_first_last: bool
 ) -> None:
     first = world.partition("t")
@@ -69,7 +69,7 @@ def test_files_that_are_to_be_set_aside_are_though_another_of_their_name_is_dele
     assert folders(world) == [f"t-0.{first.topic_id.hex}-stray"]
 
 
-def test_files_are_deleted_though_those_of_a_newer_topic_were_to_be_set_aside(world: World) -> None:
+def test_files_are_deleted_although_those_of_a_newer_topic_are_set_aside(world: World) -> None:
     first = world.partition("t")
     second = like(world, first, is_new_topic=True)
     for each in (first, second):
@@ -91,7 +91,7 @@ def test_a_stop_puts_off_the_deletion_of_an_older_topic_of_the_name_as_well(
     assert folders(again) == []
 
 
-def test_a_name_is_free_after_a_deletion_that_found_a_newer_topics_files(world: World) -> None:
+def test_a_folder_name_is_free_after_a_deletion_that_found_files_of_a_newer_topic(world: World) -> None:
     first = world.partition("t")
     second = like(world, first, is_new_topic=True)
     second.close()

@@ -39,7 +39,7 @@ def filled(world: World) -> Partition:
     return world.partition("t")
 
 
-def test_a_replica_that_comes_back_is_empty_and_stays() -> None:
+def test_a_replica_that_returns_is_empty_and_stays() -> None:
     world = world_of_several(MemoryFileSystem())
     filled(world)
     move(world, "t", OTHER)
@@ -55,7 +55,7 @@ def test_a_replica_that_comes_back_is_empty_and_stays() -> None:
     assert again.partition("t").log.log_end_offset == 1
 
 
-def test_files_of_a_replica_that_is_back_are_not_deleted_by_who_opened_them_for_the_one_before() -> None:
+def test_a_reopening_of_the_old_replica_does_not_delete_files_of_the_returned_one() -> None:
     world = world_of_several(MemoryFileSystem())
     before = filled(world)
     before.failed(StorageError("t-0 cannot be read"))
@@ -76,7 +76,7 @@ def test_files_of_a_replica_that_is_back_are_not_deleted_by_who_opened_them_for_
     assert world.filesystem.list_directory(ROOT / "t-0")
 
 
-def test_a_folder_that_a_crash_left_of_a_moved_replica_is_in_no_newer_topics_way() -> None:
+def test_a_folder_left_by_a_crash_of_a_moved_replica_does_not_block_a_newer_topic() -> None:
     world = world_of_several(MemoryFileSystem())
     filled(world)
     move(world, "t", OTHER)
@@ -91,7 +91,7 @@ def test_a_folder_that_a_crash_left_of_a_moved_replica_is_in_no_newer_topics_way
     assert again.partition("t").log.log_end_offset == 1
 
 
-def test_what_an_unclean_start_has_found_is_whose_it_is_after_a_power_failure() -> None:
+def test_the_owner_of_a_folder_is_known_after_an_unclean_start_and_a_power_failure() -> None:
     disk = MemoryFileSystem()
     world = World(ROOT, disk)
     topic_id = world.create("t", configs={"flush.messages": "1000"})
@@ -106,7 +106,7 @@ def test_what_an_unclean_start_has_found_is_whose_it_is_after_a_power_failure() 
     assert after_power_failure.open_log("t", topic_id, 0, LogConfig()).log_end_offset == 2
 
 
-def test_what_a_cut_leaves_of_a_log_that_nobody_had_synced_is_whose_it_is_after_a_power_failure() -> None:
+def test_the_owner_of_a_folder_is_known_after_a_truncation_and_a_power_failure() -> None:
     disk = MemoryFileSystem()
     world = World(ROOT, disk)
     topic_id = world.create("t", configs={"flush.messages": "1000"})

@@ -57,7 +57,7 @@ def flush(world: World, partition: Partition) -> None:
     world.flusher.flush()
 
 
-def test_offsets_follow_one_another(world: World) -> None:
+def test_batches_get_consecutive_offsets(world: World) -> None:
     world.create("t")
     partition = world.partition("t")
     assert append(partition, batch_of(b"a", b"b")) == Appended(0, -1, 0)
@@ -73,7 +73,7 @@ def test_readers_see_records_after_the_flush(world: World) -> None:
     assert partition.high_watermark == 1
 
 
-def test_waits_hear_once_per_commit_with_news(world: World) -> None:
+def test_waiters_are_informed_once_for_each_commit_with_news(world: World) -> None:
     world.create("t")
     partition = world.partition("t")
     wait = Counting()
@@ -205,7 +205,7 @@ def test_records_that_would_stop_a_reader_are_refused(
     assert refusal(partition, batch).code is ErrorCode.INVALID_RECORD
 
 
-def test_newest_timestamp_of_a_batch_is_made_that_of_its_records(world: World) -> None:
+def test_a_missing_max_timestamp_of_a_batch_is_computed_from_its_records(world: World) -> None:
     """Some client libraries leave it out; lookups by time and retention go by it."""
     world.create("t")
     partition = world.partition("t")
@@ -249,14 +249,14 @@ def test_changed_settings_hold_at_once(world: World) -> None:
     assert partition.log.config.max_message_bytes == 10
 
 
-def test_client_with_another_leader_epoch_is_told(world: World) -> None:
+def test_a_client_with_a_different_leader_epoch_is_refused(world: World) -> None:
     world.create("t", epoch=3)
     partition = world.partition("t")
     told = [partition.check_leader_epoch(epoch) for epoch in (-1, 3, 2, 4)]
     assert told == [None, None, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH]
 
 
-def test_failed_partition_answers_storage_error_and_comes_back() -> None:
+def test_a_failed_partition_answers_storage_error_and_recovers() -> None:
     disk = MemoryFileSystem()
     world = World(Path("/data"), disk)
     world.create("t", epoch=4)

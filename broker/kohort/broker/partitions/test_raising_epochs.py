@@ -63,14 +63,14 @@ async def raised(metadata: SlowMetadata, partitions: list[LostPartition], gap_se
             await trio.sleep(gap_seconds)
 
 
-async def test_all_that_wait_are_raised_by_one_change(autojump_clock: trio.testing.MockClock) -> None:
+async def test_all_waiting_epochs_are_raised_by_one_change(autojump_clock: trio.testing.MockClock) -> None:
     metadata = SlowMetadata()
     await raised(metadata, [LostPartition(index) for index in range(PARTITIONS)])
     assert metadata.epochs() == [1] * PARTITIONS
     assert metadata.changes <= 2
 
 
-async def test_those_that_come_meanwhile_are_raised_by_the_next(
+async def test_epochs_that_arrive_during_a_change_are_raised_by_the_next(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     metadata = SlowMetadata()
@@ -94,7 +94,7 @@ async def test_deleted_ones_need_no_epoch(autojump_clock: trio.testing.MockClock
 
 
 @pytest.mark.parametrize("later", [3, 5_000, 9_000])
-async def test_the_highest_epoch_that_was_asked_for_is_exceeded_though_a_change_fails(
+async def test_the_highest_requested_epoch_is_exceeded_after_a_failed_change(
     autojump_clock: trio.testing.MockClock, later: int
 ) -> None:
     metadata, partition = SlowMetadata(failing=1), cast(Partition, LostPartition(0))

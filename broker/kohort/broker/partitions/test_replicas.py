@@ -84,7 +84,7 @@ class Here:
         )
 
 
-def test_who_waits_hears_in_order_once_the_last_follower_has_it() -> None:
+def test_waiters_are_answered_in_order_after_the_last_follower_fetched() -> None:
     here = Here()
     for name in ("one", "two", "three"):
         here.commit(name)
@@ -96,7 +96,7 @@ def test_who_waits_hears_in_order_once_the_last_follower_has_it() -> None:
     assert here.told[2:] == [("three", None)]
 
 
-def test_who_waits_is_refused_where_another_leads_and_nothing_is_appended_any_more() -> None:
+def test_waiters_are_refused_when_another_broker_leads_and_appends_stop() -> None:
     here = Here()
     here.commit("one")
     here.settle(replace(STATE, leader=2, leader_epoch=6, partition_epoch=10), leads=False)
@@ -108,7 +108,7 @@ def test_who_waits_is_refused_where_another_leads_and_nothing_is_appended_any_mo
     assert here.partition.log.latest_epoch == 5, "a follower's log has its leader's epochs"
 
 
-def test_one_whose_lease_is_over_when_its_disk_is_done_tells_nobody_that_all_is_well() -> None:
+def test_a_leader_whose_lease_ended_during_the_write_acknowledges_nothing() -> None:
     here = Here(replace(STATE, isr=(1,)))
     here.may_act = False
     here.commit("one")
@@ -117,7 +117,7 @@ def test_one_whose_lease_is_over_when_its_disk_is_done_tells_nobody_that_all_is_
     assert here.partition.high_watermark == 0
 
 
-def test_a_lease_that_comes_back_finds_what_the_leader_has_asked_for() -> None:
+def test_a_leader_with_a_renewed_lease_keeps_its_proposal() -> None:
     here = Here(replace(STATE, isr=(1, 2)))
     here.commit("one")
     before = here.partition.leadership
@@ -129,7 +129,7 @@ def test_a_lease_that_comes_back_finds_what_the_leader_has_asked_for() -> None:
     assert here.partition.high_watermark == 1
 
 
-def test_a_new_leader_epoch_is_a_new_leadership_that_begins_at_the_logs_end() -> None:
+def test_a_new_leader_epoch_starts_a_new_leadership_at_the_log_end() -> None:
     here = Here()
     here.commit("one")
     here.settle(replace(STATE, leader_epoch=6, partition_epoch=10), leads=True)
@@ -145,13 +145,13 @@ def test_a_new_leader_epoch_is_a_new_leadership_that_begins_at_the_logs_end() ->
 
 
 @pytest.mark.parametrize("leader", [NO_LEADER, 1])
-def test_nobody_is_followed_where_nobody_leads_or_this_broker_is_not_to(leader: int) -> None:
+def test_no_leader_is_followed_without_one_or_without_permission(leader: int) -> None:
     here = Here(replace(STATE, leader=leader), leads=False)
     assert (here.partition.leadership, here.partition.following, here.fetched_from) == (None, None, [])
     assert here.partition.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_who_lost_what_it_had_synced_is_looked_at_as_soon_as_it_fetches() -> None:
+def test_a_follower_that_lost_synced_records_is_checked_at_its_next_fetch() -> None:
     here = Here()
     here.commit("one")
     for follower in (2, 3):
@@ -180,9 +180,7 @@ def test_a_log_that_fails_ends_the_role_until_it_is_opened_again() -> None:
 
 @pytest.mark.parametrize("leads", [True, False])
 @pytest.mark.parametrize("is_opened_anew", [True, False])
-def test_who_knows_a_higher_epoch_than_the_metadata_has_no_role_until_they_are_above_it(
-    leads: bool, is_opened_anew: bool
-) -> None:
+def test_a_log_with_a_higher_epoch_than_the_metadata_has_no_role(leads: bool, is_opened_anew: bool) -> None:
     here = Here()
     here.commit("one")
     behind: list[int] = []

@@ -85,7 +85,7 @@ def in_role(name: str) -> Partition:
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_each_role_has_its_answer(name: str) -> None:
+def test_each_role_has_its_error_code(name: str) -> None:
     assert in_role(name).error_code is ANSWERS[name]
 
 
@@ -107,13 +107,13 @@ def test_a_role_follows_another_or_nothing_changes(before: str, after: str) -> N
         assert (partition.role, partition.error_code) == (role, code)
 
 
-def test_every_role_says_what_may_follow() -> None:
+def test_every_role_names_the_roles_that_can_follow() -> None:
     assert set(ALLOWED) == set(Role.__subclasses__())
     assert {each.__name__ for each in ALLOWED} == set(ANSWERS)
 
 
 @pytest.mark.parametrize("name", ["Leader", "Follower"])
-def test_without_an_open_log_nothing_is_led_or_followed(name: str) -> None:
+def test_without_an_open_log_a_partition_neither_leads_nor_follows(name: str) -> None:
     partition = partition_of(BareHost(open_log))
     with pytest.raises(ImpossibleTransition, match="its log is not open"):
         TRANSITIONS[name](partition)
@@ -135,7 +135,7 @@ def test_a_failed_log_ends_the_role_that_needs_it(before: str, after: str) -> No
     assert partition.error_code is (None if after == "Alone" else REFUSED)
 
 
-def test_those_who_wait_for_a_commit_are_told_how_the_role_ended() -> None:
+def test_commit_waiters_are_informed_when_the_role_ends() -> None:
     partition = in_role("Leader")
     told: list[StorageError | None] = []
     partition.when_committed(5, told.append)
@@ -158,7 +158,7 @@ class BusyName(BareHost):
         return super().open_log(partition)
 
 
-def test_a_name_that_is_taken_is_tried_again_and_refuses_meanwhile() -> None:
+def test_a_busy_folder_name_is_tried_again_and_requests_are_refused_until_then() -> None:
     partition = partition_of(BusyName())
     partition.open()
     assert partition.error_code is REFUSED

@@ -40,13 +40,13 @@ async def produced(broker: Broker, client: Client, count: int) -> Partition:
     return partition
 
 
-async def test_a_sync_comes_with_every_tenth_record(tmp_path: Path) -> None:
+async def test_every_tenth_record_causes_a_sync(tmp_path: Path) -> None:
     async with running(load_config(None, LAX), BrokerAddresses(Address("127.0.0.1", 0), tmp_path)) as broker:
         partition = await produced(broker, await Client.to(broker), 29)
         assert (partition.high_watermark, partition.log.flushed_offset) == (29, 20)
 
 
-async def test_a_sync_comes_when_flush_ms_have_passed(tmp_path: Path) -> None:
+async def test_a_sync_is_done_after_flush_ms(tmp_path: Path) -> None:
     config = load_config(None, (*LAX, ("log.flush.interval.ms", "50")))
     async with running(config, BrokerAddresses(Address("127.0.0.1", 0), tmp_path)) as broker:
         partition = await produced(broker, await Client.to(broker), 3)

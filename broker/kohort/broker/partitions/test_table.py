@@ -41,14 +41,14 @@ def test_partitions_are_found_by_name_and_by_id(world: World) -> None:
 
 
 @pytest.mark.parametrize("index", [-1, 2])
-def test_index_out_of_range_is_no_partition(world: World, index: int) -> None:
+def test_an_index_out_of_range_has_no_partition(world: World, index: int) -> None:
     topic_id = world.create("t", 2)
     assert world.table.get("t", index) is None
     assert world.table.get_by_id(topic_id, index) is None
     assert world.table.why_missing("t", index) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_missing_topic_is_named_by_how_it_was_asked_for(world: World) -> None:
+def test_a_missing_topic_has_the_error_of_its_name_or_id(world: World) -> None:
     assert world.table.why_missing("t", 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert world.table.why_missing(UUID(int=5), 0) is ErrorCode.UNKNOWN_TOPIC_ID
 
@@ -71,7 +71,7 @@ def test_logs_are_opened_at_first_use(tmp_path: Path) -> None:
     assert [partition.opened for partition in again.table] == [False, True, False]
 
 
-async def test_new_topic_is_ready_once_its_folders_are_there(world: World) -> None:
+async def test_a_new_topic_is_ready_after_its_folders_are_created(world: World) -> None:
     world.create("t", 3)
     await world.table.opening.ready("t")
     assert [partition.opened for partition in world.table] == [True, True, True]
@@ -103,7 +103,7 @@ def test_deleted_topic_leaves_no_files(world: World) -> None:
 
 @pytest.mark.parametrize("was_opened", [True, False])
 @pytest.mark.parametrize("flushed", [True, False])
-def test_a_deletion_that_a_stop_comes_before_is_finished_by_the_next_start(
+def test_a_deletion_interrupted_by_a_stop_is_finished_at_the_next_start(
     tmp_path: Path, was_opened: bool, flushed: bool
 ) -> None:
     world = World(tmp_path)
@@ -127,7 +127,7 @@ def test_a_deletion_that_a_stop_comes_before_is_finished_by_the_next_start(
     assert again.partition("stays").high_watermark == 1
 
 
-def test_a_topic_that_came_again_before_the_stop_begins_anew_at_the_start(tmp_path: Path) -> None:
+def test_a_topic_recreated_before_a_stop_is_empty_after_the_start(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.create("t")
     world.fill("t", batches=3)
@@ -144,7 +144,7 @@ def folders_of(data: Path) -> list[str]:
     return sorted(each.name for each in data.iterdir() if each.is_dir())
 
 
-def test_topic_that_comes_again_is_empty(world: World) -> None:
+def test_a_recreated_topic_is_empty(world: World) -> None:
     world.create("t")
     world.fill("t", batches=3)
     world.delete("t")
@@ -154,7 +154,7 @@ def test_topic_that_comes_again_is_empty(world: World) -> None:
     assert world.partition("t").log.log_end_offset == 0
 
 
-def test_topic_that_comes_again_too_soon_waits_for_the_old_files(world: World) -> None:
+def test_a_topic_recreated_too_early_waits_for_the_deletion_of_the_old_files(world: World) -> None:
     world.create("t")
     world.fill("t", batches=3)
     old = world.partition("t")
@@ -181,7 +181,7 @@ def test_deleted_topic_that_was_never_opened_leaves_no_files(tmp_path: Path) -> 
     assert not (tmp_path / "t-0").exists()
 
 
-def test_a_deleted_topic_whose_log_cannot_be_opened_is_in_no_newer_ones_way(
+def test_a_deleted_topic_whose_log_cannot_be_opened_does_not_block_a_newer_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(tmp_path)
@@ -236,7 +236,7 @@ async def test_start_after_a_crash_recovers_every_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("journaled", [False, True])
-async def test_start_after_a_crash_opens_nothing_that_was_at_rest(tmp_path: Path, *, journaled: bool) -> None:
+async def test_a_start_after_a_crash_does_not_open_resting_logs(tmp_path: Path, *, journaled: bool) -> None:
     world = World(tmp_path)
     world.create("t", 3)
     world.fill("t", 1, batches=2)
@@ -254,7 +254,7 @@ async def test_start_after_a_crash_opens_nothing_that_was_at_rest(tmp_path: Path
     assert [again.partition("t", each).high_watermark for each in range(3)] == [0, 2, 3 + journaled]
 
 
-async def test_a_thread_recovers_many_small_logs_in_one_go(
+async def test_a_thread_recovers_many_small_logs_in_one_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(tmp_path)
@@ -281,7 +281,7 @@ async def test_opened_waits_for_the_log(world: World) -> None:
     assert partition.opened
 
 
-async def test_opened_says_what_is_wrong(world: World) -> None:
+async def test_opened_raises_the_error_of_the_log(world: World) -> None:
     with pytest.raises(StorageError):
         await world.table.opened("t", 0)
     world.create("t")
@@ -310,7 +310,7 @@ def test_log_that_cannot_be_opened_is_tried_again_ever_more_slowly(world: World)
     assert world.table.serving("t", 0) is partition
 
 
-def test_a_log_that_fails_at_every_write_is_said_once(world: World) -> None:
+def test_a_log_that_fails_at_every_write_is_logged_once(world: World) -> None:
     world.create("air")
     partition = world.partition("air")
     with capture_logs() as lines:
@@ -342,7 +342,7 @@ def test_new_leader_epoch_holds_at_once(world: World) -> None:
     assert (partition.leader_epoch, partition.log.end_offset_for_epoch(1)) == (2, (1, 1))
 
 
-async def test_action_between_writes_hears_of_a_failed_flush(world: World) -> None:
+async def test_an_action_between_writes_is_told_of_a_failed_flush(world: World) -> None:
     world.create("t")
     partition = world.partition("t")
     world.flusher.immediate = True
@@ -375,7 +375,7 @@ def test_failed_log_is_opened_again_after_the_flushes_that_waited_for_it() -> No
     assert partition.offline is None
 
 
-async def test_where_the_data_folder_is_removed_nothing_is_acknowledged_any_more(tmp_path: Path) -> None:
+async def test_after_the_data_folder_was_removed_nothing_is_acknowledged(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     world = World(folder)
     world.create("t")
@@ -395,7 +395,9 @@ async def test_where_the_data_folder_is_removed_nothing_is_acknowledged_any_more
     assert world.partition("t").error_code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_topics_that_come_together_are_made_together(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topics_created_together_share_their_folder_creation(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made: list[int] = []
     create = world.files.create
 
@@ -412,7 +414,7 @@ def test_topics_that_come_together_are_made_together(world: World, monkeypatch: 
     assert all(world.partition(topic.name).serving_log is not None for topic in topics)
 
 
-def test_a_topic_does_not_begin_where_a_folder_ended_that_was_set_aside(tmp_path: Path) -> None:
+def test_a_topic_does_not_start_at_the_offset_of_a_folder_that_was_set_aside(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.create("t")
     world.fill("t", batches=5)
@@ -426,7 +428,7 @@ def test_a_topic_does_not_begin_where_a_folder_ended_that_was_set_aside(tmp_path
     assert again.data.records.known_end("t", 0) == 0
 
 
-def test_records_of_a_topic_that_nobody_can_tell_are_shown_in_no_other(tmp_path: Path) -> None:
+def test_records_in_a_folder_without_an_owner_are_shown_in_no_topic(tmp_path: Path) -> None:
     world = with_records_in_log(tmp_path)
     (tmp_path / "t-0" / "partition.metadata").unlink()
     world.crash()
@@ -436,7 +438,7 @@ def test_records_of_a_topic_that_nobody_can_tell_are_shown_in_no_other(tmp_path:
     assert list(aside.glob("*.log"))
 
 
-def test_records_in_a_folder_that_nobody_can_tell_come_back_from_the_journal(tmp_path: Path) -> None:
+def test_records_in_a_folder_without_an_owner_are_restored_from_the_journal(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.create("t")
     world.fill("t", batches=2)
@@ -449,7 +451,7 @@ def test_records_in_a_folder_that_nobody_can_tell_come_back_from_the_journal(tmp
     assert list(aside.glob("*.log"))
 
 
-def test_the_first_flush_of_a_new_log_costs_no_sync_of_its_own() -> None:
+def test_the_first_flush_of_a_new_log_needs_no_sync_of_its_own() -> None:
     world = World(Path("/data"), MemoryFileSystem())
     world.create("t", partitions=8)
     for index in range(8):
@@ -457,7 +459,7 @@ def test_the_first_flush_of_a_new_log_costs_no_sync_of_its_own() -> None:
         assert world.partition("t", index).log.needs_journal
 
 
-def test_whose_a_folder_is_is_on_the_disk_before_anything_is_acknowledged() -> None:
+def test_the_owner_of_a_folder_is_on_disk_before_anything_is_acknowledged() -> None:
     disk = MemoryFileSystem()
     world = World(Path("/data"), disk)
     world.create("t")
@@ -486,7 +488,7 @@ def test_a_log_that_lost_its_end_serves_under_a_new_leader_epoch(tmp_path: Path)
     assert partition.log.epoch_at(0) == 1
 
 
-def test_a_log_that_lost_what_readers_were_shown_serves_under_a_new_leader_epoch(tmp_path: Path) -> None:
+def test_a_log_that_lost_readable_records_serves_with_a_new_leader_epoch(tmp_path: Path) -> None:
     world = World(tmp_path)
     topic_id = world.create("t", configs={"flush.messages": "1000"})
     world.fill("t", batches=3)
@@ -504,7 +506,7 @@ def test_a_log_that_lost_what_readers_were_shown_serves_under_a_new_leader_epoch
     assert partition.error_code is None
 
 
-def test_a_log_that_fails_while_it_awaits_its_leader_epoch_goes_on_awaiting_it(world: World) -> None:
+def test_a_log_that_fails_while_it_waits_for_its_leader_epoch_keeps_waiting(world: World) -> None:
     topic_id = world.create("t", configs={"flush.messages": "1000"})
     world.fill("t", batches=3)
     asked: list[Partition] = []
@@ -523,7 +525,9 @@ def test_a_log_that_fails_while_it_awaits_its_leader_epoch_goes_on_awaiting_it(w
     assert partition.error_code is None, "it has come, and is not awaited again"
 
 
-def test_a_log_reopened_for_a_deleted_topic_takes_no_newer_topics_files(world: World, tmp_path: Path) -> None:
+def test_a_log_reopened_for_a_deleted_topic_does_not_use_files_of_a_newer_topic(
+    world: World, tmp_path: Path
+) -> None:
     world.create("t")
     world.fill("t")
     gone = world.partition("t")
@@ -558,7 +562,7 @@ async def test_logs_that_were_never_opened_do_not_fail_with_the_folder(
 
 
 @pytest.mark.parametrize("is_restarted", [True, False])
-def test_a_partition_whose_metadata_stepped_back_serves_under_an_epoch_above_its_own(
+def test_a_partition_with_older_metadata_serves_with_an_epoch_above_its_own(
     tmp_path: Path, is_restarted: bool
 ) -> None:
     world = World(tmp_path)
@@ -607,7 +611,7 @@ class Waiting:
 
 
 @pytest.mark.parametrize("error", [StorageError("full"), ValueError("a bug"), AssertionError("impossible")])
-async def test_whoever_acts_between_writes_hears_of_every_error(world: World, error: Exception) -> None:
+async def test_an_action_between_writes_receives_every_error(world: World, error: Exception) -> None:
     world.create("t")
     world.fill("t")
     partition = world.partition("t")

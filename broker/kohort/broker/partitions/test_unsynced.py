@@ -73,7 +73,7 @@ def test_a_topic_that_becomes_strict_is_synced(world: World, configs: dict[str, 
     assert folder.said == [True, False]
 
 
-def test_so_is_each_topic_where_the_brokers_default_becomes_strict(tmp_path: Path) -> None:
+def test_topics_are_synced_when_the_default_becomes_strict(tmp_path: Path) -> None:
     world = World(tmp_path, log_flush_interval_messages=1000)
     world.create("t")
     world.create("u", configs={"flush.messages": "500"})
@@ -98,7 +98,7 @@ def test_a_topic_that_is_to_be_synced_more_often_is_synced_where_that_is_due(wor
     assert is_synced(partition)
 
 
-def test_the_folder_says_once_that_it_has_something_unsynced_and_once_that_it_has_not(world: World) -> None:
+def test_the_folder_notes_unsynced_data_once_and_its_end_once(world: World) -> None:
     folder = watched(world)
     first, second = filled(world, "t"), filled(world, "u")
     filled(world, "alone", replicated=False)
@@ -112,7 +112,7 @@ def test_the_folder_says_once_that_it_has_something_unsynced_and_once_that_it_ha
     assert is_synced(second)
 
 
-def test_where_the_folder_cannot_say_so_what_is_written_is_synced(world: World) -> None:
+def test_if_the_note_cannot_be_written_new_batches_are_synced(world: World) -> None:
     folder = watched(world)
     folder.is_full = True
     partition = filled(world, "t")
@@ -136,7 +136,7 @@ def test_a_partition_that_others_are_to_have_is_noted_then(world: World) -> None
     assert folder.said == [True]
 
 
-def test_a_partition_that_cannot_be_noted_asks_again_with_its_next_write() -> None:
+def test_a_partition_without_a_note_tries_again_at_its_next_write() -> None:
     flushing, folder = Flushing(), Folder()
     partition = flushing.partition("t", **LAX)
     assert folder.unsynced.may_leave(partition)
@@ -158,7 +158,7 @@ def test_a_topic_that_becomes_lax_again_before_its_sync_stays_noted(world: World
     assert folder.said == [True]
 
 
-def test_what_others_may_count_is_not_less_where_the_topic_becomes_strict() -> None:
+def test_a_topic_that_becomes_strict_does_not_lower_its_replicated_end() -> None:
     flushing = Flushing()
     partition = flushing.partition("t", **LAX)
     flushing.produced(partition, b"one", b"two")

@@ -22,7 +22,7 @@ def meter_of(*quotas: tuple[dict[str, str | None], dict[str, float]]) -> Meter:
 # -- rates ------------------------------------------------------------------------------------------------
 
 
-def test_a_rate_that_begins_counts_over_all_windows_but_one() -> None:
+def test_a_new_rate_counts_over_all_windows_but_one() -> None:
     rate = SampledRate(11, 1_000)
     rate.record(1_000, BEGAN_MS)
     assert rate.rate(BEGAN_MS) == 100
@@ -30,7 +30,7 @@ def test_a_rate_that_begins_counts_over_all_windows_but_one() -> None:
     assert rate.span_ms(BEGAN_MS + 500) == 10_500
 
 
-def test_what_is_old_does_not_count() -> None:
+def test_old_samples_do_not_count() -> None:
     rate = SampledRate(3, 1_000)
     rate.record(600, BEGAN_MS)
     assert rate.rate(BEGAN_MS + 2_000) == 300
@@ -39,7 +39,7 @@ def test_what_is_old_does_not_count() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 1_500), st.integers(0, 10_000)), max_size=60), st.integers(1, 12))
-def test_a_rate_is_what_the_windows_hold(steps: list[tuple[int, int]], windows: int) -> None:
+def test_a_rate_is_the_sum_of_its_windows(steps: list[tuple[int, int]], windows: int) -> None:
     rate, now_ms = SampledRate(windows, 1_000), BEGAN_MS
     samples: list[list[int]] = []
     for wait_ms, value in steps:
@@ -56,7 +56,7 @@ def test_a_rate_is_what_the_windows_hold(steps: list[tuple[int, int]], windows: 
 
 
 @given(st.lists(st.integers(1, 5_000), min_size=1, max_size=200))
-def test_who_waits_as_long_as_told_keeps_to_its_quota(sizes: list[int]) -> None:
+def test_a_client_that_waits_as_told_stays_within_its_quota(sizes: list[int]) -> None:
     rate, now_ms, total = SampledRate(11, 1_000), BEGAN_MS, 0
     for size in sizes:
         rate.record(size, now_ms)
@@ -68,7 +68,7 @@ def test_who_waits_as_long_as_told_keeps_to_its_quota(sizes: list[int]) -> None:
     )  # The first ten seconds' worth may come at once.
 
 
-def test_a_bucket_gives_what_is_asked_while_anything_is_left() -> None:
+def test_a_bucket_gives_the_requested_amount_while_anything_is_left() -> None:
     bucket = TokenBucket(11, 2, BEGAN_MS)  # Twenty-two.
     assert bucket.take(20, 2, BEGAN_MS)
     assert bucket.throttle_ms(2, BEGAN_MS) == 0
@@ -95,7 +95,7 @@ EVERY: list[tuple[dict[str, str | None], object]] = [
 
 
 @pytest.mark.parametrize("first", range(len(EVERY)))
-def test_the_most_special_quota_counts(first: int) -> None:
+def test_the_most_specific_quota_applies(first: int) -> None:
     book = Book()
     for number, (entity, _) in enumerate(EVERY[first:], first):
         book.put(entity, {PRODUCE: 1.0 + number})
@@ -118,7 +118,7 @@ def test_the_most_special_quota_counts(first: int) -> None:
         ({USER: "alice", CLIENT: None}, [("alice", "x", False), ("bob", "app", None)]),
     ],
 )
-def test_who_shares_a_quota(
+def test_clients_share_a_quota_by_its_entity(
     entity: dict[str, str | None], others: list[tuple[str, str, bool | None]]
 ) -> None:
     book = Book()
@@ -132,7 +132,7 @@ def test_who_shares_a_quota(
             assert (found.shared_by == own.shared_by) is shares
 
 
-def test_bytes_over_the_quota_are_waited_for() -> None:
+def test_bytes_over_the_quota_cause_a_throttle_time() -> None:
     meter = meter_of(({USER: "alice"}, {PRODUCE: 1_000, FETCH: 500}))
     assert meter.produce("alice", "app", 10_000, BEGAN_MS) == 0
     assert meter.produce("alice", "other", 10_000, BEGAN_MS) == 10_000
@@ -148,7 +148,7 @@ def test_the_loops_time_is_waited_for_at_most_a_window() -> None:
     assert meter.record_time("alice", "app", 5.0, BEGAN_MS) == 1_000
 
 
-def test_a_fetch_that_is_too_much_gets_nothing_and_does_not_count() -> None:
+def test_a_fetch_over_the_quota_gets_no_records_and_does_not_count() -> None:
     meter = meter_of(({USER: None}, {FETCH: 100}))
     assert meter.fetch("alice", "app", 900, BEGAN_MS) == (True, 0)
     assert meter.fetch("alice", "app", 200, BEGAN_MS) == (False, 1_000)
@@ -156,7 +156,7 @@ def test_a_fetch_that_is_too_much_gets_nothing_and_does_not_count() -> None:
     assert meter.fetch("bob", "app", 1_000, BEGAN_MS) == (True, 0)
 
 
-def test_a_batch_larger_than_all_windows_is_fetched_once_nothing_else_was() -> None:
+def test_a_batch_larger_than_all_windows_is_fetched_when_nothing_else_was() -> None:
     meter = meter_of(({USER: None}, {FETCH: 100}))
     meter.fetch("alice", "app", 1, BEGAN_MS)
     assert not meter.fetch("alice", "app", 5_000, BEGAN_MS)[0]
@@ -173,7 +173,7 @@ def test_partitions_are_refused_once_there_are_too_many() -> None:
     assert meter.mutate("bob", "app", 1, BEGAN_MS, strictly=True) == (True, 0)
 
 
-def test_who_connects_too_often_waits_and_does_not_count_then() -> None:
+def test_a_client_that_connects_too_often_is_delayed_and_not_counted_meanwhile() -> None:
     meter = meter_of(
         ({IP: "10.0.0.1"}, {"connection_creation_rate": 1}), ({IP: None}, {"connection_creation_rate": 2})
     )
@@ -182,12 +182,12 @@ def test_who_connects_too_often_waits_and_does_not_count_then() -> None:
     assert meter.connect("10.0.0.1", BEGAN_MS + 11_000) == 0
 
 
-def test_a_quota_may_spell_its_address_as_java_does() -> None:
+def test_a_quota_can_spell_its_address_as_java_does() -> None:
     meter = meter_of(({IP: "2001:DB8:0:0:0:0:0:5"}, {"connection_creation_rate": 1}))
     assert [meter.connect("2001:db8::5", BEGAN_MS) for _ in range(11)] == [0] * 10 + [1_000]
 
 
-def test_rates_of_those_who_are_gone_are_forgotten() -> None:
+def test_rates_of_disconnected_clients_are_removed() -> None:
     meter = meter_of(({USER: None}, {PRODUCE: 1, MUTATION: 1}), ({IP: None}, {"connection_creation_rate": 1}))
     for number in range(100):
         meter.produce(f"{number}", "", 1, BEGAN_MS)
@@ -198,7 +198,7 @@ def test_rates_of_those_who_are_gone_are_forgotten() -> None:
     assert not meter._buckets
 
 
-def test_a_client_of_ever_new_names_fills_no_memory_and_frees_nobody() -> None:
+def test_made_up_client_names_use_bounded_memory_and_do_not_escape_quotas() -> None:
     everybody = {PRODUCE: 1.0, MUTATION: 1.0}
     meter = meter_of(({CLIENT: None}, everybody), ({USER: "slow"}, everybody))
     assert meter.produce("slow", "app", 1_000, BEGAN_MS) > 0
@@ -213,7 +213,7 @@ def test_a_client_of_ever_new_names_fills_no_memory_and_frees_nobody() -> None:
     assert meter.produce("slow", "app", 0, BEGAN_MS + RATES_MAX) > 0
 
 
-def test_what_is_used_of_quotas_is_told_of_those_who_used_it_last() -> None:
+def test_quota_usage_is_reported_for_the_latest_users() -> None:
     meter = meter_of(
         ({USER: None}, {PRODUCE: 100, MUTATION: 1}),
         ({CLIENT: "app"}, {FETCH: 50}),

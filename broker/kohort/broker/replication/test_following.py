@@ -29,23 +29,23 @@ def following(own: Log, high_watermark: int = 0, leader_epoch: int = 5) -> Follo
     return Following(state, own, high_watermark=high_watermark)
 
 
-def test_it_fetches_from_the_end_of_what_is_on_its_disk() -> None:
+def test_a_follower_fetches_from_the_end_of_its_synced_log() -> None:
     assert following(log((3, 0), end=10)).next_fetch() == FetchFrom(10, 3, 5, 0)
     assert following(log(end=0)).next_fetch() == FetchFrom(0, -1, 5, 0)
     assert following(log((3, 0), end=10, synced=9)).next_fetch() is None
 
 
-def test_it_is_cut_where_the_leaders_epoch_ended() -> None:
+def test_a_diverging_log_is_truncated_at_the_end_of_the_leaders_epoch() -> None:
     found = following(log((3, 0), end=10)).diverged(Diverging(3, 8))
     assert found == Truncate(8)
 
 
-def test_an_epoch_that_only_it_has_is_cut_off_and_an_older_one_asked_about() -> None:
+def test_an_epoch_unknown_to_the_leader_is_truncated_and_an_older_one_is_compared() -> None:
     own = log((1, 0), (4, 6), end=10)
     assert following(own).diverged(Diverging(3, 9)) == Truncate(6)
 
 
-def test_two_logs_end_the_same_whatever_their_epochs_were() -> None:
+def test_two_logs_become_equal_for_any_epochs() -> None:
     leader = log((1, 0), (2, 4), (5, 7), (7, 9), end=12)
     own = log((1, 0), (3, 4), (4, 8), (6, 9), end=14)
     follower = following(own, leader_epoch=7)
@@ -79,14 +79,14 @@ def test_consumers_see_no_more_than_is_on_the_disk_and_committed() -> None:
     assert follower.high_watermark == 10
 
 
-def test_where_the_leader_has_nothing_of_it_the_log_begins_anew() -> None:
+def test_a_log_without_any_of_the_leaders_offsets_restarts() -> None:
     follower = following(log((3, 0), end=10))
     assert follower.out_of_range(20, 30) == Restart(20)
     assert follower.out_of_range(0, 8) == Truncate(8)
     assert follower.out_of_range(5, 30) is None
 
 
-def test_a_broker_acts_for_nine_tenths_of_its_lease_from_when_it_asked() -> None:
+def test_a_broker_acts_for_nine_tenths_of_its_lease_from_the_request() -> None:
     authority = Authority(1, 10_000, FOLDER)
     assert not authority.may_act(0)
     authority.registered(77, 1_000, [])
@@ -99,7 +99,7 @@ def test_a_broker_acts_for_nine_tenths_of_its_lease_from_when_it_asked() -> None
     assert not authority.may_act(5_001)
 
 
-def test_what_an_earlier_life_led_has_to_be_led_anew() -> None:
+def test_leadership_of_an_earlier_registration_needs_a_new_election() -> None:
     inherited = PartitionState(0, 1, 5, (1, 2), (1, 2))
     other = PartitionState(1, 2, 5, (1, 2), (1, 2))
     authority = Authority(1, 10_000, FOLDER)
@@ -112,7 +112,7 @@ def test_what_an_earlier_life_led_has_to_be_led_anew() -> None:
     assert not authority.may_lead("b", other, 1)
 
 
-def test_who_came_back_empty_leads_nothing_that_speaks_of_its_old_folder() -> None:
+def test_a_broker_that_returned_empty_does_not_lead_with_its_old_directory_id() -> None:
     state = PartitionState(0, 1, 6, (2, 1), (1,), directories=(UUID(int=2), FOLDER))
     same, emptied = Authority(1, 10_000, FOLDER), Authority(1, 10_000, UUID(int=9))
     for authority in (same, emptied):

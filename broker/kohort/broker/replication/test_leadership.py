@@ -107,7 +107,7 @@ class World:
         return self.leader.high_watermark
 
 
-def test_what_is_on_every_disk_of_the_isr_is_committed() -> None:
+def test_records_on_every_disk_of_the_isr_are_committed() -> None:
     world = World()
     world.fetch(2, 10)
     assert world.high_watermark == 4
@@ -116,7 +116,7 @@ def test_what_is_on_every_disk_of_the_isr_is_committed() -> None:
     assert world.high_watermark == 10
 
 
-def test_the_leaders_own_disk_counts_as_well() -> None:
+def test_the_leaders_own_disk_counts_too() -> None:
     world = World(isr=(1,), min_in_sync=1)
     world.append(5, sync=False)
     assert world.high_watermark == 10
@@ -125,14 +125,14 @@ def test_the_leaders_own_disk_counts_as_well() -> None:
     assert world.high_watermark == 15
 
 
-def test_a_fetch_behind_an_older_one_takes_nothing_back() -> None:
+def test_a_later_fetch_with_a_lower_offset_does_not_lower_the_high_watermark() -> None:
     world = World(isr=(1, 2))
     world.fetch(2, 10)
     world.fetch(2, 6)
     assert world.high_watermark == 10
 
 
-def test_a_follower_of_another_epoch_is_told_so_and_does_not_count() -> None:
+def test_a_follower_with_another_epoch_is_refused_and_does_not_count() -> None:
     world = World(isr=(1, 2))
     assert world.fetch(2, 10, leader_epoch=4) is ErrorCode.FENCED_LEADER_EPOCH
     assert world.fetch(2, 10, leader_epoch=6) is ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -140,14 +140,14 @@ def test_a_follower_of_another_epoch_is_told_so_and_does_not_count() -> None:
     assert world.high_watermark == 4
 
 
-def test_a_follower_of_an_earlier_life_does_not_count() -> None:
+def test_a_follower_of_an_earlier_registration_does_not_count() -> None:
     world = World(isr=(1, 2))
     world.fetch(2, 5, life=1)
     assert world.fetch(2, 10, life=0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert world.high_watermark == 5
 
 
-def test_a_log_that_diverges_is_told_where_and_does_not_count() -> None:
+def test_a_diverging_follower_is_told_the_offset_and_does_not_count() -> None:
     world = World(isr=(1, 2))
     assert world.fetch(2, 9, epoch=4) == Diverging(3, 10)
     world.append(5)
@@ -164,7 +164,7 @@ def test_below_the_minimum_produce_is_refused_and_nothing_is_committed() -> None
     assert world.high_watermark == 4
 
 
-def test_nothing_is_committed_past_somebody_who_is_eligible_outside() -> None:
+def test_nothing_is_committed_beyond_an_eligible_replica_outside_the_isr() -> None:
     world = World(isr=(1,), min_in_sync=1, elr=(2,))
     world.append(1)
     assert world.high_watermark == 4
@@ -180,7 +180,7 @@ def test_acks_all_waits_for_the_high_watermark() -> None:
     assert world.leader.acknowledgement(12) is Acknowledgement.NOT_ENOUGH_REPLICAS
 
 
-def test_a_follower_that_lags_too_long_is_to_leave_but_counts_until_the_metadata_says_so() -> None:
+def test_a_lagging_follower_counts_until_the_metadata_remove_it() -> None:
     world = World()
     world.now_ms += LAG_MS
     world.append(3)
@@ -196,7 +196,7 @@ def test_a_follower_that_lags_too_long_is_to_leave_but_counts_until_the_metadata
     assert world.high_watermark == 13
 
 
-def test_whoever_leaves_below_the_minimum_stays_eligible() -> None:
+def test_a_replica_that_leaves_below_the_minimum_stays_eligible() -> None:
     world = World(isr=(1, 2))
     world.append(1)
     world.now_ms += LAG_MS + 1
@@ -205,7 +205,7 @@ def test_whoever_leaves_below_the_minimum_stays_eligible() -> None:
     assert (proposal.after.isr, proposal.after.elr) == ((1,), (2,))
 
 
-def test_who_lost_what_it_had_synced_is_to_leave_at_once_and_may_not_lead() -> None:
+def test_a_follower_that_lost_synced_records_is_removed_at_once_and_is_not_eligible() -> None:
     world = World(isr=(1, 2))
     world.fetch(2, 10)
     assert world.high_watermark == 10
@@ -224,7 +224,7 @@ def test_who_lost_what_it_had_synced_is_to_leave_at_once_and_may_not_lead() -> N
     assert again.after.isr == (1, 2)
 
 
-def test_who_is_eligible_and_lost_what_it_had_synced_is_eligible_no_more() -> None:
+def test_an_eligible_replica_that_lost_synced_records_is_no_longer_eligible() -> None:
     world = World(isr=(1,), elr=(2,))
     world.fetch(2, 3, life=1)
     proposal = world.leader.propose(world.now_ms)
@@ -232,7 +232,7 @@ def test_who_is_eligible_and_lost_what_it_had_synced_is_eligible_no_more() -> No
     assert (proposal.after.isr, proposal.after.elr) == ((1,), ())
 
 
-def test_who_has_all_that_is_committed_stays_though_it_begins_anew() -> None:
+def test_a_restarted_follower_with_all_committed_records_stays() -> None:
     world = World(isr=(1, 2))
     world.fetch(2, 6)
     world.leader.brokers_changed(brokers(1, 2, 3, life=1))
@@ -241,14 +241,14 @@ def test_who_has_all_that_is_committed_stays_though_it_begins_anew() -> None:
     assert world.leader.propose(world.now_ms) is None
 
 
-def test_an_idle_partition_keeps_followers_that_have_everything() -> None:
+def test_an_idle_partition_keeps_complete_followers() -> None:
     world = World(isr=(1, 2))
     world.fetch(2, 10)
     world.now_ms += 10 * LAG_MS
     assert world.leader.propose(world.now_ms) is None
 
 
-def test_under_load_it_is_enough_to_have_what_there_was_at_the_last_fetch() -> None:
+def test_under_load_a_follower_needs_only_the_end_at_its_last_fetch() -> None:
     world = World(isr=(1, 2))
     for offset in range(10, 10 + 20):
         world.fetch(2, offset)
@@ -257,7 +257,7 @@ def test_under_load_it_is_enough_to_have_what_there_was_at_the_last_fetch() -> N
     assert world.leader.propose(world.now_ms) is None
 
 
-def test_a_follower_that_has_all_that_is_committed_is_to_join_and_counts_at_once() -> None:
+def test_a_follower_with_all_committed_records_joins_and_counts_at_once() -> None:
     world = World(isr=(1, 2))
     world.fetch(2, 10)
     assert world.leader.propose(world.now_ms) is None
@@ -274,7 +274,7 @@ def test_a_follower_that_has_all_that_is_committed_is_to_join_and_counts_at_once
     assert world.high_watermark == 12
 
 
-def test_who_is_silent_does_not_join_again_though_nothing_could_be_committed_since() -> None:
+def test_a_silent_follower_does_not_rejoin_when_nothing_could_be_committed() -> None:
     world = World(min_in_sync=3)
     for follower in (2, 3):
         world.fetch(follower, 10)
@@ -292,7 +292,7 @@ def test_who_is_silent_does_not_join_again_though_nothing_could_be_committed_sin
     assert proposal.after.isr == (1, 2, 3)
 
 
-def test_who_lacks_what_came_before_this_epoch_does_not_join() -> None:
+def test_a_follower_that_lacks_records_before_this_epoch_does_not_join() -> None:
     world = World(isr=(1,), min_in_sync=2)
     world.fetch(3, 9)  # All that is committed, as far as this leader knows: it may know too little.
     assert world.leader.propose(world.now_ms) is None
@@ -303,7 +303,7 @@ def test_who_lacks_what_came_before_this_epoch_does_not_join() -> None:
     [brokers(1, 2), brokers(1, 2, 3, life=1), brokers(1, 2, 3, draining=(3,))],
     ids=["dead", "begun anew", "draining"],
 )
-def test_who_is_dead_begun_anew_or_draining_does_not_join(known: dict[int, LiveBroker]) -> None:
+def test_a_dead_restarted_or_draining_broker_does_not_join(known: dict[int, LiveBroker]) -> None:
     world = World(isr=(1, 2))
     world.leader.brokers_changed(known)
     world.fetch(3, 10)
@@ -316,7 +316,7 @@ def test_an_older_state_changes_nothing() -> None:
     assert world.leader.state.isr == (1, 2)
 
 
-def test_what_an_earlier_leader_has_shown_is_not_called_the_end_until_it_is_known() -> None:
+def test_the_committed_end_is_unknown_until_the_new_leader_has_reached_the_old_one() -> None:
     world = World(isr=(1, 2))
     assert world.leader.latest_offset is None
     assert world.leader.check_read(4) is None
@@ -327,7 +327,7 @@ def test_what_an_earlier_leader_has_shown_is_not_called_the_end_until_it_is_know
     assert world.leader.check_read(11) is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_consumers_are_sent_to_a_replica_of_their_rack_that_has_what_they_want() -> None:
+def test_consumers_are_sent_to_a_complete_replica_in_their_rack() -> None:
     world = World()
     known = brokers(1, 2, 3)
     world.fetch(2, 8)
@@ -337,7 +337,7 @@ def test_consumers_are_sent_to_a_replica_of_their_rack_that_has_what_they_want()
     assert select_read_replica(world.leader, known, None, 8) is None
 
 
-def test_what_was_asked_for_counts_from_the_begin_where_a_log_is_opened_anew() -> None:
+def test_a_proposal_before_a_reopened_log_is_counted_again_from_the_start() -> None:
     world = World(isr=(1,), min_in_sync=1, end_offset=10)
     world.fetch(2, 10)
     proposal = world.leader.propose(world.now_ms)
@@ -362,7 +362,7 @@ def test_what_was_asked_for_counts_from_the_begin_where_a_log_is_opened_anew() -
     assert (decided.proposal, decided.high_watermark) == (None, 15)
 
 
-def test_the_low_watermark_waits_for_who_says_where_it_begins_and_not_for_an_earlier_version() -> None:
+def test_the_low_watermark_waits_for_reported_log_starts_and_not_for_earlier_versions() -> None:
     world = World()
     world.log.log_start_offset = 6
     world.fetch(2, 10, log_start_offset=6)

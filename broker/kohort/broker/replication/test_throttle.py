@@ -5,7 +5,7 @@ import pytest
 from kohort.broker.replication.throttle import UNLIMITED, Throttle, is_named
 
 
-def test_what_was_moved_is_paid_off_as_time_passes() -> None:
+def test_moved_bytes_are_paid_off_over_time() -> None:
     throttle = Throttle()
     assert not throttle.is_exceeded(1_000, 5_000)
     throttle.moved(1_000, 1_000, 5_000)
@@ -15,7 +15,7 @@ def test_what_was_moved_is_paid_off_as_time_passes() -> None:
     assert not throttle.is_exceeded(1_000, 8_000)
 
 
-def test_nothing_is_saved_up_for_later() -> None:
+def test_unused_rate_is_not_saved() -> None:
     throttle = Throttle()
     throttle.moved(1_000, 1_000, 0)
     assert not throttle.is_exceeded(1_000, 60_000)
@@ -23,7 +23,7 @@ def test_nothing_is_saved_up_for_later() -> None:
     assert throttle.is_exceeded(1_000, 60_999)
 
 
-def test_who_looks_twice_a_second_copies_at_the_rate() -> None:
+def test_checking_twice_a_second_copies_at_the_rate() -> None:
     throttle, moved = Throttle(), 0
     for now_ms in range(0, 20_000, 500):
         while not throttle.is_exceeded(10_000_000, now_ms):
@@ -32,14 +32,14 @@ def test_who_looks_twice_a_second_copies_at_the_rate() -> None:
     assert 195_000_000 <= moved <= 210_000_000
 
 
-def test_a_rate_that_is_raised_counts_at_once() -> None:
+def test_a_raised_rate_applies_at_once() -> None:
     throttle = Throttle()
     throttle.moved(1_000_000, 1, 0)
     assert throttle.is_exceeded(1, 1_000)
     assert not throttle.is_exceeded(1_000_000, 2_000)
 
 
-def test_without_a_rate_nothing_is_held_back() -> None:
+def test_without_a_rate_nothing_is_throttled() -> None:
     throttle = Throttle()
     throttle.moved(10**12, UNLIMITED, 0)
     assert not throttle.is_exceeded(UNLIMITED, 0)

@@ -24,15 +24,13 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     return Machine(monkeypatch)
 
 
-def test_both_begin_as_the_systems_clock_has_it(machine: Machine) -> None:
+def test_both_clocks_start_at_the_system_time(machine: Machine) -> None:
     clock = SystemClock()
     assert clock.now_ms() == clock.wall_ms() == machine.wall_ns // 1_000_000
 
 
 @pytest.mark.parametrize("step_ns", [-HOUR_NS, HOUR_NS])
-def test_a_clock_that_is_set_moves_what_is_written_and_ends_no_session(
-    machine: Machine, step_ns: int
-) -> None:
+def test_a_changed_system_time_moves_timestamps_and_ends_no_session(machine: Machine, step_ns: int) -> None:
     """By NTP, or while the machine was suspended, which stops the monotonic clock of Linux."""
     clock = SystemClock()
     began_ms = clock.now_ms()

@@ -35,14 +35,14 @@ class World:
         return self.disk.reason()
 
 
-async def test_a_disk_with_room_says_nothing() -> None:
+async def test_a_disk_with_space_logs_nothing() -> None:
     world = World()
     with capture_logs() as lines:
         assert await world.looked(1_000) is None
     assert (world.disk.free_bytes, world.disk.total_bytes, lines) == (1_000, 10_000, [])
 
 
-async def test_a_full_disk_is_said_once_and_so_is_that_it_has_room_again() -> None:
+async def test_a_full_disk_is_logged_once_and_so_is_its_recovery() -> None:
     world = World()
     with capture_logs() as lines:
         reason = await world.looked(999)
@@ -55,12 +55,12 @@ async def test_a_full_disk_is_said_once_and_so_is_that_it_has_room_again() -> No
     assert [line["log_level"] for line in lines] == ["error", "info"]
 
 
-async def test_a_folder_that_cannot_be_looked_at_is_a_reason() -> None:
+async def test_an_unreadable_data_folder_is_a_reason() -> None:
     world = World()
     reason = await world.looked(FileNotFoundError(2, "No such file or directory"))
     assert reason == "the data folder cannot be looked at: No such file or directory"
     assert await world.looked(5_000) is None
 
 
-async def test_without_a_least_no_disk_is_full() -> None:
+async def test_without_a_minimum_no_disk_is_full() -> None:
     assert await World(least=0).looked(0) is None

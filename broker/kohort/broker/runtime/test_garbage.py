@@ -13,14 +13,14 @@ def fail_within() -> None:
         raise ZeroDivisionError
 
 
-def test_it_goes_on_behind_the_block_though_that_fails() -> None:
+def test_collection_continues_after_the_block_even_if_it_fails() -> None:
     assert gc.isenabled()
     with pytest.raises(ZeroDivisionError):
         fail_within()
     assert gc.isenabled()
 
 
-def test_what_had_stopped_it_before_decides_when_it_goes_on() -> None:
+def test_a_nested_block_does_not_enable_collection() -> None:
     with without_collections():
         with without_collections():
             assert not gc.isenabled()

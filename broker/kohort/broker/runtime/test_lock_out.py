@@ -25,12 +25,12 @@ def guesses(lock: LockOut, host: str, users: list[str], until_ms: int, *, from_m
     return judged
 
 
-def test_who_guesses_on_is_looked_at_once_a_minute_in_the_end() -> None:
+def test_repeated_guesses_are_checked_at_most_once_a_minute_in_the_end() -> None:
     lock = LockOut()
     assert guesses(lock, HERE, ["alice"], 3_600_000) < FREE + 6 + 60
 
 
-def test_many_users_are_not_tried_from_one_network_either() -> None:
+def test_guesses_for_many_users_from_one_network_are_limited_too() -> None:
     users = [f"user{each}" for each in range(1_000)]
     assert guesses(LockOut(), HERE, users, 600_000) < FREE_OF_NETWORK + 6 + 10
     spread = LockOut()
@@ -41,14 +41,14 @@ def test_many_users_are_not_tried_from_one_network_either() -> None:
     assert judged < FREE_OF_NETWORK + 6 + 10, "all addresses of a /64 are one"
 
 
-def test_nobody_is_locked_out_from_another_address() -> None:
+def test_a_user_is_not_locked_out_from_another_address() -> None:
     lock = LockOut()
     guesses(lock, HERE, ["alice"], 60_000)
     assert wait_ms(lock, HERE, "alice", 60_000)
     assert not wait_ms(lock, ELSEWHERE, "alice", 60_000)
 
 
-def test_who_was_let_in_does_not_wait_for_others_of_its_network() -> None:
+def test_a_user_that_logged_in_does_not_wait_for_others_of_its_network() -> None:
     lock = LockOut()
     lock.succeeded(HERE, "alice")
     guesses(lock, HERE, [f"user{each}" for each in range(1_000)], 60_000)
@@ -56,7 +56,7 @@ def test_who_was_let_in_does_not_wait_for_others_of_its_network() -> None:
     assert not wait_ms(lock, HERE, "alice", 60_000)
 
 
-def test_a_right_password_ends_it_and_so_does_time() -> None:
+def test_a_correct_password_or_time_ends_the_lock() -> None:
     lock = LockOut()
     for _ in range(FREE + 3):
         lock.failed(HERE, "alice", 0)
@@ -78,14 +78,14 @@ def test_a_client_with_an_old_password_does_not_wait_longer_for_asking_often() -
     assert [wait_ms(lock, HERE, "alice", now_ms) for now_ms in (0, 500, 999, 1_000)] == [1_000, 500, 1, 0]
 
 
-def test_it_can_be_switched_off() -> None:
+def test_the_lock_can_be_disabled() -> None:
     lock = LockOut()
     for _ in range(1_000):
         lock.failed(HERE, "alice", 0)
     assert lock.wait_ms(HERE, "alice", 1, longest_ms=0) == 0
 
 
-def test_memory_has_a_bound_whatever_names_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_bounded_for_any_names(monkeypatch: pytest.MonkeyPatch) -> None:
     assert KEPT_MAX == 10_000
     monkeypatch.setattr(lock_out, "KEPT_MAX", 100)
     lock = LockOut()
@@ -96,7 +96,7 @@ def test_memory_has_a_bound_whatever_names_there_are(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("clients", [1, 3])
-def test_clients_with_an_old_password_do_not_lock_out_newcomers_of_their_network(clients: int) -> None:
+def test_clients_with_an_old_password_do_not_lock_out_new_clients_of_their_network(clients: int) -> None:
     """They ask on for hours, each second; who comes for the first time is looked at within minutes."""
     lock, hours_s, waits = LockOut(), 5 * 3_600, 0
     for second in range(hours_s):

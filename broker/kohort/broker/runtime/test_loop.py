@@ -26,7 +26,7 @@ def is_readable(mailbox: Mailbox) -> bool:
     return bool(looking.poll(0))
 
 
-def test_what_is_posted_wakes_the_loop_and_comes_out_in_order(mailbox: Mailbox) -> None:
+def test_posted_calls_wake_the_loop_and_run_in_order(mailbox: Mailbox) -> None:
     done: list[int] = []
     for number in range(3):
         mailbox.post(lambda number=number: done.append(number))  # type: ignore[misc]
@@ -38,7 +38,7 @@ def test_what_is_posted_wakes_the_loop_and_comes_out_in_order(mailbox: Mailbox) 
     assert done == [0, 1, 2]
 
 
-def test_nobody_wakes_a_loop_that_goes_round(mailbox: Mailbox) -> None:
+def test_a_running_loop_is_not_woken(mailbox: Mailbox) -> None:
     mailbox.is_in_round = True
     mailbox.wake()
     assert not is_readable(mailbox)
@@ -47,7 +47,7 @@ def test_nobody_wakes_a_loop_that_goes_round(mailbox: Mailbox) -> None:
     assert is_readable(mailbox)
 
 
-def test_signals_that_nobody_reads_hold_up_nobody(mailbox: Mailbox) -> None:
+def test_unread_wake_signals_do_not_block(mailbox: Mailbox) -> None:
     for _ in range(20_000):
         mailbox.post(lambda: None)
     assert is_readable(mailbox)

@@ -28,7 +28,7 @@ async def measured(clock: ManualClock, *late_seconds: float) -> LoopLag:
     return lag
 
 
-async def test_the_most_of_the_last_minute_is_kept() -> None:
+async def test_the_maximum_of_the_last_minute_is_kept() -> None:
     clock = ManualClock()
     lag = await measured(clock, 0, 2.5, 0.25)
     assert lag.seconds_max == 2.5
@@ -38,7 +38,7 @@ async def test_the_most_of_the_last_minute_is_kept() -> None:
     assert lag.seconds_max == 0.5
 
 
-async def test_a_loop_that_stood_still_is_a_reason_for_a_while() -> None:
+async def test_a_blocked_loop_is_a_reason_for_a_while() -> None:
     clock = ManualClock()
     lag = await measured(clock, 8.0)
     assert lag.reason() == "event loop: stood still for 8 s a moment ago"

@@ -46,7 +46,7 @@ class World:
             raise error
 
 
-async def test_a_task_that_fails_is_started_again_and_says_so() -> None:
+async def test_a_failed_task_is_restarted_and_logged() -> None:
     world = World()
     world.failures_to_come = [(0, ValueError("a bug"))]
     with capture_logs() as lines:
@@ -63,7 +63,7 @@ async def test_a_task_that_fails_is_started_again_and_says_so() -> None:
     assert line["exc_info"]
 
 
-async def test_each_failure_in_a_row_doubles_the_wait_up_to_a_minute() -> None:
+async def test_each_failure_in_a_row_doubles_the_delay_up_to_a_minute() -> None:
     world = World()
     world.failures_to_come = [(0, ValueError("a bug"))] * 9
     world.supervisor.start("retention", world.run)
@@ -71,7 +71,7 @@ async def test_each_failure_in_a_row_doubles_the_wait_up_to_a_minute() -> None:
     assert world.slept_ms == [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000, 60_000]
 
 
-async def test_a_task_that_ran_for_a_while_begins_with_the_short_wait_again() -> None:
+async def test_a_task_that_ran_for_a_while_restarts_with_the_short_delay() -> None:
     world = World()
     bug = ValueError("a bug")
     world.failures_to_come = [(0, bug), (0, bug), (STEADY_MS, bug)]
@@ -80,7 +80,7 @@ async def test_a_task_that_ran_for_a_while_begins_with_the_short_wait_again() ->
     assert world.slept_ms == [1_000, 2_000, 1_000]
 
 
-async def test_the_broker_is_ready_again_once_the_task_has_held_out() -> None:
+async def test_the_broker_is_ready_again_after_the_task_ran_for_a_while() -> None:
     world = World()
     world.failures_to_come = [(0, OSError("no such folder"))]
     world.supervisor.start("checkpoint", world.run)
@@ -122,7 +122,7 @@ async def test_a_failure_in_a_nursery_of_the_task_is_a_failure_of_the_task() -> 
     assert (len(runs), part.restarts) == (2, 1)
 
 
-def test_who_gives_no_sign_of_life_in_time_is_named() -> None:
+def test_a_part_without_a_sign_of_life_in_time_is_named() -> None:
     world = World()
     loop = world.supervisor.part("event loop")
     loop.beat(again_within_ms=10_000)
@@ -134,7 +134,7 @@ def test_who_gives_no_sign_of_life_in_time_is_named() -> None:
     assert world.supervisor.reasons() == []
 
 
-def test_who_rests_between_its_rounds_need_give_no_sign() -> None:
+def test_a_part_that_rests_between_its_rounds_needs_no_sign_of_life() -> None:
     world = World()
     cleaner = world.supervisor.part("log cleaner")
     with cleaner.working(at_most_ms=60_000):
@@ -145,5 +145,5 @@ def test_who_rests_between_its_rounds_need_give_no_sign() -> None:
 
 
 @pytest.mark.parametrize("failures", [1, 7, 10_000])
-def test_waits_stay_within_their_bounds(failures: int) -> None:
+def test_delays_stay_within_their_bounds(failures: int) -> None:
     assert RESTART_MS_MIN <= restart_delay_ms(failures) <= RESTART_MS_MAX

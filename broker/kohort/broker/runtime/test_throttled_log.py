@@ -5,7 +5,7 @@ from kohort.broker.runtime.clock import ManualClock
 from kohort.broker.runtime.throttled_log import LINES_PER_SECOND_MAX, ThrottledLog
 
 
-def test_so_many_lines_a_second_and_then_how_many_were_left_out() -> None:
+def test_lines_per_second_are_limited_and_suppressed_ones_are_counted() -> None:
     with capture_logs() as lines:
         clock = ManualClock()
         log = ThrottledLog(structlog.get_logger(), clock)
@@ -20,7 +20,7 @@ def test_so_many_lines_a_second_and_then_how_many_were_left_out() -> None:
         assert "left_out" not in lines[-1]
 
 
-def test_each_kind_has_its_own_share() -> None:
+def test_each_kind_of_line_has_its_own_limit() -> None:
     with capture_logs() as lines:
         log = ThrottledLog(structlog.get_logger(), ManualClock())
         for _ in range(100):
@@ -29,7 +29,7 @@ def test_each_kind_has_its_own_share() -> None:
         assert [line["event"] for line in lines].count("a connection was not accepted") == 1
 
 
-def test_what_was_left_out_is_told_once_it_is_quiet() -> None:
+def test_suppressed_lines_are_counted_in_the_next_quiet_moment() -> None:
     with capture_logs() as lines:
         clock = ManualClock()
         log = ThrottledLog(structlog.get_logger(), clock)

@@ -45,7 +45,7 @@ def test_a_cancelled_timer_never_runs() -> None:
     assert len(timers) == 0
 
 
-def test_an_action_may_set_its_own_timer_again() -> None:
+def test_an_action_can_set_its_own_timer_again() -> None:
     timers, ran = Timers(), []
 
     def again() -> None:
@@ -57,7 +57,7 @@ def test_an_action_may_set_its_own_timer_again() -> None:
     assert timers.next_deadline_ms() == 20
 
 
-def test_only_a_timer_before_all_others_tells_that_the_next_deadline_moved() -> None:
+def test_only_a_new_earliest_timer_reports_a_changed_deadline() -> None:
     told: list[int] = []
     timers = Timers(lambda: told.append(1))
     timers.set("first", 10, lambda: None)
@@ -95,7 +95,7 @@ def test_a_timer_that_was_cancelled_or_moved_holds_nothing() -> None:
     assert timers.next_deadline_ms() == 2_000_000
 
 
-def test_before_the_earliest_time_nothing_is_due() -> None:
+def test_before_the_earliest_time_no_timer_is_due() -> None:
     timers, ran = Timers(), []
     assert timers.earliest_ms == math.inf
     timers.set("later", 20, lambda: ran.append("later"))
@@ -108,7 +108,7 @@ def test_before_the_earliest_time_nothing_is_due() -> None:
     assert (ran, timers.earliest_ms) == (["earlier"], math.inf)
 
 
-def test_an_action_that_raises_leaves_the_others_for_the_next_time() -> None:
+def test_an_action_that_raises_leaves_the_others_for_the_next_run() -> None:
     timers, ran = Timers(), []
 
     def broken() -> None:
@@ -123,7 +123,7 @@ def test_an_action_that_raises_leaves_the_others_for_the_next_time() -> None:
     assert ran == ["sound"]
 
 
-def test_what_looks_first_may_keep_timers_from_firing() -> None:
+def test_the_hook_before_due_timers_can_cancel_them() -> None:
     timers, ran = Timers(), []
     timers.set("kept", 5, lambda: ran.append("kept"))
     timers.set("gone", 5, lambda: ran.append("gone"))
@@ -132,7 +132,7 @@ def test_what_looks_first_may_keep_timers_from_firing() -> None:
     assert ran == ["kept"]
 
 
-def test_an_action_of_many_timers_is_told_which_it_is() -> None:
+def test_a_shared_action_receives_the_key_of_its_timer() -> None:
     timers = Timers()
     told: list[object] = []
     timers.set_told("one", 10, told.append)

@@ -32,12 +32,12 @@ def looks(seconds: float, loop: Loop) -> int:
     return int(seconds / loop.dog.look_seconds)
 
 
-def test_a_loop_that_gives_signs_of_life_may_compute_for_ever() -> None:
+def test_a_loop_with_signs_of_life_can_compute_forever() -> None:
     loop = Loop()
     assert not loop.look(times=1_000, busy=1.0, beats=True)
 
 
-def test_a_loop_that_computes_without_one_is_ended_after_ten_seconds() -> None:
+def test_a_loop_that_computes_without_a_sign_of_life_is_ended_after_ten_seconds() -> None:
     loop = Loop()
     loop.look(beats=True, busy=1.0)
     assert not loop.look(times=looks(STALL_S, loop) - 1, busy=1.0)
@@ -51,14 +51,14 @@ def test_a_loop_that_gets_half_a_processor_has_twice_as_long() -> None:
     assert "has computed" in loop.look(busy=0.5)
 
 
-def test_a_loop_that_waits_has_longer() -> None:
+def test_a_waiting_loop_has_a_longer_limit() -> None:
     loop = Loop()
     loop.look(beats=True)
     assert not loop.look(times=looks(STALL_S * BLOCKED_FACTOR, loop) - 1)
     assert "has waited for 60 s" in loop.look()
 
 
-def test_a_process_that_was_stopped_is_not_ended_when_it_goes_on() -> None:
+def test_a_process_that_was_suspended_is_not_ended_when_it_continues() -> None:
     """Whatever a clock says, the time is one look, in which the loop has computed nothing."""
     loop = Loop()
     loop.look(beats=True)
@@ -66,7 +66,7 @@ def test_a_process_that_was_stopped_is_not_ended_when_it_goes_on() -> None:
     assert not loop.look(beats=True)
 
 
-def test_nobody_is_expected_before_the_first_sign_of_life_nor_after_the_last() -> None:
+def test_no_sign_of_life_is_expected_before_the_first_or_after_the_last() -> None:
     loop = Loop()
     assert not loop.look(times=1_000, busy=1.0)
     loop.look(beats=True)
@@ -74,7 +74,7 @@ def test_nobody_is_expected_before_the_first_sign_of_life_nor_after_the_last() -
     assert not loop.look(times=1_000, busy=1.0)
 
 
-def test_threads_that_begin_between_two_looks_do_not_set_the_kernels_timer_off(
+def test_threads_started_between_two_checks_do_not_trigger_the_kernel_timer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """They may compute on all processors until the next look winds it up."""

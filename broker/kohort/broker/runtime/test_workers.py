@@ -12,7 +12,7 @@ from kohort.broker.runtime.workers import LoggedQueue, TrioWorkers
 
 
 @pytest.mark.parametrize("error", [ValueError("a bug"), OSError("unplugged"), AssertionError("impossible")])
-async def test_an_error_that_nobody_asks_for_is_logged(error: Exception) -> None:
+async def test_an_error_without_a_receiver_is_logged(error: Exception) -> None:
     def fail() -> None:
         raise error
 
@@ -25,7 +25,7 @@ async def test_an_error_that_nobody_asks_for_is_logged(error: Exception) -> None
     assert [(each["event"], each["exc_info"]) for each in logs] == [("work in a thread failed", error)]
 
 
-async def test_what_a_stop_drops_is_no_error() -> None:
+async def test_a_job_dropped_by_a_stop_is_not_an_error() -> None:
     async with trio.open_nursery() as nursery:
         queue = LoggedQueue(TrioWorkers(nursery).queue("files"))
         with capture_logs() as logs:

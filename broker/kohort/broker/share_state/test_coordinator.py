@@ -115,7 +115,7 @@ def told(core: ShareStateCoordinator) -> object:
     }
 
 
-def test_what_is_written_is_read_and_a_new_start_forgets_what_lies_before() -> None:
+def test_written_state_is_read_and_a_new_start_drops_earlier_batches() -> None:
     world = World()
     assert world.initialize(start=-1) == ErrorCode.NONE
     assert (world.read().start_offset, world.read().state_epoch) == (-1, 1)
@@ -126,7 +126,7 @@ def test_what_is_written_is_read_and_a_new_start_forgets_what_lies_before() -> N
     assert [(each.first_offset, each.last_offset) for each in found.state_batches] == [(4, 5), (7, 7)]
 
 
-def test_many_updates_make_a_snapshot_and_only_what_comes_behind_it_is_needed() -> None:
+def test_many_updates_make_a_snapshot_and_only_later_records_are_needed() -> None:
     world = World(updates_per_snapshot=3)
     world.initialize()
     for offset in range(1, 20, 2):
@@ -140,7 +140,7 @@ def test_many_updates_make_a_snapshot_and_only_what_comes_behind_it_is_needed() 
     assert told(world.loaded(world.log[8:])) == told(world.core)
 
 
-def test_an_older_leader_and_an_older_state_are_shut_out() -> None:
+def test_older_leader_and_state_epochs_are_fenced() -> None:
     world = World()
     world.initialize(epoch=2)
     assert world.read(leader_epoch=5).error_code == ErrorCode.NONE
@@ -155,7 +155,7 @@ def test_an_older_leader_and_an_older_state_are_shut_out() -> None:
 
 
 @pytest.mark.parametrize("wrong", [batch(5, 4), batch(-1, 3)])
-def test_what_is_no_range_changes_nothing(wrong: ShareStateBatch) -> None:
+def test_an_invalid_range_changes_nothing(wrong: ShareStateBatch) -> None:
     world = World()
     assert world.write(batch(1, 1)) == ErrorCode.INVALID_REQUEST  # There is no such share partition yet.
     world.initialize()
@@ -164,7 +164,7 @@ def test_what_is_no_range_changes_nothing(wrong: ShareStateBatch) -> None:
     assert world.initialize(start=-2) == ErrorCode.INVALID_REQUEST
 
 
-def test_what_is_deleted_is_unknown() -> None:
+def test_deleted_state_is_unknown() -> None:
     world = World()
     world.initialize()
     world.initialize(key=OTHER)
@@ -192,7 +192,7 @@ def begin_life(world: World) -> int:
     return epoch
 
 
-def test_what_an_earlier_life_asked_for_does_not_land_in_the_next_one() -> None:
+def test_a_request_of_a_deleted_share_group_does_not_change_its_successor() -> None:
     world = World()
     first = begin_life(world)
     world.write(batch(0, 3), state_epoch=first)
@@ -210,7 +210,7 @@ def test_what_an_earlier_life_asked_for_does_not_land_in_the_next_one() -> None:
     assert [(each.first_offset, each.last_offset) for each in world.read().state_batches] == [(5, 7)]
 
 
-def test_the_same_beginning_that_comes_again_costs_nothing_that_was_done_since() -> None:
+def test_a_repeated_initialization_keeps_later_writes() -> None:
     world = World()
     epoch = begin_life(world)
     world.write(batch(0, 3), state_epoch=epoch)
@@ -220,7 +220,7 @@ def test_the_same_beginning_that_comes_again_costs_nothing_that_was_done_since()
     assert (world.read().start_offset, world.read().state_batches) == (9, ())
 
 
-def test_a_write_under_a_higher_epoch_shuts_out_those_before_it() -> None:
+def test_a_write_with_a_higher_epoch_fences_earlier_ones() -> None:
     world = World()
     epoch = begin_life(world)
     world.write(batch(0, 3), state_epoch=epoch)
@@ -231,7 +231,7 @@ def test_a_write_under_a_higher_epoch_shuts_out_those_before_it() -> None:
     assert [(each.first_offset, each.last_offset) for each in world.read().state_batches] == [(0, 3)]
 
 
-def test_lives_that_ended_are_forgotten_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_remembered_deleted_states_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coordinator, "ENDED_MAX", 2)
     world = World()
     keys = [ShareKey("g", UUID(int=number), 0) for number in range(4)]
@@ -244,7 +244,7 @@ def test_lives_that_ended_are_forgotten_in_the_end(monkeypatch: pytest.MonkeyPat
     assert not world.core.ended
 
 
-def test_tries_of_a_life_never_reach_the_next_one() -> None:
+def test_retries_of_one_initialization_never_reach_the_epoch_of_the_next() -> None:
     epoch = next_life(0)
     for _ in range(2 * TRIES):
         epoch = next_try(epoch)
@@ -252,7 +252,7 @@ def test_tries_of_a_life_never_reach_the_next_one() -> None:
     assert next_life(2**31 - 1) == 2**31 - 1
 
 
-def test_a_summary_says_where_it_begins_and_how_many_are_done_with() -> None:
+def test_a_summary_has_the_start_offset_and_the_number_of_completed_records() -> None:
     world = World()
     world.initialize(start=5)
     command = WriteState(next(world.ids), KEY, 1, 3, 6, 2, (batch(8, 9),))
@@ -274,7 +274,7 @@ def test_snapshots_of_all_make_the_log_before_them_needless() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_log_says_all_that_is_known(seed: int) -> None:
+def test_the_log_contains_all_state(seed: int) -> None:
     random = Random(seed)
     world = World(random.choice((0, 1, 3, 500)))
     for _ in range(100):

@@ -14,14 +14,14 @@ def batch(first: int, last: int, state: int = 2, count: int = 1) -> ShareStateBa
     return ShareStateBatch(first_offset=first, last_offset=last, delivery_state=state, delivery_count=count)
 
 
-def test_what_touches_and_is_alike_is_one() -> None:
+def test_adjacent_equal_batches_are_merged() -> None:
     batches: list[ShareStateBatch] = []
     for first, last in ((5, 6), (9, 9), (7, 8), (3, 4)):
         overlay(batches, batch(first, last))
     assert batches == [batch(3, 9)]
 
 
-def test_what_is_said_last_counts_and_cuts_what_was_said_before() -> None:
+def test_a_later_batch_overwrites_and_splits_earlier_ones() -> None:
     batches = [batch(0, 9)]
     overlay(batches, batch(3, 5, 0, 2))
     assert batches == [batch(0, 2), batch(3, 5, 0, 2), batch(6, 9)]
@@ -35,7 +35,7 @@ def test_what_is_said_last_counts_and_cuts_what_was_said_before() -> None:
     st.lists(st.tuples(st.integers(0, 30), st.integers(0, 8), st.sampled_from((0, 2, 4)), st.integers(1, 2))),
     st.integers(0, 40),
 )
-def test_any_batches_say_of_each_offset_what_was_said_last(
+def test_each_offset_has_the_state_of_its_last_batch(
     said: list[tuple[int, int, int, int]], start: int
 ) -> None:
     batches: list[ShareStateBatch] = []
@@ -77,7 +77,7 @@ def state(start_offset: int, done_count: int, *batches: ShareStateBatch) -> Shar
     )
 
 
-def test_what_is_done_with_at_the_front_lies_before_the_start() -> None:
+def test_completed_batches_at_the_front_move_the_start() -> None:
     assert state(5, 0).progress() == (5, 0)
     assert state(-1, -1).progress() == (-1, -1)
     assert state(5, 3, batch(5, 7)).progress() == (8, 0)

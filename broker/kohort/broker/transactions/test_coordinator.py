@@ -133,7 +133,7 @@ def test_a_transaction_ends_once_its_markers_are_written(world: World, commit: b
     assert world.add(*producer) == 0, "the next one begins with the same epoch"
 
 
-def test_what_is_prepared_is_carried_out_by_whoever_coordinates_next(world: World) -> None:
+def test_a_prepared_transaction_is_completed_by_the_next_coordinator(world: World) -> None:
     producer = started(world)
     world.add(*producer)
     world.end(*producer)
@@ -158,7 +158,7 @@ def test_a_new_producer_fences_the_old_one(world: World) -> None:
     assert world.add(new[0] + 5, new[1]) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-def test_a_new_producer_has_the_open_transaction_of_the_old_one_aborted_first(world: World) -> None:
+def test_a_new_producer_first_aborts_the_open_transaction_of_the_old_one(world: World) -> None:
     old = started(world)
     world.add(*old)
     assert world.init().error_code == ErrorCode.CONCURRENT_TRANSACTIONS
@@ -184,7 +184,7 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted(world: World) -> Non
     assert world.end(*producer).error_code == ErrorCode.PRODUCER_FENCED
 
 
-def test_a_producer_whose_time_was_up_may_go_on_with_the_next_epoch(world: World) -> None:
+def test_a_producer_that_timed_out_can_continue_with_the_next_epoch(world: World) -> None:
     producer_id, epoch = started(world)
     world.add(producer_id, epoch)
     world.now_ms += TIMEOUT_MS
@@ -198,7 +198,7 @@ def test_a_producer_whose_time_was_up_may_go_on_with_the_next_epoch(world: World
     assert world.init(producer_id, epoch).error_code == ErrorCode.PRODUCER_FENCED
 
 
-def test_the_epoch_that_fences_the_last_one_is_nobodys(world: World) -> None:
+def test_the_epoch_that_fences_the_last_one_is_never_given_to_a_producer(world: World) -> None:
     producer_id, _ = started(world)
     world.core.transactions["a"].producer_epoch = EPOCH_MAX - 1
     world.add(producer_id, EPOCH_MAX - 1, version=2)
@@ -226,7 +226,7 @@ def test_partitions_are_verified_while_the_transaction_is_open(world: World) -> 
     assert verify("a", *producer, ("t", 0)) is ErrorCode.CONCURRENT_TRANSACTIONS
 
 
-def test_each_end_gives_a_producer_of_version_2_another_epoch(world: World) -> None:
+def test_each_end_gives_a_producer_of_version_2_a_new_epoch(world: World) -> None:
     producer = started(world)
     world.add(*producer, version=2)
     ended = world.end(*producer, version=5)
@@ -242,7 +242,7 @@ def test_each_end_gives_a_producer_of_version_2_another_epoch(world: World) -> N
     assert world.add(producer[0], producer[1] + 1, version=2) == 0
 
 
-def test_a_producer_of_version_2_that_was_fenced_hears_so_and_may_go_on_from_there(world: World) -> None:
+def test_a_fenced_producer_of_version_2_is_told_and_can_continue(world: World) -> None:
     producer_id, epoch = started(world)
     world.add(producer_id, epoch)
     world.now_ms += TIMEOUT_MS
@@ -257,7 +257,7 @@ def test_a_producer_of_version_2_that_was_fenced_hears_so_and_may_go_on_from_the
     assert world.end(producer_id, epoch).error_code == ErrorCode.PRODUCER_FENCED, "by version 1 it is not"
 
 
-def test_a_commit_by_the_id_before_hears_that_its_time_was_up(world: World) -> None:
+def test_a_commit_with_the_previous_id_after_a_timeout_is_refused(world: World) -> None:
     producer_id, _ = started(world)
     world.core.transactions["a"].producer_epoch = EPOCH_MAX - 1
     world.add(producer_id, EPOCH_MAX - 1, version=2)
@@ -270,7 +270,7 @@ def test_a_commit_by_the_id_before_hears_that_its_time_was_up(world: World) -> N
 
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("version", [4, 5])
-def test_who_ends_it_the_other_way_comes_again_until_it_has_ended(
+def test_an_opposite_end_is_retried_until_the_first_has_completed(
     world: World, commit: bool, version: int
 ) -> None:
     producer_id, epoch = started(world)
@@ -285,7 +285,7 @@ def test_who_ends_it_the_other_way_comes_again_until_it_has_ended(
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_what_another_of_version_1_has_ended_is_not_ones_own(world: World, commit: bool) -> None:
+def test_an_end_by_another_version_1_producer_is_fenced(world: World, commit: bool) -> None:
     """Apache Kafka answers that it is done, and gives the one that is fenced the other's epoch."""
     fenced = started(world)
     world.add(*fenced, version=2)
@@ -303,7 +303,7 @@ def test_what_another_of_version_1_has_ended_is_not_ones_own(world: World, commi
     assert world.end(*newest, commit=commit).error_code == 0, "who has ended it may ask again"
 
 
-def test_what_another_of_version_1_has_ended_by_another_id_is_not_ones_own(world: World) -> None:
+def test_an_end_by_another_producer_id_of_version_1_is_fenced(world: World) -> None:
     producer_id, _ = started(world)
     world.core.transactions["a"].producer_epoch = EPOCH_MAX - 1
     newest = started(world)
@@ -316,7 +316,7 @@ def test_what_another_of_version_1_has_ended_by_another_id_is_not_ones_own(world
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_an_end_that_comes_late_does_not_end_the_next_transaction(world: World, commit: bool) -> None:
+def test_a_late_end_does_not_end_the_next_transaction(world: World, commit: bool) -> None:
     producer_id, epoch = started(world)
     world.add(producer_id, epoch, version=2)
     assert world.end(producer_id, epoch, commit=commit, version=5).error_code == 0
@@ -329,7 +329,7 @@ def test_an_end_that_comes_late_does_not_end_the_next_transaction(world: World, 
 
 @pytest.mark.parametrize("is_last_epoch", [False, True])
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_producer_that_is_quicker_than_its_markers_comes_again(
+def test_a_producer_that_is_faster_than_its_markers_must_retry(
     world: World, commit: bool, is_last_epoch: bool
 ) -> None:
     """As in Apache Kafka, which does not know the id, though, that the last epoch is followed by."""
@@ -352,7 +352,7 @@ def test_a_producer_that_is_quicker_than_its_markers_comes_again(
     assert (aborted.error_code, aborted.producer_epoch) == (0, newest[1] + 1)
 
 
-def test_a_late_end_of_the_last_epoch_does_not_end_what_another_id_has_begun(world: World) -> None:
+def test_a_late_end_of_the_last_epoch_does_not_end_a_transaction_of_the_next_id(world: World) -> None:
     producer_id, _ = started(world)
     world.core.transactions["a"].producer_epoch = EPOCH_MAX - 1
     world.add(producer_id, EPOCH_MAX - 1, version=2)
@@ -363,7 +363,7 @@ def test_a_late_end_of_the_last_epoch_does_not_end_what_another_id_has_begun(wor
     assert world.state is State.ONGOING
 
 
-def test_a_transaction_of_version_2_may_be_aborted_before_it_has_begun(world: World) -> None:
+def test_a_transaction_of_version_2_can_be_aborted_before_it_began(world: World) -> None:
     producer = started(world)
     assert world.end(*producer, version=5).error_code == ErrorCode.INVALID_TXN_STATE
     ended = world.end(*producer, commit=False, version=5)
@@ -374,7 +374,7 @@ def test_a_transaction_of_version_2_may_be_aborted_before_it_has_begun(world: Wo
     assert world.end(*producer, commit=False, version=4).error_code == ErrorCode.PRODUCER_FENCED
 
 
-def test_a_producer_of_version_1_has_nothing_to_end_before_it_begins(world: World) -> None:
+def test_a_producer_of_version_1_cannot_end_a_transaction_before_it_began(world: World) -> None:
     producer = started(world)
     for commit in (True, False):
         assert world.end(*producer, commit=commit).error_code == ErrorCode.INVALID_TXN_STATE
@@ -396,14 +396,14 @@ def test_the_last_epoch_of_an_id_is_followed_by_another_id(world: World) -> None
     assert world.add(ended.producer_id, 0, version=2) == 0
 
 
-def test_init_of_the_last_epoch_takes_another_id(world: World) -> None:
+def test_init_at_the_last_epoch_takes_a_new_id(world: World) -> None:
     producer_id, _ = started(world)
     world.core.transactions["a"].producer_epoch = EPOCH_MAX - 1
     again, epoch = started(world)
     assert (again > producer_id, epoch) == (True, 0)
 
 
-def test_a_producer_bumps_its_own_epoch_and_may_ask_twice(world: World) -> None:
+def test_a_producer_bumps_its_own_epoch_and_can_repeat_the_request(world: World) -> None:
     producer_id, epoch = started(world)
     for _ in range(2):
         answer = world.init(producer_id, epoch)
@@ -415,11 +415,11 @@ def test_a_producer_bumps_its_own_epoch_and_may_ask_twice(world: World) -> None:
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
-def test_a_time_out_has_bounds(world: World, timeout_ms: int) -> None:
+def test_transaction_timeouts_have_bounds(world: World, timeout_ms: int) -> None:
     assert world.init(timeout_ms=timeout_ms).error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
 
 
-def test_ids_that_nobody_uses_are_forgotten_but_not_with_a_transaction(world: World) -> None:
+def test_unused_transactional_ids_expire_but_not_during_a_transaction(world: World) -> None:
     producer = started(world)
     world.add(*producer)
     world.now_ms += 8 * 86_400_000

@@ -359,7 +359,7 @@ def _require(holds: bool, what: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_all_of_a_transaction_counts_or_none(seed: int) -> None:
+def test_transactions_are_atomic(seed: int) -> None:
     World(seed).run()
 
 

@@ -97,7 +97,7 @@ async def all_hear_the_end(here: World, late: list[socket.socket]) -> None:
 
 
 @pytest.mark.interpreted
-async def test_without_descriptors_clients_are_refused_at_once_and_the_loop_rests(
+async def test_without_descriptors_clients_are_refused_at_once_and_the_loop_pauses(
     lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with world() as here:
@@ -134,7 +134,7 @@ async def test_without_descriptors_clients_are_refused_at_once_and_the_loop_rest
             each.close()
 
 
-async def test_without_even_the_reserve_nobody_spins_and_who_waits_is_served_later(
+async def test_without_a_spare_descriptor_the_loop_pauses_and_clients_are_served_later(
     lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(acceptor, "_spare_descriptor", lambda: None)
@@ -196,7 +196,7 @@ async def test_connections_leave_the_logs_their_share() -> None:
         assert CONNECTIONS_MAX > 2
 
 
-async def test_a_client_that_is_gone_before_it_is_taken_in_costs_nothing(
+async def test_a_client_that_disconnects_before_accept_is_harmless(
     monkeypatch: pytest.MonkeyPatch, lines: list[Any]
 ) -> None:
     calls: list[int] = []

@@ -43,18 +43,18 @@ def admission(*guests: tuple[str, str, int]) -> Admission:
         ([], ("a", "1"), None),
     ],
 )
-def test_who_makes_way(
+def test_admission_selects_the_connection_to_evict(
     there: list[tuple[str, str, int]], comes: tuple[str, str], goes: tuple[str, str] | None
 ) -> None:
     assert admission(*there).share_to_evict(Share(*comes)) == (None if goes is None else Share(*goes))
 
 
-def test_of_an_ipv6_network_all_addresses_are_one() -> None:
+def test_all_addresses_of_an_ipv6_network_count_as_one() -> None:
     spread = [("a", f"2001:db8::{each:x}", 1) for each in range(4)]
     assert admission(*spread).share_to_evict(Share("a", "10.0.0.1")) == Share("a", "2001:db8::/64")
 
 
-def test_nothing_is_left_of_those_who_went() -> None:
+def test_closed_connections_leave_no_state() -> None:
     made = Admission(lambda _: False)
     known, stranger = Guest("a", "1"), Guest("a", "1")
     made.came(cast(Any, known), 0)

@@ -58,7 +58,7 @@ async def test_answers_keep_the_order_of_their_requests(world: Begin) -> None:
         assert here.counters.bytes_out == sum(8 + len(body) for _, body in answers)
 
 
-async def test_an_abandoned_request_does_not_hold_up_the_next(world: Begin) -> None:
+async def test_an_abandoned_request_does_not_delay_the_next(world: Begin) -> None:
     async with world() as here:
         stream = await here.connect()
         await stream.send_all(frame(1) + frame(2))
@@ -90,7 +90,7 @@ async def test_a_stream_in_single_bytes_is_the_same_stream(world: Begin) -> None
     ],
     ids=["http", "2 GB", "negative", "unknown key", "unknown version", "body", "short header"],
 )
-async def test_bytes_that_are_no_request_cost_one_line_and_that_connection(
+async def test_malformed_bytes_log_one_line_and_close_only_that_connection(
     garbage: bytes, world: Begin
 ) -> None:
     lines = LogCapture()
@@ -109,7 +109,7 @@ async def test_bytes_that_are_no_request_cost_one_line_and_that_connection(
         structlog.reset_defaults()
 
 
-async def test_the_log_says_that_a_client_speaks_tls(world: Begin) -> None:
+async def test_the_log_names_a_client_that_uses_tls(world: Begin) -> None:
     hello, ours = ssl.MemoryBIO(), ssl.create_default_context()
     with pytest.raises(ssl.SSLWantReadError):
         ours.wrap_bio(ssl.MemoryBIO(), hello, server_hostname="localhost").do_handshake()
@@ -137,7 +137,7 @@ async def test_an_unknown_version_of_api_versions_is_answered_in_version_0(world
         assert ApiVersionsResponse.decode(body, 0).error_code == 35
 
 
-async def test_half_a_frame_and_then_silence_is_given_up(world: Begin) -> None:
+async def test_a_connection_with_half_a_frame_and_silence_is_closed(world: Begin) -> None:
     async with world() as here:
         half, whole = await here.connect(), await here.connect()
         await half.send_all(frame(1)[:-3])
@@ -153,7 +153,7 @@ async def test_half_a_frame_and_then_silence_is_given_up(world: Begin) -> None:
         assert here.reactor.connections == 1
 
 
-async def test_too_many_requests_in_flight_stop_the_reading(world: Begin) -> None:
+async def test_too_many_requests_in_flight_pause_reading(world: Begin) -> None:
     async with world() as here:
         stream = await here.connect()
         count = 20 * REQUESTS_IN_FLIGHT_MAX
@@ -190,7 +190,7 @@ async def test_records_are_sent_from_their_file(tmp_path: Path, world: Begin) ->
     os.close(descriptor)
 
 
-async def test_a_bug_in_a_handler_costs_its_connection_alone(world: Begin) -> None:
+async def test_a_bug_in_a_handler_closes_only_its_connection(world: Begin) -> None:
     async with world() as here:
         bad, good = await here.connect(), await here.connect()
 
@@ -205,7 +205,7 @@ async def test_a_bug_in_a_handler_costs_its_connection_alone(world: Begin) -> No
         await here.until(lambda: len(here.asked) == 1)
 
 
-async def test_an_answer_that_keeps_its_encoded_form_is_sent_as_a_message_is(world: Begin) -> None:
+async def test_a_prepared_answer_is_sent_like_a_message(world: Begin) -> None:
     kept = Prepared(HeartbeatResponse(error_code=7))
 
     def prepared(message: object, request: Request) -> HeartbeatResponse:

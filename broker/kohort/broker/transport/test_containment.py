@@ -94,7 +94,9 @@ async def test_an_answer_of_a_task_that_cannot_be_encoded(make: Make, lines: lis
 
 
 @pytest.mark.parametrize("make", MAKERS)
-async def test_an_answer_among_many_of_one_flush_that_cannot_be_encoded(make: Make, lines: list[Any]) -> None:
+async def test_one_answer_of_a_flush_that_cannot_be_encoded_closes_only_its_connection(
+    make: Make, lines: list[Any]
+) -> None:
     """Whoever answers many at once, as the flusher and a completed join do, hears of no error."""
     async with world() as here:
         streams = [await here.connect() for _ in range(3)]
@@ -114,7 +116,7 @@ async def test_an_answer_among_many_of_one_flush_that_cannot_be_encoded(make: Ma
         assert [each for each, _ in await receive(streams[2])] == [2]
 
 
-async def test_a_task_that_fails_costs_its_connection(lines: list[Any]) -> None:
+async def test_a_failing_task_closes_only_its_connection(lines: list[Any]) -> None:
     async with world() as here:
         good, bad = await beside(here), await here.connect()
 
@@ -129,7 +131,7 @@ async def test_a_task_that_fails_costs_its_connection(lines: list[Any]) -> None:
 
 
 @pytest.mark.interpreted
-async def test_answers_that_cannot_be_sent_cost_their_connection(
+async def test_answers_that_cannot_be_sent_close_their_connection(
     monkeypatch: pytest.MonkeyPatch, lines: list[Any]
 ) -> None:
     real = Connection.send_answers
@@ -151,7 +153,7 @@ async def test_answers_that_cannot_be_sent_cost_their_connection(
         await check_others(here, good)
 
 
-async def test_a_callback_that_fails_keeps_no_other_from_hearing_of_the_end(lines: list[Any]) -> None:
+async def test_a_failing_close_callback_does_not_prevent_the_others(lines: list[Any]) -> None:
     async with world() as here:
         stream = await here.connect()
         await stream.send_all(frame(1))

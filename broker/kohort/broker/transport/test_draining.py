@@ -30,7 +30,7 @@ async def begin(here: World, nursery: trio.Nursery, **limits: float) -> trio.Eve
 
 
 @pytest.mark.parametrize("poller", ["epoll", "kqueue", "poll"])
-async def test_what_was_asked_is_answered_and_what_comes_later_is_not_taken(poller: str) -> None:
+async def test_earlier_requests_are_answered_and_later_ones_are_not_read(poller: str) -> None:
     async with world(poller=poller) as here, trio.open_nursery() as nursery:
         stream = await here.connect()
         await stream.send_all(frame(1) + frame(2))
@@ -45,7 +45,7 @@ async def test_what_was_asked_is_answered_and_what_comes_later_is_not_taken(poll
         assert len(here.asked) == 2
 
 
-async def test_what_arrived_and_has_no_room_yet_is_not_asked_any_more() -> None:
+async def test_a_request_that_waits_for_memory_is_not_handled_any_more() -> None:
     async with world() as here, trio.open_nursery() as nursery:
         stream = await here.connect()
         await stream.send_all(frame(1))
@@ -60,7 +60,7 @@ async def test_what_arrived_and_has_no_room_yet_is_not_asked_any_more() -> None:
         assert [correlation for correlation, _ in await receive(stream)] == [1]
 
 
-async def test_a_reader_that_waits_for_records_is_not_waited_for() -> None:
+async def test_a_stop_does_not_wait_for_a_waiting_fetch() -> None:
     async with world() as here, trio.open_nursery() as nursery:
         asked: list[Request] = []
         here.handlers[FETCH] = lambda message, request: asked.append(request)
@@ -70,7 +70,7 @@ async def test_a_reader_that_waits_for_records_is_not_waited_for() -> None:
         await (await begin(here, nursery)).wait()
 
 
-async def test_an_answer_that_does_not_come_is_not_waited_for_for_ever() -> None:
+async def test_a_stop_does_not_wait_forever_for_an_answer() -> None:
     async with world() as here, trio.open_nursery() as nursery:
         stream = await here.connect()
         await stream.send_all(frame(1))
@@ -78,7 +78,7 @@ async def test_an_answer_that_does_not_come_is_not_waited_for_for_ever() -> None
         await (await begin(here, nursery, answers_seconds_max=0.01)).wait()
 
 
-async def test_a_client_that_takes_nothing_is_not_waited_for_for_ever() -> None:
+async def test_a_stop_does_not_wait_forever_for_a_client_that_does_not_read() -> None:
     async with world() as here, trio.open_nursery() as nursery:
 
         def answer(message: FetchRequest, request: Request) -> None:
@@ -91,7 +91,7 @@ async def test_a_client_that_takes_nothing_is_not_waited_for_for_ever() -> None:
         await (await begin(here, nursery, taking_seconds_max=0.01)).wait()
 
 
-async def test_nobody_is_let_in_any_more() -> None:
+async def test_no_connection_is_accepted_during_a_stop() -> None:
     async with world() as here, trio.open_nursery() as nursery:
         await (await begin(here, nursery)).wait()
         with pytest.raises(OSError, match="all attempts to connect"):

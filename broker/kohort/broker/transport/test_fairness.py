@@ -38,7 +38,7 @@ def work(
     here.handlers[12] = handle
 
 
-async def test_one_client_with_much_to_ask_makes_no_round_long() -> None:
+async def test_a_busy_client_does_not_lengthen_rounds() -> None:
     rounds: Counter[int] = Counter()
     async with world() as here:
         work(here, rounds, [])
@@ -48,7 +48,7 @@ async def test_one_client_with_much_to_ask_makes_no_round_long() -> None:
     assert max(rounds.values()) * COST_MS <= ROUND_MS_MAX + 2 * COST_MS
 
 
-async def test_a_newcomer_has_its_turn_among_those_who_ask_without_end() -> None:
+async def test_a_new_client_is_served_among_busy_ones() -> None:
     asked: list[str] = []
     async with world() as here:
         with socket.create_connection(("127.0.0.1", here.port)) as newcomer:
@@ -62,7 +62,7 @@ async def test_a_newcomer_has_its_turn_among_those_who_ask_without_end() -> None
     assert asked.index("g") < 100, "of 600 that the crowd has asked"
 
 
-async def test_a_paused_connection_goes_on_though_room_was_scarce_when_it_might_have() -> None:
+async def test_a_paused_connection_resumes_although_memory_was_scarce() -> None:
     async with world(("queued.max.request.bytes", str(64 << 20))) as here:
         waiting: list[Request] = []
         here.handlers[1] = lambda message, request: waiting.append(request)

@@ -44,7 +44,7 @@ def test_a_file_just_written_is_warm(descriptor: int) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="this system does not tell")
-def test_what_the_page_cache_has_dropped_is_cold_until_it_is_read(descriptor: int) -> None:
+def test_a_range_dropped_from_the_page_cache_is_cold_until_it_is_read(descriptor: int) -> None:
     os.fsync(descriptor)
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     cold = FileRange(descriptor, STRETCH_BYTES, SIZE - STRETCH_BYTES, None)
@@ -55,9 +55,7 @@ def test_what_the_page_cache_has_dropped_is_cold_until_it_is_read(descriptor: in
     assert FileRange(descriptor, STRETCH_BYTES, STRETCH_BYTES, None).is_warm()
 
 
-def test_each_stretch_is_asked_about_once_and_in_steps(
-    descriptor: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_stretch_is_checked_once_and_in_steps(descriptor: int, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = refuse(monkeypatch, None)
     range_ = FileRange(descriptor, 100, 2 * STRETCH_BYTES, None)
     assert range_.is_warm()
@@ -86,7 +84,7 @@ def test_a_stretch_that_was_read_is_sent_even_if_it_is_dropped_again(
 
 
 @pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL])
-def test_where_the_file_system_cannot_tell_all_is_warm(
+def test_without_file_system_support_every_range_is_warm(
     number: int, descriptor: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refuse(monkeypatch, OSError(number, "cannot tell"))

@@ -61,7 +61,7 @@ def connections(in_flight: InFlight, *held_bytes: int) -> list[FakeConnection]:
     return made
 
 
-def test_while_there_is_room_each_may_hold_the_most() -> None:
+def test_while_memory_is_free_each_connection_can_hold_the_maximum() -> None:
     in_flight = InFlight(BYTES_MAX)
     connections(in_flight, BYTES_MAX // 2)
     assert in_flight.allowance.held_bytes_max == HELD_BYTES_MAX
@@ -80,7 +80,7 @@ def test_the_heaviest_wait_first_and_the_light_go_on() -> None:
     assert not in_flight.waiting
 
 
-def test_who_holds_little_never_waits_however_many_there_are() -> None:
+def test_a_connection_that_holds_little_never_waits() -> None:
     in_flight = InFlight(1_000_000)
     connections(in_flight, *[2_000] * 1_000)
     assert in_flight.allowance.is_scarce
@@ -88,7 +88,7 @@ def test_who_holds_little_never_waits_however_many_there_are() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 10, 300])
-def test_together_they_never_fill_it(count: int) -> None:
+def test_all_connections_together_never_exceed_the_limit(count: int) -> None:
     """However many come one after the other, and each with more than there is."""
     in_flight = InFlight(BYTES_MAX)
     made: list[FakeConnection] = []
@@ -106,7 +106,7 @@ def test_together_they_never_fill_it(count: int) -> None:
     assert in_flight.held_bytes <= BYTES_MAX + count * 40_000
 
 
-def test_large_frames_that_fill_everything_are_finished_one_by_one() -> None:
+def test_large_frames_that_fill_memory_are_completed_one_by_one() -> None:
     in_flight = InFlight(BYTES_MAX)
     made = connections(in_flight, *[8_000_000] * 5)
     assert all(each.paused for each in made)
@@ -128,7 +128,7 @@ def test_large_frames_that_fill_everything_are_finished_one_by_one() -> None:
     assert in_flight.held_bytes == 0
 
 
-def test_who_closes_while_it_may_finish_makes_way_for_the_next() -> None:
+def test_a_connection_that_closes_frees_its_turn_for_the_next() -> None:
     in_flight = InFlight(BYTES_MAX)
     first, second = connections(in_flight, 30_000_000, 30_000_000)
     in_flight.end_round(NOW_MS)
@@ -139,7 +139,7 @@ def test_who_closes_while_it_may_finish_makes_way_for_the_next() -> None:
     assert not second.paused
 
 
-def test_who_can_use_no_room_does_not_keep_the_others_from_it() -> None:
+def test_a_connection_that_cannot_read_does_not_block_others() -> None:
     in_flight = InFlight(BYTES_MAX)
     owed, reading = connections(in_flight, 30_000_000, 30_000_000)
     owed.peer.pieces = (b"owed",)
@@ -147,7 +147,7 @@ def test_who_can_use_no_room_does_not_keep_the_others_from_it() -> None:
     assert (owed.paused, reading.paused) == (True, False)
 
 
-def test_who_is_let_through_makes_way_after_a_while() -> None:
+def test_a_connection_with_a_turn_gives_it_up_after_a_while() -> None:
     in_flight = InFlight(BYTES_MAX)
     first, second = connections(in_flight, 30_000_000, 30_000_000)
     in_flight.end_round(NOW_MS)
@@ -160,7 +160,7 @@ def test_who_is_let_through_makes_way_after_a_while() -> None:
     assert (first.paused, second.paused) == (True, False)
 
 
-def test_room_is_full_when_all_of_it_and_a_quarter_more_is_taken() -> None:
+def test_memory_is_full_at_the_limit_plus_a_quarter() -> None:
     in_flight = InFlight(BYTES_MAX)
     [connection] = connections(in_flight, BYTES_MAX * 5 // 4 - 1)
     assert not in_flight.allowance.is_full
@@ -170,7 +170,7 @@ def test_room_is_full_when_all_of_it_and_a_quarter_more_is_taken() -> None:
     assert not in_flight.allowance.is_full
 
 
-def test_when_it_is_full_one_asks_after_the_other() -> None:
+def test_with_full_memory_connections_are_served_one_after_another() -> None:
     in_flight = InFlight(BYTES_MAX)
     connections(in_flight, BYTES_MAX * 2)[0].peer.pieces = (b"owed",)
     asking = [FakeConnection(in_flight) for _ in range(3)]
@@ -184,7 +184,7 @@ def test_when_it_is_full_one_asks_after_the_other() -> None:
     assert [each.paused for each in asking] == [False, False, True]
 
 
-def test_when_it_is_full_whose_answers_are_small_comes_first() -> None:
+def test_with_full_memory_connections_with_small_answers_are_served_first() -> None:
     in_flight = InFlight(BYTES_MAX)
     connections(in_flight, BYTES_MAX * 2)[0].peer.pieces = (b"owed",)
     asking = [FakeConnection(in_flight) for _ in range(9)]
@@ -195,7 +195,7 @@ def test_when_it_is_full_whose_answers_are_small_comes_first() -> None:
     assert [each for each in asking if not each.paused] == [asking[5]]
 
 
-def test_when_it_is_full_one_answer_after_the_other_is_encoded() -> None:
+def test_with_full_memory_answers_are_encoded_one_after_another() -> None:
     in_flight = InFlight(BYTES_MAX)
     connections(in_flight, BYTES_MAX * 2)[0].peer.pieces = (b"owed",)
     asked = [FakeConnection(in_flight) for _ in range(2)]
@@ -209,7 +209,7 @@ def test_when_it_is_full_one_answer_after_the_other_is_encoded() -> None:
     assert [each.paused for each in asked] == [False, False]
 
 
-def test_the_one_frame_that_is_let_through_takes_nobody_the_room_to_ask() -> None:
+def test_one_large_frame_does_not_block_requests_of_others() -> None:
     in_flight = InFlight(BYTES_MAX)
     [connection] = connections(in_flight, BYTES_MAX)
     in_flight.end_round(NOW_MS)
@@ -218,7 +218,7 @@ def test_the_one_frame_that_is_let_through_takes_nobody_the_room_to_ask() -> Non
     assert not in_flight.allowance.is_full
 
 
-def test_without_a_limit_nobody_waits() -> None:
+def test_without_a_limit_no_connection_waits() -> None:
     in_flight = InFlight(-1)
     connections(in_flight, 10**12)
     assert not in_flight.allowance.is_scarce

@@ -85,7 +85,7 @@ class FakeSelect:
     kevent = FakeKevent
 
 
-def test_only_what_changes_is_told_to_the_queue() -> None:
+def test_only_changes_are_sent_to_kqueue() -> None:
     told: list[tuple[int, int]] = []
 
     class Listening(FakeKqueue):

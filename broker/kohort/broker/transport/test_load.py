@@ -1,7 +1,7 @@
 from kohort.broker.transport.load import LIGHT_REQUESTS_MIN, TURNS_PER_LOOK, Load
 
 
-def test_nobody_is_light_before_it_has_shown_so() -> None:
+def test_a_connection_is_not_light_before_it_has_shown_so() -> None:
     load = Load()
     assert not load.is_light
     for _ in range(LIGHT_REQUESTS_MIN):
@@ -10,7 +10,7 @@ def test_nobody_is_light_before_it_has_shown_so() -> None:
     assert load.is_light
 
 
-def test_who_asks_for_much_is_not_light_any_more() -> None:
+def test_a_connection_that_asks_for_much_is_no_longer_light() -> None:
     load = Load()
     load.note(100, 10)
     assert load.is_light
@@ -18,7 +18,7 @@ def test_who_asks_for_much_is_not_light_any_more() -> None:
     assert not load.is_light
 
 
-def test_what_was_long_ago_counts_less_and_less() -> None:
+def test_old_work_counts_less_over_time() -> None:
     load = Load()
     load.note(1, 1_000)
     for _ in range(20):

@@ -57,7 +57,7 @@ def answering(asked: list[Request], size_bytes: int = ANSWER_BYTES) -> Handler:
     return handle
 
 
-async def test_small_questions_with_large_answers_take_one_share(tmp_path: Path) -> None:
+async def test_pipelined_requests_with_large_answers_stay_within_one_share(tmp_path: Path) -> None:
     """1,000 of them in 30 KB, and nobody reads the answers: 2 GB if all were answered at once."""
     async with world() as here:
         asked: list[Request] = []
@@ -78,7 +78,7 @@ async def test_small_questions_with_large_answers_take_one_share(tmp_path: Path)
         assert total > 30 * ANSWER_BYTES
 
 
-async def test_many_who_take_nothing_take_one_limit_together_and_small_ones_go_on() -> None:
+async def test_many_clients_that_do_not_read_stay_within_the_limit_and_small_ones_are_served() -> None:
     limit = 8_000_000
     small_buffers = ("socket.send.buffer.bytes", "65536")  # The kernel takes megabytes otherwise.
     async with world(("queued.max.request.bytes", str(limit)), small_buffers) as here:
@@ -103,7 +103,7 @@ async def test_many_who_take_nothing_take_one_limit_together_and_small_ones_go_o
         assert here.reactor.in_flight.held_bytes < SHARE_BYTES_MIN
 
 
-async def test_a_slow_reader_keeps_its_connection_while_those_who_took_more_make_way() -> None:
+async def test_a_slow_reader_keeps_its_connection_while_larger_ones_are_closed() -> None:
     """Its garbage is collected, or its disk is slow: for a second it takes nothing of one usual answer."""
     small_buffers = ("socket.send.buffer.bytes", "65536")
     async with world(("queued.max.request.bytes", "8000000"), small_buffers) as here:
@@ -122,7 +122,7 @@ async def test_a_slow_reader_keeps_its_connection_while_those_who_took_more_make
         assert [each for each, _ in await receive(slow)] == [7]
 
 
-async def test_answers_that_are_known_all_at_once_take_one_limit_together() -> None:
+async def test_answers_completed_together_stay_within_the_limit() -> None:
     """A flush ends, and a thousand questions that waited for it are answered: 1 GB if all were encoded."""
     limit = 8_000_000
     small_buffers = ("socket.send.buffer.bytes", "65536")
@@ -149,7 +149,7 @@ async def test_answers_that_are_known_all_at_once_take_one_limit_together() -> N
         assert here.reactor.in_flight.held_bytes < most
 
 
-async def test_all_who_waited_for_one_flush_are_answered_in_the_end() -> None:
+async def test_all_waiters_of_one_flush_are_answered_in_the_end() -> None:
     async with world(("queued.max.request.bytes", "3000000")) as here:
         asked: list[Request] = []
         here.handlers[LIST_GROUPS] = lambda _, request: asked.append(request)
@@ -173,7 +173,7 @@ async def test_all_who_waited_for_one_flush_are_answered_in_the_end() -> None:
         await here.until(lambda: here.reactor.in_flight.held_bytes == 0)
 
 
-async def test_an_answer_that_cannot_be_encoded_when_there_is_room_costs_its_connection_alone() -> None:
+async def test_a_delayed_answer_that_cannot_be_encoded_closes_only_its_connection() -> None:
     small_buffers = ("socket.send.buffer.bytes", "65536")
     async with world(("queued.max.request.bytes", "1000000"), small_buffers) as here:
         asked: list[Request] = []
@@ -193,7 +193,7 @@ async def test_an_answer_that_cannot_be_encoded_when_there_is_room_costs_its_con
         assert [each for each, _ in await receive(good)] == [1]
 
 
-async def test_everybody_who_had_to_wait_is_served_in_the_end() -> None:
+async def test_every_delayed_client_is_served_in_the_end() -> None:
     async with world(("queued.max.request.bytes", "3000000")) as here:
         here.handlers[FETCH] = answering([], 700_000)
 
@@ -209,7 +209,7 @@ async def test_everybody_who_had_to_wait_is_served_in_the_end() -> None:
         await here.until(lambda: here.reactor.in_flight.held_bytes == 0)
 
 
-async def test_large_frames_that_would_fill_everything_arrive_one_by_one() -> None:
+async def test_large_frames_that_would_fill_memory_arrive_one_by_one() -> None:
     """Ten frames that have arrived by half would leave room for none of them to be completed."""
     async with world(("queued.max.request.bytes", "1000000")) as here:
         body = HeartbeatRequest(group_id="g", generation_id=1, member_id="m").encode(HEARTBEAT_VERSION)
@@ -237,7 +237,7 @@ async def test_large_frames_that_would_fill_everything_arrive_one_by_one() -> No
         assert not here.reactor.in_flight.waiting
 
 
-async def test_a_long_turn_lets_the_others_have_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_turn_lets_other_connections_have_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A handler that takes 5 ms, asked 200 times at once: the client beside waits for a few of them."""
     async with world() as here:
         here.reactor._clock = SystemClock()
@@ -260,7 +260,7 @@ async def test_a_long_turn_lets_the_others_have_theirs(monkeypatch: pytest.Monke
         assert [each for each, _ in answers] == list(range(200))
 
 
-async def test_a_frame_that_comes_byte_by_byte_is_given_up() -> None:
+async def test_a_connection_that_sends_a_frame_byte_by_byte_is_closed() -> None:
     async with world() as here:
         slow, good = await here.connect(), await here.connect()
         data = frame(1)
@@ -320,7 +320,7 @@ async def test_records_that_are_not_in_memory_are_read_by_a_thread(
         assert warmed == [0, STRETCH_BYTES, 2 * STRETCH_BYTES]
 
 
-async def test_a_disk_that_fails_while_it_is_read_costs_who_reads(
+async def test_a_disk_error_during_a_read_closes_only_the_reader(
     monkeypatch: pytest.MonkeyPatch, descriptor: int
 ) -> None:
     monkeypatch.setattr(file_range, "_is_cached", lambda *_: False)
@@ -342,7 +342,7 @@ async def test_a_disk_that_fails_while_it_is_read_costs_who_reads(
         await asks(here, good, 1)
 
 
-async def test_who_closes_while_its_records_are_read_is_forgotten(
+async def test_a_connection_that_closes_while_its_records_are_read_is_removed(
     monkeypatch: pytest.MonkeyPatch, descriptor: int
 ) -> None:
     released = trio.Event()
@@ -361,7 +361,9 @@ async def test_who_closes_while_its_records_are_read_is_forgotten(
 
 
 @pytest.mark.interpreted
-async def test_what_one_turn_sends_is_bounded(monkeypatch: pytest.MonkeyPatch, descriptor: int) -> None:
+async def test_the_bytes_sent_in_one_turn_are_bounded(
+    monkeypatch: pytest.MonkeyPatch, descriptor: int
+) -> None:
     """However fast its reader is, a connection sends a part and lets the others have their turn."""
     monkeypatch.setattr(connections, "SEND_BYTES_PER_TURN", 100_000)
     sent: list[int] = []
@@ -395,7 +397,7 @@ async def test_what_one_turn_sends_is_bounded(monkeypatch: pytest.MonkeyPatch, d
     assert SEND_BYTES_PER_TURN >= 4 * STRETCH_BYTES
 
 
-async def test_who_has_to_wait_takes_nothing_of_the_room_for_all() -> None:
+async def test_delayed_clients_use_none_of_the_shared_memory() -> None:
     large = HeartbeatRequest(group_id="g" * 30_000, generation_id=1, member_id="m").encode(HEARTBEAT_VERSION)
     async with world() as here:
         quick, good = await here.connect(), await here.connect()

@@ -165,7 +165,7 @@ def test_answers_leave_in_the_order_of_their_requests() -> None:
     assert side.peer.held_bytes == 0
 
 
-def test_an_answer_that_many_get_is_left_as_it_is() -> None:
+def test_an_answer_for_many_clients_is_not_changed() -> None:
     side = Side()
     many = Prepared(HeartbeatResponse(error_code=7))
     for number in (1, 2, 3):
@@ -180,7 +180,7 @@ def test_an_answer_that_many_get_is_left_as_it_is() -> None:
     assert len(side.wire) == 3 * len(alone.wire)
 
 
-def test_small_answers_leave_as_one() -> None:
+def test_small_answers_are_sent_together() -> None:
     side = Side()
     side.receive(frame(1) + frame(2))
     for request in side.asked:
@@ -190,7 +190,7 @@ def test_small_answers_leave_as_one() -> None:
     assert not side.peer.pieces
 
 
-def test_what_the_socket_does_not_take_is_sent_before_what_comes_later() -> None:
+def test_bytes_refused_by_the_socket_are_sent_before_later_ones() -> None:
     side = Side()
     side.receive(frame(1) + frame(2))
     side.answer(side.asked[0])
@@ -201,7 +201,7 @@ def test_what_the_socket_does_not_take_is_sent_before_what_comes_later() -> None
     assert side.peer.held_bytes == 0
 
 
-def test_records_stay_uncopied() -> None:
+def test_records_are_not_copied() -> None:
     side = Side()
     side.receive(frame(1, api_key=FETCH, version=FETCH_VERSION))
     records = FileRange(7, 100, 5_000_000, None)
@@ -216,7 +216,7 @@ def test_records_stay_uncopied() -> None:
     assert side.peer.held_bytes == 0
 
 
-def test_an_abandoned_request_does_not_hold_up_the_next() -> None:
+def test_an_abandoned_request_does_not_delay_the_next() -> None:
     side = Side()
     side.receive(frame(1) + frame(2))
     side.answer(side.asked[1])
@@ -225,7 +225,7 @@ def test_an_abandoned_request_does_not_hold_up_the_next() -> None:
     assert correlation_ids(side.wire) == [2]
 
 
-def test_nobody_is_answered_twice() -> None:
+def test_a_second_answer_to_a_request_fails() -> None:
     side = Side()
     side.receive(frame(1))
     side.answer(side.asked[0])
@@ -260,12 +260,12 @@ def test_an_answer_that_cannot_be_encoded_is_no_answer() -> None:
         (frame(1, tags=b"\xa1\x9c\x01"), "20001 tagged fields"),  # They need not even be there.
     ],
 )
-def test_bytes_that_are_no_request_are_refused_in_words(data: bytes, complaint: str) -> None:
+def test_malformed_bytes_are_refused_with_a_message(data: bytes, complaint: str) -> None:
     with pytest.raises(WireError, match=complaint):
         Side().receive(data)
 
 
-def test_tags_before_the_body_are_passed_over() -> None:
+def test_tags_before_the_body_are_skipped() -> None:
     side = Side()
     assert side.receive(frame(5, tags=b"\2\0\3abc\1\1x")) == 1
     assert side.asked[0].correlation_id == 5
@@ -291,7 +291,7 @@ def pipelined(count: int) -> bytes:
     return b"".join(frame(number, api_key=FETCH, version=FETCH_VERSION) for number in range(count))
 
 
-def test_limits_are_looked_at_between_the_frames_of_one_receive() -> None:
+def test_limits_are_checked_between_the_frames_of_one_receive() -> None:
     """Small questions with large answers: none is asked that there is no room to answer."""
     side = Side()
     side.allowance.held_bytes_max = most = 200_000
@@ -317,7 +317,7 @@ def test_limits_are_looked_at_between_the_frames_of_one_receive() -> None:
     assert side.peer.may_read()
 
 
-def test_answers_behind_one_that_is_not_there_yet_count_as_well() -> None:
+def test_answers_behind_a_missing_one_count_too() -> None:
     side = Side()
     side.peer.receive(pipelined(9), NOW_MS)
     first = side.peer.next_request()
@@ -349,7 +349,7 @@ def test_requests_in_flight_are_limited_in_number_and_in_bytes() -> None:
     assert large.peer.held_bytes == 1_000 * len(one) + len(large.asked) * REQUEST_BYTES
 
 
-def test_a_frame_larger_than_what_may_be_held_is_read_and_asked() -> None:
+def test_a_frame_larger_than_the_limit_is_read_and_handled() -> None:
     side = Side()
     records = bytes(HELD_BYTES_MAX + 10_000_000)
     partition = PartitionProduceData(index=0, records=records)
@@ -375,7 +375,7 @@ def test_a_frame_larger_than_what_may_be_held_is_read_and_asked() -> None:
     assert side.peer.held_bytes == 0
 
 
-def test_nobody_begins_a_large_frame_while_memory_is_scarce_but_the_one_that_may() -> None:
+def test_while_memory_is_scarce_only_the_permitted_connection_starts_a_large_frame() -> None:
     side = Side()
     side.receive(struct.pack(">i", 1_000_000) + bytes(100_000))
     assert side.peer.may_read()
@@ -386,7 +386,7 @@ def test_nobody_begins_a_large_frame_while_memory_is_scarce_but_the_one_that_may
     assert side.peer.may_read()
 
 
-def test_when_all_room_is_taken_nothing_is_asked_that_may_be_answered_at_length() -> None:
+def test_with_full_memory_no_request_with_a_long_answer_is_handled() -> None:
     side = Side()
     side.allowance.is_full = side.allowance.is_scarce = True
     assert side.receive(frame(1) + fetch_frame(2) + frame(3)) == 1
@@ -395,7 +395,7 @@ def test_when_all_room_is_taken_nothing_is_asked_that_may_be_answered_at_length(
     assert side.ask() == 2
 
 
-def test_every_api_that_is_answered_however_much_is_held_is_one_that_exists_or_is_to_come() -> None:
+def test_every_api_with_a_short_answer_exists_or_is_planned() -> None:
     """A heartbeat, a commit, a join; nothing that lists, describes or fetches."""
     names = {APIS[key].name for key in SHORT_ANSWERS if key in APIS}
     assert {"Produce", "Heartbeat", "OffsetCommit", "JoinGroup", "SyncGroup", "ApiVersions"} <= names
@@ -406,14 +406,14 @@ def test_every_api_that_is_answered_however_much_is_held_is_one_that_exists_or_i
 # -- time -----------------------------------------------------------------------------------------------
 
 
-def test_half_a_frame_and_then_silence_is_given_up() -> None:
+def test_a_connection_with_half_a_frame_and_silence_is_closed() -> None:
     side = Side()
     side.receive(frame(1)[:-3])
     assert side.peer.look(NOW_MS + STALLED_MS_MAX - 1, is_paused=False) is None
     assert side.peer.look(NOW_MS + STALLED_MS_MAX, is_paused=False) == "half a frame, then silence"
 
 
-def test_silence_that_the_broker_asked_for_is_not_held_against_a_client() -> None:
+def test_silence_of_a_paused_client_does_not_count() -> None:
     side = Side()
     side.receive(frame(1)[:-3])
     assert side.peer.look(NOW_MS + STALLED_MS_MAX, is_paused=True) is None
@@ -432,21 +432,21 @@ def looked(side: Side, step_ms: int, steps: int, act: Callable[[int], None]) -> 
     return None
 
 
-def test_a_frame_that_comes_byte_by_byte_is_given_up() -> None:
+def test_a_connection_that_sends_a_frame_byte_by_byte_is_closed() -> None:
     side = Side()
     side.receive(struct.pack(">i", 1_000_000))
     after = looked(side, 2_000, 100, lambda now_ms: side.peer.receive(b"x", now_ms))
     assert after == (SLOW_GRACE_MS + 2_000, "a frame that comes too slowly")
 
 
-def test_a_large_frame_over_a_slow_line_is_waited_for() -> None:
+def test_a_large_frame_over_a_slow_line_is_accepted() -> None:
     side = Side()
     side.receive(struct.pack(">i", FRAME_BYTES_MAX))
     rate = bytes(2 * SLOW_BYTES_PER_SECOND_MIN + 10)
     assert looked(side, 2_000, 1_000, lambda now_ms: side.peer.receive(rate, now_ms)) is None
 
 
-def test_each_frame_has_its_own_time() -> None:
+def test_each_frame_has_its_own_time_limit() -> None:
     side = Side()
     part = len(frame(1)) - 1
 
@@ -462,7 +462,7 @@ def test_each_frame_has_its_own_time() -> None:
     assert looked(side, 9_000, 20, next_part) is None
 
 
-def test_who_takes_its_answers_byte_by_byte_is_given_up() -> None:
+def test_a_client_that_reads_its_answers_byte_by_byte_is_closed() -> None:
     side = Side()
     side.receive(frame(1, api_key=FETCH, version=FETCH_VERSION))
     side.answer(side.asked[0], size_bytes=SLOW_UNSENT_BYTES_MIN + 1_000)
@@ -471,7 +471,7 @@ def test_who_takes_its_answers_byte_by_byte_is_given_up() -> None:
     assert after == (SLOW_GRACE_MS + 2_000, "it takes its answers too slowly")
 
 
-def test_who_takes_its_answers_at_a_fair_pace_is_waited_for() -> None:
+def test_a_client_that_reads_its_answers_at_a_fair_rate_is_kept() -> None:
     side = Side()
     side.receive(frame(1, api_key=FETCH, version=FETCH_VERSION))
     side.answer(side.asked[0], size_bytes=8_000_000)
@@ -480,7 +480,7 @@ def test_who_takes_its_answers_at_a_fair_pace_is_waited_for() -> None:
     assert looked(side, 2_000, 200, lambda now_ms: side.peer.sent(take, now_ms)) is None
 
 
-def test_who_asks_and_takes_nothing_is_given_up() -> None:
+def test_a_client_that_asks_and_does_not_read_is_closed() -> None:
     side = Side()
     side.receive(frame(1, api_key=FETCH, version=FETCH_VERSION))
     side.answer(side.asked[0], size_bytes=JOINED_BYTES + 1)
@@ -489,7 +489,7 @@ def test_who_asks_and_takes_nothing_is_given_up() -> None:
     assert side.peer.look(NOW_MS + STALLED_MS_MAX, is_paused=True) == "it asks and asks, and takes no answers"
 
 
-def test_who_takes_nothing_makes_way_when_all_room_is_taken() -> None:
+def test_a_client_that_does_not_read_is_closed_sooner_with_full_memory() -> None:
     side = Side()
     side.receive(fetch_frame(1))
     side.answer(side.asked[0], size_bytes=SHARE_BYTES_MIN + 1)
@@ -501,7 +501,7 @@ def test_who_takes_nothing_makes_way_when_all_room_is_taken() -> None:
     assert reason == "it takes no answers, and the room for all is taken"
 
 
-def test_a_byte_now_and_then_is_given_up_sooner_when_all_room_is_taken() -> None:
+def test_a_client_that_reads_very_slowly_is_closed_sooner_with_full_memory() -> None:
     side = Side()
     side.receive(fetch_frame(1))
     side.answer(side.asked[0], size_bytes=SLOW_UNSENT_BYTES_MIN + 1_000)
@@ -516,7 +516,7 @@ def test_a_byte_now_and_then_is_given_up_sooner_when_all_room_is_taken() -> None
 
 @settings(max_examples=200, deadline=None)
 @given(st.randoms(use_true_random=True))
-def test_whatever_the_pieces_and_the_order_each_answer_leaves_once_and_in_turn(random: Random) -> None:
+def test_for_any_pieces_and_order_each_answer_is_sent_once_in_order(random: Random) -> None:
     side = Side()
     side.allowance.held_bytes_max = random.choice([500, 5_000, 60_000, HELD_BYTES_MAX])
     count = random.randint(1, 30)
@@ -563,7 +563,7 @@ def test_heartbeats_and_fetches_are_no_such_questions() -> None:
     assert side.receive(b"".join(more)) == 40
 
 
-def test_an_answer_for_which_there_is_no_room_is_encoded_when_there_is() -> None:
+def test_an_answer_without_memory_is_encoded_later() -> None:
     side = Side()
     side.receive(b"".join(map(list_groups, range(5))) + frame(5))
     for request in side.asked[:5]:
@@ -582,7 +582,7 @@ def test_an_answer_for_which_there_is_no_room_is_encoded_when_there_is() -> None
     assert side.peer.may_read()
 
 
-def test_while_all_room_is_taken_nothing_long_is_encoded_but_for_whom_it_is_the_turn() -> None:
+def test_with_full_memory_only_the_connection_with_the_turn_encodes_long_answers() -> None:
     side = Side()
     side.receive(list_groups(1) + list_groups(2) + frame(3))
     side.allowance.is_full, side.allowance.held_bytes_max = True, SHARE_BYTES_MIN
@@ -599,7 +599,7 @@ def test_while_all_room_is_taken_nothing_long_is_encoded_but_for_whom_it_is_the_
     assert correlation_ids(side.wire) == [1, 2, 3]
 
 
-def test_an_answer_behind_one_that_is_not_known_yet_is_encoded_too() -> None:
+def test_an_answer_behind_an_unknown_one_is_encoded_too() -> None:
     side = Side()
     side.receive(list_groups(1) + list_groups(2))
     side.allowance.is_full = True
@@ -613,7 +613,7 @@ def test_an_answer_behind_one_that_is_not_known_yet_is_encoded_too() -> None:
     assert correlation_ids(side.wire) == [1, 2]
 
 
-def test_what_members_brought_is_in_no_answer_a_copy() -> None:
+def test_member_metadata_are_not_copied_into_answers() -> None:
     """Seven megabytes in a hundred answers are still seven megabytes."""
     side = Side()
     metadata = bytes(JOINED_BYTES + 1)
@@ -632,7 +632,7 @@ def test_what_members_brought_is_in_no_answer_a_copy() -> None:
     assert side.peer.held_bytes == 0
 
 
-def test_who_was_answered_a_few_times_in_few_bytes_is_modest() -> None:
+def test_a_connection_with_few_small_answers_is_modest() -> None:
     side = Side()
     side.receive(b"".join(map(frame, range(4))))
     assert not side.peer.is_modest
@@ -679,7 +679,7 @@ ANSWERS: dict[str, Message] = {
 }
 
 
-def test_what_a_producer_asks_of_transactions_acts_in_its_order() -> None:
+def test_transaction_requests_of_a_producer_act_in_order() -> None:
     """Some wait, in a task or for markers: what comes later would act before them."""
     side = Side()
     frames = [produce(0), produce(1), init(2), init(3), frame(4), produce(5), produce(6), end(7), produce(8)]
@@ -698,7 +698,7 @@ def test_what_a_producer_asks_of_transactions_acts_in_its_order() -> None:
     assert side.peer.held_bytes == 0
 
 
-def test_an_answer_that_is_not_sent_yet_holds_nobody() -> None:
+def test_an_unsent_answer_delays_no_later_request() -> None:
     side = Side()
     side.receive(fetch_frame(0) + init(1) + init(2))
     assert [each.correlation_id for each in side.asked] == [0, 1], "the fetch waits, and holds nobody"
@@ -706,7 +706,7 @@ def test_an_answer_that_is_not_sent_yet_holds_nobody() -> None:
     assert side.ask() == 1
 
 
-def test_a_produce_without_an_answer_is_over_once_it_was_abandoned() -> None:
+def test_an_abandoned_produce_without_an_answer_is_complete() -> None:
     side = Side()
     side.receive(produce(0) + init(1))
     assert len(side.asked) == 1

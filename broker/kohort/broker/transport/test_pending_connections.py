@@ -35,12 +35,12 @@ def flood(pending: PendingConnections[Client], clients: list[Client]) -> list[Cl
     return gone
 
 
-def test_no_connection_is_displaced_while_there_is_room() -> None:
+def test_no_connection_is_displaced_while_there_is_space() -> None:
     pending = pending_of(3, Client("a"), Client("a"))
     assert pending.to_displace() is None
 
 
-def test_of_a_network_that_has_many_one_goes() -> None:
+def test_a_network_with_many_connections_loses_one() -> None:
     few = [Client("10.0.0.1") for _ in range(MANY)]
     pending = pending_of(PLACES, *few, *(Client("10.0.0.2", has_sent=True) for _ in range(PLACES - MANY)))
     gone = flood(pending, [Client("10.0.0.2", has_sent=True) for _ in range(ROUNDS)])
@@ -48,7 +48,7 @@ def test_of_a_network_that_has_many_one_goes() -> None:
 
 
 @pytest.mark.parametrize("has_sent", [False, True])
-def test_all_addresses_of_an_ipv6_customer_are_one(has_sent: bool) -> None:
+def test_all_addresses_of_an_ipv6_customer_count_as_one(has_sent: bool) -> None:
     honest = [Client("2001:db8:0:2::1"), Client("10.0.0.1")]
     of_one = [Client(f"2001:db8:0:1::{each:x}", has_sent) for each in range(PLACES)]
     pending = pending_of(PLACES, *of_one[:-2], *honest)
@@ -56,14 +56,14 @@ def test_all_addresses_of_an_ipv6_customer_are_one(has_sent: bool) -> None:
     assert not set(honest) & set(gone)
 
 
-def test_from_everywhere_who_has_sent_something_keeps_its_place() -> None:
+def test_a_client_that_has_sent_something_survives_a_flood_from_everywhere() -> None:
     honest = [Client(f"10.1.0.{each}", has_sent=True) for each in range(8)]
     pending = pending_of(PLACES, *honest)
     gone = flood(pending, [Client(f"10.{2 + each // 250}.0.{each % 250}") for each in range(ROUNDS)])
     assert len(set(honest) & set(gone)) < len(honest)  # Two or three of them on average.
 
 
-def test_from_everywhere_it_is_a_matter_of_chance_not_of_age() -> None:
+def test_in_a_flood_from_everywhere_the_displaced_one_is_random() -> None:
     """A client needs a few round trips: who is as old as that has lost its place with the oldest first."""
     kept = 0
     for _ in range(20):
@@ -74,7 +74,7 @@ def test_from_everywhere_it_is_a_matter_of_chance_not_of_age() -> None:
     assert kept  # None with the oldest first; e^-1 or more of them by chance.
 
 
-def test_who_has_left_is_forgotten() -> None:
+def test_closed_connections_are_removed() -> None:
     clients = [Client("a"), Client("b")]
     pending = pending_of(2, *clients)
     assert pending.oldest() == (clients[0], 0)

@@ -57,7 +57,7 @@ def ready(poller: Poller) -> dict[int, int]:
     return found
 
 
-def test_what_has_arrived_is_told_until_it_is_read(poller: Poller, pair: Pair) -> None:
+def test_readable_bytes_are_reported_until_they_are_read(poller: Poller, pair: Pair) -> None:
     ours, theirs = pair
     poller.register(ours.fileno(), READ)
     assert ready(poller) == {}
@@ -68,7 +68,7 @@ def test_what_has_arrived_is_told_until_it_is_read(poller: Poller, pair: Pair) -
     assert ready(poller) == {}
 
 
-def test_room_to_send_is_told_where_it_is_wanted(poller: Poller, pair: Pair) -> None:
+def test_writability_is_reported_if_wanted(poller: Poller, pair: Pair) -> None:
     ours, theirs = pair
     poller.register(ours.fileno(), READ)
     poller.modify(ours.fileno(), READ | WRITE)
@@ -84,14 +84,14 @@ def test_room_to_send_is_told_where_it_is_wanted(poller: Poller, pair: Pair) -> 
     assert ready(poller) == {}
 
 
-def test_who_reads_and_sends_is_told_of_both(poller: Poller, pair: Pair) -> None:
+def test_reading_and_writing_are_both_reported(poller: Poller, pair: Pair) -> None:
     ours, theirs = pair
     poller.register(ours.fileno(), READ | WRITE)
     theirs.send(b"x")
     assert ready(poller) == {ours.fileno(): READ | WRITE}
 
 
-def test_a_paused_connection_is_not_told_of_bytes(poller: Poller, pair: Pair) -> None:
+def test_a_paused_connection_reports_no_bytes(poller: Poller, pair: Pair) -> None:
     ours, theirs = pair
     poller.register(ours.fileno(), READ)
     theirs.send(b"x")
@@ -101,14 +101,16 @@ def test_a_paused_connection_is_not_told_of_bytes(poller: Poller, pair: Pair) ->
     assert ready(poller) == {ours.fileno(): READ}
 
 
-def test_an_end_is_told_as_something_to_read(poller: Poller, pair: Pair) -> None:
+def test_a_closed_connection_is_reported_as_readable(poller: Poller, pair: Pair) -> None:
     ours, theirs = pair
     poller.register(ours.fileno(), READ)
     theirs.close()
     assert ready(poller)[ours.fileno()] & READ
 
 
-def test_who_is_forgotten_is_told_nothing_and_can_come_again(poller: Poller, pair: Pair) -> None:
+def test_an_unregistered_connection_reports_nothing_and_can_register_again(
+    poller: Poller, pair: Pair
+) -> None:
     ours, theirs = pair
     poller.register(ours.fileno(), READ | WRITE)
     theirs.send(b"x")
@@ -118,7 +120,7 @@ def test_who_is_forgotten_is_told_nothing_and_can_come_again(poller: Poller, pai
     assert ready(poller) == {ours.fileno(): READ}
 
 
-def test_no_more_events_than_asked_for(poller: Poller) -> None:
+def test_the_number_of_events_is_limited(poller: Poller) -> None:
     pairs = [socket.socketpair() for _ in range(5)]
     for ours, theirs in pairs:
         poller.register(ours.fileno(), READ)
@@ -161,7 +163,7 @@ async def test_a_wait_ends_with_its_time(poller: Poller, pair: Pair) -> None:
     assert poller.poll(0, 16) == []
 
 
-def test_a_poller_is_found_by_name_by_variable_or_by_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_poller_is_chosen_by_name_by_variable_or_by_platform(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KOHORT_POLLER", raising=False)
     best = "EpollPoller" if hasattr(select, "epoll") else "KqueuePoller"
     assert type(make_poller()).__name__ == best

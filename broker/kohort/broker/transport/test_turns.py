@@ -46,7 +46,7 @@ async def receive_into(event: trio.Event, sock: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("poller", POLLERS)
-async def test_bytes_that_a_task_waits_for_end_the_rounds(poller: str) -> None:
+async def test_bytes_for_a_waiting_task_end_the_rounds(poller: str) -> None:
     sender, receiver = socket.socketpair()
     with sender, receiver:
         async with world(poller=poller) as here, trio.open_nursery() as nursery:
@@ -82,7 +82,7 @@ async def test_without_a_reason_a_round_waits_for_the_next() -> None:
 
 @pytest.mark.parametrize("syncs", [False, True])
 @pytest.mark.parametrize("poller", POLLERS)
-async def test_who_has_come_by_the_time_of_a_sync_shares_it(poller: str, syncs: bool) -> None:
+async def test_connections_that_arrive_before_a_sync_share_it(poller: str, syncs: bool) -> None:
     async with world(poller=poller) as here:
         early = reactor.EVENTS_WITH_OTHERS
         clients = [socket.create_connection(("127.0.0.1", here.port)) for _ in range(early + 1)]

@@ -72,19 +72,19 @@ def test_a_newcomer_is_certain() -> None:
 
 
 @pytest.mark.parametrize("silent_ms", [0, 1_000, SESSION - 1])
-def test_who_committed_within_his_session_timeout_has_left(silent_ms: int) -> None:
+def test_a_member_that_committed_within_its_session_timeout_has_left(silent_ms: int) -> None:
     found = first(changed(gone=(gone(silent_ms=silent_ms),)))
     assert named(found) == (FindingKind.MEMBER_LEFT, Likelihood.LIKELY)
 
 
 @pytest.mark.parametrize("silent_ms", [SESSION, SESSION + 3_000, SESSION + 10_000])
-def test_who_was_silent_for_his_session_timeout_has_died(silent_ms: int) -> None:
+def test_a_member_that_was_silent_for_its_session_timeout_has_died(silent_ms: int) -> None:
     found = first(changed(gone=(gone(silent_ms=silent_ms),)))
     assert named(found) == (FindingKind.MEMBER_EXPIRED, Likelihood.LIKELY)
 
 
 @pytest.mark.parametrize("silent_ms", [0, 2_000, POLL, POLL + 9_000])
-def test_whose_offsets_stood_still_for_the_poll_interval_has_worked_too_long(silent_ms: int) -> None:
+def test_a_member_whose_offsets_stood_still_for_the_poll_interval_polled_too_late(silent_ms: int) -> None:
     """Some clients go on committing the same offset meanwhile, others do not."""
     found = first(changed(gone=(gone(silent_ms=silent_ms, stuck_ms=POLL + max(silent_ms - POLL, 100)),)))
     assert named(found) == (FindingKind.POLL_INTERVAL_EXCEEDED, Likelihood.LIKELY)
@@ -99,7 +99,7 @@ def test_whose_offsets_stood_still_for_the_poll_interval_has_worked_too_long(sil
         gone(silent_ms=DAY),
     ],
 )
-def test_what_no_commit_tells_stays_open(departure: Departure) -> None:
+def test_a_departure_without_a_commit_has_no_certain_cause(departure: Departure) -> None:
     found = only(changed(gone=(departure,))).findings
     assert {each.likelihood for each in found} == {Likelihood.POSSIBLE}
     assert {each.kind for each in found} == {
@@ -109,7 +109,7 @@ def test_what_no_commit_tells_stays_open(departure: Departure) -> None:
     }
 
 
-def test_who_comes_back_is_said_to() -> None:
+def test_a_member_that_returns_is_reported_as_returned() -> None:
     away = changed(gone=(gone(silent_ms=10),))
     back = changed(NOW + 70_000, 9, joined=(member("b"),))
     told = explain([away, back])
@@ -125,7 +125,7 @@ def test_more_partitions_are_certain_and_the_cluster_confirms_them() -> None:
     assert named(first(changed(grown=(Grown("t", 4, 6),))))[0] is FindingKind.PARTITIONS_ADDED
 
 
-def test_a_changed_subscription_is_a_new_topic_only_where_one_was_created() -> None:
+def test_a_changed_subscription_is_a_new_topic_only_if_one_was_created() -> None:
     one, other_one = Resubscription("a", "app-1", ("t2",)), Resubscription("b", "app-2", ("t2",))
     change = changed(resubscribed=(one, other_one))
     assert named(first(change)) == (FindingKind.SUBSCRIPTION_CHANGED, Likelihood.CERTAIN)
@@ -141,13 +141,13 @@ def test_a_changed_subscription_is_a_new_topic_only_where_one_was_created() -> N
     }
 
 
-def test_a_deleted_topic_is_the_cause_where_the_cluster_says_so() -> None:
+def test_a_deleted_topic_is_the_cause_if_the_cluster_confirms_it() -> None:
     change = changed(resubscribed=(Resubscription("a", "app-1", (), ("t2",)),))
     deleted = TopicsChanged(at_ms=NOW - 3_000, since_ms=NOW - 13_000, deleted=("t2",))
     assert named(first(deleted, change)) == (FindingKind.TOPIC_DELETED, Likelihood.LIKELY)
 
 
-def test_another_assignor_comes_before_the_members_that_brought_it() -> None:
+def test_a_changed_assignor_is_named_before_the_members_that_brought_it() -> None:
     found = first(changed(protocol_name="range", former_protocol_name="sticky", joined=(member("b"),)))
     assert named(found) == (FindingKind.ASSIGNOR_CHANGED, Likelihood.CERTAIN)
 
@@ -173,14 +173,14 @@ def deployment(*, members: int = 3, pause_ms: int = 4_000) -> list[GroupChanged]
 
 
 @pytest.mark.parametrize("members", [2, 3, 12])
-def test_a_rolling_deployment_is_one_thing(members: int) -> None:
+def test_a_rolling_deployment_is_one_finding(members: int) -> None:
     told = only(*deployment(members=members))
     assert named(told.findings[0]) == (FindingKind.ROLLING_DEPLOYMENT, Likelihood.LIKELY)
     assert told.changes == 2 * members
     assert f"{members} of {members} members" in told.findings[0].text
 
 
-def test_half_of_a_deployment_or_a_slow_one_is_not_called_one() -> None:
+def test_half_or_slow_deployment_is_not_a_rolling_deployment() -> None:
     assert len(explain(deployment()[:2])) == 2
     assert len(explain(deployment(pause_ms=90_000))) == 6
 
@@ -196,14 +196,14 @@ def flapping(times: int, owned: tuple[OwnedPartition, ...] = (), *, clients: int
     return events
 
 
-def test_a_member_that_comes_and_goes_is_a_storm() -> None:
+def test_a_member_that_joins_and_leaves_repeatedly_is_a_storm() -> None:
     told = only(*flapping(3))
     assert told.findings[0].kind is FindingKind.STORM
     assert told.findings[0].about == "app-1"
     assert told.changes == 6
 
 
-def test_a_partition_on_which_member_after_member_is_gone_has_a_poison_record() -> None:
+def test_a_partition_that_loses_one_member_after_another_has_a_poison_record() -> None:
     stuck, moving = OwnedPartition("t", 3, 117, 400), OwnedPartition("t", 1, 5)
     events = flapping(4, (stuck,))
     found = first(*events)
@@ -220,7 +220,7 @@ def test_a_partition_on_which_member_after_member_is_gone_has_a_poison_record() 
     assert idle.kind is FindingKind.STORM
 
 
-def test_members_that_come_up_one_by_one_are_one_start() -> None:
+def test_members_that_start_one_by_one_are_one_start() -> None:
     events = [
         changed(
             NOW + index * 3_000,
@@ -241,7 +241,7 @@ def test_members_that_come_up_one_by_one_are_one_start() -> None:
     assert told[0].changes == 4
 
 
-def test_two_applications_are_told_by_subscription_and_client_ids() -> None:
+def test_two_applications_are_recognized_by_subscription_and_client_ids() -> None:
     mixed = (Subscribers(("t",), 2, ("billing-1", "billing-2")), Subscribers(("u",), 1, ("audit-1",)))
     change = changed(joined=(member("b", "audit-1"),), subscribers=mixed)
     assert named(first(change)) == (FindingKind.TWO_APPLICATIONS, Likelihood.LIKELY)
@@ -256,7 +256,7 @@ def returned(at_ms: int, host: str = "/10.0.0.1") -> StaticMemberReturned:
     return StaticMemberReturned(at_ms=at_ms, member=back, former_member_id="old", generation_id=4)
 
 
-def test_a_static_member_bounced_once_and_is_claimed_twice_when_it_goes_on() -> None:
+def test_a_static_member_that_returns_once_restarted_and_repeatedly_is_used_twice() -> None:
     assert named(first(returned(NOW))) == (FindingKind.STATIC_MEMBER_RETURNED, Likelihood.CERTAIN)
     told = explain([returned(NOW + index * 20_000) for index in range(3)])
     assert [each.findings[0].kind for each in told] == [
@@ -266,7 +266,7 @@ def test_a_static_member_bounced_once_and_is_claimed_twice_when_it_goes_on() -> 
     ]
 
 
-def test_a_static_member_that_came_too_late_has_rebalanced_the_group() -> None:
+def test_a_static_member_that_returned_too_late_rebalanced_the_group() -> None:
     away = Departure(member("old", instance="one"))
     found = first(changed(gone=(away,), joined=(member("new", instance="one"),)))
     assert named(found) == (FindingKind.STATIC_MEMBER_RETURNED, Likelihood.CERTAIN)
@@ -302,14 +302,14 @@ def test_a_tool_sets_offsets_of_a_group_without_members() -> None:
     assert {each.likelihood for each in only(forward).findings} == {Likelihood.POSSIBLE}
 
 
-def test_another_coordinator_is_certain() -> None:
+def test_a_moved_coordinator_is_certain() -> None:
     moved = CoordinatorMoved(at_ms=NOW, node_id=2, former_node_id=1, is_former_gone=True)
     found = first(moved)
     assert named(found) == (FindingKind.COORDINATOR_MOVED, Likelihood.CERTAIN)
     assert "broker 1 is not in the cluster" in found.evidence[0]
 
 
-def test_every_event_comes_back_from_its_json() -> None:
+def test_every_event_survives_its_json_form() -> None:
     events = [
         *deployment(),
         returned(NOW),

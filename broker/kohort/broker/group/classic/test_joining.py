@@ -58,7 +58,7 @@ def test_an_id_that_is_not_used_expires_with_the_session_timeout() -> None:
     assert refused_with(client) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_the_join_phase_waits_for_a_given_id_to_be_used() -> None:
+def test_the_join_phase_waits_until_a_given_id_is_used() -> None:
     world = World()
     one, two = Client(world, "one"), Client(world, "two")
     stable_group(world, one)
@@ -129,7 +129,7 @@ def test_a_member_that_shares_no_protocol_is_inconsistent() -> None:
 
 
 @pytest.mark.requirement("R5")
-def test_members_vote_among_the_protocols_that_all_of_them_speak() -> None:
+def test_members_vote_among_the_protocols_that_all_support() -> None:
     world = World()
     clients = [
         Client(world, "a", protocols=("range", "sticky", "own")),
@@ -140,7 +140,7 @@ def test_members_vote_among_the_protocols_that_all_of_them_speak() -> None:
     assert world.classic().protocol_name == "sticky"
 
 
-def test_equal_votes_go_to_the_protocol_that_kafka_would_take() -> None:
+def test_equal_votes_select_the_protocol_that_kafka_selects() -> None:
     for first, second in (("range", "roundrobin"), ("roundrobin", "range")):
         world = World()
         a, b = Client(world, "a", protocols=(first, second)), Client(world, "b", protocols=(second, first))
@@ -186,7 +186,7 @@ def test_a_full_group_refuses_newcomers_but_not_its_members() -> None:
     assert a.generation_id == 2
 
 
-def test_whoever_comes_too_late_to_a_full_join_phase_is_refused() -> None:
+def test_a_member_that_joins_a_full_join_phase_too_late_is_refused() -> None:
     world = World(GroupConfig(group_max_size=2))
     a, b, c = (Client(world, name) for name in "abc")
     a.join()
@@ -196,7 +196,7 @@ def test_whoever_comes_too_late_to_a_full_join_phase_is_refused() -> None:
     sync_all(world, a, b)
 
 
-def test_a_follower_that_comes_back_unchanged_gets_the_current_generation() -> None:
+def test_a_follower_that_rejoins_unchanged_gets_the_current_generation() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")
     stable_group(world, a, b)
@@ -208,7 +208,7 @@ def test_a_follower_that_comes_back_unchanged_gets_the_current_generation() -> N
 
 
 @pytest.mark.requirement("R8")
-def test_a_leader_that_comes_back_rebalances_the_group() -> None:
+def test_a_leader_that_rejoins_rebalances_the_group() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")
     stable_group(world, a, b)
@@ -249,7 +249,7 @@ def test_a_member_that_missed_its_answer_gets_it_again_while_others_sync() -> No
     assert world.state() == "CompletingRebalance"
 
 
-def test_a_stranger_with_an_id_is_unknown() -> None:
+def test_an_unknown_member_id_is_refused() -> None:
     world = World()
     client = Client(world)
     client.member_id = "ghost"
@@ -258,7 +258,7 @@ def test_a_stranger_with_an_id_is_unknown() -> None:
     assert refused_with(client) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_version_0_takes_the_session_timeout_for_the_rebalance_timeout() -> None:
+def test_version_0_uses_the_session_timeout_as_rebalance_timeout() -> None:
     world = World()
     client = Client(world, version=0, rebalance_timeout_ms=-1, session_timeout_ms=7_000)
     client.request_join()

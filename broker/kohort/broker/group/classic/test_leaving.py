@@ -17,7 +17,7 @@ def leave(
 
 
 @pytest.mark.requirement("R8", "R11")
-def test_a_member_that_leaves_is_gone_at_once_and_the_rest_rebalance() -> None:
+def test_a_member_that_leaves_is_removed_at_once_and_the_others_rebalance() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")
     stable_group(world, a, b)
@@ -36,7 +36,7 @@ def test_a_member_that_leaves_is_gone_at_once_and_the_rest_rebalance() -> None:
 
 
 @pytest.mark.requirement("R11")
-def test_several_leave_together_and_the_group_rebalances_once() -> None:
+def test_several_members_leave_together_with_one_rebalance() -> None:
     world = World()
     a, b, c = Client(world, "a", instance="one"), Client(world, "b"), Client(world, "c")
     stable_group(world, a, b, c)
@@ -62,7 +62,7 @@ def test_several_leave_together_and_the_group_rebalances_once() -> None:
     assert world.classic().leader == c.member_id
 
 
-def test_a_member_may_not_leave_in_the_name_of_another_instance() -> None:
+def test_a_member_cannot_leave_with_the_instance_id_of_another() -> None:
     world = World()
     a, b = Client(world, "a", instance="one"), Client(world, "b", instance="two")
     stable_group(world, a, b)
@@ -82,7 +82,7 @@ def test_before_version_3_one_member_leaves_with_one_code() -> None:
     assert world.state() == "Empty"
 
 
-def test_nobody_leaves_a_group_that_does_not_exist() -> None:
+def test_leaving_an_unknown_group_is_refused() -> None:
     world = World()
     response = leave(world, MemberIdentity(member_id="ghost"))
     assert (response.error_code, response.members[0].error_code) == (
@@ -92,7 +92,7 @@ def test_nobody_leaves_a_group_that_does_not_exist() -> None:
     assert leave(world, MemberIdentity(member_id="a"), group_id="").error_code == ErrorCode.INVALID_GROUP_ID
 
 
-def test_whoever_leaves_while_parked_is_told_that_it_is_unknown() -> None:
+def test_a_member_that_leaves_while_parked_is_answered_unknown_member_id() -> None:
     world = World()
     a, b, c = Client(world, "a"), Client(world, "b"), Client(world, "c")
     stable_group(world, a, b)
@@ -107,7 +107,7 @@ def test_whoever_leaves_while_parked_is_told_that_it_is_unknown() -> None:
     sync_all(world, a)
 
 
-def test_an_unused_id_that_is_given_back_rebalances_a_stable_group_as_in_kafka() -> None:
+def test_leaving_with_an_unused_id_rebalances_a_stable_group_as_in_kafka() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")
     stable_group(world, a)
@@ -126,7 +126,7 @@ def test_an_unused_id_that_is_given_back_rebalances_a_stable_group_as_in_kafka()
     )
 
 
-def test_an_unused_id_can_be_given_back() -> None:
+def test_an_unused_id_can_leave() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")
     stable_group(world, a)

@@ -28,7 +28,7 @@ def held_bytes(world: World) -> int:
     return sum(group.member_bytes for group in world.core.groups.values())
 
 
-def test_a_group_takes_members_until_they_have_brought_too_much() -> None:
+def test_a_group_refuses_members_when_their_metadata_exceed_the_limit() -> None:
     world = World(LIMITED)
     a, b, c = (bringing(world, name, 4_000) for name in "abc")
     a.join()
@@ -40,7 +40,7 @@ def test_a_group_takes_members_until_they_have_brought_too_much() -> None:
     assert not world.classic().pending_members, "nobody waits for who was refused"
 
 
-def test_who_brings_little_is_let_into_a_group_that_is_full() -> None:
+def test_a_member_with_little_metadata_joins_a_group_that_refused_a_larger_one() -> None:
     world = World(LIMITED)
     a, b, small = bringing(world, "a", 9_000), bringing(world, "b", 2_000), bringing(world, "small", 800)
     a.join()
@@ -51,7 +51,7 @@ def test_who_brings_little_is_let_into_a_group_that_is_full() -> None:
     sync_all(world, a, small)
 
 
-def test_all_groups_together_have_a_limit_too() -> None:
+def test_metadata_of_all_groups_together_have_a_limit() -> None:
     world = World(LIMITED)
     members = [bringing(world, "a", 8_000, group_id=f"g{number}") for number in range(4)]
     for each in members:
@@ -60,7 +60,7 @@ def test_all_groups_together_have_a_limit_too() -> None:
     assert "g3" not in world.core.groups, "nothing is kept of a group whose only member was refused"
 
 
-def test_a_member_may_bring_as_much_as_before_and_one_that_goes_makes_room() -> None:
+def test_a_member_can_rejoin_with_equal_metadata_and_a_leaving_one_frees_space() -> None:
     world = World(LIMITED)
     a, b = bringing(world, "a", 4_500), bringing(world, "b", 4_500)
     stable_group(world, a, b)
@@ -74,7 +74,7 @@ def test_a_member_may_bring_as_much_as_before_and_one_that_goes_makes_room() -> 
     sync_all(world, a, c)
 
 
-def test_a_member_that_brings_more_than_there_is_room_for_keeps_its_place() -> None:
+def test_a_member_that_rejoins_with_too_much_metadata_stays_a_member() -> None:
     world = World(LIMITED)
     a, b = bringing(world, "a", 4_500), bringing(world, "b", 4_500)
     stable_group(world, a, b)
@@ -87,7 +87,7 @@ def test_a_member_that_brings_more_than_there_is_room_for_keeps_its_place() -> N
     assert b.heartbeat() is ErrorCode.NONE
 
 
-def test_a_static_member_takes_its_own_room_over() -> None:
+def test_a_returning_static_member_reuses_its_own_space() -> None:
     world = World(LIMITED)
     a = bringing(world, "a", 9_000, instance="one")
     stable_group(world, a)
@@ -97,7 +97,7 @@ def test_a_static_member_takes_its_own_room_over() -> None:
     assert held_bytes(world) < 10_000
 
 
-def test_many_names_of_protocols_count_as_well() -> None:
+def test_many_protocol_names_count_as_metadata() -> None:
     world = World(LIMITED)
     a = Client(world, "a", version=3)
     a.protocols = tuple(JoinGroupRequestProtocol(name=str(each), metadata=b"") for each in range(100))
@@ -106,7 +106,7 @@ def test_many_names_of_protocols_count_as_well() -> None:
 
 
 @pytest.mark.requirement("R2")
-def test_a_leader_that_hands_out_too_much_fails_as_in_kafka() -> None:
+def test_a_leader_with_a_too_large_assignment_fails_as_in_kafka() -> None:
     world = World(LIMITED)
     a, b = bringing(world, "a", 4_000), bringing(world, "b", 4_000)
     for each in (a, b):
@@ -127,7 +127,7 @@ def test_a_leader_that_hands_out_too_much_fails_as_in_kafka() -> None:
     sync_all(world, a, b)
 
 
-def test_the_shards_of_a_broker_share_the_room() -> None:
+def test_the_shards_of_a_broker_share_the_limit() -> None:
     room = Room()
     first, second = World(LIMITED), World(LIMITED)
     first.core, second.core = GroupCoordinator(LIMITED, room), GroupCoordinator(LIMITED, room)
@@ -144,7 +144,7 @@ def test_the_shards_of_a_broker_share_the_room() -> None:
     assert code_of(let_in) is None
 
 
-def test_what_was_brought_counts_after_a_restart() -> None:
+def test_member_metadata_count_after_a_restart() -> None:
     world = World(LIMITED)
     a, b = bringing(world, "a", 4_000), bringing(world, "b", 4_000)
     stable_group(world, a, b)

@@ -45,7 +45,7 @@ def test_a_new_group_never_waits_past_the_rebalance_timeout() -> None:
     assert world.noted(JoinCompleted)[0].at_ms == began_ms + 10_000
 
 
-def test_without_an_initial_delay_a_group_begins_at_once() -> None:
+def test_without_an_initial_delay_a_group_starts_at_once() -> None:
     world = World(GroupConfig(group_initial_rebalance_delay_ms=0))
     client = Client(world)
     client.join()
@@ -73,7 +73,7 @@ def test_last_expected_member_completes_the_join() -> None:
 
 
 @pytest.mark.requirement("R10")
-def test_a_member_that_does_not_rejoin_in_time_is_out() -> None:
+def test_a_member_that_does_not_rejoin_in_time_is_removed() -> None:
     world = World()
     a = Client(world, "a", rebalance_timeout_ms=20_000)
     b = Client(world, "b", rebalance_timeout_ms=20_000, session_timeout_ms=30_000)
@@ -106,7 +106,7 @@ def test_another_member_leads_when_the_leader_does_not_rejoin() -> None:
     assert world.classic().leader == b.member_id
 
 
-def test_a_static_leader_that_stays_away_keeps_its_place_but_not_the_lead() -> None:
+def test_an_absent_static_leader_stays_a_member_but_loses_the_lead() -> None:
     world = World()
     a = Client(world, "a", instance="one", session_timeout_ms=300_000)
     b, c = Client(world, "b"), Client(world, "c")
@@ -133,7 +133,7 @@ def test_a_group_of_absent_static_members_waits_on() -> None:
     sync_all(world, a)
 
 
-def test_a_group_whose_members_have_all_gone_is_empty_one_generation_later() -> None:
+def test_a_group_whose_members_have_all_left_is_empty_in_the_next_generation() -> None:
     world = World()
     a = Client(world, "a")
     stable_group(world, a)
@@ -147,7 +147,7 @@ def test_a_group_whose_members_have_all_gone_is_empty_one_generation_later() -> 
     assert world.noted(GroupEmptied)[-1].generation_id == 2
 
 
-def test_whoever_comes_to_an_empty_group_starts_the_next_generation() -> None:
+def test_a_member_that_joins_an_empty_group_starts_the_next_generation() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b", protocols=("sticky",))
     stable_group(world, a)
@@ -157,7 +157,7 @@ def test_whoever_comes_to_an_empty_group_starts_the_next_generation() -> None:
     assert world.classic().protocol_name == "sticky"
 
 
-def test_new_members_may_go_while_the_group_still_waits_out_its_delay() -> None:
+def test_new_members_can_leave_during_the_initial_delay() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")
     a.join()
@@ -170,7 +170,7 @@ def test_new_members_may_go_while_the_group_still_waits_out_its_delay() -> None:
     assert world.state() == "Empty"
 
 
-def test_nobody_is_left_of_a_new_member_that_waits_too_long() -> None:
+def test_a_new_member_that_waits_too_long_is_removed_completely() -> None:
     world = World()
     a, b = Client(world, "a", rebalance_timeout_ms=3_600_000), Client(world, "b")
     stable_group(world, a)

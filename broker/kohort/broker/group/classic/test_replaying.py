@@ -28,7 +28,7 @@ def test_members_go_on_with_their_generation_after_a_restart() -> None:
     assert [(each.generation_id, each.members) for each in world.noted(GroupLoaded)] == [(1, 2)]
 
 
-def test_members_that_do_not_come_back_after_a_restart_expire() -> None:
+def test_members_that_do_not_return_after_a_restart_expire() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")
     stable_group(world, a, b)
@@ -42,7 +42,7 @@ def test_members_that_do_not_come_back_after_a_restart_expire() -> None:
     assert a.generation_id == 2
 
 
-def test_a_restart_during_a_rebalance_goes_back_to_the_last_stable_generation() -> None:
+def test_a_restart_during_a_rebalance_restores_the_last_stable_generation() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")
     stable_group(world, a)
@@ -60,7 +60,7 @@ def test_a_restart_during_a_rebalance_goes_back_to_the_last_stable_generation() 
     assert response.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_static_member_comes_back_to_a_restarted_broker_without_a_rebalance() -> None:
+def test_a_static_member_returns_after_a_restart_without_a_rebalance() -> None:
     world = World()
     a = Client(world, "a", instance="one")
     stable_group(world, a)
@@ -72,7 +72,7 @@ def test_a_static_member_comes_back_to_a_restarted_broker_without_a_rebalance() 
     assert (response.error_code, response.generation_id) == (ErrorCode.NONE, 1)
 
 
-def test_an_empty_group_keeps_its_generation_over_a_restart() -> None:
+def test_an_empty_group_keeps_its_generation_after_a_restart() -> None:
     world = World()
     a = Client(world, "a")
     stable_group(world, a)
@@ -123,7 +123,7 @@ def test_a_loaded_group_over_capacity_rebalances() -> None:
     sync_all(world, a, b)
 
 
-def test_tombstones_of_what_is_not_there_change_nothing() -> None:
+def test_tombstones_for_unknown_keys_change_nothing() -> None:
     core = GroupCoordinator(GroupConfig())
     core.replay(Record(OffsetCommitKey(group="g", topic="t", partition=0), None))
     assert core.groups == {}

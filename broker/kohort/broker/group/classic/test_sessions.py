@@ -10,7 +10,7 @@ from kohort.protocol.messages.heartbeat import HeartbeatRequest
 
 
 @pytest.mark.requirement("R8")
-def test_a_member_that_keeps_quiet_is_out_after_its_session_timeout() -> None:
+def test_a_silent_member_is_removed_after_its_session_timeout() -> None:
     world = World()
     a, b = Client(world, "a", session_timeout_ms=10_000), Client(world, "b", session_timeout_ms=60_000)
     stable_group(world, a, b)
@@ -38,7 +38,7 @@ def test_a_heartbeat_sets_no_timer_and_shares_its_answer() -> None:
     assert world.replies[9_999] is ALIVE
 
 
-def test_the_timer_of_a_given_id_becomes_that_of_the_session() -> None:
+def test_the_timer_of_a_given_id_becomes_the_session_timer() -> None:
     world = World()
     a, given_ms = Client(world, "a", session_timeout_ms=10_000), world.now_ms
     stable_group(world, a)  # It waits for others meanwhile.
@@ -64,7 +64,7 @@ def test_a_heartbeat_reports_a_rebalance_except_during_the_sync_phase() -> None:
 
 
 @pytest.mark.requirement("R9")
-def test_a_heartbeat_that_does_not_count_says_why() -> None:
+def test_a_refused_heartbeat_has_the_right_error_code() -> None:
     world = World()
     a, ghost = Client(world, "a", instance="one"), Client(world, "ghost")
     assert ghost.heartbeat(1) is ErrorCode.UNKNOWN_MEMBER_ID
@@ -114,7 +114,7 @@ def test_a_parked_request_keeps_the_session_alive() -> None:
     assert a.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID, "its session began anew with the answer"
 
 
-def test_a_client_that_went_away_while_parked_counts_until_its_session_ends() -> None:
+def test_a_parked_client_that_disconnected_counts_until_its_session_ends() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")
     stable_group(world, a, b)

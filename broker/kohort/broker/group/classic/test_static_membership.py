@@ -14,7 +14,7 @@ def restarted(client: Client, **options: object) -> Client:
     return fresh
 
 
-def test_a_static_member_joins_in_one_step_under_its_instance_id() -> None:
+def test_a_static_member_joins_in_one_step() -> None:
     world = World()
     a = Client(world, "a", instance="one")
     a.request_join()
@@ -47,7 +47,7 @@ def test_a_static_member_that_returns_gets_its_assignment_without_a_rebalance() 
     assert not world.noted(StaticMemberReturned)[-1].rebalances
 
 
-def test_its_new_id_is_logged_with_its_old_assignment() -> None:
+def test_a_new_id_of_a_static_member_is_logged_with_the_old_assignment() -> None:
     world = World()
     a, b = Client(world, "a", instance="one"), Client(world, "b")
     stable_group(world, a, b)
@@ -125,7 +125,7 @@ def test_a_parked_join_of_the_first_is_fenced() -> None:
     sync_all(world, claimant, b)
 
 
-def test_a_parked_sync_of_the_first_is_fenced_and_the_group_starts_over() -> None:
+def test_a_parked_sync_of_a_replaced_static_member_is_fenced_and_the_group_rebalances() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b", instance="two")
     a.join()
@@ -158,7 +158,7 @@ def test_a_static_member_that_is_away_longer_than_its_session_timeout_is_removed
     sync_all(world, b, again)
 
 
-def test_coming_back_with_other_protocols_rebalances() -> None:
+def test_a_static_member_that_returns_with_other_protocols_rebalances() -> None:
     world = World()
     a = Client(world, "a", instance="one", protocols=("range", "sticky"))
     b = Client(world, "b", instance="two", protocols=("range", "sticky"))
@@ -184,7 +184,7 @@ def test_the_first_claimants_session_timer_does_not_end_the_second() -> None:
     assert again.heartbeat() is ErrorCode.NONE
 
 
-def test_a_successor_that_never_syncs_is_out_like_its_predecessor() -> None:
+def test_a_replacing_static_member_that_never_syncs_is_removed() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b", instance="two", rebalance_timeout_ms=60_000)
     a.join()

@@ -46,7 +46,7 @@ def test_a_follower_that_syncs_late_gets_its_assignment_at_once() -> None:
     assert response.assignment == b"for b"
 
 
-def test_the_assignment_is_logged_before_anyone_hears_of_it() -> None:
+def test_the_assignment_is_logged_before_members_receive_it() -> None:
     world = World()
     a, b = Client(world, "a", instance="one"), Client(world, "b")
     joined(world, a, b)
@@ -78,7 +78,7 @@ def test_a_sync_of_another_generation_or_protocol_is_refused() -> None:
     assert code_of(a) is ErrorCode.NONE
 
 
-def test_from_version_5_a_sync_has_to_name_its_protocol() -> None:
+def test_from_version_5_a_sync_must_name_its_protocol() -> None:
     world = World()
     a = Client(world, "a")
     joined(world, a)
@@ -89,7 +89,7 @@ def test_from_version_5_a_sync_has_to_name_its_protocol() -> None:
         assert world.answer(request_id, SyncGroupResponse).error_code == code
 
 
-def test_strangers_may_not_sync() -> None:
+def test_unknown_members_cannot_sync() -> None:
     world = World()
     ghost = Client(world, "ghost")
     ghost.sync()
@@ -123,7 +123,7 @@ def test_the_group_starts_over_when_the_leader_vanishes_before_it_syncs() -> Non
     assert b.generation_id == 2
 
 
-def test_a_newcomer_sends_those_who_sync_back_to_join() -> None:
+def test_a_new_member_sends_syncing_members_back_to_join() -> None:
     world = World()
     a, b, c = Client(world, "a"), Client(world, "b"), Client(world, "c")
     joined(world, a, b)
@@ -137,7 +137,7 @@ def test_a_newcomer_sends_those_who_sync_back_to_join() -> None:
 
 
 @pytest.mark.requirement("R10")
-def test_a_member_that_does_not_sync_in_time_is_out() -> None:
+def test_a_member_that_does_not_sync_in_time_is_removed() -> None:
     world = World()
     a, b = Client(world, "a", rebalance_timeout_ms=20_000), Client(world, "b", rebalance_timeout_ms=20_000)
     joined(world, a, b)
@@ -154,7 +154,7 @@ def test_a_member_that_does_not_sync_in_time_is_out() -> None:
     sync_all(world, a)
 
 
-def test_the_group_starts_over_when_its_leader_lives_but_never_syncs() -> None:
+def test_the_group_starts_over_when_its_live_leader_never_syncs() -> None:
     world = World()
     a, b = Client(world, "a", rebalance_timeout_ms=20_000), Client(world, "b", rebalance_timeout_ms=20_000)
     joined(world, a, b)
@@ -167,7 +167,7 @@ def test_the_group_starts_over_when_its_leader_lives_but_never_syncs() -> None:
     assert world.state() == "PreparingRebalance"
 
 
-def test_members_that_have_all_synced_are_left_alone() -> None:
+def test_members_that_have_all_synced_are_not_removed() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")
     stable_group(world, a, b)

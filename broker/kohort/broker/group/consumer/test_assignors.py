@@ -35,7 +35,7 @@ def test_uniform_moves_no_more_than_a_newcomer_needs() -> None:
     assert moved(first, second) == 2
 
 
-def test_uniform_keeps_the_larger_share_where_it_is() -> None:
+def test_uniform_keeps_the_larger_share_with_its_member() -> None:
     members = dict.fromkeys(("a", "b"), frozenset((T,)))
     before = {"a": {T: frozenset((0,))}, "b": {T: frozenset((1, 2))}}
     assert uniform(members, {T: 3}, before) == before
@@ -49,7 +49,7 @@ def test_range_gives_neighbours_and_the_same_partitions_of_each_topic() -> None:
     }
 
 
-def test_uniform_evens_out_what_members_with_different_topics_have() -> None:
+def test_uniform_balances_members_with_different_topics() -> None:
     members = {"a": frozenset((T,)), "b": frozenset((T, U)), "c": frozenset((U, V))}
     before = {"a": {T: frozenset(range(6))}}
     after = uniform(members, {T: 6, U: 2, V: 1}, before)
@@ -58,7 +58,7 @@ def test_uniform_evens_out_what_members_with_different_topics_have() -> None:
 
 @pytest.mark.parametrize("name", ASSIGNORS)
 @pytest.mark.parametrize("seed", range(30))
-def test_every_partition_that_is_read_is_given_to_one_of_its_readers(name: str, seed: int) -> None:
+def test_every_subscribed_partition_is_assigned_to_one_of_its_readers(name: str, seed: int) -> None:
     chance = random.Random(seed)
     topics = [UUID(int=number) for number in range(chance.randint(1, 6))]
     current: Mapping[str, Partitions] = {}
@@ -77,7 +77,7 @@ def test_every_partition_that_is_read_is_given_to_one_of_its_readers(name: str, 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
 @pytest.mark.parametrize("kinds", [1, 3])
-def test_ten_thousand_partitions_are_given_to_a_thousand_members_in_well_under_a_second(
+def test_ten_thousand_partitions_are_assigned_to_a_thousand_members_in_under_a_second(
     name: str, kinds: int
 ) -> None:
     topics = [UUID(int=number) for number in range(20)]

@@ -58,7 +58,9 @@ class Life:
 
 @pytest.mark.parametrize("config", [AT_ONCE, GroupConfig()], ids=["at once", "with an interval"])
 @pytest.mark.parametrize("count", [3, 4], ids=["names", "expressions"])
-def test_both_see_the_same(config: GroupConfig, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fast_path_gives_the_same_answers_as_the_core(
+    config: GroupConfig, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     quick = 0
     look_closely = coordinator.in_a_turn(heartbeats.heartbeat)
 
@@ -105,7 +107,7 @@ def quickly(world: ConsumerWorld, member: Consumer, **fields: object) -> bool:
     return heartbeat_fast_path.answer_at_once(world.core._groups, command, world.now_ms) is not None
 
 
-def test_only_who_says_nothing_to_a_group_where_nothing_is_new_is_answered_at_once() -> None:
+def test_only_an_empty_heartbeat_of_an_unchanged_group_takes_the_fast_path() -> None:
     world, member = quiet_world()
     for fields in (
         {"topic_partitions": ()},

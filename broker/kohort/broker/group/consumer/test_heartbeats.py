@@ -28,7 +28,7 @@ from kohort.protocol.messages.txn_offset_commit import (
 ALL = {("t", index) for index in range(4)}
 
 
-def test_a_second_member_gets_its_half_once_the_first_has_given_it_up() -> None:
+def test_a_second_member_gets_its_half_after_the_first_has_revoked_it() -> None:
     world = ConsumerWorld(t=4)
     one, two = Consumer(world, "one"), Consumer(world, "two")
     one.join()
@@ -46,7 +46,9 @@ def test_a_second_member_gets_its_half_once_the_first_has_given_it_up() -> None:
     assert world.state() == "Stable"
 
 
-def test_a_stubborn_member_holds_back_only_what_it_has_and_is_put_out_at_its_rebalance_timeout() -> None:
+def test_a_member_that_does_not_revoke_delays_only_its_partitions_and_is_fenced_at_its_rebalance_timeout() -> (
+    None
+):
     world = ConsumerWorld(t=3)
     one, two, three = (Consumer(world, name) for name in ("one", "two", "three"))
     one.join()
@@ -68,7 +70,7 @@ def test_a_stubborn_member_holds_back_only_what_it_has_and_is_put_out_at_its_reb
     assert two.has | three.has == {("t", 0), ("t", 1), ("t", 2)}
 
 
-def test_who_is_silent_for_a_session_is_put_out_and_who_speaks_stays() -> None:
+def test_a_silent_member_is_removed_after_its_session_timeout() -> None:
     world = ConsumerWorld(t=4)
     one, two = Consumer(world, "one"), Consumer(world, "two")
     one.join()
@@ -84,7 +86,7 @@ def test_who_is_silent_for_a_session_is_put_out_and_who_speaks_stays() -> None:
     assert two.join() is ErrorCode.NONE
 
 
-def test_a_member_that_leaves_frees_its_partitions_for_the_next_heartbeat() -> None:
+def test_partitions_of_a_leaving_member_are_assigned_with_the_next_heartbeat() -> None:
     world = ConsumerWorld(t=4)
     one, two = Consumer(world, "one"), Consumer(world, "two")
     one.join()
@@ -101,7 +103,7 @@ def test_a_member_that_leaves_frees_its_partitions_for_the_next_heartbeat() -> N
     assert [each.member_id for each in world.noted(MemberLeft)] == ["two", "one"]
 
 
-def test_a_lost_answer_is_told_again_to_who_comes_with_the_epoch_before() -> None:
+def test_a_lost_answer_is_repeated_to_a_member_with_the_previous_epoch() -> None:
     world = ConsumerWorld(t=4)
     one = Consumer(world, "one")
     one.join()
@@ -117,7 +119,7 @@ def test_a_lost_answer_is_told_again_to_who_comes_with_the_epoch_before() -> Non
 
 
 @pytest.mark.parametrize("epoch", [0, 3])
-def test_another_epoch_is_fenced(epoch: int) -> None:
+def test_a_wrong_epoch_is_fenced(epoch: int) -> None:
     world = ConsumerWorld(t=4)
     one = Consumer(world, "one")
     one.join()
@@ -147,7 +149,7 @@ def test_more_partitions_and_new_topics_reach_their_readers_with_the_next_heartb
     assert world.describe().group_epoch == 4  # Of what nobody reads nobody hears.
 
 
-def test_a_regular_expression_is_resolved_by_the_broker_and_again_when_topics_come() -> None:
+def test_a_regular_expression_is_resolved_by_the_broker_and_again_for_new_topics() -> None:
     world = ConsumerWorld()
     world.change(**{"orders-eu": 1, "orders-us": 1, "bills": 1})
     one = Consumer(world, "one", regex="orders-.*")
@@ -165,13 +167,13 @@ def test_a_regular_expression_is_resolved_by_the_broker_and_again_when_topics_co
     assert world.group().regexes == {}
 
 
-def test_an_impossible_expression_is_refused_and_leaves_no_group() -> None:
+def test_an_invalid_expression_is_refused_and_creates_no_group() -> None:
     world = ConsumerWorld(t=1)
     assert Consumer(world, "one", regex="(t").join() is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert world.core.groups == {}
 
 
-def test_a_static_member_keeps_its_partitions_while_it_is_away() -> None:
+def test_an_absent_static_member_keeps_its_partitions() -> None:
     world = ConsumerWorld(t=4)
     one, two = Consumer(world, "one", instance="a"), Consumer(world, "two", instance="b")
     one.join()
@@ -191,7 +193,7 @@ def test_a_static_member_keeps_its_partitions_while_it_is_away() -> None:
     assert back.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_static_member_that_does_not_come_back_is_put_out_at_the_end_of_its_session() -> None:
+def test_a_static_member_that_does_not_return_is_removed_when_its_session_ends() -> None:
     world = ConsumerWorld(t=4)
     one, two = Consumer(world, "one"), Consumer(world, "two", instance="b")
     one.join()
@@ -205,7 +207,7 @@ def test_a_static_member_that_does_not_come_back_is_put_out_at_the_end_of_its_se
     assert one.has == ALL
 
 
-def test_many_joins_share_one_assignment_and_who_waits_is_asked_to_come_soon() -> None:
+def test_many_joins_share_one_assignment_and_get_a_short_heartbeat_interval() -> None:
     world = ConsumerWorld(GroupConfig(), t=6)
     members = [Consumer(world, f"m{number}") for number in range(3)]
     for each in members:
@@ -218,7 +220,7 @@ def test_many_joins_share_one_assignment_and_who_waits_is_asked_to_come_soon() -
     assert sorted(len(each.has) for each in members) == [2, 2, 2]
 
 
-def test_a_coordinator_that_takes_over_waits_until_the_group_may_be_assigned_again() -> None:
+def test_a_new_coordinator_waits_until_the_next_assignment_is_due() -> None:
     world = ConsumerWorld(GroupConfig(), t=6)
     one, two = Consumer(world, "one"), Consumer(world, "two")
     one.join()
@@ -242,14 +244,14 @@ def test_members_choose_the_assignor() -> None:
     assert Consumer(world, "x", assignor="mine").join() is ErrorCode.UNSUPPORTED_ASSIGNOR
 
 
-def test_a_full_group_takes_no_more() -> None:
+def test_a_full_group_refuses_new_members() -> None:
     world = ConsumerWorld(GroupConfig(group_consumer_max_size=1), t=4)
     assert Consumer(world, "one").join() is ErrorCode.NONE
     assert Consumer(world, "two").join() is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert Consumer(world, "one").join() is ErrorCode.NONE
 
 
-def test_a_static_member_comes_back_to_a_full_group() -> None:
+def test_a_static_member_returns_to_a_full_group() -> None:
     world = ConsumerWorld(GroupConfig(group_consumer_max_size=1), t=4)
     away = Consumer(world, "one", instance="i")
     assert away.join() is ErrorCode.NONE
@@ -262,7 +264,7 @@ def test_a_static_member_comes_back_to_a_full_group() -> None:
     assert back.has == ALL
 
 
-def test_a_group_comes_back_from_its_log_and_goes_on_in_its_epochs() -> None:
+def test_a_group_is_restored_from_its_log_with_its_epochs() -> None:
     world = ConsumerWorld(t=4)
     one, two = Consumer(world, "one"), Consumer(world, "two", regex="t")
     one.join()
@@ -351,7 +353,7 @@ def test_commits_of_transactions_carry_the_member_epoch_as_a_generation(
     assert reply.message.topics[0].partitions[0].error_code == code
 
 
-def test_classic_requests_find_no_consumer_group_and_the_other_way_round() -> None:
+def test_classic_requests_are_refused_by_a_consumer_group_and_the_reverse() -> None:
     world = ConsumerWorld(t=4)
     Consumer(world, "one").join()
     client = Client(world, "classic", protocol_type="connect", protocols=("default",))
@@ -370,7 +372,7 @@ def test_classic_requests_find_no_consumer_group_and_the_other_way_round() -> No
     assert Consumer(world, "two", group_id="old").join() is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_an_empty_group_becomes_one_of_the_other_kind_and_keeps_its_offsets() -> None:
+def test_an_empty_group_changes_its_kind_and_keeps_its_offsets() -> None:
     world = ConsumerWorld(t=4)
     client = Client(world, "classic")
     stable_group(world, client)
@@ -398,7 +400,7 @@ def test_an_empty_group_becomes_one_of_the_other_kind_and_keeps_its_offsets() ->
     ],
     ids=["unknown", "without protocols", "too large"],
 )
-def test_an_empty_group_stays_what_it_is_when_a_classic_join_is_refused(
+def test_an_empty_consumer_group_stays_one_when_a_classic_join_is_refused(
     stranger: str, protocols: tuple[str, ...], code: ErrorCode
 ) -> None:
     world = ConsumerWorld(t=4)
@@ -415,7 +417,7 @@ def test_an_empty_group_stays_what_it_is_when_a_classic_join_is_refused(
     assert one.epoch == 4
 
 
-def test_an_empty_group_becomes_classic_with_the_id_that_a_classic_member_is_given() -> None:
+def test_an_empty_group_becomes_classic_when_a_classic_member_gets_its_id() -> None:
     world = ConsumerWorld(t=4)
     one = Consumer(world, "one")
     one.join()
@@ -461,7 +463,7 @@ def test_groups_are_listed_with_their_types_and_deleted_once_they_are_empty() ->
         (1, {"rack_id": ""}, "RackId can't be empty."),
     ],
 )
-def test_a_heartbeat_that_cannot_be_meant_is_refused_in_kafkas_words(
+def test_an_invalid_heartbeat_is_refused_with_kafkas_message(
     epoch: int, fields: dict[str, Any], words: str
 ) -> None:
     world = ConsumerWorld(t=4)
@@ -477,7 +479,7 @@ def test_the_first_version_gives_a_member_its_id() -> None:
     assert one.member_id == "made-for-it"
 
 
-def test_what_is_set_for_one_group_holds_for_it_alone() -> None:
+def test_settings_of_one_group_apply_only_to_it() -> None:
     world = ConsumerWorld(GroupConfig(), t=4)
     configs = {
         "consumer.session.timeout.ms": "10000",
@@ -496,7 +498,7 @@ def test_what_is_set_for_one_group_holds_for_it_alone() -> None:
     assert other.heartbeat() is ErrorCode.NONE
 
 
-def test_what_is_set_for_a_group_goes_no_further_than_the_broker_lets_it() -> None:
+def test_settings_of_a_group_stay_within_the_bounds_of_the_broker() -> None:
     world = ConsumerWorld(GroupConfig(bounds={"consumer.heartbeat.interval.ms": (5_000, 15_000)}), t=4)
     for asked, given in (("2000", 5_000), ("6000", 6_000), ("20000", 15_000)):
         world.sleep(1_000)  # So that nobody has to wait for an assignment.
@@ -507,7 +509,7 @@ def test_what_is_set_for_a_group_goes_no_further_than_the_broker_lets_it() -> No
         assert one.last.heartbeat_interval_ms == given
 
 
-def test_a_member_that_joins_again_with_another_instance_id_frees_its_former_one() -> None:
+def test_a_member_that_rejoins_with_another_instance_id_frees_the_former_one() -> None:
     world = ConsumerWorld(t=4)
     one, two = Consumer(world, "one", instance="a"), Consumer(world, "two")
     one.join()
@@ -520,7 +522,7 @@ def test_a_member_that_joins_again_with_another_instance_id_frees_its_former_one
     assert world.group().instances == {"a": "three"}
 
 
-def test_a_member_in_an_unknown_state_that_is_fenced_leaves_no_trace() -> None:
+def test_a_fenced_member_in_an_unknown_state_leaves_no_trace() -> None:
     world = ConsumerWorld(t=4)
     one, two = Consumer(world, "one"), Consumer(world, "two")
     one.join()

@@ -154,7 +154,7 @@ def check_owners(members: tuple[Consumer | Classic, ...]) -> None:
 
 
 @pytest.mark.parametrize("cooperative", [False, True])
-def test_a_group_is_upgraded_one_by_one_and_goes_back(cooperative: bool) -> None:
+def test_a_group_is_upgraded_and_downgraded_member_by_member(cooperative: bool) -> None:
     world = ConsumerWorld(t=4)
     old = [Classic(world, name, cooperative=cooperative) for name in ("a", "b", "c")]
     come_to_rest(world, *old)
@@ -187,7 +187,7 @@ def mixed(world: ConsumerWorld) -> tuple[Classic, Consumer]:
     return old, new
 
 
-def test_a_member_that_joins_an_old_group_gets_its_part_only_when_the_old_one_gave_it_up() -> None:
+def test_a_consumer_member_of_a_classic_group_gets_partitions_only_after_revocation() -> None:
     world = ConsumerWorld(t=4)
     old, new = Classic(world, "old", cooperative=True), Consumer(world, "new")
     come_to_rest(world, old)
@@ -210,7 +210,7 @@ def test_a_member_that_joins_an_old_group_gets_its_part_only_when_the_old_one_ga
     assert old.heartbeat() is ErrorCode.ILLEGAL_GENERATION
 
 
-def test_who_waits_for_a_join_of_the_old_kind_is_asked_to_come_again() -> None:
+def test_a_parked_classic_join_is_asked_to_rejoin() -> None:
     world = ConsumerWorld(t=4)
     one, two = Classic(world, "one"), Classic(world, "two")
     come_to_rest(world, one)
@@ -225,7 +225,7 @@ def test_who_waits_for_a_join_of_the_old_kind_is_asked_to_come_again() -> None:
 
 
 @pytest.mark.parametrize("request_name", ["JoinGroup", "SyncGroup"])
-def test_a_classic_member_that_does_not_come_is_put_out_at_its_rebalance_timeout(request_name: str) -> None:
+def test_a_classic_member_that_does_not_rejoin_is_removed_at_its_rebalance_timeout(request_name: str) -> None:
     world = ConsumerWorld(t=4)
     old, new = mixed(world)
     other = Consumer(world, "other")
@@ -258,7 +258,7 @@ def test_the_silence_of_a_classic_member_ends_its_own_session_timeout() -> None:
     assert new.has == ALL
 
 
-def test_classic_members_in_a_consumer_group_come_through_a_restart() -> None:
+def test_classic_members_in_a_consumer_group_survive_a_restart() -> None:
     world = ConsumerWorld(t=4)
     old, new = mixed(world)
     had = (old.has, new.has)
@@ -274,7 +274,7 @@ def test_classic_members_in_a_consumer_group_come_through_a_restart() -> None:
 
 
 @pytest.mark.parametrize("flushes", [1, 2])
-def test_a_downgrade_goes_on_after_a_crash_wherever_it_was(flushes: int) -> None:
+def test_an_interrupted_downgrade_continues_after_a_crash(flushes: int) -> None:
     world = ConsumerWorld(t=4)
     old, new = mixed(world)
     new.leave()
@@ -290,7 +290,7 @@ def test_a_downgrade_goes_on_after_a_crash_wherever_it_was(flushes: int) -> None
     assert old.has == ALL
 
 
-def test_a_member_that_joins_before_the_downgraded_group_rebalances_begins_that() -> None:
+def test_a_member_that_joins_a_downgraded_group_starts_its_rebalance() -> None:
     world = ConsumerWorld(t=4)
     old, new = mixed(world)
     other = Classic(world, "other")
@@ -312,7 +312,9 @@ def test_a_member_that_joins_before_the_downgraded_group_rebalances_begins_that(
     ("policy", "upgrades", "downgrades"),
     [("upgrade", True, False), ("downgrade", False, True), ("disabled", False, False)],
 )
-def test_the_policy_says_which_way_is_open(policy: str, upgrades: bool, downgrades: bool) -> None:
+def test_the_migration_policy_decides_which_conversions_are_allowed(
+    policy: str, upgrades: bool, downgrades: bool
+) -> None:
     world = ConsumerWorld(
         GroupConfig(group_consumer_assignment_interval_ms=0, group_consumer_migration_policy=policy), t=4
     )
@@ -373,7 +375,7 @@ def test_an_administrator_removes_members_of_either_protocol_by_name_and_by_id()
     assert world.core.groups["g"].group_type == "classic"
 
 
-def test_a_classic_member_that_speaks_other_protocols_or_nonsense_is_refused() -> None:
+def test_a_classic_member_with_other_protocols_or_invalid_metadata_is_refused() -> None:
     world = ConsumerWorld(t=4)
     mixed(world)
     stranger = Classic(world, "stranger", cooperative=True)

@@ -47,7 +47,7 @@ def test_a_commit_is_logged_in_kafkas_form_and_can_be_fetched() -> None:
 
 
 @pytest.mark.requirement("R15")
-def test_the_newest_commit_stands() -> None:
+def test_the_newest_commit_counts() -> None:
     world = World()
     a = Client(world, "a")
     stable_group(world, a)
@@ -57,7 +57,7 @@ def test_the_newest_commit_stands() -> None:
 
 
 @pytest.mark.requirement("R16")
-def test_all_offsets_are_fetched_where_no_topics_are_named() -> None:
+def test_all_offsets_are_fetched_if_no_topics_are_named() -> None:
     world = World()
     a = Client(world, "a")
     stable_group(world, a)
@@ -82,7 +82,7 @@ def test_a_group_that_does_not_exist_has_no_offsets() -> None:
 
 
 @pytest.mark.requirement("R15")
-def test_metadata_that_is_too_long_fails_its_partition_alone() -> None:
+def test_metadata_that_is_too_long_fails_only_its_partition() -> None:
     world = World(GroupConfig(offset_metadata_max_bytes=10))
     a = Client(world, "a")
     stable_group(world, a)
@@ -112,7 +112,7 @@ def test_metadata_that_is_too_long_fails_its_partition_alone() -> None:
     assert world.fetch("t", 2) == 1
 
 
-def test_a_simple_commit_makes_a_simple_group() -> None:
+def test_a_commit_without_a_member_creates_a_simple_group() -> None:
     world = World()
     simple = Client(world)
     assert simple.commit("t", 0, 5) is ErrorCode.NONE
@@ -122,7 +122,7 @@ def test_a_simple_commit_makes_a_simple_group() -> None:
 
 
 @pytest.mark.requirement("R16")
-def test_a_simple_commit_is_taken_by_an_empty_group_alone() -> None:
+def test_a_commit_without_a_member_is_accepted_only_by_an_empty_group() -> None:
     world = World()
     simple, a = Client(world), Client(world, "a")
     stable_group(world, a)
@@ -150,7 +150,7 @@ def test_a_commit_of_a_generation_in_a_group_that_does_not_exist_is_refused() ->
 
 
 @pytest.mark.requirement("R9")
-def test_strangers_and_old_generations_may_not_commit() -> None:
+def test_unknown_members_and_old_generations_cannot_commit() -> None:
     world = World()
     a, ghost = Client(world, "a"), Client(world, "ghost")
     stable_group(world, a)
@@ -164,7 +164,7 @@ def test_strangers_and_old_generations_may_not_commit() -> None:
 
 
 @pytest.mark.requirement("R9")
-def test_commits_count_while_others_join_but_not_while_they_sync() -> None:
+def test_commits_are_accepted_during_join_but_not_during_sync() -> None:
     world = World()
     a, b = Client(world, "a"), Client(world, "b")
     stable_group(world, a)
@@ -180,7 +180,7 @@ def test_commits_count_while_others_join_but_not_while_they_sync() -> None:
     assert world.fetch("t", 0) == 3
 
 
-def test_a_commit_that_is_to_be_kept_longer_than_a_record_can_say_is_kept_for_ever() -> None:
+def test_a_commit_with_a_retention_beyond_the_record_format_is_kept_forever() -> None:
     world = World()
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata="")
     topic = OffsetCommitRequestTopic(name="t", partitions=(partition,))
@@ -195,7 +195,7 @@ def test_a_commit_that_is_to_be_kept_longer_than_a_record_can_say_is_kept_for_ev
     encode_value(value)
 
 
-def test_offsets_of_an_earlier_topic_of_that_name_are_kept_and_not_told() -> None:
+def test_offsets_of_a_deleted_topic_with_the_same_name_are_kept_but_not_returned() -> None:
     world = World()
     names = ("t", "gone")
     for number, topic_id in enumerate((UUID(int=1), UUID(int=2), ZERO_UUID)):

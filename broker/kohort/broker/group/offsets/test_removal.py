@@ -52,7 +52,7 @@ def test_offsets_of_a_simple_group_expire_and_the_group_with_the_last() -> None:
 
 
 @pytest.mark.requirement("R18")
-def test_the_clock_of_a_group_with_members_starts_when_they_are_gone() -> None:
+def test_offset_retention_of_a_group_starts_when_its_members_are_gone() -> None:
     world = hour_of_retention()
     a = Client(world, "a", session_timeout_ms=1_800_000)
     stable_group(world, a)
@@ -71,7 +71,7 @@ def test_the_clock_of_a_group_with_members_starts_when_they_are_gone() -> None:
     assert world.core.groups == {}
 
 
-def test_a_commit_to_a_group_that_is_long_empty_is_kept_as_long_as_any() -> None:
+def test_a_commit_to_an_old_empty_group_is_kept_for_the_full_retention() -> None:
     world = hour_of_retention()
     a, simple = Client(world, "a"), Client(world)
     stable_group(world, a)
@@ -99,7 +99,7 @@ def test_offsets_of_topics_that_a_stable_group_no_longer_reads_expire() -> None:
     assert world.state() == "Stable"
 
 
-def test_nothing_expires_of_a_group_that_rebalances_or_is_no_consumer_group() -> None:
+def test_no_offsets_expire_in_a_rebalancing_or_non_consumer_group() -> None:
     world = hour_of_retention()
     a = Client(world, "a", protocol_type="connect", session_timeout_ms=1_800_000)
     stable_group(world, a)
@@ -179,7 +179,7 @@ def test_offsets_of_a_topic_that_the_group_reads_are_not_deleted() -> None:
     assert delete(world, ("t", 0)).topics[0].partitions[0].error_code == ErrorCode.NONE
 
 
-def test_what_a_group_reads_is_what_its_last_generation_subscribed_to() -> None:
+def test_the_subscription_of_a_group_is_that_of_its_last_generation() -> None:
     world = World()
     a, b = Client(world, "a", topics=("t",)), Client(world, "b", topics=("u",))
     stable_group(world, a)

@@ -106,7 +106,7 @@ def world() -> World:
 UNSTABLE = (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
 
 
-def test_a_pending_offset_counts_from_its_commit_on(world: World) -> None:
+def test_a_pending_offset_counts_from_its_commit(world: World) -> None:
     world.commit(1)
     assert world.pend(7) == 0
     assert world.fetch() == [UNSTABLE]
@@ -123,7 +123,7 @@ def test_an_aborted_offset_never_counts(world: World) -> None:
     assert world.fetch() == [(-1, 0)]
 
 
-def test_an_offset_is_unstable_until_all_who_hold_it_have_ended(world: World) -> None:
+def test_an_offset_is_unstable_until_all_its_transactions_have_ended(world: World) -> None:
     world.pend(7)
     world.pend(8, producer_id=6)
     world.end(commit=True)
@@ -132,7 +132,7 @@ def test_an_offset_is_unstable_until_all_who_hold_it_have_ended(world: World) ->
     assert world.fetch() == [(8, 0)]
 
 
-def test_what_was_committed_meanwhile_stays(world: World) -> None:
+def test_a_later_plain_commit_stays(world: World) -> None:
     world.pend(7)
     world.commit(9)
     world.end(commit=True)
@@ -145,7 +145,7 @@ def test_an_end_without_offsets_changes_nothing(world: World) -> None:
     assert world.fetch() == [(1, 0)]
 
 
-def test_what_a_transaction_may_change_does_not_expire(world: World) -> None:
+def test_an_offset_in_an_open_transaction_does_not_expire(world: World) -> None:
     world.commit(1)
     world.pend(7)
     world.now_ms += 30 * DAY_MS
@@ -180,7 +180,7 @@ def delete_topic(world: World) -> None:
 
 
 @pytest.mark.parametrize("delete", [delete_group, delete_offset, delete_topic])
-def test_what_was_deleted_is_not_brought_back_by_a_transaction(
+def test_a_transaction_does_not_restore_deleted_offsets(
     world: World, delete: Callable[[World], None]
 ) -> None:
     world.commit(1, topic="another")
@@ -202,7 +202,9 @@ def test_a_topic_that_only_a_transaction_has_an_offset_of_is_forgotten_with_it(w
 
 
 @pytest.mark.parametrize("names", [frozenset[str](), frozenset({"t"})])
-def test_offsets_of_a_topic_go_and_those_of_its_successor_stay(world: World, names: frozenset[str]) -> None:
+def test_offsets_of_a_deleted_topic_go_and_those_of_its_successor_stay(
+    world: World, names: frozenset[str]
+) -> None:
     deleted = TopicsDeleted(names, {"t": NEW})
     world.commit(7, topic_id=OLD)
     assert world.core.topic_ids() == {"t": {OLD}}
@@ -216,7 +218,7 @@ def test_offsets_of_a_topic_go_and_those_of_its_successor_stay(world: World, nam
     assert world.fetch() == [(-1 if names else 9, 0)], "who says no id is of whatever has the name"
 
 
-def test_a_transaction_brings_back_no_offset_of_a_topic_that_has_a_successor(world: World) -> None:
+def test_a_transaction_restores_no_offset_of_a_recreated_topic(world: World) -> None:
     deleted = TopicsDeleted(frozenset(), {"t": NEW})
     world.pend(7, topic_id=OLD)
     assert world.core.topic_ids() == {"t": {OLD}}

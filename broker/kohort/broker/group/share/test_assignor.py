@@ -28,7 +28,7 @@ def test_members_keep_what_they_have() -> None:
         assert after[name][TOPICS[0]] <= before[name][TOPICS[0]]
 
 
-def test_whoever_comes_last_gets_one_as_well() -> None:
+def test_a_member_that_joins_last_gets_a_partition_too() -> None:
     ready = {TOPICS[0]: frozenset(range(3))}
     members: dict[str, Partitions] = {}
     for name in "abcdefghij":

@@ -33,7 +33,7 @@ def shared(world: ShareWorld, *names: str, group_id: str = "g") -> list[Sharer]:
     return members
 
 
-def test_a_member_gets_partitions_once_their_state_is_kept() -> None:
+def test_a_member_gets_partitions_after_their_state_is_initialized() -> None:
     world = ShareWorld(t=4)
     one = Sharer(world, "one")
     assert one.join() is ErrorCode.NONE
@@ -46,7 +46,7 @@ def test_a_member_gets_partitions_once_their_state_is_kept() -> None:
     assert world.noted(MemberJoined)[0].member_id == "one"
 
 
-def test_the_second_member_gets_half_at_its_first_heartbeat_and_nobody_waits() -> None:
+def test_the_second_member_gets_half_with_its_first_heartbeat_without_waiting() -> None:
     world = ShareWorld(t=4)
     (one,) = shared(world, "one")
     two = Sharer(world, "two")
@@ -68,7 +68,7 @@ def test_more_members_than_partitions_share_them() -> None:
     assert {place for each in members for place in each.has} == {("t", 0), ("t", 1)}
 
 
-def test_a_member_that_leaves_or_is_silent_is_out_and_the_others_share() -> None:
+def test_a_member_that_leaves_or_is_silent_is_removed_and_the_others_share() -> None:
     world = ShareWorld(t=4)
     one, two, three = shared(world, "one", "two", "three")
     assert two.leave() is ErrorCode.NONE
@@ -85,7 +85,7 @@ def test_a_member_that_leaves_or_is_silent_is_out_and_the_others_share() -> None
     assert world.describe().group_state == "Empty"
 
 
-def test_epochs_that_are_not_the_members_are_fenced_but_the_one_before_counts() -> None:
+def test_wrong_epochs_are_fenced_but_the_previous_one_is_accepted() -> None:
     world = ShareWorld(t=4)
     (one,) = shared(world, "one")
     assert one.send(one.epoch + 1) is ErrorCode.FENCED_MEMBER_EPOCH
@@ -117,7 +117,7 @@ def test_a_changed_subscription_and_changed_topics_make_new_epochs() -> None:
     assert [each.name for each in world.group().initialized.values()] == ["t"]
 
 
-def test_a_restart_goes_on_where_the_group_was() -> None:
+def test_a_restart_restores_the_group() -> None:
     world = ShareWorld(t=4)
     one, two = shared(world, "one", "two")
     one.heartbeat()
@@ -129,7 +129,7 @@ def test_a_restart_goes_on_where_the_group_was() -> None:
     assert two.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_what_was_asked_for_before_a_crash_is_still_asked_for() -> None:
+def test_state_requested_before_a_crash_is_requested_again() -> None:
     world = ShareWorld(t=4)
     one = Sharer(world, "one")
     one.join()
@@ -141,7 +141,7 @@ def test_what_was_asked_for_before_a_crash_is_still_asked_for() -> None:
     assert one.has == ALL
 
 
-def test_a_full_group_takes_nobody() -> None:
+def test_a_full_group_refuses_new_members() -> None:
     world = ShareWorld(GroupConfig(group_share_max_size=1))
     (one,) = shared(world, "one")
     assert Sharer(world, "two").join() is ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -160,7 +160,7 @@ def test_many_changes_share_an_assignment() -> None:
     assert one.has == ALL
 
 
-def test_a_coordinator_that_takes_over_waits_until_the_group_may_be_assigned_again() -> None:
+def test_a_new_coordinator_waits_until_the_next_assignment_is_due() -> None:
     world = ShareWorld(GroupConfig(group_share_assignment_interval_ms=1_000), t=4)
     (one,) = shared(world, "one")
     world.restart()
@@ -177,7 +177,7 @@ def test_a_coordinator_that_takes_over_waits_until_the_group_may_be_assigned_aga
     "epoch, fields",
     [(-2, {}), (0, {}), (0, {"subscribed_topic_names": ()}), (1, {"rack_id": ""})],
 )
-def test_what_cannot_be_meant_is_refused(epoch: int, fields: dict[str, object]) -> None:
+def test_an_invalid_heartbeat_is_refused(epoch: int, fields: dict[str, object]) -> None:
     world = ShareWorld()
     assert Sharer(world, "one").send(epoch, **fields) is ErrorCode.INVALID_REQUEST
     assert Sharer(world, "").send(1) is ErrorCode.INVALID_REQUEST
@@ -201,7 +201,7 @@ def test_an_unknown_group_or_one_of_another_kind_is_not_found() -> None:
     assert Consumer(other, "three", group_id="h").join() is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_nobody_of_another_protocol_gets_into_a_share_group() -> None:
+def test_members_of_other_protocols_cannot_join_a_share_group() -> None:
     world = ShareWorld(AT_ONCE)
     shared(world, "one")
     client = Client(world, "classic")
@@ -233,7 +233,7 @@ def test_an_empty_group_is_listed_until_it_is_deleted() -> None:
     assert not world.core.groups
 
 
-def test_administrators_start_and_forget_share_partitions_of_empty_groups_alone() -> None:
+def test_administrators_initialize_and_delete_share_partitions_only_of_empty_groups() -> None:
     world = ShareWorld(t=4)
     (one,) = shared(world, "one")
     (topic_id,) = world.group().initialized
@@ -250,7 +250,7 @@ def test_administrators_start_and_forget_share_partitions_of_empty_groups_alone(
     assert one.has == {("t", 1), ("t", 2)}
 
 
-def test_metadata_that_step_back_cost_no_share_partition_and_a_deletion_does() -> None:
+def test_older_metadata_delete_no_share_partition_and_a_deletion_does() -> None:
     world = ShareWorld(t=2, u=1)
     a = Sharer(world, "a", "t", "u")
     a.join()
@@ -272,6 +272,6 @@ def test_metadata_that_step_back_cost_no_share_partition_and_a_deletion_does() -
     assert a.has == {("u", 0)}
 
 
-def test_a_shard_that_cannot_be_asked_says_so() -> None:
+def test_a_shard_that_cannot_be_reached_is_refused_with_its_code() -> None:
     command = ShareGroupHeartbeat(1, None, "", "", None)  # type: ignore[arg-type]  # Nothing of it is read.
     assert command.refused(ErrorCode.NOT_COORDINATOR).error_code == ErrorCode.NOT_COORDINATOR

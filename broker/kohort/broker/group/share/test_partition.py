@@ -35,7 +35,7 @@ def test_a_record_is_acquired_by_one_member() -> None:
     assert partition.acquire("b", 0, 9, 4, 0) == (Batch(4, 7, RecordState.ACQUIRED, 1),)
 
 
-def test_the_start_waits_for_the_first_that_is_not_done_with() -> None:
+def test_the_start_offset_moves_past_the_first_completed_records() -> None:
     partition = SharePartition(0, LIMITS)
     partition.acquire("a", 0, 4, 5, 0)
     settled(partition, "a", 1, ACCEPT, REJECT)
@@ -62,7 +62,7 @@ def test_a_lock_ends_unless_it_is_renewed() -> None:
     assert partition.next_fetch_offset() == 1
 
 
-def test_what_could_not_be_written_stays_with_its_member() -> None:
+def test_a_failed_write_leaves_the_record_with_its_member() -> None:
     partition = SharePartition(0, LIMITS)
     partition.acquire("a", 0, 0, 1, 0)
     write = partition.acknowledge("a", 0, [ACCEPT], 0)
@@ -73,7 +73,7 @@ def test_what_could_not_be_written_stays_with_its_member() -> None:
 
 
 @pytest.mark.parametrize(("member", "first", "now_ms"), [("b", 0, 0), ("a", 0, 100)])
-def test_who_does_not_hold_a_record_changes_nothing(member: str, first: int, now_ms: int) -> None:
+def test_an_acknowledgement_without_acquisition_changes_nothing(member: str, first: int, now_ms: int) -> None:
     partition = SharePartition(0, LIMITS)
     partition.acquire("a", 0, 1, 2, 0)
     before = partition.batches()
@@ -83,13 +83,13 @@ def test_who_does_not_hold_a_record_changes_nothing(member: str, first: int, now
     assert partition.batches() == before
 
 
-def test_no_more_is_in_flight_than_its_limit() -> None:
+def test_records_in_flight_are_limited() -> None:
     partition = SharePartition(0, LIMITS)
     assert partition.acquire("a", 0, 99, 50, 0) == (Batch(0, 9, RecordState.ACQUIRED, 1),)
     assert partition.acquire("a", 10, 99, 50, 0) == ()
 
 
-def test_written_states_come_back_and_nobody_holds_anything() -> None:
+def test_written_states_are_restored_without_acquisitions() -> None:
     written = (Batch(7, 8, RecordState.ACKNOWLEDGED, 1), Batch(9, 9, RecordState.ACQUIRED, 1))
     partition = SharePartition(5, LIMITS, written)
     assert partition.acquire("b", 5, 9, 9, 0) == (
@@ -97,7 +97,7 @@ def test_written_states_come_back_and_nobody_holds_anything() -> None:
     )  # fmt: skip
 
 
-def test_what_the_log_has_deleted_is_in_nobodys_hands() -> None:
+def test_records_deleted_from_the_log_are_no_longer_acquired() -> None:
     partition = SharePartition(0, LIMITS)
     partition.acquire("a", 0, 4, 5, 0)
     write = partition.acknowledge("a", 0, [ACCEPT], 0)
@@ -106,7 +106,7 @@ def test_what_the_log_has_deleted_is_in_nobodys_hands() -> None:
     assert partition.batches() == (Batch(3, 4, RecordState.ACQUIRED, 1),)
 
 
-def test_what_is_being_written_is_nobodys_to_acknowledge_or_take_back() -> None:
+def test_a_record_whose_state_is_being_written_cannot_be_acknowledged_or_released() -> None:
     partition = SharePartition(0, LIMITS)
     partition.acquire("a", 0, 0, 1, 0)
     write = partition.acknowledge("a", 0, [ACCEPT], 0)
@@ -122,7 +122,7 @@ def test_what_is_being_written_is_nobodys_to_acknowledge_or_take_back() -> None:
     assert partition.start_offset == 1
 
 
-def test_words_for_several_runs_count_together_or_not_at_all() -> None:
+def test_acknowledgements_of_several_runs_are_applied_together_or_not_at_all() -> None:
     partition = SharePartition(0, LIMITS)
     partition.acquire("a", 0, 5, 6, 0)
     with pytest.raises(ApiError):
@@ -135,7 +135,7 @@ def test_words_for_several_runs_count_together_or_not_at_all() -> None:
     ]
 
 
-def test_what_the_start_has_passed_needs_no_word_but_a_run_that_is_over_is_refused() -> None:
+def test_records_before_the_start_need_no_acknowledgement_but_a_completed_run_is_refused() -> None:
     partition = SharePartition(0, LIMITS)
     partition.acquire("a", 0, 5, 6, 0)
     partition.log_starts_at(2)
@@ -145,7 +145,7 @@ def test_what_the_start_has_passed_needs_no_word_but_a_run_that_is_over_is_refus
         partition.acknowledge("a", 0, [ACCEPT, ACCEPT, ACCEPT], 0)
 
 
-def test_what_nobody_is_to_see_is_archived_out_of_its_members_hands() -> None:
+def test_aborted_records_are_archived_while_acquired() -> None:
     partition = SharePartition(0, LIMITS)
     partition.acquire("a", 0, 5, 6, 0)
     assert partition.archive(1, 2).batches == (Batch(1, 2, RecordState.ARCHIVED, 1),)
@@ -154,7 +154,7 @@ def test_what_nobody_is_to_see_is_archived_out_of_its_members_hands() -> None:
     assert partition.is_idle
 
 
-def test_what_was_not_dealt_with_when_a_session_ends_was_delivered_and_is_given_up_in_the_end() -> None:
+def test_records_unacknowledged_at_the_end_of_sessions_reach_the_delivery_limit() -> None:
     """As on Apache Kafka 4.3.1: a record that ends each process that gets it does so only so often."""
     partition = SharePartition(0, LIMITS)
     for count in range(1, LIMITS.delivery_count_limit):
@@ -166,7 +166,7 @@ def test_what_was_not_dealt_with_when_a_session_ends_was_delivered_and_is_given_
     assert partition.start_offset == 1
 
 
-def test_records_that_come_back_often_go_in_small_parties_and_alone_in_the_end() -> None:
+def test_records_that_return_often_are_delivered_in_small_batches_and_finally_alone() -> None:
     """What ends its members takes few others with it: ten records, five deliveries each."""
     partition = SharePartition(0, Limits(delivery_count_limit=5))
     parties: list[list[int]] = []
@@ -188,7 +188,7 @@ def test_records_that_come_back_often_go_in_small_parties_and_alone_in_the_end()
     assert parties == [[5], [1], [1], [1], [1], [1], [2], [1], [1], [1]]
 
 
-def test_a_record_that_comes_back_often_does_not_keep_others_from_being_delivered() -> None:
+def test_a_record_that_returns_often_does_not_block_the_delivery_of_others() -> None:
     partition = SharePartition(0, Limits(delivery_count_limit=3))
     for _ in range(2):
         partition.acquire("a", 0, 0, 1, 0)
@@ -198,7 +198,7 @@ def test_a_record_that_comes_back_often_does_not_keep_others_from_being_delivere
     assert partition.acquire("b", 0, 9, 10, 0, often=True) == (Batch(0, 0, RecordState.ACQUIRED, 3),)
 
 
-def test_a_word_for_what_lies_behind_all_that_was_read_is_no_request() -> None:
+def test_an_acknowledgement_past_the_records_read_is_refused() -> None:
     partition = SharePartition(0, LIMITS)
     with pytest.raises(ApiError, match="INVALID_RECORD_STATE"):
         partition.acknowledge("a", 3, [ACCEPT], 0)
@@ -209,7 +209,7 @@ def test_a_word_for_what_lies_behind_all_that_was_read_is_no_request() -> None:
     settled(partition, "a", 0, ACCEPT, ACCEPT)
 
 
-def test_a_lock_that_ended_during_a_failed_write_is_taken_back_after_it() -> None:
+def test_a_lock_that_expired_during_a_failed_write_is_released_after_it() -> None:
     partition = SharePartition(0, LIMITS)
     partition.acquire("a", 0, 0, 1, 0)
     write = partition.acknowledge("a", 0, [ACCEPT], 0)
@@ -249,7 +249,7 @@ def one_by_one(partition: SharePartition, offsets: Iterable[int]) -> None:
 
 
 @pytest.mark.parametrize("order", ["forwards", "backwards", "every other one first"])
-def test_records_acknowledged_one_by_one_cost_the_same_however_many_are_in_flight(order: str) -> None:
+def test_the_cost_of_single_acknowledgements_does_not_grow_with_records_in_flight(order: str) -> None:
     lines = []
     for count in (100, 1_000):
         partition = SharePartition(0, Limits(max_record_locks=count))
@@ -264,7 +264,7 @@ def test_records_acknowledged_one_by_one_cost_the_same_however_many_are_in_fligh
     assert lines[1] < 1.1 * lines[0]
 
 
-def test_records_with_one_fate_cost_the_same_however_many_they_are() -> None:
+def test_the_cost_of_records_with_one_state_does_not_grow_with_their_number() -> None:
     def deliver_twice(count: int) -> None:
         partition = SharePartition(0, Limits(max_record_locks=count))
         partition.acquire("a", 0, count - 1, count, 0)
@@ -277,7 +277,7 @@ def test_records_with_one_fate_cost_the_same_however_many_they_are() -> None:
     assert lines_of(partial(deliver_twice, 10_000)) == lines_of(partial(deliver_twice, 10))
 
 
-def test_locks_that_were_renewed_do_not_pile_up() -> None:
+def test_renewed_locks_do_not_accumulate() -> None:
     partition = SharePartition(0, LIMITS)
     partition.acquire("a", 0, 0, 1, 0)
     for now_ms in range(1, 5_000):

@@ -114,5 +114,5 @@ class Walk:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_whatever_members_do_all_is_shared_out_in_the_end(seed: int) -> None:
+def test_every_record_is_completed_in_the_end_for_any_member_behaviour(seed: int) -> None:
     Walk(seed).run()

@@ -32,18 +32,18 @@ def active(given: dict[str, Tasks]) -> dict[Task, str]:
     return found
 
 
-def test_tasks_are_shared_out_evenly_and_every_one_has_a_member() -> None:
+def test_tasks_are_assigned_evenly_and_every_one_has_a_member() -> None:
     given = assign(fresh("a", "b", "c", "d"), STATELESS, 0)
     assert len(active(given)) == 6
     assert sorted(Counter(active(given).values()).values()) == [1, 1, 2, 2]
 
 
-def test_nobody_gets_anything_where_there_is_nobody() -> None:
+def test_without_members_or_tasks_nothing_is_assigned() -> None:
     assert assign({}, STATELESS, 0) == {}
     assert assign(fresh("a"), {}, 1) == {"a": NO_TASKS}
 
 
-def test_who_has_tasks_keeps_them_where_that_is_even() -> None:
+def test_members_keep_their_tasks_if_that_is_even() -> None:
     members = fresh("a", "b")
     given = assign(members, STATEFUL, 0)
     assert assign(again(members, given), STATEFUL, 0) == given
@@ -54,7 +54,7 @@ def test_who_has_tasks_keeps_them_where_that_is_even() -> None:
     assert Counter(after.values()) == {"a": 2, "b": 2, "c": 2}
 
 
-def test_what_the_one_that_left_had_goes_to_the_others_and_no_other_task_moves() -> None:
+def test_tasks_of_a_member_that_left_move_and_no_others_do() -> None:
     members = fresh("a", "b", "c")
     given = assign(members, STATEFUL, 0)
     left = {name: each for name, each in again(members, given).items() if name != "c"}
@@ -75,14 +75,14 @@ def test_a_standby_is_on_another_process_than_its_task() -> None:
     assert sorted(loads) == [3, 3, 3, 3]
 
 
-def test_tasks_without_state_have_no_standbys_and_one_process_alone_has_none_at_all() -> None:
+def test_stateless_tasks_and_a_single_process_have_no_standbys() -> None:
     assert not any(each.standby for each in assign(fresh("a", "b"), STATELESS, 2).values())
     alone = assign(fresh("a1", "a2", process="a"), STATEFUL, 1)
     assert not any(each.standby for each in alone.values())
     assert len(active(alone)) == 6
 
 
-def test_an_active_task_goes_where_its_state_is() -> None:
+def test_an_active_task_goes_to_the_member_with_its_state() -> None:
     members = fresh("a", "b", "c")
     given = assign(members, STATEFUL, 1)
     copies = {task: name for name, tasks in given.items() for task in each_task(tasks.standby)}
@@ -95,7 +95,7 @@ def test_an_active_task_goes_where_its_state_is() -> None:
         assert all(after[task] == copies[task] for task in moved)
 
 
-def test_tasks_with_state_are_spread_first_and_the_others_fill_up() -> None:
+def test_stateful_tasks_are_spread_first() -> None:
     work = {"0": Work(4, is_stateful=False), "1": Work(4, is_stateful=True)}
     given = assign(fresh("a", "b"), work, 0)
     stateful = Counter(name for task, name in active(given).items() if task.subtopology_id == "1")
@@ -104,7 +104,7 @@ def test_tasks_with_state_are_spread_first_and_the_others_fill_up() -> None:
 
 
 @pytest.mark.parametrize("seed", range(80))
-def test_whoever_comes_and_goes_it_stays_even_and_copies_are_elsewhere(seed: int) -> None:
+def test_assignments_stay_even_and_standbys_are_on_other_processes(seed: int) -> None:
     dice = Random(seed)
     work = {str(each): Work(dice.randrange(1, 9), is_stateful=dice.random() < 0.6) for each in range(3)}
     standbys = dice.randrange(3)

@@ -89,7 +89,7 @@ def test_a_new_group_waits_for_more_members_before_its_first_assignment() -> Non
     assert (len(one.active), one.active | two.active, one.statuses) == (2, ALL, {})
 
 
-def test_the_second_member_gets_what_the_first_has_given_up() -> None:
+def test_the_second_member_gets_tasks_after_the_first_has_revoked_them() -> None:
     world = StreamsWorld(t=4)
     (one,) = running(world, "one")
     two = Thread(world, "two")
@@ -111,7 +111,7 @@ def test_the_second_member_gets_what_the_first_has_given_up() -> None:
     assert (move.topic, move.from_member_id, move.to_member_id) == ("0", "one", "two")
 
 
-def test_a_member_that_gives_nothing_up_is_put_out_after_its_rebalance_timeout() -> None:
+def test_a_member_that_does_not_revoke_is_fenced_after_its_rebalance_timeout() -> None:
     world = StreamsWorld(t=4)
     (one,) = running(world, "one")
     two = Thread(world, "two")
@@ -126,7 +126,7 @@ def test_a_member_that_gives_nothing_up_is_put_out_after_its_rebalance_timeout()
     assert two.active == ALL
 
 
-def test_a_member_that_is_silent_for_its_session_is_put_out() -> None:
+def test_a_silent_member_is_removed_after_its_session_timeout() -> None:
     world = StreamsWorld(t=4)
     one, two = running(world, "one", "two")
     for _ in range(3):
@@ -140,7 +140,7 @@ def test_a_member_that_is_silent_for_its_session_is_put_out() -> None:
     assert one.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_who_leaves_is_out_at_once() -> None:
+def test_a_leaving_member_is_removed_at_once() -> None:
     world = StreamsWorld(t=4)
     one, two = running(world, "one", "two")
     assert one.leave() is ErrorCode.NONE
@@ -151,7 +151,7 @@ def test_who_leaves_is_out_at_once() -> None:
     assert one.leave() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_topics_that_are_not_there_are_told_and_nothing_is_given_out() -> None:
+def test_missing_topics_are_reported_and_no_tasks_are_assigned() -> None:
     world = StreamsWorld(u=1)
     one = Thread(world, "one")
     assert one.join() is ErrorCode.NONE
@@ -162,7 +162,7 @@ def test_topics_that_are_not_there_are_told_and_nothing_is_given_out() -> None:
     assert (one.statuses, one.active, world.group().state) == ({}, ALL, GroupState.STABLE)
 
 
-def test_internal_topics_are_asked_for_and_the_member_comes_soon() -> None:
+def test_internal_topics_are_requested_and_the_member_gets_a_short_interval() -> None:
     world = StreamsWorld(t=4)
     one = Thread(world, "one", topology=WORD_COUNT)
     assert one.join() is ErrorCode.NONE
@@ -192,7 +192,7 @@ def test_more_partitions_make_the_group_unfit_until_its_topics_have_as_many() ->
     assert len(one.active) == 6
 
 
-def test_standbys_are_on_the_other_process_and_take_over() -> None:
+def test_standbys_are_on_the_other_process_and_become_active() -> None:
     world = StreamsWorld(t=4)
     world.configure(streams_num_standby_replicas="1")
     one, two = running(world, "one", "two", topology=COUNT)
@@ -203,7 +203,7 @@ def test_standbys_are_on_the_other_process_and_take_over() -> None:
     assert (two.active, two.standby) == (ALL, set())
 
 
-def test_another_number_of_standbys_is_another_epoch() -> None:
+def test_a_changed_number_of_standbys_starts_a_new_epoch() -> None:
     world = StreamsWorld(t=4)
     one, two = running(world, "one", "two", topology=COUNT)
     epoch = world.group().epoch
@@ -213,14 +213,14 @@ def test_another_number_of_standbys_is_another_epoch() -> None:
     assert len(one.standby) == 2
 
 
-def test_no_more_standbys_are_kept_than_the_broker_allows() -> None:
+def test_the_number_of_standbys_is_limited_by_the_broker() -> None:
     world = StreamsWorld(t=2)
     world.configure(streams_num_standby_replicas="9")
     members = running(world, "one", "two", "three", "four", topology=COUNT)
     assert sum(len(each.standby) for each in members) == 4
 
 
-def test_another_topology_of_the_same_epoch_is_refused_and_an_older_one_is_told() -> None:
+def test_a_different_topology_of_the_same_epoch_is_refused_and_an_older_one_is_reported() -> None:
     world = StreamsWorld(t=4)
     newer = application(subtopology("0", "t"), epoch=3)
     (one,) = running(world, "one", topology=newer)
@@ -238,7 +238,7 @@ def test_another_topology_of_the_same_epoch_is_refused_and_an_older_one_is_told(
     assert one.active | older.active == ALL
 
 
-def test_a_shutdown_that_one_asks_for_is_told_to_all_until_the_group_is_empty() -> None:
+def test_a_requested_shutdown_is_sent_to_all_members_until_the_group_is_empty() -> None:
     world = StreamsWorld(t=4)
     one, two = running(world, "one", "two")
     assert one.heartbeat(shutdown_application=True) is ErrorCode.NONE
@@ -256,7 +256,7 @@ def test_a_shutdown_that_one_asks_for_is_told_to_all_until_the_group_is_empty() 
     assert again.statuses == {}
 
 
-def test_endpoints_are_told_whenever_they_change() -> None:
+def test_changed_endpoints_are_sent_to_members() -> None:
     world = StreamsWorld(t=2)
     one = Thread(world, "one")
     assert one.join(user_endpoint=StreamsGroupHeartbeatEndpoint(host="a", port=1)) is ErrorCode.NONE
@@ -294,7 +294,7 @@ def test_a_member_in_another_epoch_is_fenced_unless_it_has_missed_an_answer() ->
     assert one.epoch == world.group().epoch
 
 
-def test_a_member_that_joins_again_with_nothing_is_told_what_it_has() -> None:
+def test_a_member_that_rejoins_without_tasks_receives_its_assignment() -> None:
     world = StreamsWorld(t=4)
     (one,) = running(world, "one")
     one.active = set()
@@ -318,7 +318,7 @@ def test_a_member_that_joins_again_with_nothing_is_told_what_it_has() -> None:
         ({"task_end_offsets": ()}, "TaskEndOffsets are not supported yet."),
     ],
 )
-def test_what_can_not_be_meant_is_refused_and_leaves_nothing(fields: dict[str, Any], words: str) -> None:
+def test_an_invalid_heartbeat_is_refused_and_changes_nothing(fields: dict[str, Any], words: str) -> None:
     world = StreamsWorld(t=4)
     one = Thread(world, "one")
     joins: dict[str, Any] = {
@@ -342,7 +342,7 @@ def test_what_can_not_be_meant_is_refused_and_leaves_nothing(fields: dict[str, A
     assert one.send(4, topology=COPY) is ErrorCode.INVALID_REQUEST
 
 
-def test_newer_members_may_tell_how_far_their_tasks_are() -> None:
+def test_newer_members_can_report_their_task_offsets() -> None:
     world = StreamsWorld(t=4)
     one = Thread(world, "one", version=1)
     assert one.join() is ErrorCode.NONE
@@ -370,7 +370,7 @@ def test_a_copartition_group_of_topics_that_are_not_there_is_refused() -> None:
     assert not world.core.groups
 
 
-def test_a_full_group_lets_nobody_in() -> None:
+def test_a_full_group_refuses_new_members() -> None:
     world = StreamsWorld(
         GroupConfig(
             group_streams_max_size=1,
@@ -385,7 +385,7 @@ def test_a_full_group_lets_nobody_in() -> None:
     assert two.last.error_message == "The streams group has reached its maximum capacity of 1 members."
 
 
-def test_what_members_bring_is_limited() -> None:
+def test_member_metadata_are_limited() -> None:
     config = GroupConfig(group_member_bytes_max=100)
     world = StreamsWorld(config, t=4)
     assert Thread(world, "one", topology=WORD_COUNT).join() is ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -405,7 +405,7 @@ def test_many_changes_share_one_assignment() -> None:
     assert len(two.active) == 2
 
 
-def test_a_group_that_comes_back_from_the_log_goes_on() -> None:
+def test_a_group_restored_from_the_log_continues() -> None:
     world = StreamsWorld(t=4)
     one, two = running(world, "one", "two", topology=COUNT)
     world.restart()
@@ -444,7 +444,7 @@ def test_the_group_is_listed_described_and_deleted_when_it_is_empty() -> None:
 
 
 @pytest.mark.parametrize("state", ["NotReady", "notready", "not_ready", "Stable"])
-def test_a_group_that_is_not_ready_is_listed_by_either_name_of_that(state: str) -> None:
+def test_a_group_that_is_not_ready_is_listed_by_both_names_of_that_state(state: str) -> None:
     world = StreamsWorld(t=4)
     Thread(world, "one", topology=WORD_COUNT).join()
     assert world.group().state is GroupState.NOT_READY
@@ -484,7 +484,7 @@ def commit(
     return ErrorCode(topic.partitions[0].error_code)
 
 
-def test_members_commit_in_their_epoch_and_in_an_earlier_one_what_they_had_since() -> None:
+def test_members_commit_with_their_epoch_or_an_earlier_one_for_tasks_owned_since() -> None:
     world = StreamsWorld(t=4)
     (one,) = running(world, "one")
     assert commit(world, "one", one.epoch) is ErrorCode.NONE
@@ -556,7 +556,7 @@ def test_offsets_of_topics_that_the_application_reads_are_not_deleted() -> None:
     assert removed("t") is ErrorCode.NONE
 
 
-def test_other_kinds_of_groups_keep_their_names_and_an_empty_classic_one_gives_it_up() -> None:
+def test_groups_of_other_kinds_keep_their_kind_except_an_empty_classic_one() -> None:
     world = StreamsWorld(t=4)
     one = Thread(world, "one", group_id="classic")
     stable_group(world, Client(world, "classic", group_id="classic"))
@@ -582,7 +582,7 @@ def test_a_heartbeat_that_can_not_be_put_to_a_shard_is_answered_with_its_code() 
     assert command.refused(ErrorCode.NOT_COORDINATOR).error_code == ErrorCode.NOT_COORDINATOR
 
 
-def test_an_empty_group_stays_what_it_is_when_a_classic_join_is_refused() -> None:
+def test_an_empty_streams_group_stays_one_when_a_classic_join_is_refused() -> None:
     world = StreamsWorld(t=4)
     thread = Thread(world, "one")
     thread.join()

@@ -21,7 +21,7 @@ def pair(world: StreamsWorld) -> tuple[Thread, Thread]:
     return one, two
 
 
-def test_a_static_member_finds_its_tasks_again_and_nobody_else_notices() -> None:
+def test_a_returning_static_member_gets_its_tasks_without_a_rebalance() -> None:
     world = StreamsWorld(t=4)
     one, two = pair(world)
     had, epoch = set(one.active), world.group().epoch
@@ -41,7 +41,7 @@ def test_a_static_member_finds_its_tasks_again_and_nobody_else_notices() -> None
     assert one.heartbeat(active_tasks=(), standby_tasks=(), warmup_tasks=()) is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_one_that_comes_back_on_another_process_keeps_its_tasks_in_a_new_epoch() -> None:
+def test_a_static_member_that_returns_on_another_process_keeps_its_tasks_in_a_new_epoch() -> None:
     world = StreamsWorld(t=4)
     one, two = pair(world)
     had, epoch = set(one.active), world.group().epoch
@@ -54,7 +54,7 @@ def test_one_that_comes_back_on_another_process_keeps_its_tasks_in_a_new_epoch()
     assert {world.group().active_process(task) for task in had} == {"elsewhere"}
 
 
-def test_one_that_stays_away_is_put_out_at_the_end_of_its_session() -> None:
+def test_an_absent_static_member_is_removed_when_its_session_ends() -> None:
     world = StreamsWorld(t=4)
     one, two = pair(world)
     one.leave(AWAY)
@@ -67,7 +67,7 @@ def test_one_that_stays_away_is_put_out_at_the_end_of_its_session() -> None:
     assert world.group().instances == {}
 
 
-def test_a_place_that_is_taken_is_not_given_twice() -> None:
+def test_an_instance_id_in_use_is_refused() -> None:
     world = StreamsWorld(t=4)
     one, _ = pair(world)
     second = Thread(world, "second", instance="i")
@@ -85,7 +85,7 @@ def test_an_unknown_name_is_refused() -> None:
     assert one.send(AWAY, instance_id="nobody") is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_one_that_leaves_for_ever_frees_its_tasks() -> None:
+def test_a_static_member_that_leaves_for_good_frees_its_tasks() -> None:
     world = StreamsWorld(t=4)
     one, two = pair(world)
     assert one.leave() is ErrorCode.NONE
@@ -94,7 +94,7 @@ def test_one_that_leaves_for_ever_frees_its_tasks() -> None:
     assert world.group().instances == {}
 
 
-def test_who_is_away_is_so_for_the_next_coordinator_too() -> None:
+def test_the_next_coordinator_knows_absent_static_members() -> None:
     world = StreamsWorld(t=4)
     one, two = pair(world)
     had = set(one.active)
@@ -106,7 +106,7 @@ def test_who_is_away_is_so_for_the_next_coordinator_too() -> None:
     settled(heir, two)
 
 
-def test_a_full_group_takes_a_static_member_back() -> None:
+def test_a_full_group_accepts_a_returning_static_member() -> None:
     config = GroupConfig(
         group_streams_max_size=2,
         group_streams_assignment_interval_ms=0,
@@ -119,7 +119,7 @@ def test_a_full_group_takes_a_static_member_back() -> None:
     assert Thread(world, "heir", "process-one", instance="i").join() is ErrorCode.NONE
 
 
-def test_one_that_was_asked_to_give_up_tasks_returns_without_them() -> None:
+def test_a_static_member_that_had_to_revoke_tasks_returns_without_them() -> None:
     world = StreamsWorld(t=4)
     one = running(world, "one", topology=COUNT, instance="i")[0]
     two = Thread(world, "two", topology=COUNT)
@@ -135,7 +135,7 @@ def test_one_that_was_asked_to_give_up_tasks_returns_without_them() -> None:
     assert heir.active == one.active
 
 
-def test_a_member_that_joins_again_with_another_instance_id_frees_its_former_one() -> None:
+def test_a_member_that_rejoins_with_another_instance_id_frees_the_former_one() -> None:
     world = StreamsWorld(t=4)
     one, two = pair(world)
     one.instance = "j"
@@ -147,7 +147,7 @@ def test_a_member_that_joins_again_with_another_instance_id_frees_its_former_one
     assert two.tell() is ErrorCode.NONE
 
 
-def test_one_that_is_away_with_tasks_to_give_up_has_its_session_after_a_load() -> None:
+def test_an_absent_static_member_with_tasks_to_revoke_has_a_session_after_a_load() -> None:
     world = StreamsWorld(
         GroupConfig(
             group_streams_assignment_interval_ms=0,

@@ -29,7 +29,7 @@ def test_source_topics_that_are_not_there_are_named() -> None:
     assert not topics.is_ready
 
 
-def test_internal_topics_get_the_partitions_of_what_is_written_to_them() -> None:
+def test_internal_topics_get_the_partition_count_of_their_sources() -> None:
     topics = found(WORD_COUNT, t=5)
     assert topics.status is Status.MISSING_INTERNAL_TOPICS
     assert missing(topics) == {"g-c": 5, "g-r": 5}
@@ -48,7 +48,7 @@ def test_an_internal_topic_of_another_size_is_no_good() -> None:
     assert topics.detail == ("Existing topic g-c has different number of partitions: expected 5, found 4")
 
 
-def test_a_repartition_topic_has_the_partitions_that_the_application_asks_for() -> None:
+def test_a_repartition_topic_has_the_partition_count_that_the_application_sets() -> None:
     told = application(
         subtopology("0", "t", sinks=["r"]),
         subtopology("1", changelogs=["c"], repartition=[topic("r", 7)]),
@@ -56,7 +56,7 @@ def test_a_repartition_topic_has_the_partitions_that_the_application_asks_for() 
     assert missing(found(told, t=2)) == {"c": 7, "r": 7}
 
 
-def test_repartition_topics_one_after_the_other_are_resolved_in_any_order() -> None:
+def test_chained_repartition_topics_are_resolved_in_any_order() -> None:
     told = application(
         subtopology("0", repartition=[topic("r2")], changelogs=["c"]),
         subtopology("1", sinks=["r2"], repartition=[topic("r1")]),
@@ -75,7 +75,7 @@ def test_repartition_topics_in_a_circle_can_not_be_resolved() -> None:
     assert raised.value.code is ErrorCode.STREAMS_INVALID_TOPOLOGY
 
 
-def test_a_join_makes_its_repartition_topic_as_large_as_the_other_side() -> None:
+def test_a_join_gives_its_repartition_topic_the_partition_count_of_the_other_side() -> None:
     told = application(
         subtopology("0", "t", sinks=["r"]),
         subtopology("1", "u", repartition=[topic("r")], copartition=[((0,), (0,))]),
@@ -90,7 +90,7 @@ def test_a_join_of_topics_of_different_sizes_is_refused() -> None:
     assert topics.detail == "Following topics do not have the same number of partitions: [{t=2, u=6}]"
 
 
-def test_a_repartition_topic_whose_size_is_asked_for_has_to_fit_the_other_side() -> None:
+def test_a_repartition_topic_with_a_set_count_must_match_the_other_side() -> None:
     told = application(
         subtopology("0", "t", sinks=["r"]),
         subtopology("1", "u", repartition=[topic("r", 3)], copartition=[((0,), (0,))]),
@@ -99,7 +99,7 @@ def test_a_repartition_topic_whose_size_is_asked_for_has_to_fit_the_other_side()
     assert missing(found(told, t=2, u=3)) == {"r": 3}
 
 
-def test_flexible_repartition_topics_that_belong_together_get_the_largest_number() -> None:
+def test_copartitioned_flexible_repartition_topics_get_the_largest_count() -> None:
     told = application(
         subtopology("0", "t", sinks=["r1"]),
         subtopology("1", "u", sinks=["r2"]),
@@ -113,7 +113,7 @@ def test_a_subtopology_that_reads_nothing_is_refused() -> None:
         found(application(subtopology("0", "t"), subtopology("1", changelogs=["c"])), t=1)
 
 
-def test_a_repartition_topic_that_nobody_writes_to_is_refused() -> None:
+def test_a_repartition_topic_without_a_writer_is_refused() -> None:
     with pytest.raises(ApiError, match="never used as a sink topic"):
         found(application(subtopology("0", "t", repartition=[topic("r")])), t=1)
 
@@ -125,6 +125,6 @@ def test_the_order_of_topics_is_of_no_account() -> None:
     assert not topology_of(one).is_same(topology_of(application(subtopology("0", "t"))))
 
 
-def test_of_many_names_only_the_first_are_told() -> None:
+def test_only_the_first_of_many_names_are_listed() -> None:
     assert names_told(["b", "a"]) == "a, b"
     assert names_told("dabc") == "a, b, c and 1 additional topics"

@@ -108,7 +108,7 @@ async def world_with_topic(folder: Path, **configs: str) -> AdminWorld:
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-async def test_a_topics_values_come_with_their_sources(tmp_path: Path, version: int) -> None:
+async def test_a_topics_values_have_their_sources(tmp_path: Path, version: int) -> None:
     world = await world_with_topic(tmp_path, retention_ms="5")
     result = await described(world, TOPIC, "t", details=True, version=version)
     assert (result.error_code, result.resource_type, result.resource_name) == (0, TOPIC, "t")
@@ -121,7 +121,7 @@ async def test_a_topics_values_come_with_their_sources(tmp_path: Path, version: 
         assert entries["retention.ms"].documentation
 
 
-async def test_only_known_names_that_are_asked_for_are_told(tmp_path: Path) -> None:
+async def test_only_known_requested_names_are_described(tmp_path: Path) -> None:
     world = await world_with_topic(tmp_path)
     result = await described(world, TOPIC, "t", "retention.ms", "nope")
     assert [entry.name for entry in result.configs] == ["retention.ms"]
@@ -149,7 +149,7 @@ async def test_a_broker_is_described_by_its_own_number(tmp_path: Path) -> None:
         (0, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_what_can_not_be_described_says_why(
+async def test_a_resource_that_cannot_be_described_has_an_error(
     tmp_path: Path, kind: int, name: str, code: ErrorCode
 ) -> None:
     world = await world_with_topic(tmp_path)
@@ -198,9 +198,7 @@ async def test_lists_are_appended_to_and_subtracted_from(tmp_path: Path) -> None
         (("min.compaction.lag.ms", SET, str(2**63 - 1)), ErrorCode.NONE),
     ],
 )
-async def test_steps_that_can_not_be_taken_change_nothing(
-    tmp_path: Path, step: Step, code: ErrorCode
-) -> None:
+async def test_invalid_operations_change_nothing(tmp_path: Path, step: Step, code: ErrorCode) -> None:
     world = await world_with_topic(tmp_path, retention_bytes="7")
     assert await stepped(world, TOPIC, "t", ("retention.bytes", SET, "8"), step) == code
     expected = "8" if code == ErrorCode.NONE else "7"
@@ -218,7 +216,7 @@ async def test_steps_that_can_not_be_taken_change_nothing(
         (99, "g", ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_resources_that_can_not_be_altered_say_why(
+async def test_a_resource_that_cannot_be_altered_has_an_error(
     tmp_path: Path, kind: int, name: str, code: ErrorCode
 ) -> None:
     world = await world_with_topic(tmp_path)
@@ -292,7 +290,7 @@ async def test_altering_is_checked_as_well(tmp_path: Path) -> None:
 # -- brokers ------------------------------------------------------------------------------------------------
 
 
-async def test_a_running_broker_takes_new_defaults_for_its_topics(tmp_path: Path) -> None:
+async def test_a_running_broker_applies_new_defaults_to_its_topics(tmp_path: Path) -> None:
     world = await world_with_topic(tmp_path)
     assert await stepped(world, BROKER, "", ("log.retention.ms", SET, "200000")) == 0
     assert await stepped(world, BROKER, "1", ("log.retention.ms", SET, "100000")) == 0
@@ -308,7 +306,7 @@ async def test_a_running_broker_takes_new_defaults_for_its_topics(tmp_path: Path
     assert world.current.config.log_retention_ms is None
 
 
-async def test_what_was_altered_holds_after_a_restart(tmp_path: Path) -> None:
+async def test_altered_settings_survive_a_restart(tmp_path: Path) -> None:
     world = await world_with_topic(tmp_path)
     await stepped(world, BROKER, "1", ("log.retention.ms", SET, "100000"))
     assert AdminWorld(tmp_path).current.config.log_retention_ms == 100_000
@@ -325,7 +323,7 @@ async def test_what_was_altered_holds_after_a_restart(tmp_path: Path) -> None:
         ("x", "log.retention.ms", "5", ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_a_running_broker_refuses_what_it_can_not_take(
+async def test_a_running_broker_refuses_unsupported_settings(
     tmp_path: Path, name: str, key: str, text: str, code: ErrorCode
 ) -> None:
     world = await world_with_topic(tmp_path)
@@ -436,7 +434,7 @@ async def test_a_wrong_setting_of_a_group_is_refused(
 
 @pytest.mark.parametrize("name", ["max.connections", "max.connections.per.ip"])
 @pytest.mark.parametrize("resource", ["1", ""])
-async def test_nobody_can_forbid_every_connection(tmp_path: Path, name: str, resource: str) -> None:
+async def test_a_limit_of_zero_connections_is_refused(tmp_path: Path, name: str, resource: str) -> None:
     world = await AdminWorld(tmp_path).start()
     assert await stepped(world, BROKER, resource, (name, SET, "0")) == ErrorCode.INVALID_REQUEST
     assert await stepped(world, BROKER, resource, (name, SET, "1")) == ErrorCode.NONE
@@ -444,7 +442,7 @@ async def test_nobody_can_forbid_every_connection(tmp_path: Path, name: str, res
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact,delete", ""])
-async def test_the_groups_topic_stays_compacted(tmp_path: Path, policy: str) -> None:
+async def test_the_offsets_topic_stays_compacted(tmp_path: Path, policy: str) -> None:
     world = await AdminWorld(tmp_path).start()
     await world.topics.ensure(offsets_topic(world.current.config))
     step = ("cleanup.policy", SET, policy)
@@ -453,7 +451,7 @@ async def test_the_groups_topic_stays_compacted(tmp_path: Path, policy: str) -> 
     assert await stepped(world, TOPIC, OFFSETS_TOPIC, ("retention.ms", SET, "1")) == ErrorCode.NONE
 
 
-async def test_the_groups_topic_does_not_fall_back_to_the_default_policy(tmp_path: Path) -> None:
+async def test_the_offsets_topic_does_not_fall_back_to_the_default_policy(tmp_path: Path) -> None:
     world = await AdminWorld(tmp_path).start()
     await world.topics.ensure(offsets_topic(world.current.config))
     step = ("cleanup.policy", DELETE, None)
@@ -478,7 +476,7 @@ async def test_many_resources_are_described_in_turns(tmp_path: Path) -> None:
     assert [each.resource_name for each in answer.results] == [f"t{each}" for each in range(100)]
 
 
-async def test_a_list_grows_no_longer_than_an_answer_has_room_for(tmp_path: Path) -> None:
+async def test_a_list_setting_cannot_grow_beyond_an_answer(tmp_path: Path) -> None:
     world = await AdminWorld(tmp_path).start()
     await world.create("t")
     name = "leader.replication.throttled.replicas"
@@ -502,7 +500,7 @@ def groups_asked(*names: str) -> DescribeConfigsRequest:
     )
 
 
-async def test_groups_that_are_set_alike_share_what_is_said_of_them(tmp_path: Path) -> None:
+async def test_groups_with_equal_settings_share_their_description(tmp_path: Path) -> None:
     world = await world_with_topic(tmp_path)
     await stepped(world, ResourceType.GROUP, "other", ("consumer.session.timeout.ms", SET, "50000"))
     names = (*(f"group-{number}" for number in range(1_000)), "other")
@@ -518,7 +516,7 @@ async def test_groups_that_are_set_alike_share_what_is_said_of_them(tmp_path: Pa
     assert found["consumer.session.timeout.ms"] == "50000"
 
 
-async def test_an_answer_has_so_many_settings_and_no_more(tmp_path: Path) -> None:
+async def test_the_number_of_settings_in_an_answer_is_limited(tmp_path: Path) -> None:
     world = await world_with_topic(tmp_path)
     asked = groups_asked(*map(str, range(19_900)))
     results = (await world.ask(asked, DescribeConfigsResponse)).results
@@ -529,7 +527,7 @@ async def test_an_answer_has_so_many_settings_and_no_more(tmp_path: Path) -> Non
     assert "ask for fewer resources" in (results[-1].error_message or "")
 
 
-async def test_nothing_is_described_for_who_has_gone(tmp_path: Path) -> None:
+async def test_nothing_is_described_after_the_client_disconnected(tmp_path: Path) -> None:
     world = await world_with_topic(tmp_path)
     request = ReceivedRequest(cast("Connection", world.connection), BY_NAME["DescribeConfigs"], 4, 1, "test")
     asked = groups_asked(*map(str, range(1_000)))

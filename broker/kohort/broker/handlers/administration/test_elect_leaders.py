@@ -15,7 +15,7 @@ from kohort.protocol.messages.unregister_broker import UnregisterBrokerRequest, 
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_who_leads_already_needs_no_election(tmp_path: Path, version: int) -> None:
+async def test_a_preferred_leader_needs_no_election(tmp_path: Path, version: int) -> None:
     world = await AdminWorld(tmp_path).start()
     await world.create("t", 2)
     wanted = ElectLeadersTopicPartitions(topic="t", partitions=(1, 7))
@@ -30,7 +30,7 @@ async def test_who_leads_already_needs_no_election(tmp_path: Path, version: int)
     ]
 
 
-async def test_where_all_are_asked_for_nothing_is_told_of(tmp_path: Path) -> None:
+async def test_an_election_for_all_partitions_omits_those_without_a_change(tmp_path: Path) -> None:
     world = await AdminWorld(tmp_path).start()
     await world.create("t", 2)
     for kind in (0, 1):
@@ -49,7 +49,7 @@ async def test_an_unknown_kind_of_election_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "node_id, code", [(1, ErrorCode.INVALID_REQUEST), (7, ErrorCode.BROKER_ID_NOT_REGISTERED)]
 )
-async def test_a_broker_alone_cannot_be_taken_out(tmp_path: Path, node_id: int, code: ErrorCode) -> None:
+async def test_a_single_broker_cannot_be_unregistered(tmp_path: Path, node_id: int, code: ErrorCode) -> None:
     world = await AdminWorld(tmp_path).start()
     answer = await world.ask(UnregisterBrokerRequest(broker_id=node_id), UnregisterBrokerResponse)
     assert answer.error_code == code

@@ -51,7 +51,7 @@ def named(name: str) -> MetadataRequestTopic:
 
 
 @pytest.mark.parametrize("version", range(14))
-async def test_every_version_tells_of_the_broker_and_the_topics(tmp_path: Path, version: int) -> None:
+async def test_every_version_describes_the_broker_and_the_topics(tmp_path: Path, version: int) -> None:
     world = await AdminWorld(tmp_path).start()
     await world.create("orders", 2)
     answer = await world.ask(MetadataRequest(topics=() if version == 0 else None), MetadataResponse, version)
@@ -69,14 +69,14 @@ async def test_every_version_tells_of_the_broker_and_the_topics(tmp_path: Path, 
         assert topic.topic_id == world.snapshot.topics["orders"].topic_id
 
 
-async def test_no_topics_means_none_from_version_1_on(tmp_path: Path) -> None:
+async def test_an_empty_list_means_no_topics_from_version_1(tmp_path: Path) -> None:
     world = await AdminWorld(tmp_path).start()
     await world.create("orders")
     assert await asked(world, version=1) == ()
     assert [topic.name for topic in await asked(world, version=0)] == ["orders"]
 
 
-async def test_topics_are_found_by_their_ids(tmp_path: Path) -> None:
+async def test_topics_are_found_by_id(tmp_path: Path) -> None:
     world = await AdminWorld(tmp_path).start()
     await world.create("orders")
     topic_id = world.snapshot.topics["orders"].topic_id
@@ -110,7 +110,7 @@ async def test_each_topic_has_its_own_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 4, 13])
-async def test_a_topic_is_created_when_a_client_that_may_asks_for_it(tmp_path: Path, version: int) -> None:
+async def test_a_topic_is_created_if_the_client_allows_it(tmp_path: Path, version: int) -> None:
     world = await AdminWorld(tmp_path, num_partitions=3).start()
     new, bad = await asked(world, named("new"), named("a b"), version=version, create=True)
     assert (new.error_code, len(new.partitions)) == (ErrorCode.NONE, 3)
@@ -118,7 +118,7 @@ async def test_a_topic_is_created_when_a_client_that_may_asks_for_it(tmp_path: P
     assert list(world.snapshot.topics) == ["new"]
 
 
-async def test_no_topic_is_created_where_the_broker_forbids_it(tmp_path: Path) -> None:
+async def test_no_topic_is_created_if_the_broker_forbids_it(tmp_path: Path) -> None:
     world = await AdminWorld(tmp_path, auto_create_topics_enable=False).start()
     [result] = await asked(world, named("new"), create=True)
     assert result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -139,7 +139,7 @@ async def test_the_offsets_topic_is_internal_and_created_as_such(tmp_path: Path)
     assert world.snapshot.topics[OFFSETS_TOPIC].configs["cleanup.policy"] == "compact"
 
 
-async def test_operations_are_told_where_they_are_asked_for(tmp_path: Path) -> None:
+async def test_authorized_operations_are_returned_on_request(tmp_path: Path) -> None:
     world = await AdminWorld(tmp_path).start()
     await world.create("orders")
     plain = await world.ask(MetadataRequest(topics=None), MetadataResponse, 10)
@@ -156,7 +156,7 @@ async def test_operations_are_told_where_they_are_asked_for(tmp_path: Path) -> N
     assert (full.cluster_authorized_operations, full.topics[0].topic_authorized_operations) == (8096, 3576)
 
 
-async def test_a_prepared_answer_does_not_outlive_the_metadata_it_was_made_of(tmp_path: Path) -> None:
+async def test_a_prepared_answer_is_not_reused_for_newer_metadata(tmp_path: Path) -> None:
     world = await AdminWorld(tmp_path).start()
     await world.create("a")
     await asked(world, named("a"))
@@ -168,7 +168,7 @@ async def test_a_prepared_answer_does_not_outlive_the_metadata_it_was_made_of(tm
     assert (await world.ask(MetadataRequest(topics=None), MetadataResponse)).topics == (topic,)
 
 
-async def test_a_replica_whose_broker_is_gone_is_offline_and_does_not_lead(tmp_path: Path) -> None:
+async def test_a_replica_on_a_missing_broker_is_offline_and_does_not_lead(tmp_path: Path) -> None:
     world = await AdminWorld(tmp_path).start()
     gone = PartitionState(0, 2, 5, (2, 1, 3), (2, 1))
     here = PartitionState(1, 1, 5, (1, 2), (1,), elr=(2,))
@@ -193,7 +193,7 @@ async def test_a_replica_whose_broker_is_gone_is_offline_and_does_not_lead(tmp_p
     ] == [(ErrorCode.LEADER_NOT_AVAILABLE, -1, (2, 3), ()), (ErrorCode.NONE, 1, (2,), (2,))]
 
 
-async def test_all_topics_are_encoded_once_a_version(tmp_path: Path) -> None:
+async def test_the_answer_for_all_topics_is_encoded_once_for_each_version(tmp_path: Path) -> None:
     world = await AdminWorld(tmp_path).start()
     await world.create("a")
     message = MetadataRequest(topics=None)
@@ -249,7 +249,7 @@ async def test_software_needs_a_name_and_a_version(tmp_path: Path, name: str, nu
         ("cluster", 2, ErrorCode.REBOOTSTRAP_REQUIRED),
     ],
 )
-async def test_a_client_of_another_broker_is_told_to_start_anew(
+async def test_a_client_of_another_broker_must_bootstrap_again(
     tmp_path: Path, cluster_id: str | None, node_id: int, code: ErrorCode
 ) -> None:
     world = await AdminWorld(tmp_path).start()
@@ -259,7 +259,7 @@ async def test_a_client_of_another_broker_is_told_to_start_anew(
     assert (await world.ask(request, ApiVersionsResponse, 5)).error_code == code
 
 
-async def test_a_broker_describes_its_cluster_and_speaks_for_no_controller(tmp_path: Path) -> None:
+async def test_a_single_broker_describes_its_cluster_without_a_controller(tmp_path: Path) -> None:
     world = await AdminWorld(tmp_path).start()
     answer = await world.ask(
         DescribeClusterRequest(include_cluster_authorized_operations=True), DescribeClusterResponse
@@ -331,7 +331,7 @@ async def test_pages_are_cut_as_kafka_cuts_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 6))
-async def test_log_dirs_tell_the_bytes_of_each_partition(tmp_path: Path, version: int) -> None:
+async def test_log_dirs_report_the_bytes_of_each_partition(tmp_path: Path, version: int) -> None:
     world = await AdminWorld(tmp_path).start()
     await world.create("orders", 2)
     (tmp_path / "orders-1").mkdir()

@@ -109,7 +109,7 @@ async def test_users_get_passwords_and_lose_them(tmp_path: Path) -> None:
         (deletion("u"), ErrorCode.RESOURCE_NOT_FOUND, "does not exist"),
     ],
 )
-async def test_what_cannot_be_is_refused_alone(
+async def test_only_the_wrong_credential_is_refused(
     tmp_path: Path, wrong: ScramCredentialUpsertion | ScramCredentialDeletion, code: ErrorCode, text: str
 ) -> None:
     world = await AdminWorld(tmp_path).start()
@@ -132,7 +132,7 @@ async def test_a_users_password_is_altered_once_in_a_request(tmp_path: Path) -> 
     assert await described(world) == {"alice": (*NONE, [(2, 4096)])}
 
 
-async def test_what_is_kept_survives_a_start_and_is_nobodys_to_see(tmp_path: Path) -> None:
+async def test_credentials_survive_a_restart_and_are_never_shown(tmp_path: Path) -> None:
     world = await AdminWorld(tmp_path).start()
     sha = MECHANISMS["SCRAM-SHA-256"]
     salted = salted_password(sha, "secret", b"salt", 4096)
@@ -148,7 +148,7 @@ async def test_what_is_kept_survives_a_start_and_is_nobodys_to_see(tmp_path: Pat
     assert not any("a/b=c" in each.resource_name for each in listed.config_resources)
 
 
-async def test_iterations_are_counted_anew_once_users_have_changed(tmp_path: Path) -> None:
+async def test_iterations_are_counted_again_after_users_have_changed(tmp_path: Path) -> None:
     world = await AdminWorld(tmp_path).start()
     counted, snapshot = scram_users.Iterations(), world.store.snapshot
     await scram_users.salt_secret(world.store)

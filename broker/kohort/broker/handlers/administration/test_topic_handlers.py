@@ -88,7 +88,7 @@ async def test_impossible_names_are_refused(tmp_path: Path, name: str) -> None:
     assert await code_of(world, creatable(name)) == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-async def test_the_longest_name_is_taken(tmp_path: Path) -> None:
+async def test_the_longest_name_is_accepted(tmp_path: Path) -> None:
     world = await AdminWorld(tmp_path).start()
     assert await code_of(world, creatable("a" * 249)) == ErrorCode.NONE
 
@@ -128,7 +128,7 @@ async def test_numbers_that_can_not_be_are_refused(
     assert await code_of(world, creatable("t", partitions, factor)) == code
 
 
-async def test_minus_one_partitions_are_those_of_num_partitions(tmp_path: Path) -> None:
+async def test_minus_one_partitions_means_num_partitions(tmp_path: Path) -> None:
     world = await AdminWorld(tmp_path, num_partitions=4).start()
     await world.create("t", -1)
     assert len(world.snapshot.topics["t"].partitions) == 4
@@ -147,7 +147,7 @@ async def test_minus_one_partitions_are_those_of_num_partitions(tmp_path: Path) 
         (assigned("t", (0, (1, 1))), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-async def test_assignments_are_taken_where_they_can_be(
+async def test_possible_assignments_are_accepted(
     tmp_path: Path, topic: CreatableTopic, code: ErrorCode
 ) -> None:
     world = await AdminWorld(tmp_path).start()
@@ -185,7 +185,7 @@ class FullDisk(OsFileSystem):
         raise OSError(28, "No space left on device")
 
 
-async def test_a_full_disk_is_told_of_and_nothing_is_created(tmp_path: Path) -> None:
+async def test_a_full_disk_is_reported_and_nothing_is_created(tmp_path: Path) -> None:
     world = await AdminWorld(tmp_path, FullDisk()).start()
     results = await created(world, creatable("t"), creatable("a b"))
     assert results["t"].error_code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -227,7 +227,7 @@ async def grown(
     return [result.error_code for result in answer.results]
 
 
-async def test_a_topic_grows_and_keeps_its_id_and_its_partitions(tmp_path: Path) -> None:
+async def test_a_topic_that_grows_keeps_its_id_and_its_partitions(tmp_path: Path) -> None:
     world = await AdminWorld(tmp_path).start()
     await world.create("t", 2, retention_ms="5")
     before = world.snapshot.topics["t"]
@@ -271,7 +271,7 @@ async def test_unknown_topics_and_topics_named_twice_do_not_grow(tmp_path: Path)
     assert len(world.snapshot.topics["t"].partitions) == 2
 
 
-async def test_the_offsets_topic_neither_grows_nor_goes(tmp_path: Path) -> None:
+async def test_the_offsets_topic_cannot_grow_or_be_deleted(tmp_path: Path) -> None:
     world = await AdminWorld(tmp_path).start()
     await world.topics.ensure(offsets_topic(world.current.config))
     assert await grown(world, (OFFSETS_TOPIC, 60)) == [ErrorCode.INVALID_REQUEST]
@@ -304,7 +304,7 @@ async def topics(world: AdminWorld, *names: str) -> list[TopicState]:
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-async def test_deleted_topics_are_gone_and_the_groups_are_told(tmp_path: Path, version: int) -> None:
+async def test_deleted_topics_are_removed_and_groups_are_informed(tmp_path: Path, version: int) -> None:
     world = await AdminWorld(tmp_path).start()
     await topics(world, "a", "b", "c")
     results = await deleted(world, "a", "b", version=version)
@@ -321,7 +321,7 @@ async def test_a_topic_is_deleted_by_its_id(tmp_path: Path) -> None:
     assert not world.snapshot.topics
 
 
-async def test_what_is_not_there_can_not_be_deleted(tmp_path: Path) -> None:
+async def test_an_unknown_topic_cannot_be_deleted(tmp_path: Path) -> None:
     world = await AdminWorld(tmp_path).start()
     unknown = uuid4()
     by_name, by_id = await deleted(world, "nope", unknown)
@@ -330,7 +330,7 @@ async def test_what_is_not_there_can_not_be_deleted(tmp_path: Path) -> None:
     assert world.deleted == []
 
 
-async def test_a_topic_that_is_named_twice_or_in_two_ways_stays(tmp_path: Path) -> None:
+async def test_a_topic_that_is_named_twice_or_in_two_ways_is_not_deleted(tmp_path: Path) -> None:
     world = await AdminWorld(tmp_path).start()
     a, b = await topics(world, "a", "b")
     results = await deleted(
@@ -366,7 +366,7 @@ async def test_a_topic_is_answered_once_its_logs_are_there(tmp_path: Path) -> No
     assert world.made_ready == ["orders"]
 
 
-async def test_nobody_makes_the_groups_topic_one_that_forgets(tmp_path: Path) -> None:
+async def test_the_offsets_topic_cannot_be_created_without_compaction(tmp_path: Path) -> None:
     world = await AdminWorld(tmp_path).start()
     assert await code_of(world, creatable(OFFSETS_TOPIC, 1)) == ErrorCode.INVALID_CONFIG
     compacted = creatable(OFFSETS_TOPIC, 1, configs={"cleanup.policy": "compact"})

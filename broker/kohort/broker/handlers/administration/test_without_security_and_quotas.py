@@ -85,7 +85,7 @@ async def test_a_partition_can_only_be_where_it_is(
     )
 
 
-async def test_no_partition_is_on_the_move(tmp_path: Path) -> None:
+async def test_no_reassignment_is_listed(tmp_path: Path) -> None:
     world = await AdminWorld(tmp_path).start()
     some = (ListPartitionReassignmentsTopic(name="nope", partition_indexes=(0,)),)
     for topics in (None, some):
@@ -110,7 +110,7 @@ async def test_no_partition_is_on_the_move(tmp_path: Path) -> None:
         ((("user", 2, None), ("ip", 2, None)), 42, "Invalid entity filter component combination."),
     ],
 )
-async def test_there_are_no_quotas_and_wrong_questions_are_told(
+async def test_there_are_no_quotas_and_invalid_filters_are_refused(
     tmp_path: Path, components: tuple[tuple[str, int, str | None], ...], code: int, message: str | None
 ) -> None:
     world = await AdminWorld(tmp_path).start()

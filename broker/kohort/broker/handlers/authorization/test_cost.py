@@ -39,7 +39,7 @@ def question(api: str) -> Any:
 @pytest.mark.parametrize(
     "api, version", [("FindCoordinator", 6), ("DescribeTopicPartitions", 0), ("OffsetFetch", 9)]
 )
-def test_many_names_that_are_denied_hold_nobody_up(
+def test_many_denied_names_do_not_block_the_loop(
     api: str, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     who, allowed = requester(BY_NAME[api], version), {"g", *NAMES[-10_000:]}

@@ -236,7 +236,7 @@ def codes(message: Any, version: int) -> set[int]:
 
 
 @pytest.mark.parametrize("name, version, values, code", REFUSED)
-def test_who_may_do_nothing_is_refused_with_kafkas_code(
+def test_a_user_without_rights_is_refused_with_kafkas_code(
     name: str, version: int, values: dict[str, Any], code: ErrorCode
 ) -> None:
     api = BY_NAME[name]
@@ -255,14 +255,14 @@ def test_every_rule_that_refuses_is_tried() -> None:
     assert tried >= {key for key, rule in RULES.items() if key in APIS and rule is not FREE}
 
 
-def test_without_an_answer_the_connection_tells_of_a_refusal() -> None:
+def test_a_refused_request_without_an_answer_closes_the_connection() -> None:
     api = BY_NAME["Produce"]
     verdict = RULES[0].judge(requester(api, 9), built(api.request, {**WRITTEN, "acks": 0}))
     assert verdict.hangs_up
     assert verdict.message is None
 
 
-def test_needs_are_told_of_every_rule() -> None:
+def test_every_rule_names_its_required_operations() -> None:
     for key, rule in RULES.items():
         assert (rule is FREE) == (not rule.needs), key
         for need in rule.needs:

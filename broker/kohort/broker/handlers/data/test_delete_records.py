@@ -43,14 +43,14 @@ async def ask(world: World, offset: int, *, topic: str = "t", timeout_ms: int = 
     return result.error_code, result.low_watermark
 
 
-async def test_log_begins_at_the_offset(world: World) -> None:
+async def test_the_log_starts_at_the_given_offset(world: World) -> None:
     world.create("t")
     world.fill("t", batches=5)
     assert await ask(world, 3) == (0, 3)
     assert world.partition("t").log.log_start_offset == 3
 
 
-async def test_start_never_moves_back(world: World) -> None:
+async def test_the_log_start_never_moves_back(world: World) -> None:
     world.create("t")
     world.fill("t", batches=5)
     await ask(world, 3)
@@ -65,7 +65,7 @@ async def test_everything_committed_can_go(world: World) -> None:
 
 
 @pytest.mark.parametrize("offset", [-2, 6])
-async def test_offset_beyond_the_high_watermark_is_out_of_range(world: World, offset: int) -> None:
+async def test_an_offset_beyond_the_high_watermark_is_out_of_range(world: World, offset: int) -> None:
     world.create("t")
     world.fill("t", batches=5)
     world.stage("t")
@@ -83,7 +83,7 @@ async def test_new_start_outlives_a_crash(tmp_path: Path) -> None:
     assert (log.log_start_offset, log.log_end_offset) == (3, 5)
 
 
-async def test_what_may_not_be_deleted(world: World) -> None:
+async def test_records_of_compacted_and_internal_topics_cannot_be_deleted(world: World) -> None:
     world.create("compacted", configs={"cleanup.policy": "compact"})
     world.create("__consumer_offsets")
     assert await ask(world, 0, topic="compacted") == (ErrorCode.POLICY_VIOLATION, -1)
@@ -97,7 +97,7 @@ async def test_offline_partition_is_a_storage_error(world: World) -> None:
     assert await ask(world, 0) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
 
 
-async def test_a_log_that_was_opened_anew_meanwhile_is_left_alone(tmp_path: Path) -> None:
+async def test_a_log_that_was_reopened_during_the_deletion_is_not_touched(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.create("t")
     world.fill("t", batches=5)
@@ -173,7 +173,7 @@ async def settled() -> None:
     await trio.testing.wait_all_tasks_blocked(0.05)
 
 
-async def test_all_replicas_that_live_or_are_in_sync_are_waited_for(tmp_path: Path) -> None:
+async def test_a_deletion_waits_for_all_live_and_in_sync_replicas(tmp_path: Path) -> None:
     led = Led(tmp_path)
     led.live(3)  # 2 is gone, and in sync as yet; 4 is gone.
     for node_id in (2, 3):
@@ -188,7 +188,7 @@ async def test_all_replicas_that_live_or_are_in_sync_are_waited_for(tmp_path: Pa
     assert await ask(led, 2) == (0, 3), "which it is already"
 
 
-async def test_a_replica_that_nobody_counts_any_more_is_waited_for_no_longer(tmp_path: Path) -> None:
+async def test_a_deletion_stops_waiting_for_a_replica_that_no_longer_counts(tmp_path: Path) -> None:
     led = Led(tmp_path)
     led.begins(2, 3)
     led.begins(3, 1)
@@ -199,7 +199,7 @@ async def test_a_replica_that_nobody_counts_any_more_is_waited_for_no_longer(tmp
     assert answers == [(0, 3)]
 
 
-async def test_a_replica_that_does_not_follow_in_time_is_a_time_out(tmp_path: Path) -> None:
+async def test_a_replica_that_does_not_follow_in_time_causes_a_timeout(tmp_path: Path) -> None:
     led = Led(tmp_path)
     led.begins(2, 3)
     led.begins(3, 1)
@@ -209,7 +209,7 @@ async def test_a_replica_that_does_not_follow_in_time_is_a_time_out(tmp_path: Pa
 
 
 @pytest.mark.parametrize("is_elected_again", [True, False])
-async def test_who_leads_no_more_says_so(tmp_path: Path, is_elected_again: bool) -> None:
+async def test_a_former_leader_answers_not_leader(tmp_path: Path, is_elected_again: bool) -> None:
     led = Led(tmp_path)
     async with trio.open_nursery() as nursery:
         answers = await led.asked(3, nursery)

@@ -150,14 +150,14 @@ def test_an_answer_with_many_partitions_copies_little(world: World, in_session: 
     assert MIB // 2 < sum(map(len, copied)) <= MIB
 
 
-def test_ranges_that_take_less_than_being_a_range_are_always_copied() -> None:
+def test_small_ranges_are_always_copied() -> None:
     copying = Copying()
     assert sum(copying.takes(16_384) for _ in range(100)) == 64
     assert [copying.takes(size) for size in (1_024, 1_025, 10)] == [True, False, True]
 
 
 @pytest.mark.requirement("R19")
-def test_nothing_past_the_high_watermark_is_seen(world: World) -> None:
+def test_records_past_the_high_watermark_are_not_returned(world: World) -> None:
     world.create("t")
     world.fill("t")
     world.stage("t")
@@ -176,7 +176,7 @@ def test_records_that_wait_for_their_sync_are_not_seen(world: World) -> None:
     assert partitions(answered(world, message({0: 1}, max_wait_ms=0)))[0].records == b""
 
 
-def test_offset_out_of_range(world: World) -> None:
+def test_an_offset_out_of_range_is_refused(world: World) -> None:
     world.create("t")
     world.fill("t")
     for offset in (-1, 2):
@@ -187,14 +187,14 @@ def test_offset_out_of_range(world: World) -> None:
 @pytest.mark.parametrize(
     "epoch, code", [(2, ErrorCode.FENCED_LEADER_EPOCH), (4, ErrorCode.UNKNOWN_LEADER_EPOCH)]
 )
-def test_other_leader_epoch_is_told(world: World, epoch: int, code: ErrorCode) -> None:
+def test_a_different_leader_epoch_is_refused(world: World, epoch: int, code: ErrorCode) -> None:
     world.create("t", epoch=3)
     world.fill("t")
     assert partitions(answered(world, message({0: 0}, leader_epoch=3)))[0].error_code == 0
     assert partitions(answered(world, message({0: 0}, leader_epoch=epoch)))[0].error_code == code
 
 
-def test_reader_whose_log_diverges_learns_where(world: World) -> None:
+def test_a_diverging_reader_receives_the_diverging_epoch(world: World) -> None:
     world.create("t", epoch=3)
     world.fill("t", batches=2)
     (data,) = partitions(answered(world, message({0: 5}, last_fetched_epoch=3)))
@@ -202,12 +202,12 @@ def test_reader_whose_log_diverges_learns_where(world: World) -> None:
     assert data.error_code == 0
 
 
-def test_unknown_topic_alone_is_answered_at_once(world: World) -> None:
+def test_a_fetch_of_only_unknown_topics_is_answered_at_once(world: World) -> None:
     (data,) = partitions(answered(world, message({0: 0})))
     assert data.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_unknown_topic_id_is_named_so(world: World) -> None:
+def test_an_unknown_topic_id_has_its_own_error(world: World) -> None:
     (data,) = partitions(answered(world, message({0: 0}, topic_id=UUID(int=9)), 13))
     assert data.error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
@@ -222,7 +222,7 @@ def test_read_committed_gets_a_list_of_aborted_transactions(world: World) -> Non
 # -- limits ---------------------------------------------------------------------------------------------
 
 
-def test_first_batch_is_sent_whole_whatever_the_limits(world: World) -> None:
+def test_the_first_batch_is_sent_whole_for_any_limits(world: World) -> None:
     world.create("t", 2)
     for index in range(2):
         world.fill("t", index, value=b"x" * 1000)
@@ -230,7 +230,7 @@ def test_first_batch_is_sent_whole_whatever_the_limits(world: World) -> None:
     assert (offsets(first), len(content(second))) == ([0], 0)
 
 
-def test_second_partition_gets_what_the_limit_leaves(world: World) -> None:
+def test_the_second_partition_gets_the_rest_of_the_limit(world: World) -> None:
     world.create("t", 2)
     for index in range(2):
         world.fill("t", index, batches=3, value=b"x" * 1000)
@@ -239,7 +239,7 @@ def test_second_partition_gets_what_the_limit_leaves(world: World) -> None:
     assert offsets(second) == [0]
 
 
-def test_partition_without_room_for_one_batch_sends_none(world: World) -> None:
+def test_a_partition_without_space_for_one_batch_sends_none(world: World) -> None:
     world.create("t", 2)
     for index in range(2):
         world.fill("t", index, value=b"x" * 1000)
@@ -273,7 +273,7 @@ def test_reader_at_the_end_waits_for_the_next_commit(world: World) -> None:
     assert (len(world.timers), world.partition("t").waits, world.connection.on_close) == (0, {}, [])
 
 
-def test_reader_waits_no_longer_than_it_asked(world: World) -> None:
+def test_a_reader_waits_at_most_its_max_wait(world: World) -> None:
     world.create("t")
     assert ask(world, message({0: 0}, max_wait_ms=500)) is None
     world.advance(499)
@@ -289,7 +289,7 @@ def test_reader_that_will_not_wait_is_answered_at_once(world: World) -> None:
     assert partitions(answered(world, message({0: 0}, max_wait_ms=0)))[0].records == b""
 
 
-def test_reader_waits_for_its_minimum_across_partitions(world: World) -> None:
+def test_a_reader_waits_for_min_bytes_across_partitions(world: World) -> None:
     world.create("t", 2)
     assert ask(world, message({0: 0, 1: 0}, min_bytes=2500)) is None
     world.fill("t", 0, value=b"x" * 1000)
@@ -305,7 +305,7 @@ def test_minimum_above_the_maximum_is_no_reason_to_wait(world: World) -> None:
     assert offsets(partitions(answered(world, message({0: 0}, min_bytes=5000, max_bytes=500)))[0]) == [0]
 
 
-def test_closed_connection_waits_no_more(world: World) -> None:
+def test_a_closed_connection_stops_waiting(world: World) -> None:
     world.create("t")
     ask(world, message({0: 0}))
     world.connection.close()
@@ -314,21 +314,21 @@ def test_closed_connection_waits_no_more(world: World) -> None:
     assert world.connection.answers == []
 
 
-def test_waiting_reader_learns_that_the_topic_is_gone(world: World) -> None:
+def test_a_waiting_reader_is_answered_when_the_topic_is_deleted(world: World) -> None:
     world.create("t")
     ask(world, message({0: 0}))
     world.delete("t")
     assert partitions(sent(world))[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_waiting_reader_learns_that_the_log_failed(world: World) -> None:
+def test_a_waiting_reader_is_answered_when_the_log_fails(world: World) -> None:
     world.create("t")
     ask(world, message({0: 0}))
     world.partition("t").failed(StorageError("the disk is gone"))
     assert partitions(sent(world))[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_error_of_one_partition_ends_the_wait_for_all(world: World) -> None:
+def test_an_error_of_one_partition_ends_the_wait_for_all(world: World) -> None:
     world.create("t", 2)
     codes = [data.error_code for data in partitions(answered(world, message({0: 0, 1: 5})))]
     assert codes == [ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE]
@@ -343,7 +343,7 @@ def begin_session(world: World, wanted: dict[int, int]) -> int:
     return answer.session_id
 
 
-def test_incremental_answer_holds_only_what_changed(world: World) -> None:
+def test_an_incremental_answer_has_only_changed_partitions(world: World) -> None:
     world.create("t", 3)
     session_id = begin_session(world, {0: 0, 1: 0, 2: 0})
     assert session_id > 0
@@ -354,7 +354,7 @@ def test_incremental_answer_holds_only_what_changed(world: World) -> None:
     assert (partitions(answer), answer.session_id, answer.error_code) == ([], session_id, 0)
 
 
-def test_session_waits_and_is_woken(world: World) -> None:
+def test_a_session_fetch_waits_and_is_woken(world: World) -> None:
     world.create("t", 2)
     session_id = begin_session(world, {0: 0, 1: 0})
     assert ask(world, message({}, session=(session_id, 1))) is None
@@ -375,7 +375,7 @@ def refusing(world: World) -> Request:
     return Refusing(cast(Origin, world.connection), BY_NAME["Fetch"], BY_NAME_VERSION, 1, None)
 
 
-def test_a_reader_whose_quota_is_used_up_gets_nothing_and_its_session_goes_on(world: World) -> None:
+def test_a_reader_over_its_quota_gets_no_records_and_its_session_continues(world: World) -> None:
     world.create("t", partitions=2)
     world.fill("t", batches=1)
     began = fetch.handle(world.family, message({0: 0, 1: 0}, session=(0, 0)), refusing(world))
@@ -390,14 +390,14 @@ def test_a_reader_whose_quota_is_used_up_gets_nothing_and_its_session_goes_on(wo
     assert (offsets(data), data.high_watermark) == ([1], 2)
 
 
-def test_a_reader_that_waited_is_told_of_its_quota_as_well(world: World) -> None:
+def test_a_waiting_reader_over_its_quota_gets_no_records(world: World) -> None:
     world.create("t")
     assert fetch.handle(world.family, message({0: 0}), refusing(world)) is None
     world.fill("t", batches=1)
     assert sent(world).responses == ()
 
 
-def test_overtaken_request_of_a_session_is_told_so(world: World) -> None:
+def test_an_overtaken_session_request_is_refused(world: World) -> None:
     world.create("t")
     session_id = begin_session(world, {0: 0})
     assert ask(world, message({}, session=(session_id, 1))) is None
@@ -407,7 +407,7 @@ def test_overtaken_request_of_a_session_is_told_so(world: World) -> None:
     assert codes == [ErrorCode.INVALID_FETCH_SESSION_EPOCH, ErrorCode.NONE]
 
 
-def test_error_in_a_session_is_sent_and_so_is_its_end(world: World) -> None:
+def test_an_error_in_a_session_and_its_end_are_sent(world: World) -> None:
     world.create("t")
     session_id = begin_session(world, {0: 0})
     (data,) = partitions(answered(world, message({0: 9}, session=(session_id, 1))))
@@ -416,7 +416,7 @@ def test_error_in_a_session_is_sent_and_so_is_its_end(world: World) -> None:
     assert (data.error_code, data.high_watermark) == (0, 0)
 
 
-def test_partition_that_was_served_stands_behind_the_others(world: World) -> None:
+def test_a_served_partition_moves_behind_the_others(world: World) -> None:
     world.create("t", 3)
     session_id = begin_session(world, {0: 0, 1: 0, 2: 0})
     for index in range(3):
@@ -428,7 +428,7 @@ def test_partition_that_was_served_stands_behind_the_others(world: World) -> Non
     assert served == [[0], [1], [2]]
 
 
-def test_unknown_session_is_told_at_the_top(world: World) -> None:
+def test_an_unknown_session_is_a_top_level_error(world: World) -> None:
     answer = answered(world, message({}, session=(5, 1)))
     assert (answer.error_code, answer.session_id, answer.responses) == (
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -446,7 +446,7 @@ def test_topic_that_appears_later_joins_the_session(world: World) -> None:
     assert offsets(data) == [0]
 
 
-def test_recreated_topic_is_read_anew_by_name(world: World) -> None:
+def test_a_recreated_topic_is_read_from_its_start_by_name(world: World) -> None:
     world.create("t")
     world.fill("t", batches=3)
     session_id = begin_session(world, {0: 3})
@@ -474,7 +474,7 @@ def test_a_read_that_fails_while_it_wakes_a_reader_answers_once(
     assert world.connection.on_close == []
 
 
-def test_a_reader_that_cannot_be_woken_keeps_nobody_else_waiting(world: World) -> None:
+def test_a_reader_that_cannot_be_woken_does_not_block_others(world: World) -> None:
     world.create("t")
 
     class Broken:

@@ -53,14 +53,14 @@ def refused(sessions: FetchSessions, asked: FetchRequest, version: int = V_NAMES
     return caught.value.code
 
 
-def test_request_without_a_session_leaves_none_behind() -> None:
+def test_a_request_without_a_session_creates_none() -> None:
     sessions = FetchSessions(10)
     context = sessions.begin(request(0, 1, epoch=-1), V_NAMES, 0)
     assert (indexes_of(context), context.is_new, context.session) == ([0, 1], False, None)
     assert len(sessions) == 0
 
 
-def test_session_goes_on_with_what_it_remembers() -> None:
+def test_a_session_keeps_its_partitions_and_offsets() -> None:
     sessions = FetchSessions(10)
     session = begin_session(sessions, 0, 1)
     context = sessions.begin(request(1, 2, session_id=session.session_id, epoch=1, offset=7), V_NAMES, 0)
@@ -108,7 +108,7 @@ def test_full_request_ends_the_session_that_it_names(epoch: int) -> None:
     assert len(sessions) == 0
 
 
-def test_later_request_makes_the_one_before_stale() -> None:
+def test_a_later_request_makes_the_previous_one_stale() -> None:
     sessions = FetchSessions(10)
     session = begin_session(sessions, 0)
     first = sessions.begin(request(session_id=session.session_id, epoch=1), V_NAMES, 0)
@@ -117,19 +117,19 @@ def test_later_request_makes_the_one_before_stale() -> None:
     assert first.is_stale
 
 
-def test_served_partition_goes_to_the_end() -> None:
+def test_a_served_partition_moves_to_the_end() -> None:
     session = begin_session(FetchSessions(10), 0, 1, 2)
     session.move_to_end(next(iter(session.targets.values())))
     assert [target.index for target in session.targets.values()] == [1, 2, 0]
 
 
-def test_full_cache_gives_no_session_to_newcomers() -> None:
+def test_a_full_cache_gives_no_session_to_new_clients() -> None:
     sessions = FetchSessions(1)
     begin_session(sessions, 0)
     assert sessions.create(sessions.begin(request(0, 1), V_NAMES, 0), EVICTION_MS) is None
 
 
-def test_session_unused_for_long_makes_room() -> None:
+def test_a_session_unused_for_long_is_evicted() -> None:
     sessions = FetchSessions(1)
     old = begin_session(sessions, 0, 1, 2)
     new = sessions.create(sessions.begin(request(0), V_NAMES, 0), EVICTION_MS + 1)
@@ -138,7 +138,7 @@ def test_session_unused_for_long_makes_room() -> None:
     assert sessions.evictions == 1
 
 
-def test_larger_session_takes_the_place_of_an_old_smaller_one_in_use() -> None:
+def test_a_larger_session_evicts_an_old_smaller_one_in_use() -> None:
     sessions = FetchSessions(2)
     small = begin_session(sessions, 0, now_ms=0)
     large = begin_session(sessions, 0, 1, 2, now_ms=0)
@@ -151,18 +151,18 @@ def test_larger_session_takes_the_place_of_an_old_smaller_one_in_use() -> None:
     assert large in list(sessions)
 
 
-def test_no_slots_mean_no_sessions() -> None:
+def test_without_slots_there_are_no_sessions() -> None:
     sessions = FetchSessions(0)
     assert sessions.create(sessions.begin(request(0), V_NAMES, 0), 0) is None
 
 
-def test_ids_are_drawn_again_when_taken() -> None:
+def test_an_id_in_use_is_drawn_again() -> None:
     drawn = iter([5, 5, 6])
     sessions = FetchSessions(10, lambda: next(drawn))
     assert [begin_session(sessions, 0).session_id for _ in range(2)] == [5, 6]
 
 
-def test_epochs_begin_again_at_one() -> None:
+def test_epochs_wrap_to_one() -> None:
     assert [next_epoch(0), next_epoch(1), next_epoch(MAX_EPOCH)] == [1, 2, 1]
 
 
@@ -171,7 +171,7 @@ ALICE, MALLORY = ("User:alice", "/10.0.0.1"), ("User:mallory", "/10.0.0.1")
 
 @pytest.mark.parametrize("stranger", [MALLORY, ("User:alice", "/10.0.0.2")])
 @pytest.mark.parametrize("epoch", [-1, 0, 1, 2])
-def test_nobody_ends_or_uses_the_session_of_another(stranger: tuple[str, str], epoch: int) -> None:
+def test_a_session_of_another_user_cannot_be_ended_or_used(stranger: tuple[str, str], epoch: int) -> None:
     sessions = FetchSessions(10)
     session = sessions.create(sessions.begin(request(0, 1), V_NAMES, 0, ALICE), 0)
     assert session is not None

@@ -133,7 +133,7 @@ def happen(dice: Random, follower: Follower) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_what_is_not_looked_at_has_nothing_to_tell(seed: int) -> None:
+def test_a_skipped_partition_has_no_news_for_the_follower(seed: int) -> None:
     dice, follower, skipped = Random(seed), Follower(), 0
     for _ in range(200):
         for _ in range(dice.randrange(3)):
@@ -155,7 +155,7 @@ def test_what_is_not_looked_at_has_nothing_to_tell(seed: int) -> None:
     assert skipped > 100
 
 
-def test_all_are_looked_at_every_while_and_in_another_life() -> None:
+def test_all_partitions_are_checked_at_intervals_and_in_a_new_session() -> None:
     follower = Follower()
     follower.fetch()
     follower.now_ms = 1
@@ -170,7 +170,7 @@ def test_all_are_looked_at_every_while_and_in_another_life() -> None:
     assert not follower.fetch()
 
 
-def test_what_a_waiting_follower_may_read_is_found() -> None:
+def test_records_for_a_waiting_follower_are_found() -> None:
     follower = Follower()
     follower.fetch()
     follower.fetch()

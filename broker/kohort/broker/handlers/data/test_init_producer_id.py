@@ -35,7 +35,7 @@ async def test_every_producer_gets_an_id_of_its_own(world: World) -> None:
     assert world.metadata.allocations == 3  # Blocks of two.
 
 
-async def test_idempotent_producer_that_shows_its_id_gets_a_new_one(world: World) -> None:
+async def test_an_idempotent_producer_that_sends_its_id_gets_a_new_one(world: World) -> None:
     await ask(world)
     assert (await ask(world, producer_id=0, epoch=3)).producer_id == 1
 

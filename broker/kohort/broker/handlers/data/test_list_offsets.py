@@ -89,7 +89,7 @@ def test_empty_log_has_no_largest_timestamp(world: World) -> None:
 
 
 @pytest.mark.parametrize("timestamp", [LATEST_TIERED, EARLIEST_PENDING_UPLOAD])
-def test_there_are_no_tiers(world: World, timestamp: int) -> None:
+def test_there_is_no_tiered_storage(world: World, timestamp: int) -> None:
     assert found(ask(world, timestamp)) == (-1, -1, -1)
 
 
@@ -144,7 +144,7 @@ def test_errors_of_a_partition(world: World) -> None:
 
 
 @pytest.mark.parametrize("version", [4, 5, NEWEST_VERSION])
-def test_what_may_be_committed_is_not_told_to_be_nothing(world: World, version: int) -> None:
+def test_an_unknown_committed_end_is_not_answered_as_no_offset(world: World, version: int) -> None:
     """A consumer that begins at a time takes nothing for the end."""
     here = world.partition("t")
     state = PartitionState(0, 1, here.leader_epoch, (1, 2), (1, 2), 9)

@@ -34,7 +34,7 @@ def ask(
 
 
 @pytest.mark.parametrize("epoch, ends", [(3, (3, 2)), (4, (3, 2)), (5, (5, 3)), (6, (-1, -1))])
-def test_epoch_ends_where_the_next_begins(world: World, epoch: int, ends: tuple[int, int]) -> None:
+def test_an_epoch_ends_where_the_next_starts(world: World, epoch: int, ends: tuple[int, int]) -> None:
     answer = ask(world, epoch)
     assert (answer.error_code, (answer.leader_epoch, answer.end_offset)) == (0, ends)
 

@@ -56,7 +56,7 @@ def results(answer: ProduceResponse | None) -> list[PartitionProduceResponse]:
     return list(topic.partition_responses)
 
 
-def test_answer_waits_for_the_flush_of_every_partition(world: World) -> None:
+def test_the_answer_waits_for_the_flush_of_every_partition(world: World) -> None:
     world.create("t", 2)
     assert ask(world, message(batch_of(b"a"), batch_of(b"b", b"c"))) is None
     assert world.connection.answers == []
@@ -76,7 +76,7 @@ def test_every_version_is_answered(world: World, version: int) -> None:
     assert results(sent(world))[0].error_code == 0
 
 
-def test_one_bad_partition_does_not_stop_the_other(world: World) -> None:
+def test_one_invalid_partition_does_not_stop_the_other(world: World) -> None:
     world.create("t", 2)
     damaged = bytearray(batch_of(b"a"))
     damaged[-1] ^= 1
@@ -95,7 +95,7 @@ def test_unknown_topics_and_partitions_are_answered_at_once(world: World) -> Non
     assert results(sent(world))[1].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_unknown_topic_id_is_named_so(world: World) -> None:
+def test_an_unknown_topic_id_has_its_own_error(world: World) -> None:
     answer = ask(world, message(batch_of(b"a"), topic_id=UUID(int=9)), 13)
     assert results(answer)[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
@@ -162,7 +162,7 @@ def test_a_log_that_has_failed_while_a_batch_waited_for_its_transaction_is_a_sto
     assert results(sent(world))[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_a_log_that_a_thread_found_broken_costs_its_own_partition_alone(world: World) -> None:
+def test_a_broken_log_found_by_a_thread_fails_only_its_partition(world: World) -> None:
     """Else the connection closes, and what was written to the others is never acknowledged."""
     world.create("t", 2)
     world.partition("t", 1).log._fail("the disk is gone")
@@ -173,12 +173,12 @@ def test_a_log_that_a_thread_found_broken_costs_its_own_partition_alone(world: W
 
 
 @pytest.mark.parametrize("records", [None, b"", batch_of(b"a") + batch_of(b"b")])
-def test_anything_but_one_batch_is_an_invalid_record(world: World, records: bytes | None) -> None:
+def test_records_that_are_not_one_batch_are_invalid(world: World, records: bytes | None) -> None:
     world.create("t")
     assert results(ask(world, message(records)))[0].error_code == ErrorCode.INVALID_RECORD
 
 
-def test_zstd_needs_a_version_that_knows_it(world: World) -> None:
+def test_zstd_needs_a_version_that_supports_it(world: World) -> None:
     world.create("t")
     batch = batch_of(b"a", compression=Compression.ZSTD)
     assert results(ask(world, message(batch), 6))[0].error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
@@ -230,7 +230,7 @@ def heavy(count: int = 20_000, **numbers: Any) -> bytes:
     return batch_of(*values, compression=Compression.ZSTD, **numbers)
 
 
-def test_a_batch_that_is_much_work_is_left_to_a_thread_and_appended_by_the_loop(world: World) -> None:
+def test_an_expensive_batch_is_checked_by_a_thread_and_appended_by_the_loop(world: World) -> None:
     world.create("t")
     assert ask(world, message(heavy())) is None
     assert world.flusher.waiting == {}
@@ -240,7 +240,7 @@ def test_a_batch_that_is_much_work_is_left_to_a_thread_and_appended_by_the_loop(
     assert world.partition("t").high_watermark == 20_000
 
 
-def test_what_a_connection_sends_next_does_not_overtake_it(world: World) -> None:
+def test_later_requests_of_a_connection_do_not_overtake_a_batch_in_a_thread(world: World) -> None:
     world.create("t")
     numbers: dict[str, Any] = {"producer_id": 4, "producer_epoch": 0}
     ask(world, message(heavy(**numbers, base_sequence=0)))
@@ -254,7 +254,7 @@ def test_what_a_connection_sends_next_does_not_overtake_it(world: World) -> None
     assert len(world.flusher.waiting) == 1
 
 
-def test_another_connection_is_not_held_up(world: World) -> None:
+def test_other_connections_do_not_wait_for_a_batch_in_a_thread(world: World) -> None:
     world.create("t")
     ask(world, message(heavy()))
     other = FakeConnection()
@@ -267,7 +267,7 @@ def test_another_connection_is_not_held_up(world: World) -> None:
     assert results(sent(world))[0].base_offset == 1
 
 
-def test_partitions_of_a_request_share_what_the_loop_spends(world: World) -> None:
+def test_partitions_of_a_request_share_the_work_limit_of_the_loop(world: World) -> None:
     world.create("t", 4)
     ask(world, message(*[heavy(3_000)] * 4))
     assert len(world.flusher.waiting) == 2
@@ -278,7 +278,7 @@ def test_partitions_of_a_request_share_what_the_loop_spends(world: World) -> Non
     assert [each.error_code for each in results(sent(world))] == [0, 0, 0, 0]
 
 
-def test_a_batch_with_more_records_than_can_be_looked_into_may_come_in_parts(world: World) -> None:
+def test_a_batch_with_too_many_records_can_be_sent_in_parts(world: World) -> None:
     """Producers split a batch that is MESSAGE_TOO_LARGE."""
     world.create("t")
     ask(world, message(heavy(MAX_STEPS + 100)))
@@ -289,7 +289,7 @@ def test_a_batch_with_more_records_than_can_be_looked_into_may_come_in_parts(wor
     assert world.partition("t").log.log_end_offset == 0
 
 
-def test_a_thread_finds_what_is_wrong_as_the_loop_does(world: World) -> None:
+def test_a_thread_finds_the_same_errors_as_the_loop(world: World) -> None:
     world.create("t", configs={"cleanup.policy": "compact"})
     ask(world, message(heavy()))
     world.finish_checks()
@@ -298,7 +298,7 @@ def test_a_thread_finds_what_is_wrong_as_the_loop_does(world: World) -> None:
     assert len(answer.record_errors) == 1_000
 
 
-def test_a_bug_in_the_thread_costs_the_connection_alone(
+def test_a_bug_in_the_thread_closes_only_the_connection(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.create("t")
@@ -327,7 +327,7 @@ def test_error_in_the_thread_with_acks_0_closes_the_connection(world: World) -> 
     assert world.connection.closed
 
 
-def test_what_is_compressed_anew_is_left_to_a_thread_unless_it_is_small(world: World) -> None:
+def test_recompression_is_done_by_a_thread_unless_the_batch_is_small(world: World) -> None:
     world.create("t", configs={"compression.type": "gzip"})
     ask(world, message(batch_of(b"a" * 100_000)))
     assert world.partition("t").log.log_end_offset == 1
@@ -341,7 +341,7 @@ def test_what_is_compressed_anew_is_left_to_a_thread_unless_it_is_small(world: W
     ]
 
 
-def test_a_batch_that_a_thread_looks_into_holds_its_place_with_acks_0_as_well(world: World) -> None:
+def test_a_batch_in_a_thread_keeps_its_order_with_acks_0(world: World) -> None:
     world.create("t")
     ask(world, message(heavy(), acks=0))
     assert world.connection.answers == [], "its bytes are still held: they are to count against the sender"

@@ -74,7 +74,7 @@ def end_offset(world: World, isolation_level: int) -> int:
     return answer.topics[0].partitions[0].offset
 
 
-def test_records_of_an_open_transaction_are_for_uncommitted_readers_alone(world: World) -> None:
+def test_records_of_an_open_transaction_are_only_for_uncommitted_readers(world: World) -> None:
     write(world, 4, transactional=False)
     write(world, 5)
     write(world, 6, transactional=False)
@@ -85,7 +85,7 @@ def test_records_of_an_open_transaction_are_for_uncommitted_readers_alone(world:
     assert (end_offset(world, COMMITTED), end_offset(world, UNCOMMITTED)) == (1, 3)
 
 
-def test_a_waiting_reader_hears_of_a_commit(world: World) -> None:
+def test_a_waiting_reader_is_woken_by_a_commit(world: World) -> None:
     write(world, 5)
     asked = message({0: 0}, isolation_level=COMMITTED, max_wait_ms=500)
     assert fetch.handle(world.family, asked, world.request("Fetch", 12)) is None
@@ -97,7 +97,7 @@ def test_a_waiting_reader_hears_of_a_commit(world: World) -> None:
     assert offsets(data) == [0, 1, 2]
 
 
-def test_aborted_transactions_are_told_by_their_first_offsets(world: World) -> None:
+def test_aborted_transactions_are_listed_with_their_first_offsets(world: World) -> None:
     write(world, 5)
     write(world, 6)
     end(world, 6, ControlType.ABORT)

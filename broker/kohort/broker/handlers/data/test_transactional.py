@@ -98,7 +98,7 @@ def world() -> World:
     return World()
 
 
-def test_what_follows_waits_and_need_not_ask_once_the_transaction_is_open(world: World) -> None:
+def test_later_batches_wait_for_the_first_and_are_not_verified_again(world: World) -> None:
     assert not any(world.write(number) for number in range(3))
     (answered,) = world.asked
     world.is_open = True  # As the first batch makes it.
@@ -107,7 +107,7 @@ def test_what_follows_waits_and_need_not_ask_once_the_transaction_is_open(world:
     assert world.write(3)  # Nobody waits any more.
 
 
-def test_who_comes_while_the_last_transaction_ends_overtakes_nobody(world: World) -> None:
+def test_a_batch_that_arrives_while_the_last_transaction_ends_keeps_its_order(world: World) -> None:
     world.write(0)
     world.asked.pop()(ErrorCode.CONCURRENT_TRANSACTIONS)
     world.write(1)  # It is not asked for: it would be let through before the first.
@@ -119,7 +119,7 @@ def test_who_comes_while_the_last_transaction_ends_overtakes_nobody(world: World
     assert world.became == [(0, None), (1, None)]
 
 
-def test_the_producer_is_told_in_the_end(world: World) -> None:
+def test_the_producer_is_answered_after_the_last_retry(world: World) -> None:
     world.patience = 1
     world.write(0)
     world.asked.pop()(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -129,7 +129,7 @@ def test_the_producer_is_told_in_the_end(world: World) -> None:
 
 
 @pytest.mark.parametrize("version", [11, 12])
-def test_each_asks_for_itself_where_the_first_was_refused(world: World, version: int) -> None:
+def test_each_batch_is_verified_alone_if_the_first_was_refused(world: World, version: int) -> None:
     world.write(0, version)
     world.write(1, version)
     world.asked.pop()(ErrorCode.PRODUCER_FENCED)
@@ -138,7 +138,7 @@ def test_each_asks_for_itself_where_the_first_was_refused(world: World, version:
     assert world.became[1] == (1, ErrorCode.NOT_ENOUGH_REPLICAS)
 
 
-def test_any_number_may_wait_for_an_answer_that_comes_at_once(world: World) -> None:
+def test_many_waiting_batches_are_answered_without_recursion(world: World) -> None:
     for number in range(5_000):
         world.write(number)
     world.answers_at_once = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -146,7 +146,7 @@ def test_any_number_may_wait_for_an_answer_that_comes_at_once(world: World) -> N
     assert world.became == [(number, ErrorCode.NOT_ENOUGH_REPLICAS) for number in range(5_000)]
 
 
-def test_a_batch_that_trips_costs_its_connection_and_nobody_waits_behind_it(world: World) -> None:
+def test_a_failing_batch_closes_its_connection_and_does_not_block_others(world: World) -> None:
     world.answers_at_once = ErrorCode.NOT_COORDINATOR
     world.trips = {0}
     world.write(0)
@@ -155,7 +155,7 @@ def test_a_batch_that_trips_costs_its_connection_and_nobody_waits_behind_it(worl
 
 
 @pytest.mark.parametrize("trips", [{0}, {1}, {0, 1}])
-def test_who_waits_goes_on_behind_batches_that_trip(world: World, trips: set[int]) -> None:
+def test_waiting_batches_continue_behind_failing_ones(world: World, trips: set[int]) -> None:
     for number in range(3):
         world.write(number)
     world.trips = trips

@@ -19,7 +19,7 @@ async def find(broker: Broker) -> Client:
 
 
 @pytest.mark.requirement("R1")
-async def test_the_coordinator_of_a_new_broker_is_ready_once_it_is_found(tmp_path: Path) -> None:
+async def test_the_coordinator_of_a_new_broker_is_ready_after_find_coordinator(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         assert await committed(await find(broker)) == {}
 
@@ -31,7 +31,7 @@ async def test_the_coordinator_is_ready_again_after_a_restart(tmp_path: Path) ->
         assert await committed(await find(broker)) == {}
 
 
-async def test_a_success_has_the_message_that_kafka_gives_it(tmp_path: Path) -> None:
+async def test_a_successful_answer_has_kafkas_message(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await find(broker)
         found = await client.ask(FindCoordinatorRequest(coordinator_keys=(GROUP,)), FindCoordinatorResponse)

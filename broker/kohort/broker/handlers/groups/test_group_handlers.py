@@ -65,7 +65,7 @@ async def test_a_member_id_is_the_client_id_a_dash_and_a_uuid(tmp_path: Path) ->
 
 
 @pytest.mark.requirement("R3")
-async def test_the_id_of_a_static_member_begins_with_its_instance_id(tmp_path: Path) -> None:
+async def test_the_id_of_a_static_member_starts_with_its_instance_id(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         joined = await join(await prepared(broker), "one")
         assert joined.error_code == ErrorCode.NONE
@@ -127,7 +127,7 @@ async def test_a_group_that_is_named_again_and_again_is_answered_once(tmp_path: 
         assert [each.group_id for each in described.groups] == [GROUP]
 
 
-async def test_what_may_be_done_to_a_group_is_told_who_asks(tmp_path: Path) -> None:
+async def test_authorized_operations_of_a_group_are_returned_on_request(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         await commit(client, 1)
@@ -144,7 +144,7 @@ async def test_what_may_be_done_to_a_group_is_told_who_asks(tmp_path: Path) -> N
         ("group.coordinator.rebalance.protocols", "classic,streams", {"group.version"}),
     ],
 )
-async def test_where_they_are_switched_off_there_are_no_consumer_groups(
+async def test_consumer_groups_can_be_disabled(
     tmp_path: Path, name: str, value: str, features: set[str]
 ) -> None:
     async with running(tmp_path, (name, value)) as broker:

@@ -14,17 +14,17 @@ def group(group_id: str, *topics: tuple[str, tuple[int, ...]], **more: object) -
     )
 
 
-def test_a_partition_that_is_named_often_is_asked_for_once() -> None:
+def test_a_repeated_partition_is_fetched_once() -> None:
     asked = group("g", ("t", (0, 1) * NAMED_FEW), ("t", (2, 0)), ("u", (0,)))
     assert _each_once((asked,)) == (group("g", ("t", (0, 1, 2)), ("u", (0,))),)
 
 
-def test_a_group_that_is_named_often_is_asked_once_for_all_of_its_topics() -> None:
+def test_a_repeated_group_is_fetched_once_for_all_its_topics() -> None:
     asked = tuple(group("g", ("t", tuple(range(number)))) for number in range(1, 100))
     assert _each_once(asked) == (group("g", ("t", tuple(range(99)))),)
 
 
-def test_all_topics_of_a_group_are_more_than_some() -> None:
+def test_a_request_for_all_topics_of_a_group_includes_those_named() -> None:
     everything = OffsetFetchRequestGroup(group_id="g", topics=None)
     for asked in ((group("g", ("t", (1,))), everything), (everything, group("g", ("t", (1,))))):
         [found] = _each_once(asked)

@@ -89,7 +89,7 @@ def configs_of(broker: Broker, name: str) -> dict[str, str]:
     return dict(broker.metadata.snapshot().topics[name].configs)
 
 
-async def test_the_broker_makes_what_the_application_lacks(tmp_path: Path) -> None:
+async def test_the_broker_creates_missing_internal_topics(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         parts = (
             subtopology("0", "air", sinks=["g-r"]),
@@ -107,7 +107,7 @@ async def test_the_broker_makes_what_the_application_lacks(tmp_path: Path) -> No
         assert configs_of(broker, "g-r") == {"retention.ms": "-1"}
 
 
-async def test_why_a_topic_is_not_made_is_told(tmp_path: Path) -> None:
+async def test_the_reason_why_a_topic_was_not_created_is_returned(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         wrong = subtopology("0", "air", repartition=[topic("g-r", 2, no_such_setting="1")])
         member = Member(await prepared(broker), wrong)
@@ -136,7 +136,7 @@ async def test_names_that_can_not_be_are_refused(tmp_path: Path, sources: Sequen
         assert (answer.error_code, answer.error_message) == (ErrorCode.STREAMS_INVALID_TOPOLOGY, words)
 
 
-async def test_groups_are_described_and_others_are_not_found(tmp_path: Path) -> None:
+async def test_groups_are_described_and_unknown_ones_are_not_found(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         await Member(client, subtopology("0", "air")).join()
@@ -155,7 +155,7 @@ async def check_there_are_none(client: Client) -> None:
     assert described.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-async def test_where_their_protocol_is_not_named_there_are_no_streams_groups(tmp_path: Path) -> None:
+async def test_without_their_protocol_there_are_no_streams_groups(tmp_path: Path) -> None:
     async with running(tmp_path, ("group.coordinator.rebalance.protocols", "classic,consumer")) as broker:
         await check_there_are_none(await prepared(broker))
 

@@ -212,7 +212,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-async def test_without_quotas_nothing_stands_between(world: World) -> None:
+async def test_without_quotas_requests_are_not_wrapped(world: World) -> None:
     assert world.rebound == 0
     assert world.switch.handler_of(0).__qualname__ == world.handler_of(0).__qualname__
     await world.allow({"user": "alice"}, producer_byte_rate=1_000)
@@ -221,7 +221,7 @@ async def test_without_quotas_nothing_stands_between(world: World) -> None:
     assert world.rebound == 1
 
 
-async def test_a_producer_that_is_too_quick_is_told_and_its_next_request_waits(world: World) -> None:
+async def test_a_producer_over_its_quota_is_throttled_and_its_next_request_waits(world: World) -> None:
     await world.allow({"user": "alice"}, producer_byte_rate=1_000)
     alice, bob = Connection("alice"), Connection("bob")
     assert world.ask(alice, produced(10_000)).throttle_time_ms == 0
@@ -236,7 +236,7 @@ async def test_a_producer_that_is_too_quick_is_told_and_its_next_request_waits(w
     assert world.ask(Connection("alice"), HEARTBEAT) is not None
 
 
-async def test_what_was_held_back_may_have_to_wait_again(world: World) -> None:
+async def test_a_delayed_request_can_be_delayed_again(world: World) -> None:
     await world.allow({"user": "alice"}, producer_byte_rate=1_000)
     alice = Connection("alice")
     world.ask(alice, produced(20_000))
@@ -250,7 +250,7 @@ async def test_what_was_held_back_may_have_to_wait_again(world: World) -> None:
     assert not world.metering.muting or alice.answers[-1].throttle_time_ms
 
 
-async def test_without_an_answer_a_producer_waits_all_the_same(world: World) -> None:
+async def test_a_producer_with_acks_0_is_delayed_too(world: World) -> None:
     await world.allow({"client-id": "app"}, producer_byte_rate=1_000)
     alice = Connection("alice")
     world.ask(alice, produced(20_000, acks=0))
@@ -273,7 +273,7 @@ async def test_a_reader_gets_no_more_at_once_than_its_quota_has_in_all(world: Wo
     assert records_of(world.ask(alice, fetch)) == world.fetched
 
 
-async def test_what_a_member_of_a_share_group_got_is_waited_for(world: World) -> None:
+async def test_a_share_fetch_is_counted_against_the_quota(world: World) -> None:
     await world.allow({"user": None}, consumer_byte_rate=1_000)
     alice = Connection("alice")
     world.fetched = b"x" * 15_000
@@ -291,7 +291,7 @@ async def test_brokers_that_copy_are_not_measured(world: World) -> None:
 
 @pytest.mark.parametrize(("user", "replica_id"), [("alice", 2), ("ANONYMOUS", 7), ("ANONYMOUS", 0)])
 @pytest.mark.parametrize("version", [12, 17])
-async def test_who_only_says_that_it_is_a_broker_is_measured(
+async def test_a_client_that_claims_to_be_a_broker_is_metered(
     world: World, user: str, replica_id: int, version: int
 ) -> None:
     await world.allow({"user": None}, consumer_byte_rate=1)
@@ -311,7 +311,7 @@ async def test_the_time_of_the_loop_is_measured(world: World) -> None:
 
 
 @pytest.mark.parametrize("name", ["ApiVersions", "SaslHandshake", "AddPartitionsToTxn", "WriteTxnMarkers"])
-async def test_nothing_is_free(world: World, name: str) -> None:
+async def test_every_request_is_metered(world: World, name: str) -> None:
     await world.allow({"user": "alice"}, request_percentage=10)
     alice = Connection("alice")
     world.ask(alice, message_of(BY_NAME[name].request))
@@ -319,7 +319,7 @@ async def test_nothing_is_free(world: World, name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "version"), [("AddPartitionsToTxn", 5), ("WriteTxnMarkers", 1)])
-async def test_what_brokers_do_for_transactions_is_free_where_they_say_who_they_are(
+async def test_transaction_requests_of_identified_brokers_are_not_metered(
     world: World, name: str, version: int
 ) -> None:
     await world.allow({"user": None}, request_percentage=10)
@@ -330,7 +330,7 @@ async def test_what_brokers_do_for_transactions_is_free_where_they_say_who_they_
     assert (broker.is_muted, alice.is_muted) == (False, True)
 
 
-async def test_many_connections_have_no_more_of_the_loop_than_one(world: World) -> None:
+async def test_many_connections_of_a_user_share_one_quota(world: World) -> None:
     await world.allow({"user": "alice"}, request_percentage=10)
     connections = [Connection("alice") for _ in range(20)]
     for each in connections:
@@ -343,9 +343,7 @@ async def test_many_connections_have_no_more_of_the_loop_than_one(world: World) 
 
 
 @pytest.mark.parametrize("percent", [10, 25, 40])
-async def test_who_asks_without_end_does_not_keep_out_who_shares_the_quota(
-    world: World, percent: int
-) -> None:
+async def test_a_busy_connection_does_not_starve_others_of_the_same_quota(world: World, percent: int) -> None:
     await world.allow({"user": "alice"}, request_percentage=percent)
     busy, others = Connection("alice"), [Connection("alice") for _ in range(3)]
     for _ in range(200):
@@ -358,7 +356,7 @@ async def test_who_asks_without_end_does_not_keep_out_who_shares_the_quota(
     assert busy.answers
 
 
-async def test_what_waits_keeps_its_order(world: World) -> None:
+async def test_delayed_requests_keep_their_order(world: World) -> None:
     await world.allow({"user": "alice"}, request_percentage=10)
     first, alice = Connection("alice"), Connection("alice")
     world.ask(first, HEARTBEAT)
@@ -369,7 +367,7 @@ async def test_what_waits_keeps_its_order(world: World) -> None:
     assert [type(each) for each in alice.answers] == [HeartbeatResponse, ProduceResponse, HeartbeatResponse]
 
 
-async def test_each_step_of_a_task_is_measured(world: World) -> None:
+async def test_each_step_of_a_task_is_metered(world: World) -> None:
     await world.allow({"user": "alice"}, request_percentage=10)
     alice = Connection("alice")
     world.steps = 5
@@ -379,7 +377,7 @@ async def test_each_step_of_a_task_is_measured(world: World) -> None:
     assert used.value == pytest.approx(100 * (2.0 + 5 * 1.0) / 10)
 
 
-async def test_tasks_of_one_user_run_one_after_the_other(world: World) -> None:
+async def test_tasks_of_one_user_run_one_after_another(world: World) -> None:
     await world.allow({"user": "alice"}, request_percentage=1_000)
     world.steps = 3
     tasks = [world.ask(Connection("alice"), message_of(CreateTopicsRequest)) for _ in range(3)]
@@ -396,7 +394,7 @@ async def test_tasks_of_one_user_run_one_after_the_other(world: World) -> None:
     assert world.running_max == 1
 
 
-async def test_a_task_of_a_connection_that_is_gone_is_not_begun(world: World) -> None:
+async def test_a_task_of_a_closed_connection_is_not_started(world: World) -> None:
     await world.allow({"user": "alice"}, request_percentage=10)
     world.steps = 3
     first, second = Connection("alice"), Connection("alice")
@@ -407,7 +405,7 @@ async def test_a_task_of_a_connection_that_is_gone_is_not_begun(world: World) ->
     assert world.steps_begun == 1
 
 
-async def test_a_cancelled_task_hears_of_it(world: World) -> None:
+async def test_a_cancelled_task_is_cancelled_while_it_waits(world: World) -> None:
     await world.allow({"user": "alice"}, request_percentage=50)
     world.steps, world.hangs = 1, True
     with trio.move_on_after(0.01) as scope:
@@ -416,7 +414,7 @@ async def test_a_cancelled_task_hears_of_it(world: World) -> None:
     assert world.cancelled == 1
 
 
-async def test_what_a_turn_takes_beside_handlers_counts_as_well(world: World) -> None:
+async def test_loop_time_outside_handlers_is_metered_too(world: World) -> None:
     await world.allow({"user": "alice"}, request_percentage=50)
     alice, bob = Connection("alice"), Connection("bob")
     world.ask(alice, HEARTBEAT)
@@ -446,7 +444,7 @@ async def test_a_fetch_that_took_too_much_of_the_loops_time_has_no_records(world
     assert records_of(world.ask(alice, fetch)) == world.fetched
 
 
-async def test_a_fetch_that_waited_is_made_to_wait_once_it_is_answered(world: World) -> None:
+async def test_a_waiting_fetch_is_delayed_after_its_answer(world: World) -> None:
     await world.allow({"user": "alice"}, request_percentage=10)
     alice, world.put_off = Connection("alice"), []
     assert world.ask(alice, message_of(FetchRequest, max_bytes=10**6)) is None
@@ -484,7 +482,7 @@ async def test_a_connection_that_closes_is_forgotten(world: World) -> None:
     assert world.timers.next_deadline_ms() is None
 
 
-async def test_who_has_waited_leaves_nothing_behind(world: World) -> None:
+async def test_a_delayed_request_leaves_no_state_behind(world: World) -> None:
     await world.allow({"user": "alice"}, producer_byte_rate=1_000)
     alice = Connection("alice")
     for _ in range(5):
@@ -494,7 +492,7 @@ async def test_who_has_waited_leaves_nothing_behind(world: World) -> None:
     assert len(world.metering.muting) == 0
 
 
-async def test_a_quota_that_goes_counts_no_more_and_one_that_is_kept_does_after_a_restart(
+async def test_a_removed_quota_stops_counting_and_a_kept_one_survives_a_restart(
     world: World, tmp_path: Path
 ) -> None:
     await world.allow({"user": "alice", "client-id": None}, producer_byte_rate=1_000, consumer_byte_rate=5)
@@ -506,7 +504,7 @@ async def test_a_quota_that_goes_counts_no_more_and_one_that_is_kept_does_after_
     assert world.ask(Connection("alice"), produced(10**6)).throttle_time_ms == 0
 
 
-async def test_replicas_are_not_held_up_by_what_else_their_connection_asks(world: World) -> None:
+async def test_replication_is_not_delayed_by_other_requests_of_its_connection(world: World) -> None:
     """A follower asks for offsets over the connection by which it copies."""
     await world.allow({"user": None}, request_percentage=50)
     broker = Connection("ANONYMOUS")
@@ -519,7 +517,7 @@ async def test_replicas_are_not_held_up_by_what_else_their_connection_asks(world
 
 
 @pytest.mark.parametrize("name", ["BrokerPage", "ReadableOffsets", "WriteShareGroupState"])
-async def test_what_brokers_ask_each_other_is_free(world: World, name: str) -> None:
+async def test_requests_between_brokers_are_not_metered(world: World, name: str) -> None:
     await world.allow({"user": None}, request_percentage=10)
     world.brokers = (("User:broker", -1, -1),)
     broker, alice = Connection("broker"), Connection("alice")
@@ -528,7 +526,7 @@ async def test_what_brokers_ask_each_other_is_free(world: World, name: str) -> N
     assert (broker.is_muted, alice.is_muted) == (False, True)
 
 
-async def test_a_task_that_waits_for_something_else_does_not_hold_up_the_others(
+async def test_a_blocked_task_does_not_delay_the_others(
     world: World, autojump_clock: trio.testing.MockClock
 ) -> None:
     await world.allow({"user": "alice"}, request_percentage=1_000)

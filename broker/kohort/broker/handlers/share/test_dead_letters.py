@@ -117,7 +117,7 @@ async def test_a_rejected_record_gets_a_dead_letter_that_describes_it(tmp_path: 
         await wait_until_done(broker, 3)
 
 
-async def test_a_letter_has_the_record_where_the_group_wants_it(tmp_path: Path) -> None:
+async def test_a_dead_letter_has_the_record_if_the_group_copies_records(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(
             broker,
@@ -140,7 +140,7 @@ async def test_a_letter_has_the_record_where_the_group_wants_it(tmp_path: Path) 
         await wait_until_done(broker, 9)
 
 
-async def test_what_was_delivered_too_often_gets_a_letter_and_what_nobody_saw_gets_none(
+async def test_a_record_delivered_too_often_gets_a_dead_letter_and_an_undelivered_one_does_not(
     tmp_path: Path,
 ) -> None:
     async with running(tmp_path) as broker:
@@ -160,7 +160,7 @@ async def test_what_was_delivered_too_often_gets_a_letter_and_what_nobody_saw_ge
         await wait_until_done(broker, 3)
 
 
-async def test_a_lock_that_runs_out_too_often_gets_a_letter(tmp_path: Path) -> None:
+async def test_a_lock_that_expires_too_often_causes_a_dead_letter(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(
             broker,
@@ -185,7 +185,7 @@ async def test_a_lock_that_runs_out_too_often_gets_a_letter(tmp_path: Path) -> N
         ("other", {}, ()),
     ],
 )
-async def test_without_a_topic_that_may_be_written_there_is_no_letter_and_the_record_is_given_up(
+async def test_without_a_writable_topic_there_is_no_dead_letter_and_the_record_is_archived(
     tmp_path: Path, name: str, configs: dict[str, str] | None, settings: tuple[tuple[str, str], ...]
 ) -> None:
     async with running(tmp_path, *settings) as broker:
@@ -202,7 +202,7 @@ async def test_without_a_topic_that_may_be_written_there_is_no_letter_and_the_re
         assert broker.group_counters.dead_letters == 0
 
 
-async def test_the_topic_is_made_where_that_may_be(tmp_path: Path) -> None:
+async def test_the_dead_letter_topic_is_created_if_allowed(tmp_path: Path) -> None:
     async with running(tmp_path, ("errors.deadletterqueue.auto.create.topics.enable", "true")) as broker:
         client = await prepared(broker, partitions=1, errors_deadletterqueue_topic_name=LETTERS)
         await produce(client, "a")

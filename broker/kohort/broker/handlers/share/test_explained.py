@@ -51,7 +51,7 @@ def in_short(partition: Any) -> list[tuple[str, str | None, int, int]]:
     ]
 
 
-async def test_it_tells_who_holds_which_records_and_what_came_back(tmp_path: Path) -> None:
+async def test_it_names_acquired_records_and_returned_records(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         assert (await told(broker, "nobody"))[0] == 404
@@ -78,7 +78,7 @@ async def test_it_tells_who_holds_which_records_and_what_came_back(tmp_path: Pat
         assert abs(partition["happened"][0]["at_ms"] - before_ms) < PATIENCE_S * 1_000
 
 
-async def test_it_tells_why_records_came_back_that_nobody_gave_back(tmp_path: Path) -> None:
+async def test_it_explains_records_that_returned_without_a_release(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         await produce(client, "a", "b")
@@ -94,7 +94,7 @@ async def test_it_tells_why_records_came_back_that_nobody_gave_back(tmp_path: Pa
         assert partition["happened"][1]["member_id"] == "two"
 
 
-async def test_what_happened_is_known_when_nobody_reads_any_more(tmp_path: Path) -> None:
+async def test_events_are_known_after_the_last_member_left(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         await produce(client, "a")
@@ -118,7 +118,7 @@ async def test_what_happened_is_known_when_nobody_reads_any_more(tmp_path: Path)
         assert (await told(broker))[0] == 404, "the group is gone, with all that is known of it"
 
 
-async def test_records_that_get_no_dead_letter_are_told_of(tmp_path: Path) -> None:
+async def test_records_without_a_dead_letter_are_reported(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker, errors_deadletterqueue_topic_name="nowhere")
         await produce(client, "a", "b")

@@ -13,7 +13,7 @@ from kohort.protocol.records import header
 
 @pytest.mark.parametrize("step_bytes", [1, 200, 4_096, share_reading.READ_BYTES_MAX])
 @pytest.mark.parametrize("mode", [0, share_reading.STRICT])
-async def test_members_get_the_same_whatever_is_read_at_once(
+async def test_members_get_the_same_records_for_any_read_size(
     step_bytes: int, mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(share_reading, "STEP_BYTES", step_bytes)
@@ -44,7 +44,7 @@ async def test_members_get_the_same_whatever_is_read_at_once(
         assert got == values
 
 
-async def test_who_takes_one_record_has_no_megabyte_read(
+async def test_acquiring_one_record_does_not_read_a_megabyte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_at = 0

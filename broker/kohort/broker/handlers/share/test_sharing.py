@@ -119,7 +119,7 @@ async def test_a_released_record_is_delivered_with_its_delivery_count_to_a_waiti
         assert got == [Record(0, "a", 2)]
 
 
-async def test_a_fetch_waits_for_the_next_record_or_its_time(tmp_path: Path) -> None:
+async def test_a_fetch_waits_for_the_next_record_or_its_max_wait(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         member = await Member.join(broker, "one")
@@ -135,7 +135,7 @@ async def test_a_fetch_waits_for_the_next_record_or_its_time(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("max_wait_ms", [0, 1])
-async def test_who_does_not_wait_has_what_there_is_though_nobody_has_fetched_before(
+async def test_the_first_fetch_without_waiting_returns_available_records(
     tmp_path: Path, max_wait_ms: int
 ) -> None:
     async with running(tmp_path) as broker:
@@ -146,7 +146,7 @@ async def test_who_does_not_wait_has_what_there_is_though_nobody_has_fetched_bef
         assert await member.fetch(max_wait_ms=max_wait_ms) == []
 
 
-async def test_words_come_with_a_fetch_and_are_answered_with_it(tmp_path: Path) -> None:
+async def test_acknowledgements_are_sent_and_answered_with_a_fetch(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         await produce(client, "a", "b")
@@ -161,7 +161,7 @@ async def test_words_come_with_a_fetch_and_are_answered_with_it(tmp_path: Path) 
         assert answer.acquisition_lock_timeout_ms == 30_000
 
 
-async def test_nobody_says_anything_of_what_another_has(tmp_path: Path) -> None:
+async def test_a_member_cannot_acknowledge_records_of_another(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         await produce(client, "a")
@@ -173,7 +173,7 @@ async def test_nobody_says_anything_of_what_another_has(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("told", [(1, 0, [ACCEPT]), (0, 1, [ACCEPT] * 3), (0, 0, [7]), (0, 0, [])])
-async def test_words_that_cannot_be_meant_change_nothing(
+async def test_invalid_acknowledgements_change_nothing(
     tmp_path: Path, told: tuple[int, int, list[int]]
 ) -> None:
     async with running(tmp_path) as broker:
@@ -202,7 +202,7 @@ async def test_an_expired_acquisition_lock_makes_the_record_available_unless_it_
         assert await one.acknowledge((1, 1, [ACCEPT])) is ErrorCode.NONE
 
 
-async def test_a_connection_that_closes_gives_back_what_its_member_had(tmp_path: Path) -> None:
+async def test_a_closed_connection_releases_the_records_of_its_member(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         await produce(client, "a")
@@ -230,7 +230,7 @@ async def test_sessions_number_their_requests(tmp_path: Path) -> None:
         assert await described(client) == (1, 0)
 
 
-async def test_no_more_sessions_than_allowed(tmp_path: Path) -> None:
+async def test_the_number_of_sessions_is_limited(tmp_path: Path) -> None:
     async with running(tmp_path, ("group.share.max.share.sessions", "1")) as broker:
         await prepared(broker)
         one, two = await Member.join(broker, "one"), await Member.join(broker, "two")
@@ -241,7 +241,7 @@ async def test_no_more_sessions_than_allowed(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("R32")
-async def test_no_more_is_in_flight_than_the_group_may_have(tmp_path: Path) -> None:
+async def test_the_number_of_records_in_flight_is_limited_by_the_group(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker, share_partition_max_record_locks="100")
         for _ in range(3):
@@ -252,7 +252,7 @@ async def test_no_more_is_in_flight_than_the_group_may_have(tmp_path: Path) -> N
         assert len(await member.fetch((0, 49, [ACCEPT]))) == 50
 
 
-async def test_unknown_topics_are_said_to_be(tmp_path: Path) -> None:
+async def test_unknown_topics_have_an_error(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         await prepared(broker)
         member = await Member.join(broker, "one")
@@ -263,7 +263,7 @@ async def test_unknown_topics_are_said_to_be(tmp_path: Path) -> None:
         assert ErrorCode.UNKNOWN_TOPIC_ID in codes
 
 
-async def test_a_partition_that_nobody_made_ready_is_not_handed_out(tmp_path: Path) -> None:
+async def test_an_uninitialized_partition_is_not_delivered(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         await produce(client, "a")
@@ -276,7 +276,7 @@ async def test_a_partition_that_nobody_made_ready_is_not_handed_out(tmp_path: Pa
         ]
 
 
-async def test_latest_stays_where_it_was_chosen(tmp_path: Path) -> None:
+async def test_a_latest_start_offset_does_not_move(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker, share_auto_offset_reset="latest")
         await produce(client, "before")
@@ -289,7 +289,7 @@ async def test_latest_stays_where_it_was_chosen(tmp_path: Path) -> None:
         assert await member.fetch() == [Record(1, "after", 1)]
 
 
-async def test_a_group_begins_as_far_back_as_it_is_told(tmp_path: Path) -> None:
+async def test_a_group_starts_at_its_configured_duration(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker, share_auto_offset_reset="by_duration:PT1H")
         await produce(client, "of long ago")
@@ -329,7 +329,7 @@ async def test_readers_of_committed_records_are_handed_neither_open_nor_aborted_
         assert await described(client) == (4, 0)
 
 
-async def test_what_was_aborted_in_a_later_segment_is_not_handed_out_either(tmp_path: Path) -> None:
+async def test_aborted_records_in_a_later_segment_are_not_delivered(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker, share_isolation_level="read_committed")
         partition = broker.partitions.get(TOPIC, 0)
@@ -395,7 +395,7 @@ async def test_offsets_of_an_empty_group_are_altered_and_deleted(tmp_path: Path)
         assert [each.value for each in await member.fetch()] == ["a", "b", "c"]
 
 
-async def test_a_deleted_group_leaves_nothing(tmp_path: Path) -> None:
+async def test_a_deleted_group_leaves_no_state(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         await produce(client, "a")
@@ -412,7 +412,7 @@ async def test_a_deleted_group_leaves_nothing(tmp_path: Path) -> None:
         assert await member.fetch() == [Record(0, "a", 1)]
 
 
-async def test_state_that_a_deleted_group_has_left_does_not_stand_in_the_way(tmp_path: Path) -> None:
+async def test_leftover_state_of_a_deleted_group_does_not_block_a_new_one(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         await produce(client, "a")
@@ -432,7 +432,7 @@ def states(broker: Broker) -> list[object]:
     return [key for shard in broker.shares().states for key in shard.core.states]
 
 
-async def test_what_is_kept_of_a_topic_goes_with_it(tmp_path: Path) -> None:
+async def test_state_of_a_topic_is_deleted_with_it(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         member = await Member.join(broker, "one")
@@ -460,7 +460,7 @@ async def produce_anew(client: Client) -> None:
     await produce(client, "new")
 
 
-async def test_a_log_of_share_state_is_pruned_and_still_says_all(
+async def test_a_pruned_log_of_share_state_is_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kohort.broker.coordination.share_state_shards.PRUNED_BYTES_MIN", 1)
@@ -483,7 +483,7 @@ async def test_a_log_of_share_state_is_pruned_and_still_says_all(
         assert [each.value for each in await member.fetch()] == ["a", "c", "e", "g"]
 
 
-async def test_a_state_topic_whose_disk_fails_keeps_nobody_from_acknowledging_later(tmp_path: Path) -> None:
+async def test_a_failed_disk_of_the_state_topic_does_not_block_later_acknowledgements(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         await produce(client, "a", "b")
@@ -496,7 +496,7 @@ async def test_a_state_topic_whose_disk_fails_keeps_nobody_from_acknowledging_la
         assert await described(client) == (1, 1)
 
 
-async def test_a_bug_in_the_coordinators_core_costs_a_reload_and_no_acknowledgement(
+async def test_a_bug_in_the_core_reloads_the_coordinator_and_loses_no_acknowledgement(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path) as broker:
@@ -520,7 +520,7 @@ async def test_a_bug_in_the_coordinators_core_costs_a_reload_and_no_acknowledgem
         assert await described(client) == (1, 1)
 
 
-async def test_state_that_another_broker_leads_meanwhile_is_read_again(
+async def test_state_is_read_again_after_another_broker_led(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A leadership that goes and comes back leaves nothing in memory: another broker has written since."""
@@ -540,7 +540,7 @@ async def test_state_that_another_broker_leads_meanwhile_is_read_again(
         assert await described(client) == (1, 1)
 
 
-async def test_nothing_is_kept_in_memory_of_members_that_have_gone(tmp_path: Path) -> None:
+async def test_no_memory_is_used_for_members_that_left(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         client = await prepared(broker)
         await produce(client, "a")
@@ -554,7 +554,7 @@ async def test_nothing_is_kept_in_memory_of_members_that_have_gone(tmp_path: Pat
         assert led(broker).session_count == 0
 
 
-async def test_where_share_groups_are_switched_off_everything_is_answered_so(tmp_path: Path) -> None:
+async def test_with_share_groups_disabled_every_request_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path, ("kohort.share.version", "0")) as broker:
         client = await prepared(broker)
         told = await client.ask(
@@ -576,7 +576,7 @@ async def test_where_share_groups_are_switched_off_everything_is_answered_so(tmp
         assert SHARE_STATE_TOPIC not in broker.metadata.snapshot().topics
 
 
-async def test_records_that_come_back_are_not_lost_to_a_connection_that_has_gone(tmp_path: Path) -> None:
+async def test_released_records_are_not_lost_to_a_closed_connection(tmp_path: Path) -> None:
     """Its session ends first, which wakes whoever waits: not the member that is going."""
     async with running(tmp_path) as broker:
         client = await prepared(broker)
@@ -594,7 +594,7 @@ async def test_records_that_come_back_are_not_lost_to_a_connection_that_has_gone
         assert await described(client) == (1, 0)
 
 
-async def test_setting_where_a_group_begins_makes_it(tmp_path: Path) -> None:
+async def test_setting_the_start_offset_of_an_unknown_group_creates_it(tmp_path: Path) -> None:
     """As on Apache Kafka: whoever sets offsets of a group that is not there has a group with these."""
     async with running(tmp_path) as broker:
         client = await prepared(broker)
@@ -614,7 +614,7 @@ async def test_setting_where_a_group_begins_makes_it(tmp_path: Path) -> None:
         assert [each.value for each in await member.fetch()] == ["b"]
 
 
-async def test_a_record_that_ends_its_members_is_given_up_without_those_beside_it(tmp_path: Path) -> None:
+async def test_a_poison_record_is_archived_without_its_neighbours(tmp_path: Path) -> None:
     """Ten records in one batch, delivered three times at most; whoever gets `poison` hangs up."""
     async with running(tmp_path) as broker:
         client = await prepared(broker)
@@ -637,7 +637,7 @@ async def test_a_record_that_ends_its_members_is_given_up_without_those_beside_i
         assert sorted(seen) == list("abcdefghi")
 
 
-async def test_other_brokers_may_ask_for_state(tmp_path: Path) -> None:
+async def test_other_brokers_can_request_state(tmp_path: Path) -> None:
     async with running(tmp_path) as broker, trio.open_nursery():
         client = await prepared(broker)
         await Member.join(broker, "m")

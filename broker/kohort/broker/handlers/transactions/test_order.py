@@ -13,7 +13,7 @@ TOGETHER = 8
 ROUNDS = 20
 
 
-async def test_ids_that_are_asked_for_together_have_growing_epochs(tmp_path: Path) -> None:
+async def test_ids_requested_together_have_growing_epochs(tmp_path: Path) -> None:
     """Each takes a task, and tasks run in any order: a producer would believe it had the newest epoch."""
     async with running(tmp_path, ("transaction.state.log.num.partitions", "1")) as broker:
         client = await Client.to(broker)

@@ -123,7 +123,7 @@ async def guarded(*settings: tuple[str, str], poller: str = "epoll") -> AsyncIte
 
 @pytest.mark.parametrize("poller", ["epoll", "kqueue", "poll"])
 @pytest.mark.parametrize("version", [0, 1, 2])
-async def test_who_says_who_it_is_asks_as_itself(poller: str, version: int) -> None:
+async def test_an_authenticated_client_acts_as_its_user(poller: str, version: int) -> None:
     async with guarded(poller=poller) as here:
         client = await here.connect()
         await client.send(API_VERSIONS, 0, b"")
@@ -136,7 +136,7 @@ async def test_who_says_who_it_is_asks_as_itself(poller: str, version: int) -> N
         assert here.world.counters.authentications == 1
 
 
-async def test_tokens_may_come_without_headers() -> None:
+async def test_tokens_can_be_sent_without_headers() -> None:
     async with guarded() as here:
         client = await here.connect()
         await client.handshake(version=0)
@@ -159,7 +159,7 @@ async def test_a_wrong_token_without_a_header_ends_the_connection() -> None:
     "token",
     [WRONG, b"\0eve\0secret", b"", b"\0\0", b"\0alice\0", b"alice", b"bob\0alice\0secret", b"\xff\0a\0b"],
 )
-async def test_who_shows_something_else_waits_and_is_told(token: bytes) -> None:
+async def test_a_wrong_token_is_answered_with_an_error_after_a_delay(token: bytes) -> None:
     async with guarded() as here:
         client = await here.connect()
         await client.handshake()
@@ -179,7 +179,7 @@ async def test_who_shows_something_else_waits_and_is_told(token: bytes) -> None:
         assert len(here.unauthenticated) == 0
 
 
-async def test_a_user_that_there_is_not_is_told_the_same_as_a_wrong_password() -> None:
+async def test_an_unknown_user_gets_the_same_answer_as_a_wrong_password() -> None:
     async with guarded() as here:
         told = []
         for token in (WRONG, b"\0eve\0guess"):
@@ -189,7 +189,7 @@ async def test_a_user_that_there_is_not_is_told_the_same_as_a_wrong_password() -
         assert told[0] == told[1]
 
 
-async def test_another_mechanism_is_told_which_there_are() -> None:
+async def test_an_unknown_mechanism_is_answered_with_the_enabled_ones() -> None:
     async with guarded(("connection.failed.authentication.delay.ms", "0")) as here:
         client = await here.connect()
         answer = await client.handshake("GSSAPI")
@@ -197,7 +197,7 @@ async def test_another_mechanism_is_told_which_there_are() -> None:
         assert await client.is_closed()
 
 
-async def test_a_stranger_that_asks_for_anything_else_is_gone() -> None:
+async def test_any_other_request_of_an_unauthenticated_client_closes_the_connection() -> None:
     async with guarded() as here:
         for before in (False, True):
             client = await here.connect()
@@ -215,7 +215,7 @@ async def test_a_stranger_that_asks_for_anything_else_is_gone() -> None:
         assert here.world.asked == []
 
 
-async def test_a_stranger_asks_seldom() -> None:
+async def test_requests_of_an_unauthenticated_client_are_limited() -> None:
     async with guarded() as here:
         client = await here.connect()
         for _ in range(REQUESTS_MAX):
@@ -225,7 +225,7 @@ async def test_a_stranger_asks_seldom() -> None:
         assert await client.is_closed()
 
 
-async def test_a_strangers_frames_are_small_and_a_friends_are_not() -> None:
+async def test_frames_of_an_unauthenticated_client_are_limited() -> None:
     async with guarded(("sasl.server.max.receive.size", "1024")) as here:
         stranger = await here.connect()
         await stranger.stream.send_all(struct.pack(">i", 1025))
@@ -236,7 +236,7 @@ async def test_a_strangers_frames_are_small_and_a_friends_are_not() -> None:
         await here.world.until(lambda: len(here.world.asked) == 1)
 
 
-async def test_strangers_have_a_deadline_and_friends_have_none() -> None:
+async def test_only_unauthenticated_clients_have_a_deadline() -> None:
     async with guarded() as here:
         silent, halfway, friend = [await here.connect() for _ in range(3)]
         await halfway.handshake()
@@ -251,7 +251,7 @@ async def test_strangers_have_a_deadline_and_friends_have_none() -> None:
         assert await friend.beat() == "User:alice"
 
 
-async def test_a_silent_stranger_makes_way() -> None:
+async def test_a_silent_unauthenticated_client_is_closed_first() -> None:
     async with guarded() as here:
         silent = [await here.connect() for _ in range(UNAUTHENTICATED_MAX)]
         await here.world.until(lambda: len(here.unauthenticated) == UNAUTHENTICATED_MAX)
@@ -265,7 +265,7 @@ async def test_a_silent_stranger_makes_way() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.2 is not this machine's")
-async def test_who_floods_the_door_from_one_address_pushes_out_nobody_from_another() -> None:
+async def test_a_flood_from_one_address_does_not_displace_clients_of_another() -> None:
     async with guarded() as here:
         friend = await here.connect("127.0.0.2")
         await friend.handshake()
@@ -277,7 +277,7 @@ async def test_who_floods_the_door_from_one_address_pushes_out_nobody_from_anoth
             await each.stream.aclose()
 
 
-async def test_who_is_to_say_it_again_may_and_others_are_gone() -> None:
+async def test_a_client_can_reauthenticate_and_others_are_closed() -> None:
     async with guarded(("connections.max.reauth.ms", "5000")) as here:
         first, second = await here.connect(), await here.connect()
         assert (await first.enter()).session_lifetime_ms == 5_000
@@ -294,7 +294,7 @@ async def test_who_is_to_say_it_again_may_and_others_are_gone() -> None:
         assert await first.beat() == "User:alice"
 
 
-async def test_who_has_been_one_cannot_become_another() -> None:
+async def test_a_client_cannot_reauthenticate_as_another_user() -> None:
     async with guarded() as here:
         client = await here.connect()
         await client.enter()
@@ -304,7 +304,7 @@ async def test_who_has_been_one_cannot_become_another() -> None:
         assert await client.is_closed()
 
 
-async def test_a_token_out_of_place_is_told_so() -> None:
+async def test_an_unexpected_token_is_refused() -> None:
     async with guarded() as here:
         client = await here.connect()
         await client.enter()
@@ -312,7 +312,7 @@ async def test_a_token_out_of_place_is_told_so() -> None:
         assert await client.beat() == "User:alice"
 
 
-async def test_nothing_stays_of_those_who_have_left() -> None:
+async def test_closed_clients_leave_no_state() -> None:
     async with guarded() as here:
         for number in range(6):
             client = await here.connect()

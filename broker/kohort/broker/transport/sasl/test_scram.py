@@ -29,7 +29,7 @@ def conversation() -> Scram:
     return Scram(SHA_512, lookup, "broker", SECRET)
 
 
-def test_who_knows_the_password_is_who_it_says() -> None:
+def test_a_correct_password_proves_the_user() -> None:
     client, broker = ScramClient(SHA_512, "alice", "secret", "client"), conversation()
     first = broker.take(client.first)
     assert first.user == ""
@@ -39,7 +39,7 @@ def test_who_knows_the_password_is_who_it_says() -> None:
 
 
 @pytest.mark.parametrize("user, reason", [("alice", "a wrong proof of alice"), ("eve", "a wrong proof")])
-def test_who_does_not_hears_the_same_whether_there_is_such_a_user_or_not(user: str, reason: str) -> None:
+def test_a_wrong_password_and_an_unknown_user_get_the_same_answer(user: str, reason: str) -> None:
     client, broker = ScramClient(SHA_512, user, "guess", "client"), conversation()
     with pytest.raises(Refused) as refused:
         broker.take(client.final(broker.take(client.first).answer))
@@ -63,7 +63,7 @@ def test_a_user_that_there_is_not_has_the_same_salt_each_time() -> None:
         (b"n,a=bob,n=alice,r=x", "act for another"),
     ],
 )
-def test_what_is_no_beginning_is_refused(token: bytes, reason: str) -> None:
+def test_an_invalid_first_message_is_refused(token: bytes, reason: str) -> None:
     with pytest.raises(Refused, match=reason):
         conversation().take(token)
 
@@ -77,7 +77,7 @@ class Place:
     name = ""
 
 
-def test_users_in_the_settings_come_behind_those_in_the_metadata() -> None:
+def test_users_in_the_metadata_override_those_in_the_settings() -> None:
     config = BrokerConfig.parsed(
         {
             "sasl.enabled.mechanisms": "SCRAM-SHA-512",
@@ -110,7 +110,7 @@ def told_iterations(user: str, counts: dict[int, int], secret: bytes = SECRET) -
     return int(first.rpartition(b"i=")[2])
 
 
-def test_a_user_that_there_is_not_has_as_many_iterations_as_those_that_there_are() -> None:
+def test_an_unknown_user_has_as_many_iterations_as_known_ones() -> None:
     strangers = [f"stranger {number}" for number in range(400)]
     assert {told_iterations(each, {}) for each in strangers} == {4_096}
     assert {told_iterations(each, {15_000: 3}) for each in strangers} == {15_000}
@@ -120,7 +120,7 @@ def test_a_user_that_there_is_not_has_as_many_iterations_as_those_that_there_are
     assert sum(one != other for one, other in zip(before, after, strict=True)) < 20
 
 
-def test_iterations_of_users_in_the_settings_count_as_well() -> None:
+def test_iterations_of_users_in_the_settings_count_too() -> None:
     config = BrokerConfig.parsed(
         {
             "sasl.enabled.mechanisms": "SCRAM-SHA-512",

@@ -42,7 +42,7 @@ def test_key_and_certificates_are_read_from_a_file_in_any_order(tmp_path: Path) 
         assert made.minimum_version == ssl.TLSVersion.TLSv1_2
 
 
-def test_they_may_stand_in_the_settings_with_their_lines_drawn_together() -> None:
+def test_certificates_can_be_given_in_settings_on_one_line() -> None:
     made = context(
         ssl_keystore_key=KEY.replace("\n", " "),
         ssl_keystore_certificate_chain=CHAIN.replace("\n", " "),
@@ -90,7 +90,7 @@ def test_an_encrypted_key_needs_its_password() -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_used_is_told_in_a_line(settings: dict[str, str], right: str) -> None:
+def test_an_unusable_certificate_is_reported_in_one_line(settings: dict[str, str], right: str) -> None:
     with pytest.raises(ConfigError) as refused:
         context(**settings)
     assert right in str(refused.value)
@@ -98,7 +98,7 @@ def test_what_cannot_be_used_is_told_in_a_line(settings: dict[str, str], right: 
     assert "PRIVATE KEY-----" not in str(refused.value)
 
 
-def test_a_binary_store_is_told_how_to_convert(tmp_path: Path) -> None:
+def test_a_binary_store_is_refused_with_the_command_that_converts_it(tmp_path: Path) -> None:
     (tmp_path / "store").write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
     with pytest.raises(ConfigError, match="openssl pkcs12 -in FILE"):
         context(ssl_keystore_location=str(tmp_path / "store"))

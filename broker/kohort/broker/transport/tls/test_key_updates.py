@@ -92,7 +92,7 @@ async def asked(here: Secure, count: int) -> None:
     await here.world.until(lambda: len(here.world.asked) == count)
 
 
-async def test_new_keys_between_requests_are_taken(tmp_path: Path) -> None:
+async def test_key_updates_between_requests_are_accepted(tmp_path: Path) -> None:
     async with secure(tmp_path) as here:
         client = await by_hand(here, tmp_path)
         for number in range(1, A_FEW + 1):
@@ -111,7 +111,9 @@ async def test_new_keys_between_requests_are_taken(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("asks", [False, True])
 @pytest.mark.parametrize("begun", [b"", frame(1)[:9]])
-async def test_who_sends_nothing_but_new_keys_is_closed(tmp_path: Path, begun: bytes, asks: bool) -> None:
+async def test_a_client_that_sends_only_key_updates_is_closed(
+    tmp_path: Path, begun: bytes, asks: bool
+) -> None:
     async with secure(tmp_path) as here:
         client = await by_hand(here, tmp_path)
         flood = [client.records.record(begun)] if begun else []

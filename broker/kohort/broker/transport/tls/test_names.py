@@ -41,7 +41,7 @@ def test_a_subject_is_written_from_its_end() -> None:
     assert subject_of(subject) == "CN=\\ #1 Käse\\ ,O=Kitchen\\, Inc,C=DE"
 
 
-def test_what_has_no_keyword_is_written_as_its_bytes() -> None:
+def test_an_attribute_without_a_keyword_is_written_as_its_bytes() -> None:
     subject = certificate(
         name((NameOID.DOMAIN_COMPONENT, "org")),
         name((NameOID.EMAIL_ADDRESS, "a@b")),

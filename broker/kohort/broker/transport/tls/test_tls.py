@@ -104,7 +104,7 @@ async def test_requests_are_answered_in_their_order(tmp_path: Path, poller: str,
         assert here.world.asked[0][1].principal == "User:ANONYMOUS"
 
 
-async def test_a_client_certificate_says_who_it_is(tmp_path: Path) -> None:
+async def test_a_client_certificate_names_the_user(tmp_path: Path) -> None:
     rules = ("ssl.principal.mapping.rules", "RULE:^CN=([a-z]+),.*$/$1/U")
     async with secure(tmp_path, rules) as here:
         stream = await here.connect(client=AUTHORITY.issue_cert("alice@example.org", common_name="alice"))
@@ -128,7 +128,9 @@ async def fails(stream: trio.SSLStream[trio.SocketStream]) -> None:
 
 @pytest.mark.parametrize("who", ["nobody", "stranger"])
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
-async def test_who_cannot_prove_who_it_is_asks_nothing(tmp_path: Path, who: str, version: str) -> None:
+async def test_a_client_without_a_trusted_certificate_cannot_send_requests(
+    tmp_path: Path, who: str, version: str
+) -> None:
     async with secure(tmp_path, ("ssl.client.auth", "required")) as here:
         client = STRANGE.issue_cert("eve@example.org") if who == "stranger" else None
         with trio.fail_after(5):
@@ -139,7 +141,7 @@ async def test_who_cannot_prove_who_it_is_asks_nothing(tmp_path: Path, who: str,
         assert here.handshakes.half_open == 0
 
 
-async def test_a_plain_client_is_told_off(tmp_path: Path) -> None:
+async def test_a_client_without_tls_is_refused(tmp_path: Path) -> None:
     async with secure(tmp_path) as here:
         plain = await here.world.connect()
         await plain.send_all(frame(1))
@@ -150,7 +152,7 @@ async def test_a_plain_client_is_told_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("poller", ["epoll", "poll"])
-async def test_a_large_request_leaves_nothing_behind(tmp_path: Path, poller: str) -> None:
+async def test_a_large_request_leaves_no_bytes_behind(tmp_path: Path, poller: str) -> None:
     """What is decrypted beyond a frame's end is handed over though the poller knows nothing of it."""
     async with secure(tmp_path, poller=poller) as here:
         stream = await here.connect()
@@ -194,7 +196,7 @@ async def one(stream: trio.SSLStream[trio.SocketStream]) -> list[tuple[int, byte
     return [(int.from_bytes(data[4:8], "big"), data[8:])]
 
 
-async def test_answers_wait_for_a_client_that_takes_them_slowly(tmp_path: Path) -> None:
+async def test_answers_wait_for_a_client_that_reads_slowly(tmp_path: Path) -> None:
     async with secure(tmp_path, ("socket.send.buffer.bytes", "16384")) as here:
         here.world.handlers[LIST_GROUPS] = lambda _, request: listed(1_500_000)
         stream = await here.connect()
@@ -223,7 +225,7 @@ async def test_a_handshake_has_a_deadline(tmp_path: Path) -> None:
         assert here.world.reactor.connections == 1, "who has shaken hands stays"
 
 
-async def test_half_open_connections_make_way_for_others(tmp_path: Path) -> None:
+async def test_half_open_connections_are_displaced_by_new_ones(tmp_path: Path) -> None:
     async with secure(tmp_path) as here:
         silent = [await here.world.connect() for _ in range(HALF_OPEN_MAX + 20)]
         await here.world.until(lambda: here.world.counters.connections_accepted == len(silent))
@@ -239,7 +241,7 @@ async def test_half_open_connections_make_way_for_others(tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.2 is not this machine's")
-async def test_who_floods_the_door_from_one_address_pushes_out_nobody_from_another(tmp_path: Path) -> None:
+async def test_a_flood_from_one_address_does_not_displace_clients_of_another(tmp_path: Path) -> None:
     async with secure(tmp_path) as here:
         halfway = await here.world.connect("127.0.0.2")
         silent = [await here.world.connect() for _ in range(HALF_OPEN_MAX + 20)]
@@ -275,7 +277,7 @@ async def test_new_certificates_hold_for_new_connections(tmp_path: Path) -> None
         await here.world.until(lambda: len(here.world.asked) == 4)
 
 
-async def test_an_end_in_the_middle_of_a_handshake_leaves_nothing(tmp_path: Path) -> None:
+async def test_a_close_during_a_handshake_leaves_no_state(tmp_path: Path) -> None:
     async with secure(tmp_path) as here:
         for _ in range(5):
             stream = await here.world.connect()
@@ -286,7 +288,7 @@ async def test_an_end_in_the_middle_of_a_handshake_leaves_nothing(tmp_path: Path
 
 
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
-def test_all_requests_that_have_arrived_are_taken_at_once(tmp_path: Path, version: str) -> None:
+def test_all_requests_that_have_arrived_are_read_at_once(tmp_path: Path, version: str) -> None:
     """What arrives together is written together: a turn for each record would be a sync for each."""
     with between(tmp_path, version) as (transport, client):
         for number in range(REQUESTS):
@@ -301,7 +303,7 @@ def test_all_requests_that_have_arrived_are_taken_at_once(tmp_path: Path, versio
         assert transport.receive(1_000) == b""
 
 
-def test_requests_ahead_of_a_ruined_record_are_taken(tmp_path: Path) -> None:
+def test_requests_before_a_damaged_record_are_read(tmp_path: Path) -> None:
     with between(tmp_path, "TLSv1.3") as (transport, client):
         client.sendall(frame(1))
         os.write(client.fileno(), b"\x17\x03\x03\x00\x20" + bytes(32))
@@ -334,7 +336,7 @@ def between(folder: Path, version: str) -> Iterator[tuple[TlsTransport, ssl.SSLS
         transport.close()
 
 
-def test_what_openssl_holds_goes_at_once(tmp_path: Path) -> None:
+def test_openssl_memory_is_freed_at_close(tmp_path: Path) -> None:
     """A connection that has closed may wait for the collector, with all that it still refers to."""
     (tmp_path / "key").write_bytes(AUTHORITY.issue_cert("localhost").private_key_and_cert_chain_pem.bytes())
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
