@@ -15,7 +15,7 @@ def test_the_value_is_printed_as_it_is() -> None:
     assert make_format("key-value")(RECORD) == b"k\t\xc3\xbc"
 
 
-def test_json_has_everything_and_wraps_what_is_no_text() -> None:
+def test_json_has_every_field_and_encodes_bytes_that_are_not_text() -> None:
     assert json.loads(make_format("json")(RECORD)) == {
         "topic": "t",
         "partition": 1,

@@ -39,7 +39,7 @@ def rows_of(described: GroupDescription) -> list[str]:
     return offsets_table(offset_rows(described, committed, {first: 20, second: 0}), verbose=True)
 
 
-def test_a_list_is_plain_until_a_column_is_asked_for() -> None:
+def test_a_list_has_no_header_until_a_column_is_requested() -> None:
     groups = [GroupListing("gclassic", "consumer", "Stable", "classic")]
     assert list_table(groups, state=False, type_=False) == ["gclassic"]
     assert list_table(groups, state=True, type_=False) == [
@@ -102,7 +102,7 @@ def test_members() -> None:
     )
 
 
-def test_the_instance_ids_have_a_column_when_somebody_has_one() -> None:
+def test_the_instance_id_column_is_shown_if_a_member_has_one() -> None:
     static = MemberDescription("m", "instance-1", "c", "/127.0.0.1", {})
     assert "GROUP-INSTANCE-ID" in members_table(group(static), verbose=False)[0]
     assert "GROUP-INSTANCE-ID" not in members_table(group(MEMBER), verbose=False)[0]
@@ -165,7 +165,7 @@ def test_the_epochs_of_a_consumer_group() -> None:
     )
 
 
-def test_members_of_both_protocols_are_told_apart() -> None:
+def test_members_of_both_protocols_are_distinguished() -> None:
     old = MemberDescription("old", None, "c", "/127.0.0.1", {}, 1, upgraded=False)
     header, new_line, old_line = members_table(consumer_group(NEW, old), verbose=True)
     assert header.endswith("TARGET-ASSIGNMENT    UPGRADED")

@@ -37,7 +37,7 @@ def test_problems_are_listed_with_exit_code_1(data: Path, capsys: pytest.Capture
     assert "problems" in last
 
 
-def test_what_was_verified_is_told_as_json(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_verification_report_can_be_json(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["log", "verify", str(data), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["partitions"], told["records"], told["problems"]) == (1, 2, [])
@@ -68,6 +68,8 @@ def test_a_dump_of_damage_ends_with_exit_code_1(data: Path, capsys: pytest.Captu
     assert "Found 8 invalid bytes" in capsys.readouterr().out
 
 
-def test_what_is_no_log_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_logs_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["log", "verify", str(tmp_path)]) == 1
     assert "neither a data folder" in capsys.readouterr().err

@@ -14,7 +14,7 @@ def in_a_process(*arguments: str) -> Done:
     return Done(done.returncode, done.stdout, done.stderr)
 
 
-def test_serve_imports_the_broker_alone() -> None:
+def test_serve_imports_only_the_broker() -> None:
     text = (
         "import sys\nfrom kohort.cli.main import main\n"
         "try: main(['serve', '--help'])\nexcept SystemExit: pass\nprint('MODULES', *sys.modules)"
@@ -84,7 +84,7 @@ def test_a_wrong_command_suggests_and_returns_two() -> None:
         (["groups", "list", "--in-state", "Fine"], "'Fine' is not one of"),
     ],
 )
-def test_a_wrong_use_says_what_would_be_right_and_returns_two(arguments: list[str], words: str) -> None:
+def test_a_usage_error_names_the_right_use_and_returns_two(arguments: list[str], words: str) -> None:
     done = kohort(*arguments)
     assert done.returncode == 2, done
     assert words in done.stderr
@@ -102,7 +102,7 @@ def test_a_failure_is_the_exit_status_of_the_process() -> None:
     "command",
     ["topics list", "topics delete t", "produce t", "consume t", "groups list", "groups describe g"],
 )
-def test_no_broker_is_one_line_and_returns_one(command: str) -> None:
+def test_an_unreachable_broker_is_reported_in_one_line_and_returns_one(command: str) -> None:
     done = kohort(*command.split(), "--bootstrap-server", "127.0.0.1:1")
     assert done.returncode == 1
     assert done.stderr == (
@@ -116,7 +116,7 @@ def test_the_environment_names_the_broker() -> None:
 
 
 @pytest.mark.parametrize("option", ["-b", "--bootstrap-server", "--bootstrap-servers"])
-def test_the_broker_may_stand_before_the_command(option: str) -> None:
+def test_the_bootstrap_option_can_precede_the_command(option: str) -> None:
     for command in ("produce t", "topics list", "groups describe g"):
         before = kohort(
             option, "127.0.0.1:1", *command.split(), environment={"KOHORT_BOOTSTRAP_SERVERS": "127.0.0.1:2"}
@@ -125,7 +125,7 @@ def test_the_broker_may_stand_before_the_command(option: str) -> None:
         assert "127.0.0.1:1 (Connection refused)" in before.stderr
 
 
-def test_the_broker_behind_the_command_counts() -> None:
+def test_the_bootstrap_option_after_the_command_overrides_the_one_before() -> None:
     done = kohort("-b", "127.0.0.1:1", "topics", "list", "-b", "127.0.0.1:2")
     assert "no broker at 127.0.0.1:2 (" in done.stderr
 

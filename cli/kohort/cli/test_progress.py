@@ -24,7 +24,7 @@ class Clock:
         return self.now_s
 
 
-def test_a_line_is_written_over_ten_times_a_second_at_most_and_cleared_at_the_end() -> None:
+def test_a_line_is_updated_at_most_ten_times_a_second_and_cleared_at_the_end() -> None:
     clock, out = Clock(), io.StringIO()
     with StatusLine(out, clock) as line:
         for text in ("one", "two", "three"):
@@ -40,7 +40,7 @@ def test_a_line_is_no_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch) -
     assert out.getvalue() == CLEAR_LINE + "x" * 19
 
 
-def test_what_is_no_terminal_gets_a_line_every_ten_seconds_that_says_something_new() -> None:
+def test_without_a_terminal_a_new_line_is_written_at_most_every_ten_seconds() -> None:
     clock, out = Clock(), io.StringIO()
     shown = {100: "0", 109: "1", 110: "2", 115: "3", 121: "2", 122: "4", 131: "5"}
     with LoggedLines(out, clock) as lines:
@@ -49,7 +49,7 @@ def test_what_is_no_terminal_gets_a_line_every_ten_seconds_that_says_something_n
     assert out.getvalue() == "2\n4\n"
 
 
-def test_bytes_have_a_bar_a_speed_and_a_time_left() -> None:
+def test_byte_progress_has_a_bar_a_speed_and_the_time_left() -> None:
     clock, out = Clock(), io.StringIO()
     bar = ByteProgress(out, 4_000_000, clock)
     assert bar.text().endswith("0 bytes of 4.0 MB  0 bytes/s  -:-- left")

@@ -20,7 +20,7 @@ def after(
     return {**present, **spread(present, places, factor)}
 
 
-def test_what_lies_evenly_stays() -> None:
+def test_an_even_placement_stays() -> None:
     assert spread(topic((1, 2), (2, 3), (3, 1)), THREE) == {}
 
 
@@ -35,7 +35,7 @@ def test_a_new_broker_gets_its_share_and_no_more_is_moved() -> None:
     assert new == 6
 
 
-def test_a_broker_that_is_left_out_holds_nothing() -> None:
+def test_a_broker_that_is_left_out_has_no_replicas() -> None:
     found = after(topic((1, 2), (2, 3), (3, 1)), [TargetBroker(1), TargetBroker(3), TargetBroker(4)])
     assert Counter(node for nodes in found.values() for node in nodes) == {1: 2, 3: 2, 4: 2}
     assert all(len(set(nodes)) == 2 for nodes in found.values())

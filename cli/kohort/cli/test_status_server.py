@@ -53,7 +53,7 @@ def test_a_name_that_somebody_points_here_is_refused(server: StatusServer, host:
     assert b"well" not in answer
 
 
-def test_silent_connections_end_and_take_few_threads(
+def test_silent_connections_are_closed_and_use_few_threads(
     monkeypatch: pytest.MonkeyPatch, server: StatusServer
 ) -> None:
     monkeypatch.setattr(status_server, "CONNECTION_SECONDS_MAX", 0.5)

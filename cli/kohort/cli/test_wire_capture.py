@@ -188,7 +188,7 @@ def test_every_link_layer_is_read(name: str, ends: tuple[End, End], tmp_path: Pa
     assert (found.source, found.target, titles([found])) == (*ends, [title(7)])
 
 
-def test_headers_between_ipv6_and_tcp_are_passed_over(tmp_path: Path) -> None:
+def test_headers_between_ipv6_and_tcp_are_skipped(tmp_path: Path) -> None:
     segment = tcp(CLIENT6, BROKER6, 5, request(), SYN)
     hops, options = bytes((60, 1)) + bytes(14), bytes((44, 0)) + bytes(6)
     fragment = bytes((6, 0)) + bytes(6)
@@ -196,7 +196,7 @@ def test_headers_between_ipv6_and_tcp_are_passed_over(tmp_path: Path) -> None:
     assert titles(heard(tmp_path, pcap([packet], 101))) == [title(7)]
 
 
-def test_what_is_no_tcp_is_passed_over(tmp_path: Path) -> None:
+def test_packets_that_are_not_tcp_are_skipped(tmp_path: Path) -> None:
     talk = Talk()
     datagram = bytearray(talk.says(request())[0])
     datagram[9] = 17
@@ -211,7 +211,7 @@ def test_what_is_no_tcp_is_passed_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_segments_that_are_doubled_reordered_and_cut_anew_are_put_together(seed: int, tmp_path: Path) -> None:
+def test_duplicated_reordered_and_resplit_segments_are_reassembled(seed: int, tmp_path: Path) -> None:
     random, talk = Random(seed), Talk()
     numbers = range(1, 9)
     stream = b"".join(map(request, numbers))
@@ -232,7 +232,7 @@ def test_every_packet_that_is_captured_twice_counts_once(tmp_path: Path) -> None
     assert len(found) == 2
 
 
-def test_segments_that_are_lost_are_said_and_what_stands_before_is_shown(tmp_path: Path) -> None:
+def test_lost_segments_are_reported_and_earlier_frames_are_shown(tmp_path: Path) -> None:
     talk = Talk()
     first, second = request(1), request(2)
     packets = talk.says(first) + talk.says(second, begin=len(first))[1:] + talk.says(answer(1), side=1)
@@ -252,7 +252,7 @@ def test_packets_that_the_capture_has_cut_are_missing(tmp_path: Path) -> None:
     assert titles(found) == [f"{MISSING}: what came after is not shown"]
 
 
-def test_a_port_that_is_used_again_begins_another_conversation(tmp_path: Path) -> None:
+def test_a_reused_port_starts_another_conversation(tmp_path: Path) -> None:
     before, after = Talk(), Talk()
     after.firsts = 77_000, 88_000
     opening = [after._packet(side, -1, b"", SYN) for side in (0, 1)]
@@ -262,7 +262,7 @@ def test_a_port_that_is_used_again_begins_another_conversation(tmp_path: Path) -
     assert titles(found) == [title(2), f"Heartbeat v4 answer, correlation id 2, {len(answer())} bytes"]
 
 
-def test_of_very_many_connections_the_newest_are_known(tmp_path: Path) -> None:
+def test_only_the_newest_of_many_connections_are_kept(tmp_path: Path) -> None:
     half = len(request()) // 2
     talks = [Talk((f"10.1.{n >> 8}.{n & 255}", 40_000)) for n in range(CONNECTIONS_MAX + 5)]
     packets = [talk.says(request()[:half], half)[0] for talk in talks]
@@ -279,7 +279,7 @@ def test_of_very_many_connections_the_newest_are_known(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [pcap, pcapng])
-def test_a_file_that_is_cut_short_anywhere_is_read_up_to_there(kind: object, tmp_path: Path) -> None:
+def test_a_truncated_file_is_read_up_to_its_end(kind: object, tmp_path: Path) -> None:
     talk = Talk()
     packets = [*talk.opening, *talk.says(request(1), 999), *talk.says(request(2), 999, begin=len(request(1)))]
     content = (pcap if kind is pcap else pcapng)(packets, 101)
@@ -298,7 +298,7 @@ def test_a_file_that_is_cut_short_anywhere_is_read_up_to_there(kind: object, tmp
     assert before == len(packets) - 1
 
 
-def test_what_was_read_before_the_damage_is_shown(tmp_path: Path) -> None:
+def test_frames_before_a_damaged_packet_are_shown(tmp_path: Path) -> None:
     talk = Talk()
     path = tmp_path / "capture"
     path.write_bytes(pcap([*talk.opening, *talk.says(request()), *talk.says(request())], 101)[:-1])
@@ -323,13 +323,13 @@ def test_what_was_read_before_the_damage_is_shown(tmp_path: Path) -> None:
         (block("<", 0x0A0D0D0A, bytes(16)), "a section without its order"),
     ],
 )
-def test_what_cannot_be_read_is_said(content: bytes, words: str, tmp_path: Path) -> None:
+def test_an_unreadable_capture_is_reported(content: bytes, words: str, tmp_path: Path) -> None:
     with pytest.raises(click.ClickException, match=words):
         heard(tmp_path, content)
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_no_damage_breaks_it(seed: int, tmp_path: Path) -> None:
+def test_damaged_captures_raise_no_other_error(seed: int, tmp_path: Path) -> None:
     random, talk = Random(seed), Talk(*random_ends(seed))
     packets = [ethernet(each) for each in talk.whole()]
     content = bytearray((pcap if seed % 2 else pcapng)(packets))
@@ -346,6 +346,6 @@ def random_ends(seed: int) -> tuple[End, End]:
     return (CLIENT, BROKER) if seed % 3 else (CLIENT6, BROKER6)
 
 
-def test_a_port_that_no_broker_has_is_said(tmp_path: Path) -> None:
+def test_a_port_without_a_broker_is_reported(tmp_path: Path) -> None:
     with pytest.raises(click.ClickException, match="the capture has 9092, 40000"):
         heard(tmp_path, pcap(Talk().says(request()), 101), 1234)

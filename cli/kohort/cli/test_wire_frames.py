@@ -92,7 +92,7 @@ def test_every_byte_of_every_message_is_shown(api: Api, random: Random) -> None:
 @every_api
 @FEW
 @given(random=randoms)
-def test_what_is_cut_short_is_shown_up_to_there(api: Api, random: Random) -> None:
+def test_a_truncated_frame_is_shown_up_to_its_end(api: Api, random: Random) -> None:
     version = random.choice(versions_of(api.request))
     frame = request_frame(random_message(api.request, version, random), version)
     for size in {4, 9, len(frame) - 1, random.randrange(4, len(frame))}:
@@ -104,7 +104,7 @@ def test_what_is_cut_short_is_shown_up_to_there(api: Api, random: Random) -> Non
 
 @FEW
 @given(data=st.binary(min_size=1, max_size=200))
-def test_no_bytes_break_it(data: bytes) -> None:
+def test_random_bytes_raise_no_error(data: bytes) -> None:
     for frame in split_frames(data):
         FrameReading(frame).request()
         talk = Conversation()
@@ -140,7 +140,7 @@ def test_batches_are_opened_down_to_the_headers_of_records(compression: Compress
     assert rows_of(reading, "attributes")[0].meaning == f"{int(compression)}: {named}"
 
 
-def test_a_wrong_crc_is_said_and_the_records_are_shown() -> None:
+def test_a_wrong_crc_is_reported_and_the_records_are_shown() -> None:
     reading = produced(BATCH[:-3] + b"z" + BATCH[-2:])
     (remark,) = [row for row in rows_of(reading, "crc") if not row.size]
     assert remark.meaning.startswith("damaged: the CRC of these bytes is 0x")
@@ -159,7 +159,7 @@ def test_a_record_that_is_damaged_is_where_it_ends() -> None:
     assert reading.problem == "a record has 15 bytes, but its length is -64"
 
 
-def test_what_a_consumer_subscribes_to_is_opened_and_other_bytes_are_not() -> None:
+def test_a_consumer_subscription_is_decoded_and_other_metadata_are_not() -> None:
     metadata = ConsumerProtocolSubscription(topics=("orders",), generation_id=3).encode_versioned()
     protocols = tuple(JoinGroupRequestProtocol(name="range", metadata=each) for each in (metadata, b"\0"))
     message = JoinGroupRequest(
@@ -173,7 +173,7 @@ def test_what_a_consumer_subscribes_to_is_opened_and_other_bytes_are_not() -> No
 SECRET = b"\0bob\0sesame"
 
 
-def test_passwords_are_masked_unless_they_are_asked_for() -> None:
+def test_passwords_are_masked_unless_requested() -> None:
     frame = request_frame(SaslAuthenticateRequest(auth_bytes=SECRET), 2)
     masked = "\n".join(lines_of(FrameReading(frame).request()[0], all_bytes=True))
     assert "sesame" not in masked
@@ -201,7 +201,7 @@ def test_settings_that_sound_secret_are_masked() -> None:
     assert "4: BROKER" in text
 
 
-def test_values_in_a_topic_whose_name_sounds_secret_are_shown() -> None:
+def test_values_in_a_topic_with_a_secret_sounding_name_are_shown() -> None:
     partitions = (PartitionProduceData(index=0, records=BATCH),)
     topics = (TopicProduceData(name="password-resets", partition_data=partitions),)
     message = ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=topics)
@@ -209,7 +209,7 @@ def test_values_in_a_topic_whose_name_sounds_secret_are_shown() -> None:
     assert rows_of(reading, "records[0].value")[0].meaning == "'v'"
 
 
-def test_tokens_outside_of_requests_are_known_and_masked() -> None:
+def test_tokens_outside_requests_are_recognized_and_masked() -> None:
     api = declared(["SaslHandshake"])[17]
     talk = Conversation()
     talk.request(request_frame(SaslHandshakeRequest(mechanism="PLAIN"), 0))
@@ -226,7 +226,7 @@ def test_tokens_outside_of_requests_are_known_and_masked() -> None:
 
 
 @pytest.mark.parametrize("user", ["Admin", "A", "0", "Zoe", "bob"])
-def test_a_token_is_no_request_though_the_name_in_it_reads_as_one(user: str) -> None:
+def test_a_token_is_not_taken_for_a_request(user: str) -> None:
     talk = Conversation()
     talk.request(request_frame(SaslHandshakeRequest(mechanism="PLAIN"), 0))
     token = f"\0{user}\0sesame".encode()
@@ -236,7 +236,7 @@ def test_a_token_is_no_request_though_the_name_in_it_reads_as_one(user: str) -> 
     assert "sesame" not in "\n".join(lines_of(said))
 
 
-def test_what_stands_behind_a_password_is_masked_too() -> None:
+def test_bytes_after_a_password_are_masked_too() -> None:
     frame = request_frame(SaslAuthenticateRequest(auth_bytes=b"\0bob\0"), 1) + b"sesame"
     frame = (len(frame) - 4).to_bytes(4, "big") + frame[4:]
     reading, _ = FrameReading(frame).request()
@@ -245,7 +245,7 @@ def test_what_stands_behind_a_password_is_masked_too() -> None:
     assert shown.rows[-1].data == b"sesame"
 
 
-def test_of_very_many_fields_the_first_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_first_of_many_fields_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kohort.cli.wire_frames.ROWS_MAX", 50)
     protocols = tuple(JoinGroupRequestProtocol(name=f"p{n}", metadata=b"") for n in range(100))
     message = JoinGroupRequest(
@@ -270,7 +270,7 @@ def test_of_very_many_fields_the_first_are_shown(monkeypatch: pytest.MonkeyPatch
         "00000000",
     ],
 )
-def test_impossible_lengths_are_said(text: str) -> None:
+def test_impossible_lengths_are_reported(text: str) -> None:
     for frame in split_frames(bytes.fromhex(text)):
         reading, _ = FrameReading(frame).request()
         assert reading.problem
@@ -278,7 +278,7 @@ def test_impossible_lengths_are_said(text: str) -> None:
         assert list(lines_of(reading))
 
 
-def test_an_answer_is_known_by_its_request() -> None:
+def test_an_answer_is_recognized_by_its_request() -> None:
     api = declared(["Heartbeat"])[12]
     talk = Conversation()
     frame = answer_frame(random_message(api.response, 4, Random(1)), 4, api)
@@ -298,7 +298,7 @@ def test_an_api_versions_that_is_too_new_is_answered_in_version_0() -> None:
     assert reading.rows[2].meaning == "35: UNSUPPORTED_VERSION"
 
 
-def test_what_is_not_known_is_said() -> None:
+def test_an_unknown_version_is_reported() -> None:
     header = RequestHeader(
         request_api_key=12, request_api_version=99, correlation_id=1, client_id="c"
     ).encode(1)
@@ -317,7 +317,7 @@ def test_frames_are_split_with_their_lengths_or_without() -> None:
     assert split_frames(frame[:-2]) == [frame[:-2]]
 
 
-def test_a_frame_without_its_end_is_damaged_though_its_message_is_whole() -> None:
+def test_a_frame_without_its_end_is_damaged_even_if_its_message_is_complete() -> None:
     frame = request_frame(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
     longer = (len(frame) - 3).to_bytes(4, "big") + frame[4:]
     reading, _ = FrameReading(longer).request()

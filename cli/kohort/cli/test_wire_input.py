@@ -42,7 +42,7 @@ def test_dumps_of_every_tool_are_read(text: str) -> None:
     assert bytes_of(text) == DATA
 
 
-def test_an_odd_number_of_bytes_in_words_ends_where_hexdump_says() -> None:
+def test_an_odd_number_of_bytes_in_words_ends_at_the_length_that_hexdump_prints() -> None:
     assert bytes_of("0000000 0100 0002\n0000003\n") == b"\x00\x01\x02"
 
 
@@ -58,10 +58,10 @@ def test_an_odd_number_of_bytes_in_words_ends_where_hexdump_says() -> None:
         "{0x00,0x00,0x00,0x2A,\n 0x00,0x0C}",
     ],
 )
-def test_digits_are_read_however_they_are_written(text: str) -> None:
+def test_hexadecimal_digits_are_read_in_any_layout(text: str) -> None:
     assert bytes_of(text) == b"\x00\x00\x00\x2a\x00\x0c"
 
 
-def test_what_is_no_hexadecimal_is_named_with_its_line() -> None:
+def test_text_that_is_not_hexadecimal_is_named_with_its_line() -> None:
     with pytest.raises(ValueError, match="line 2 is no hexadecimal: 'GET /'"):
         bytes_of("0001\nGET /\n")

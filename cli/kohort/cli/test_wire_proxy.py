@@ -52,7 +52,7 @@ async def send_for_ever(stream: trio.SocketStream) -> None:
 
 
 @pytest.mark.parametrize("rewrites", [False, True])
-def test_a_broker_that_hangs_is_left_once_its_client_has_gone(
+def test_a_hanging_broker_is_closed_after_its_client_left(
     rewrites: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kohort.cli.wire_proxy.SILENCE_SECONDS", 0.1)
@@ -75,7 +75,7 @@ def test_a_broker_that_hangs_is_left_once_its_client_has_gone(
 
 
 @pytest.mark.parametrize("length", [2**31 - 1, -1, -(2**31), 2**30])
-def test_lengths_that_are_impossible_are_said_once_and_passed_on(length: int) -> None:
+def test_an_impossible_length_is_reported_once_and_its_bytes_are_forwarded(length: int) -> None:
     said = length.to_bytes(4, "big", signed=True) + bytes(100_000)
 
     async def play() -> None:
@@ -96,7 +96,7 @@ def test_lengths_that_are_impossible_are_said_once_and_passed_on(length: int) ->
     trio.run(play)
 
 
-def test_a_broker_that_does_not_take_the_connection_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_does_not_accept_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kohort.cli.wire_proxy.CONNECT_SECONDS", 0.1)
 
     async def play() -> None:

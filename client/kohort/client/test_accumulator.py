@@ -63,7 +63,7 @@ def test_records_wait_linger_ms_for_company() -> None:
     assert values(take(accumulated, 5_000)) == [b"1", b"2"]
 
 
-def test_a_full_batch_waits_for_nobody() -> None:
+def test_a_full_batch_is_sent_without_waiting() -> None:
     accumulated = small(linger_ms=5_000, batch_size=1_000)
     for _ in range(4):
         add(accumulated, b"x" * 300)
@@ -94,7 +94,7 @@ def test_a_batch_grows_no_further_than_there_is_memory() -> None:
     assert len(values(take(accumulated))) == 6
 
 
-def test_a_batch_that_waits_for_long_is_joined_by_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_record_is_added_to_a_batch_that_has_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     now_ms = [1_000]
     monkeypatch.setattr("kohort.client.accumulator.monotonic_ms", lambda: now_ms[0])
     accumulated = accumulator(batch_size=1_000)
@@ -107,7 +107,7 @@ def test_a_batch_that_waits_for_long_is_joined_by_no_more(monkeypatch: pytest.Mo
     assert late[-1].batch is not first[0].batch, "it would have a part of its delivery_timeout_ms alone"
 
 
-def test_a_record_larger_than_a_batch_has_one_that_others_join() -> None:
+def test_a_record_larger_than_a_batch_gets_one_that_others_can_share() -> None:
     accumulated = accumulator(linger_ms=5_000, batch_size=100, batch_max_size=2_000)
     large, small_one = add(accumulated, b"x" * 1_500), add(accumulated)
     assert large.batch is small_one.batch
@@ -115,14 +115,14 @@ def test_a_record_larger_than_a_batch_has_one_that_others_join() -> None:
     assert [batch.record_count for _, batch in accumulated.waiting()] == [2, 1]
 
 
-def test_without_a_key_a_partition_that_has_its_batch_is_due_at_once() -> None:
+def test_without_a_key_a_full_batch_is_due_at_once() -> None:
     accumulated = accumulator(2, linger_ms=5_000, batch_size=1_000)
     used = [add(accumulated, b"x" * 300, partition=None).batch for _ in range(3)]
     assert used[0].is_due
     assert [queue.batches[0] for queue in due(accumulated)] == [used[0]]
 
 
-def test_the_sender_is_woken_once_for_what_it_has_not_seen() -> None:
+def test_the_sender_is_woken_once_for_unseen_batches() -> None:
     wakes: list[bool] = []
     accumulated = Accumulator(
         producer_config({"batch_size": 100, "batch_max_size": 100}), lambda: wakes.append(True)
@@ -139,7 +139,7 @@ def test_the_sender_is_woken_once_for_what_it_has_not_seen() -> None:
     assert len(wakes) == 2, "a sender that cannot send more looks again by itself"
 
 
-def test_a_batch_that_comes_back_goes_first_and_unchanged() -> None:
+def test_a_returned_batch_is_sent_first_and_unchanged() -> None:
     accumulated = small(batch_size=100)
     for number in range(2):
         add(accumulated, b"%d" % number + b"x" * 80)
@@ -151,14 +151,14 @@ def test_a_batch_that_comes_back_goes_first_and_unchanged() -> None:
     assert batch.to_bytes(Codec()) == before
 
 
-def test_a_flush_waits_for_no_linger() -> None:
+def test_a_flush_does_not_wait_for_linger() -> None:
     accumulated = accumulator(linger_ms=5_000)
     add(accumulated)
     accumulated.flushes += 1
     assert len(due(accumulated)) == 1
 
 
-def test_a_full_buffer_takes_no_more_until_something_is_written() -> None:
+def test_a_full_buffer_accepts_no_records_until_some_are_written() -> None:
     accumulated = small(buffer_memory=500, batch_size=100)
     while try_add(accumulated, b"x" * 80) is not None:
         pass
@@ -177,7 +177,7 @@ def test_a_record_beyond_the_largest_request_is_refused() -> None:
         add(accumulator(buffer_memory=500), b"x" * 1_000)
 
 
-def test_what_is_unknown_or_closed_takes_no_records() -> None:
+def test_an_unknown_partition_or_a_closed_accumulator_accepts_no_records() -> None:
     accumulated = accumulator(2)
     assert accumulated.append("unknown", b"v", None, None, 0, ()) is None
     assert try_add(accumulated, partition=2) is None
@@ -195,7 +195,7 @@ def test_a_key_chooses_its_partition() -> None:
         assert appended.batch.partition == TopicPartition("t", partition_for_key(key, 8))
 
 
-def test_without_a_key_a_partition_gets_a_batch_before_the_next_one_does() -> None:
+def test_without_a_key_one_batch_is_filled_for_each_partition_in_turn() -> None:
     accumulated = small(10_000, batch_size=1_000)
     used = [add(accumulated, b"x" * 100, partition=None).batch.partition for _ in range(40)]
     runs = [used.count(each) for each in dict.fromkeys(used)]
@@ -203,7 +203,7 @@ def test_without_a_key_a_partition_gets_a_batch_before_the_next_one_does() -> No
     assert set(runs[:-1]) == {8}
 
 
-def test_what_left_early_counts_for_its_partition() -> None:
+def test_a_batch_sent_early_counts_for_its_partition() -> None:
     accumulated = small(10_000, batch_size=1_000)
     used = []
     for _ in range(40):
@@ -222,7 +222,7 @@ def test_slow_partitions_get_less() -> None:
     assert used.count(1) > 60
 
 
-def test_expired_batches_are_taken_out_from_the_front() -> None:
+def test_expired_batches_are_removed_from_the_front() -> None:
     accumulated = small(batch_size=100)
     add(accumulated, b"1" * 80)
     add(accumulated, b"2" * 80, partition=1)
@@ -248,7 +248,7 @@ def test_threads_append_side_by_side() -> None:
     assert sum(batch.record_count for _, batch in accumulated.waiting()) == 8_000
 
 
-def test_a_finished_batch_knows_where_each_record_went() -> None:
+def test_a_finished_batch_has_the_offset_of_each_record() -> None:
     accumulated = accumulator()
     add(accumulated, b"1")
     appended = add(accumulated, b"2")
@@ -300,7 +300,7 @@ def test_a_run_of_keys_fills_batch_after_batch_in_order() -> None:
     assert [each.pinned for each in batches] == [list(range(each.record_count)) for each in batches]
 
 
-def test_a_run_of_keys_goes_as_far_as_there_is_room() -> None:
+def test_a_run_of_keys_is_added_as_far_as_memory_allows() -> None:
     accumulated = small(batch_size=500, buffer_memory=1_000)
     keys = [b"key %04d" % each for each in range(100)]
     found = accumulated.append_keys("t", 0, keys, b"v", 1_000)

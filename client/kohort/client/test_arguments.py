@@ -11,12 +11,12 @@ NOBODY = "127.0.0.1:1"
 FIRST = TopicPartition("orders", 0)
 
 
-def test_arguments_that_are_given_one_by_one_come_back() -> None:
+def test_arguments_given_one_by_one_are_returned() -> None:
     assert one_by_one(iter(("a", "b")), str, "subscribe") == ("a", "b")
     assert one_by_one((), str, "subscribe") == ()
 
 
-def test_a_list_is_refused_with_what_would_be_right() -> None:
+def test_a_list_is_refused_with_the_right_call() -> None:
     with pytest.raises(TypeError, match=r"as f\(a, b\) or f\(\*several\), not in a list: \['a'\]"):
         one_by_one((["a"],), str, "f")
 
@@ -24,12 +24,12 @@ def test_a_list_is_refused_with_what_would_be_right() -> None:
 @pytest.mark.parametrize(
     "call", ["assign", "pause", "resume", "seek_to_beginning", "seek_to_end", "committed"]
 )
-def test_a_consumer_takes_no_list_of_partitions(call: str) -> None:
+def test_a_consumer_refuses_a_list_of_partitions(call: str) -> None:
     with Consumer(bootstrap_servers=NOBODY) as consumer, pytest.raises(TypeError, match=rf"{call}\(a, b\)"):
         getattr(consumer, call)([FIRST])
 
 
-def test_a_consumer_takes_no_list_of_topics() -> None:
+def test_a_consumer_refuses_a_list_of_topics() -> None:
     with pytest.raises(TypeError, match=r"Consumer\(a, b\)"):
         Consumer(["orders"], bootstrap_servers=NOBODY, group_id="g")  # type: ignore[arg-type]
 
@@ -45,7 +45,7 @@ def test_a_consumer_takes_no_list_of_topics() -> None:
         ("delete_groups", "readers"),
     ],
 )
-def test_an_admin_takes_no_list(call: str, given: object) -> None:
+def test_an_admin_client_refuses_a_list(call: str, given: object) -> None:
     with Admin(bootstrap_servers=NOBODY) as admin, pytest.raises(TypeError, match=rf"{call}\(a, b\)"):
         getattr(admin, call)([given])
 
@@ -75,7 +75,7 @@ RECORD: ConsumerRecord = ConsumerRecord("orders", 0, 5, 0, b"k", b"v", ())
         (lambda: None, "a callback has a name"),
     ],
 )
-def test_what_cannot_be_committed_is_told_how_it_is_given(given: object, words: str) -> None:
+def test_an_invalid_commit_argument_is_refused_with_the_right_form(given: object, words: str) -> None:
     with Consumer(bootstrap_servers=NOBODY, group_id="g") as consumer:
         consumer.assign(FIRST)
         with pytest.raises(TypeError) as caught:
@@ -100,7 +100,9 @@ def test_a_negative_offset_is_refused() -> None:
     ],
 )
 @pytest.mark.parametrize("kind", [Consumer, aio.Consumer])
-def test_a_method_by_its_name_elsewhere_is_told_its_name_here(kind: type, name: str, here: str) -> None:
+def test_a_method_name_of_another_client_is_answered_with_the_name_here(
+    kind: type, name: str, here: str
+) -> None:
     consumer = kind(bootstrap_servers=NOBODY)
     with pytest.raises(AttributeError, match=rf"has no attribute {name!r}: here it is {here!r}"):
         getattr(consumer, name)

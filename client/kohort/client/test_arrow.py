@@ -55,7 +55,7 @@ def test_a_table_of_nothing_has_the_columns() -> None:
     )
 
 
-def test_what_was_read_from_the_middle_of_a_batch_is_a_sound_table() -> None:
+def test_a_read_from_the_middle_of_a_batch_gives_a_valid_table() -> None:
     records = [
         (1, b"%d" % each, None if each % 3 else b"v" * each, (("h", b"x"),) * (each % 2))
         for each in range(20)
@@ -68,7 +68,9 @@ def test_what_was_read_from_the_middle_of_a_batch_is_a_sound_table() -> None:
 
 
 @pytest.mark.parametrize("name", ["pyarrow", "numpy"])
-def test_without_the_extra_the_error_says_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_the_error_names_the_package_to_install(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for module in ("kohort.client.arrow", "kohort.client.columns"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setitem(sys.modules, name, None)

@@ -33,7 +33,7 @@ MARKER = build_transaction_marker(
 )
 
 
-def test_every_column_says_what_the_headers_say() -> None:
+def test_every_column_equals_the_batch_headers() -> None:
     records = ONE + TWO + MARKER
     table = read_batches(memoryview(records))
     headers = [read_header(each) for each in iterate_batches(records)]
@@ -52,7 +52,7 @@ def test_every_column_says_what_the_headers_say() -> None:
     assert table.crcs.tolist() == [each.crc for each in headers]
 
 
-def test_what_is_cut_short_is_left_out_and_no_damage() -> None:
+def test_a_truncated_batch_is_left_out_without_an_error() -> None:
     for cut in range(1, len(TWO)):
         table = read_batches(memoryview(ONE + TWO[:-cut]))
         assert table.size_bytes == len(ONE)
@@ -68,7 +68,7 @@ def test_what_is_cut_short_is_left_out_and_no_damage() -> None:
         (23, 255, "records up to"),
     ],
 )
-def test_the_table_ends_before_damage_and_then_says_so(place: int, byte: int, words: str) -> None:
+def test_the_table_ends_before_damage_and_reports_it_next(place: int, byte: int, words: str) -> None:
     damaged = bytearray(ONE)
     damaged[place] = byte
     table = read_batches(memoryview(TWO + bytes(damaged) + MARKER))
@@ -77,13 +77,13 @@ def test_the_table_ends_before_damage_and_then_says_so(place: int, byte: int, wo
         check_end(table)
 
 
-def test_batches_are_sound_up_to_the_first_with_another_crc() -> None:
+def test_batches_are_valid_up_to_the_first_with_a_wrong_crc() -> None:
     damaged = bytearray(TWO)
     damaged[-1] ^= 1
     assert read_batches(memoryview(ONE + TWO + MARKER)).sound_count() == 3
     assert read_batches(memoryview(ONE + bytes(damaged) + MARKER)).sound_count() == 1
 
 
-def test_nothing_is_a_table_without_rows() -> None:
+def test_no_bytes_give_a_table_without_rows() -> None:
     table = read_batches(memoryview(b""))
     assert (len(table), table.size_bytes, table.sound_count(), table.hidden(None).tolist()) == (0, 0, 0, [])

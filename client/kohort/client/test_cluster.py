@@ -116,7 +116,7 @@ async def free_port() -> int:
         return port
 
 
-def test_an_advertised_address_that_refuses_says_who_advertised_it() -> None:
+def test_a_refused_advertised_address_names_the_broker_that_advertised_it() -> None:
     async def play(cluster: Cluster, brokers: list[Broker]) -> None:
         nowhere = await free_port()
         brokers[0].brokers = ((7, nowhere),)
@@ -130,7 +130,7 @@ def test_an_advertised_address_that_refuses_says_who_advertised_it() -> None:
     run(play)
 
 
-def test_when_no_known_broker_can_be_reached_it_begins_again_at_bootstrap_servers() -> None:
+def test_when_no_known_broker_is_reachable_it_bootstraps_again() -> None:
     async def play(cluster: Cluster, brokers: list[Broker]) -> None:
         brokers[0].brokers = ((7, await free_port()),)
         await cluster.refresh_metadata(())
@@ -158,7 +158,7 @@ def test_without_rebootstrap_only_known_brokers_are_tried() -> None:
     run(play, metadata_recovery_strategy="none")
 
 
-def test_a_broker_that_demands_it_makes_the_client_bootstrap_again() -> None:
+def test_a_broker_can_demand_a_rebootstrap() -> None:
     async def play(cluster: Cluster, brokers: list[Broker]) -> None:
         first, second = brokers
         first.brokers = ((7, second.port),)
@@ -176,7 +176,7 @@ def test_a_broker_that_demands_it_makes_the_client_bootstrap_again() -> None:
     run(play, brokers=2)
 
 
-def test_when_metadata_fails_for_long_it_begins_again() -> None:
+def test_after_long_metadata_failures_it_bootstraps_again() -> None:
     async def play(cluster: Cluster, brokers: list[Broker]) -> None:
         first, second = brokers
         first.brokers = second.brokers = ((7, second.port),)
@@ -191,7 +191,7 @@ def test_when_metadata_fails_for_long_it_begins_again() -> None:
     run(play, brokers=2, metadata_recovery_rebootstrap_trigger_ms=0)
 
 
-def test_the_broker_with_the_least_to_do_is_asked() -> None:
+def test_the_least_busy_broker_is_asked() -> None:
     async def play(cluster: Cluster, brokers: list[Broker]) -> None:
         brokers[0].brokers = ((1, brokers[0].port), (2, brokers[1].port))
         await cluster.refresh_metadata(())
@@ -220,7 +220,7 @@ async def _ask(connection: Connection) -> None:
         await connection.request(request, MetadataResponse, timeout_ms=5_000)
 
 
-def test_a_listener_that_speaks_tls_is_told_apart() -> None:
+def test_a_tls_listener_is_recognized() -> None:
     async def main() -> None:
         async def alert(stream: SocketStream) -> None:
             await stream.receive()
@@ -281,7 +281,7 @@ MISSING, OLD, NEW, SILENT = 0, 1, 2, 4
         (OLD, NEW, (3, OLD), OLD),
     ],
 )
-def test_another_topic_id_counts_if_most_brokers_tell_it(
+def test_a_changed_topic_id_counts_if_most_brokers_report_it(
     topics: tuple[str, ...] | None, known: int, told: int, others: tuple[int, ...], believed: int
 ) -> None:
     """Nobody can tell the newer one of two ids: a broker that lags behind tells the older one."""
@@ -306,7 +306,7 @@ def test_another_topic_id_counts_if_most_brokers_tell_it(
     run(play, brokers=len(others) + 1)
 
 
-async def test_the_coordinators_of_very_many_groups_are_not_all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_cached_coordinators_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_module, "COORDINATORS_KEPT", 3)
     cluster = Cluster(admin_config({}))
     asked: list[str] = []

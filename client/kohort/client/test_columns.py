@@ -86,7 +86,7 @@ def joined(parts: Sequence[Sequence[RecordFields]], compressions: Sequence[Compr
     st.sampled_from([1, 500, 1 << 20]),
 )
 @settings(max_examples=repetitions(60, by_night=300), deadline=None)
-def test_columns_hold_what_the_plain_decoder_reads(
+def test_columns_equal_the_plain_decoder(
     parts: list[list[RecordFields]], compressions: list[Compression], fetch_offset: int, chunk_bytes: int
 ) -> None:
     record_set = joined(parts, compressions)
@@ -99,7 +99,7 @@ def test_columns_hold_what_the_plain_decoder_reads(
     codecs,
 )
 @settings(max_examples=repetitions(20, by_night=60), deadline=None)
-def test_runs_of_records_of_one_size_begin_and_end_anywhere(
+def test_runs_of_records_of_one_size_can_start_and_end_anywhere(
     runs: list[tuple[int, int]], compression: Compression
 ) -> None:
     records = [(5, None, b"v" * size, ()) for count, size in runs for _ in range(count)]
@@ -114,7 +114,7 @@ def test_runs_of_records_of_one_size_begin_and_end_anywhere(
     st.integers(0, 60),
 )
 @settings(max_examples=repetitions(20, by_night=60), deadline=None)
-def test_many_batches_are_walked_through_together(
+def test_many_batches_are_decoded_together(
     parts: list[list[RecordFields]], repeated: int, codec: Compression, fetch_offset: int
 ) -> None:
     parts[len(parts) // 2] *= 1 + repeated  # Longer than the others, which end before it.
@@ -127,7 +127,7 @@ def test_many_batches_are_walked_through_together(
     st.lists(st.tuples(st.integers(0, 4000), st.integers(1, 255)), min_size=1, max_size=4),
 )
 @settings(max_examples=repetitions(40, by_night=200), deadline=None)
-def test_damage_in_many_batches_raises_wire_errors_alone(
+def test_damage_in_many_batches_raises_only_wire_errors(
     parts: list[list[RecordFields]], damage: list[tuple[int, int]]
 ) -> None:
     record_set = bytearray(joined(parts, [Compression.NONE] * len(parts)))
@@ -164,7 +164,7 @@ def test_compaction_leaves_gaps(records: list[RecordFields], data: st.DataObject
     st.booleans(),
 )
 @settings(max_examples=repetitions(100, by_night=500), deadline=None)
-def test_damaged_bytes_raise_wire_errors_alone(
+def test_damaged_bytes_raise_only_wire_errors(
     parts: list[list[RecordFields]],
     compressions: list[Compression],
     changes: list[tuple[int, int]],
@@ -181,7 +181,7 @@ def test_damaged_bytes_raise_wire_errors_alone(
 
 @given(st.lists(st.binary(max_size=30), max_size=3), st.integers(-1, 4))
 @settings(max_examples=repetitions(60, by_night=300), deadline=None)
-def test_records_of_any_bytes_raise_wire_errors_alone(pieces: list[bytes], count: int) -> None:
+def test_records_of_any_bytes_raise_only_wire_errors(pieces: list[bytes], count: int) -> None:
     batch = bytearray(build_batch([(1, b"k", b"v", ())])[:61]) + b"".join(pieces)
     batch[8:12] = (len(batch) - 12).to_bytes(4, "big")
     batch[57:61] = count.to_bytes(4, "big", signed=True)
@@ -191,7 +191,7 @@ def test_records_of_any_bytes_raise_wire_errors_alone(pieces: list[bytes], count
 
 
 @pytest.mark.parametrize("size", [1, 40, 60, 61, 70])
-def test_a_batch_that_is_cut_short_is_left_for_the_next_fetch(size: int) -> None:
+def test_a_truncated_batch_is_left_for_the_next_fetch(size: int) -> None:
     one, two = build_batch([(1, None, b"a", ())]), build_batch([(1, None, b"b" * 40, ())], base_offset=1)
     (columns,) = decode_columns(one + two[:size])
     assert (columns.values.to_list(), columns.next_offset) == ([b"a"], 1)
@@ -284,12 +284,12 @@ def test_read_uncommitted_sees_all_but_the_markers() -> None:
     ]
 
 
-def test_a_reader_that_begins_within_an_aborted_transaction_sees_nothing_of_it() -> None:
+def test_a_read_that_starts_inside_an_aborted_transaction_skips_its_records() -> None:
     rest = TRANSACTIONS[TRANSACTIONS.index(transactional(4, b"a4", producer_id=7)) :]
     assert [each.value for each in decoded(rest, fetch_offset=4, aborted=ABORTED)] == [b"c7"]
 
 
-def test_a_transaction_that_begins_behind_an_abort_marker_is_another_one() -> None:
+def test_a_transaction_after_an_abort_marker_is_another_one() -> None:
     seen = [
         header.base_offset
         for header, payload in visible_batches(TRANSACTIONS, check_crcs=True, aborted=ABORTED[1:])
@@ -298,16 +298,16 @@ def test_a_transaction_that_begins_behind_an_abort_marker_is_another_one() -> No
     assert seen == [2, 3, 7, 9]
 
 
-def test_markers_alone_move_the_next_offset() -> None:
+def test_markers_without_records_move_the_next_offset() -> None:
     (columns,) = decode_columns(marker(8, ControlType.COMMIT, 7), fetch_offset=8)
     assert (len(columns), columns.next_offset, len(columns.keys), len(columns.header_offsets)) == (0, 9, 0, 1)
 
 
-def test_nothing_at_all_is_no_chunk() -> None:
+def test_no_bytes_give_no_chunk() -> None:
     assert list(decode_columns(b"")) == []
 
 
-def test_what_stands_before_damage_comes_first() -> None:
+def test_records_before_damage_are_returned_first() -> None:
     good, bad = (
         build_batch([(1, None, b"a", ())]),
         bytearray(build_batch([(1, None, b"b", ())], base_offset=1)),

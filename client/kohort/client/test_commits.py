@@ -63,7 +63,7 @@ class World:
         anyio.run(self.commits.commit, offsets, Deadline(5_000))
 
 
-def test_a_partition_that_came_back_meanwhile_is_not_committed_as_it_was(
+def test_a_partition_that_was_revoked_and_assigned_again_is_not_committed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World(monkeypatch)
@@ -72,13 +72,13 @@ def test_a_partition_that_came_back_meanwhile_is_not_committed_as_it_was(
     assert world.kept == []
 
 
-def test_one_that_was_kept_is_committed_when_the_coordinator_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kept_partition_is_committed_when_the_coordinator_returns(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch)
     world.commit(KEPT)
     assert world.kept == [{KEPT: OffsetAndMetadata(100)}]
 
 
-def test_what_is_lost_is_not_committed_before_the_user_has_heard_of_it(
+def test_a_lost_partition_is_not_committed_before_the_user_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The member is in its group and the broker would take it, but others may have read on."""
@@ -89,7 +89,7 @@ def test_what_is_lost_is_not_committed_before_the_user_has_heard_of_it(
     assert world.kept == []
 
 
-def test_offsets_of_a_topic_are_not_committed_for_one_that_is_made_anew_meanwhile(
+def test_offsets_are_not_committed_for_a_recreated_topic(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """No group has assigned it: who reads it by hand is told, too."""
@@ -100,7 +100,9 @@ def test_offsets_of_a_topic_are_not_committed_for_one_that_is_made_anew_meanwhil
     assert world.kept == []
 
 
-def test_records_of_before_are_not_committed_for_a_topic_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_of_a_deleted_topic_are_not_committed_for_its_successor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = World(monkeypatch)
     world.member = None
     record = ConsumerRecord("t", 1, 599, 0, None, b"old")
@@ -124,7 +126,7 @@ def test_offsets_that_were_polled_are_committed_as_the_records_are(monkeypatch: 
     assert world.kept == [{KEPT: OffsetAndMetadata(7)}, offsets]
 
 
-def test_records_that_another_thread_takes_belong_to_the_topic_that_they_are_of(
+def test_records_read_by_another_thread_belong_to_their_own_topic(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It looks at the assignments, a topic is made anew, and the first new records are there at once."""

@@ -84,7 +84,7 @@ def test_defaults_are_kafkas() -> None:
         ({"group_instance_id": "i"}, "group_instance_id needs a group_id"),
     ],
 )
-def test_a_wrong_setting_says_what_would_be_right(options: Mapping[str, object], words: str) -> None:
+def test_a_wrong_setting_is_refused_with_the_right_one(options: Mapping[str, object], words: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         consumer_config(options)
     assert words in str(caught.value)
@@ -109,7 +109,9 @@ def test_a_wrong_setting_says_what_would_be_right(options: Mapping[str, object],
         ({"delivery_timeout_ms": 1_000}, "delivery_timeout_ms (1000) has to be at least"),
     ],
 )
-def test_a_wrong_producer_setting_says_what_would_be_right(options: Mapping[str, object], words: str) -> None:
+def test_a_wrong_producer_setting_is_refused_with_the_right_one(
+    options: Mapping[str, object], words: str
+) -> None:
     with pytest.raises(ConfigurationError) as caught:
         producer_config(options)
     assert words in str(caught.value)
@@ -121,7 +123,7 @@ def test_a_producer_is_idempotent_unless_another_setting_forbids_it(options: Map
     assert not producer_config(options).enable_idempotence
 
 
-def test_assignors_come_by_name_or_as_they_are() -> None:
+def test_assignors_are_given_by_name_or_as_objects() -> None:
     own = Assignor("own", assign_range)
     assert [each.name for each in consumer_config({}).assignors] == [
         "range",
@@ -156,7 +158,7 @@ def test_addresses(text: str, address: tuple[str, int]) -> None:
     "text",
     ["", ":1", "h:x", "h:65536", "::1:9", "h:1:2", "PLAINTEXT://", "a://b://c:1", "h/x:1", "http://h:1/"],
 )
-def test_what_is_no_address(text: str) -> None:
+def test_an_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError):
         parse_address(text)
 
@@ -165,7 +167,7 @@ def test_a_duration_in_milliseconds() -> None:
     assert duration_ms("by_duration:P1DT2H3M4.5S") == ((26 * 60 + 3) * 60) * 1000 + 4_500
 
 
-def test_a_stranger_who_chooses_a_password_reads_no_file_where_that_is_switched_off(
+def test_a_password_from_a_stranger_reads_no_file_if_that_is_disabled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "secret").write_text("sesame\n")

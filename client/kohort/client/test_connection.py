@@ -75,7 +75,7 @@ def heard(code: int) -> HeartbeatResponse:
 
 
 @both_loops
-def test_pipelined_answers_find_their_requests_in_whatever_order(loop: str) -> None:
+def test_pipelined_answers_match_their_requests_in_any_order(loop: str) -> None:
     async def server(stream: SocketStream) -> None:
         requests = Requests(stream)
         await requests.agree()
@@ -101,7 +101,7 @@ def test_pipelined_answers_find_their_requests_in_whatever_order(loop: str) -> N
 
 
 @both_loops
-def test_an_old_broker_is_asked_again_in_a_version_that_it_knows(loop: str) -> None:
+def test_an_old_broker_is_asked_again_with_a_version_it_supports(loop: str) -> None:
     async def server(stream: SocketStream) -> None:
         requests = Requests(stream)
         _, spoken, correlation_id = await requests.next()
@@ -122,7 +122,7 @@ def test_an_old_broker_is_asked_again_in_a_version_that_it_knows(loop: str) -> N
 
 
 @both_loops
-def test_a_late_answer_closes_the_connection_and_fails_all_who_wait(loop: str) -> None:
+def test_a_late_answer_closes_the_connection_and_fails_all_requests(loop: str) -> None:
     async def server(stream: SocketStream) -> None:
         await Requests(stream).agree()
         await anyio.sleep_forever()
@@ -151,7 +151,7 @@ def test_a_late_answer_closes_the_connection_and_fails_all_who_wait(loop: str) -
 
 
 @both_loops
-def test_who_gives_up_waiting_leaves_the_connection_usable(loop: str) -> None:
+def test_a_cancelled_request_leaves_the_connection_usable(loop: str) -> None:
     async def server(stream: SocketStream) -> None:
         requests = Requests(stream)
         await requests.agree()
@@ -182,7 +182,7 @@ def test_who_gives_up_waiting_leaves_the_connection_usable(loop: str) -> None:
         b"\0\0\0\x06\0\0\0\x01ab",
     ],
 )
-def test_garbage_is_an_error_that_says_so(loop: str, garbage: bytes) -> None:
+def test_malformed_bytes_raise_an_error_that_says_so(loop: str, garbage: bytes) -> None:
     async def server(stream: SocketStream) -> None:
         await stream.send(garbage)
         await anyio.sleep_forever()
@@ -195,7 +195,7 @@ def test_garbage_is_an_error_that_says_so(loop: str, garbage: bytes) -> None:
 
 
 @both_loops
-def test_a_broker_that_hangs_up_fails_who_waits(loop: str) -> None:
+def test_a_closed_connection_fails_all_requests(loop: str) -> None:
     async def server(stream: SocketStream) -> None:
         await Requests(stream).agree()
         await stream.aclose()
@@ -210,7 +210,7 @@ def test_a_broker_that_hangs_up_fails_who_waits(loop: str) -> None:
 
 @both_loops
 @pytest.mark.parametrize("size", [1_000, 30_000])
-def test_a_broker_that_hangs_up_on_a_large_request_may_not_take_it(
+def test_a_connection_closed_during_a_large_request_names_the_size_limit(
     monkeypatch: pytest.MonkeyPatch, loop: str, size: int
 ) -> None:
     monkeypatch.setattr("kohort.client.connection._LARGE_REQUEST_BYTES", 20_000)
@@ -232,7 +232,7 @@ def test_a_broker_that_hangs_up_on_a_large_request_may_not_take_it(
 
 
 @both_loops
-def test_a_refused_connection_says_the_address_and_the_reason(loop: str) -> None:
+def test_a_refused_connection_names_the_address_and_the_reason(loop: str) -> None:
     async def main() -> None:
         listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
         port = listener.extra(SocketAttribute.local_port)
@@ -243,12 +243,12 @@ def test_a_refused_connection_says_the_address_and_the_reason(loop: str) -> None
     anyio.run(main, backend=loop)
 
 
-def test_brokers_are_told_the_version_that_is_installed() -> None:
+def test_brokers_receive_the_installed_version() -> None:
     assert metadata.version("kohort") == SOFTWARE_VERSION
 
 
 @both_loops
-def test_what_has_no_answer_is_told_of_when_it_has_gone_out(loop: str) -> None:
+def test_a_request_without_an_answer_is_reported_when_it_was_sent(loop: str) -> None:
     large = HeartbeatRequest(group_id="g", generation_id=1, member_id="m" * 30_000)
     told: list[KohortError | None] = []
 

@@ -55,7 +55,7 @@ def one_by_one(batch: bytes) -> list[ConsumerRecord]:
 
 @given(st.lists(fields, min_size=1, max_size=30), st.integers(0, 2**62))
 @settings(max_examples=repetitions(50, by_night=200), deadline=None)
-def test_a_list_holds_what_the_batch_was_built_of(records: list[RecordFields], base_offset: int) -> None:
+def test_a_decoded_list_equals_the_built_records(records: list[RecordFields], base_offset: int) -> None:
     batch = build_batch(records, base_offset=base_offset, leader_epoch=4)
     assert listed(batch) == built_of(records, base_offset) == one_by_one(batch)
 
@@ -75,7 +75,7 @@ def test_a_list_holds_what_the_batch_was_built_of(records: list[RecordFields], b
     st.sampled_from([0, 500, 9000, 2**40]),
 )
 @settings(max_examples=repetitions(60, by_night=300), deadline=None)
-def test_runs_of_records_that_are_alike_begin_and_end_anywhere(
+def test_runs_of_equal_records_can_start_and_end_anywhere(
     runs: list[tuple[int, int | None, int | None, int, bool]], first_ms: int
 ) -> None:
     records: list[RecordFields] = [(first_ms, None, None, ())]
@@ -127,7 +127,7 @@ def test_log_append_time_is_every_records_time() -> None:
     st.booleans(),
 )
 @settings(max_examples=repetitions(120, by_night=500), deadline=None)
-def test_damaged_bytes_raise_wire_errors_alone(
+def test_damaged_bytes_raise_only_wire_errors(
     records: list[RecordFields], changes: list[tuple[int, int]], cut: int, cuts: bool
 ) -> None:
     batch = bytearray(build_batch(records))
@@ -145,7 +145,7 @@ DAMAGE = [(0, 0), (0, 2), (0, 200), (4, 4), (4, 15), (4, 200), (6, 0), (6, 3), (
 
 
 @pytest.mark.parametrize(("place", "byte"), DAMAGE)
-def test_records_before_a_damaged_one_are_read_one_by_one_and_nothing_else(place: int, byte: int) -> None:
+def test_only_records_before_a_damaged_one_are_read(place: int, byte: int) -> None:
     """Its length, its key's, its value's, or the number of its headers is another one."""
     records: list[RecordFields] = [(0, b"k", b"v" * 9, ()) for _ in range(64)]
     batch = bytearray(build_batch(records, leader_epoch=4))

@@ -57,12 +57,12 @@ def test_keys_and_values_are_deserialized() -> None:
 
 
 @pytest.mark.requirement("R24")
-def test_a_loop_over_the_consumer_deserializes_as_well() -> None:
+def test_iterating_over_the_consumer_deserializes_too() -> None:
     with consumer_of(b"1", b"2", value=int) as consumer:
         assert [next(consumer).value, next(consumer).value] == [1, 2]
 
 
-def test_a_record_that_cannot_be_read_is_an_error_when_all_before_it_was_handed_out() -> None:
+def test_a_record_that_cannot_be_deserialized_raises_after_all_earlier_records() -> None:
     with consumer_of(b"1", b"2", b"3", b"four", b"5", value=int) as consumer:
         assert polled(consumer) == [1, 2, 3]
         for _ in range(2):
@@ -79,7 +79,7 @@ def test_a_record_that_cannot_be_read_is_an_error_when_all_before_it_was_handed_
         assert polled(consumer) == [5], "a seek leaves it out"
 
 
-def test_a_key_that_cannot_be_read_says_so() -> None:
+def test_a_key_that_cannot_be_deserialized_is_named() -> None:
     with (
         consumer_of(b"1", key=int) as consumer,
         pytest.raises(SerializationError, match="key_deserializer failed"),

@@ -45,7 +45,7 @@ def framed(body: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_frames_of_all_sizes_come_whole_whatever_pieces_they_come_in(seed: int) -> None:
+def test_frames_of_all_sizes_are_complete_for_any_pieces(seed: int) -> None:
     chance = random.Random(seed)
     sizes = [0, 1, FIRST_BYTES - 4, FIRST_BYTES, FIRST_BYTES + 1, 3 << 20, 0, 100, 5 << 20, 7, 700_000]
     chance.shuffle(sizes)
@@ -62,7 +62,7 @@ def test_frames_of_all_sizes_come_whole_whatever_pieces_they_come_in(seed: int) 
     assert len(first) == 1, "the first bytes are looked at once"
 
 
-def test_a_length_that_no_frame_may_have_ends_the_stream_with_what_came_before() -> None:
+def test_an_impossible_length_ends_the_stream_after_earlier_frames() -> None:
     hear = list[bytes]()
     large = bytes(range(250)) * 1_000
     why = asyncio.run(received([framed(large), b"\xff\xff\xff\xff"], hear, []))
@@ -72,7 +72,7 @@ def test_a_length_that_no_frame_may_have_ends_the_stream_with_what_came_before()
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "trio"])
-def test_a_host_of_several_addresses_that_all_refuse_says_so(loop: str) -> None:
+def test_a_host_whose_addresses_all_refuse_is_reported(loop: str) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # Bound and not listening.
         port = nobody.getsockname()[1]

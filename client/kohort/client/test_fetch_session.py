@@ -83,26 +83,26 @@ def session() -> FetchSession:
     return session
 
 
-def test_the_first_request_says_everything_and_asks_for_a_session() -> None:
+def test_the_first_request_names_all_partitions_and_requests_a_session() -> None:
     asked = FetchSession().ask(wanted(a0=5, b0=7), IDS)
     assert (asked.session_id, asked.epoch, asked.uses_topic_ids) == (0, 0, True)
     assert named(asked) == {"a": [0], "b": [0]}
     assert [each.topic_id for each in asked.topics] == [IDS["a"], IDS["b"]]
 
 
-def test_later_requests_say_what_is_new_changed_or_to_be_forgotten(session: FetchSession) -> None:
+def test_later_requests_name_new_changed_and_forgotten_partitions(session: FetchSession) -> None:
     asked = session.ask(wanted(a0=0, a1=9, a2=0), IDS)
     assert (asked.session_id, asked.epoch) == (77, 1)
     assert named(asked) == {"a": [1, 2]}
     assert forgotten(asked) == [("b", IDS["b"], (0,))]
 
 
-def test_a_request_without_changes_says_nothing(session: FetchSession) -> None:
+def test_a_request_without_changes_names_no_partitions(session: FetchSession) -> None:
     asked = session.ask(wanted(a0=0, a1=0, b0=0), IDS)
     assert (asked.topics, asked.forgotten) == ((), ())
 
 
-def test_answers_hold_only_what_has_news(session: FetchSession) -> None:
+def test_answers_contain_only_partitions_with_news(session: FetchSession) -> None:
     session.ask(wanted(a0=0, a1=0, b0=0), IDS)
     assert list(session.hear(answer(B0))) == [B0]
     assert session.epoch == 2
@@ -118,13 +118,13 @@ def test_a_topic_with_a_new_id_is_another_topic(session: FetchSession) -> None:
     assert list(session.hear(answer(B0, ids=renewed))) == [B0]
 
 
-def test_epochs_begin_again_at_one(session: FetchSession) -> None:
+def test_epochs_wrap_to_one(session: FetchSession) -> None:
     session.epoch = MAX_EPOCH
     session.hear(answer())
     assert session.epoch == 1
 
 
-def test_a_session_that_the_broker_has_forgotten_is_begun_anew(session: FetchSession) -> None:
+def test_a_session_that_the_broker_forgot_starts_again(session: FetchSession) -> None:
     session.ask(wanted(a0=1, a1=0, b0=0), IDS)
     refused = answer(code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, session_id=0)
     assert session.hear(refused) == {}
@@ -135,22 +135,20 @@ def test_a_session_that_the_broker_has_forgotten_is_begun_anew(session: FetchSes
 @pytest.mark.parametrize(
     "code", [ErrorCode.INVALID_FETCH_SESSION_EPOCH, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR]
 )
-def test_a_session_in_disorder_is_ended_by_the_request_that_begins_another(
-    session: FetchSession, code: ErrorCode
-) -> None:
+def test_an_invalid_session_is_replaced_by_the_next_request(session: FetchSession, code: ErrorCode) -> None:
     assert session.hear(answer(code=code, session_id=0)) == {}
     asked = session.ask(wanted(a0=0), IDS)
     assert (asked.session_id, asked.epoch, named(asked), asked.forgotten) == (77, 0, {"a": [0]}, ())
 
 
-def test_after_a_lost_answer_everything_is_said_again(session: FetchSession) -> None:
+def test_after_a_lost_answer_all_partitions_are_named_again(session: FetchSession) -> None:
     session.ask(wanted(a0=4), IDS)
     session.fail()
     asked = session.ask(wanted(a0=4), IDS)
     assert (asked.session_id, asked.epoch, named(asked)) == (77, 0, {"a": [0]})
 
 
-def test_a_broker_without_room_for_sessions_hears_everything_each_time() -> None:
+def test_without_a_session_every_request_names_all_partitions() -> None:
     session = FetchSession()
     for _ in range(2):
         asked = session.ask(wanted(a0=0), IDS)
@@ -158,37 +156,37 @@ def test_a_broker_without_room_for_sessions_hears_everything_each_time() -> None
         assert list(session.hear(answer(A0, session_id=0))) == [A0]
 
 
-def test_a_session_that_the_broker_ends_is_begun_anew(session: FetchSession) -> None:
+def test_a_session_that_the_broker_ended_starts_again(session: FetchSession) -> None:
     assert list(session.hear(answer(A0, session_id=0))) == [A0]
     assert session.ask(wanted(a0=0), IDS).epoch == 0
 
 
-def test_a_full_answer_that_leaves_a_partition_out_is_not_believed() -> None:
+def test_a_full_answer_without_a_requested_partition_is_rejected() -> None:
     session = FetchSession()
     session.ask(wanted(a0=0, b0=0), IDS)
     assert session.hear(answer(A0)) == {}
     assert (session.session_id, session.epoch) == (0, 0)
 
 
-def test_an_answer_about_what_nobody_asked_for_is_not_believed(session: FetchSession) -> None:
+def test_an_answer_with_an_unrequested_partition_is_rejected(session: FetchSession) -> None:
     assert session.hear(answer(TopicPartition("a", 9))) == {}
     assert (session.session_id, session.epoch) == (77, 0)
 
 
-def test_a_topic_whose_id_is_not_known_makes_all_go_by_name(session: FetchSession) -> None:
+def test_a_topic_without_an_id_makes_the_session_use_names(session: FetchSession) -> None:
     asked = session.ask(wanted(a0=0, b0=0), {"a": IDS["a"]})
     assert (asked.epoch, asked.uses_topic_ids) == (0, False)
     assert list(session.hear(answer(A0, B0, ids={}))) == [A0, B0]
 
 
-def test_the_last_request_names_the_session_and_nothing_else(session: FetchSession) -> None:
+def test_the_final_request_names_only_the_session(session: FetchSession) -> None:
     assert session.last() == Asked(77, FINAL_EPOCH, (), (), uses_topic_ids=True)
     assert session.last() is None, "it has been said"
     asked = session.ask(wanted(a0=3), IDS)
     assert (asked.session_id, asked.epoch, named(asked)) == (0, 0, {"a": [0]})
 
 
-def test_without_a_session_there_is_nothing_to_end() -> None:
+def test_without_a_session_there_is_no_final_request() -> None:
     session = FetchSession()
     assert session.last() is None
     session.ask(wanted(a0=0), IDS)

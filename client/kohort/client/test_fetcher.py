@@ -94,7 +94,7 @@ class World:
         return [each.value for each in self.buffer.take(most)]
 
 
-def test_the_position_follows_each_record_that_is_handed_out() -> None:
+def test_the_position_follows_each_returned_record() -> None:
     world = World(0)
     world.receive(records_of(0, b"a", b"b", b"c", leader_epoch=4))
     first = world.buffer.next_record()
@@ -118,14 +118,14 @@ def test_a_poll_takes_from_several_batches_and_partitions_up_to_its_limit() -> N
     assert world.values(2) == [b"y"]
 
 
-def test_a_batch_that_begins_before_the_position_is_read_from_there() -> None:
+def test_a_batch_that_starts_before_the_position_is_read_from_the_position() -> None:
     world = World(0)
     world.state().seek(2)
     world.receive(records_of(0, b"a", b"b", b"c"))
     assert world.values() == [b"c"]
 
 
-def test_offsets_that_hold_no_record_are_passed_over() -> None:
+def test_offsets_without_a_record_are_skipped() -> None:
     world = World(0)
     control = build_batch([(1_000, b"\0\0\0\x01", b"", ())], base_offset=1, is_control=True)
     world.receive(records_of(0, b"a") + control)
@@ -150,7 +150,7 @@ def test_partitions_that_are_paused_in_turn_are_read_in_turn() -> None:
     assert counts == [660, 330, 660, 330]
 
 
-def test_a_partition_that_was_passed_over_is_read_in_its_order_behind_the_others() -> None:
+def test_a_skipped_partition_is_read_in_its_order_after_the_others() -> None:
     world = World(0, 1)
     world.receive(records_of(0, b"a", b"b"), 0)
     world.receive(records_of(0, b"x", b"y"), 1)
@@ -163,7 +163,7 @@ def test_a_partition_that_was_passed_over_is_read_in_its_order_behind_the_others
     assert world.values() == [b"y", b"b", b"c"]
 
 
-def test_who_pauses_and_resumes_all_between_polls_reads_in_the_same_order() -> None:
+def test_pausing_and_resuming_all_between_polls_keeps_the_order() -> None:
     world = World(1, 0)
     world.receive(records_of(0, b"a", b"b"), 0)
     world.receive(records_of(0, b"x", b"y"), 1)
@@ -177,7 +177,7 @@ def test_who_pauses_and_resumes_all_between_polls_reads_in_the_same_order() -> N
     assert world.values() == [b"b", b"x", b"y"]
 
 
-def test_a_loop_over_records_reads_past_a_paused_partition_and_comes_back_to_it() -> None:
+def test_iteration_skips_a_paused_partition_and_returns_to_it() -> None:
     world = World(0, 1)
     world.receive(records_of(0, b"a", b"b"), 0)
     world.receive(records_of(0, b"x", b"y", b"z"), 1)
@@ -190,7 +190,7 @@ def test_a_loop_over_records_reads_past_a_paused_partition_and_comes_back_to_it(
     assert [each and each.value for each in read] == [b"a", b"x", b"y", b"z", b"b", None]
 
 
-def test_what_was_fetched_before_a_seek_is_void() -> None:
+def test_records_fetched_before_a_seek_are_dropped() -> None:
     world = World(0)
     before = world.state().stand.fetching
     world.receive(records_of(0, b"a", b"b"))
@@ -202,7 +202,7 @@ def test_what_was_fetched_before_a_seek_is_void() -> None:
     assert world.values() == [b"h"]
 
 
-def test_a_record_that_is_taken_while_another_thread_seeks_does_not_move_the_new_position() -> None:
+def test_a_record_taken_during_a_seek_of_another_thread_does_not_move_the_new_position() -> None:
     world = World(0)
     world.receive(records_of(0, b"a", b"b"))
     chunk = world.buffer._first(may_raise=True)  # As the reading thread has it in its hands ...
@@ -212,7 +212,7 @@ def test_a_record_that_is_taken_while_another_thread_seeks_does_not_move_the_new
     assert world.state().position is None
 
 
-def test_what_is_fetched_anew_while_the_reader_takes_is_not_handed_out_twice() -> None:
+def test_records_fetched_again_during_a_take_are_not_returned_twice() -> None:
     world = World(0)
     world.receive(records_of(0, b"a", b"b"))
     chunk = world.buffer._first(may_raise=True)  # As the reading thread has it in its hands ...
@@ -224,7 +224,7 @@ def test_what_is_fetched_anew_while_the_reader_takes_is_not_handed_out_twice() -
     assert world.values() == [b"b", b"c"]
 
 
-def test_what_became_void_while_it_was_read_is_not_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_that_became_invalid_during_a_take_are_not_returned(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(0)
     world.receive(records_of(0, b"a", b"b"))
     chunk = world.buffer._first(may_raise=True)
@@ -240,7 +240,7 @@ def test_what_became_void_while_it_was_read_is_not_handed_out(monkeypatch: pytes
     assert world.state().position == 0
 
 
-def test_a_partition_that_was_given_up_hands_out_nothing_more() -> None:
+def test_a_revoked_partition_returns_no_more_records() -> None:
     world = World(0, 1)
     world.receive(records_of(0, b"a", b"b"), 0)
     world.receive(records_of(0, b"x"), 1)
@@ -249,7 +249,7 @@ def test_a_partition_that_was_given_up_hands_out_nothing_more() -> None:
     assert world.values() == [b"x"]
 
 
-def test_a_paused_partition_keeps_its_records_in_their_order_for_later() -> None:
+def test_a_paused_partition_keeps_its_records_in_order() -> None:
     world = World(0, 1)
     world.receive(records_of(0, b"a"), 0)
     world.receive(records_of(0, b"x"), 1)
@@ -261,7 +261,7 @@ def test_a_paused_partition_keeps_its_records_in_their_order_for_later() -> None
     assert world.values() == [b"a", b"b"]
 
 
-def test_a_pause_counts_at_once_in_a_loop_over_records() -> None:
+def test_a_pause_applies_at_once_to_iteration() -> None:
     world = World(0)
     world.receive(records_of(0, b"a", b"b"))
     assert world.buffer.next_record() is not None
@@ -269,7 +269,7 @@ def test_a_pause_counts_at_once_in_a_loop_over_records() -> None:
     assert world.buffer.next_record() is None
 
 
-def test_the_reader_asks_for_more_when_a_chunk_is_used_up() -> None:
+def test_the_buffer_requests_more_when_a_chunk_is_used_up() -> None:
     world = World(0)
     world.receive(records_of(0, b"a"))
     assert world.buffer.next_record() is not None
@@ -278,7 +278,7 @@ def test_the_reader_asks_for_more_when_a_chunk_is_used_up() -> None:
     assert (world.buffer.is_hungry, world.state().stand.fetching.chunks_ahead) == (True, 0)
 
 
-def test_an_offset_out_of_range_is_looked_up_only_when_all_before_is_read() -> None:
+def test_an_offset_out_of_range_is_reset_after_all_earlier_records_are_read() -> None:
     world = World(0)
     world.receive(records_of(0, b"a"))
     world.receive(code=ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -287,7 +287,7 @@ def test_an_offset_out_of_range_is_looked_up_only_when_all_before_is_read() -> N
     assert (world.state().position, world.state().reset_to) == (None, RESET)
 
 
-def test_an_offset_out_of_range_that_may_not_be_reset_is_an_error_at_every_poll() -> None:
+def test_an_offset_out_of_range_without_a_reset_policy_is_an_error_at_every_poll() -> None:
     world = World(0, can_reset=False)
     for _ in range(2):
         world.receive(code=ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -296,7 +296,7 @@ def test_an_offset_out_of_range_that_may_not_be_reset_is_an_error_at_every_poll(
         assert world.state().position == 0
 
 
-def test_a_follower_that_is_behind_does_not_reset_the_position() -> None:
+def test_a_lagging_follower_does_not_reset_the_position() -> None:
     world = World(0)
     world.receive(preferred=2)
     assert world.state().read_replica == 2
@@ -305,7 +305,7 @@ def test_a_follower_that_is_behind_does_not_reset_the_position() -> None:
     assert not world.buffer.has_records
 
 
-def test_a_damaged_batch_is_an_error_that_names_the_place_when_all_before_is_read() -> None:
+def test_a_damaged_batch_is_an_error_with_its_offset_after_all_earlier_records() -> None:
     world = World(0)
     damaged = bytearray(records_of(1, b"b"))
     damaged[-2] ^= 1
@@ -327,7 +327,7 @@ def test_a_damaged_batch_is_read_if_crcs_are_not_checked() -> None:
     assert world.values() == [b"b"]
 
 
-def test_a_batch_that_is_cut_short_at_the_end_is_left_for_the_next_fetch() -> None:
+def test_a_truncated_batch_at_the_end_is_left_for_the_next_fetch() -> None:
     world = World(0)
     world.receive(records_of(0, b"a") + records_of(1, b"b")[:-1])
     assert world.values() == [b"a"]
@@ -337,9 +337,7 @@ def test_a_batch_that_is_cut_short_at_the_end_is_left_for_the_next_fetch() -> No
 ABORTED = records_of(0, b"a") + transaction(1, b"x", b"y") + abort_marker(3) + transaction(4, b"b")
 
 
-def test_an_answer_without_a_whole_batch_is_an_error_that_names_the_place_and_not_asked_for_for_ever() -> (
-    None
-):
+def test_an_answer_without_a_complete_batch_is_an_error_and_is_not_requested_forever() -> None:
     world = World(0)
     world.receive(records_of(0, b"a"))
     assert world.values() == [b"a"]
@@ -352,19 +350,19 @@ def test_an_answer_without_a_whole_batch_is_an_error_that_names_the_place_and_no
     assert world.values() == [b"b"]
 
 
-def test_read_committed_leaves_aborted_transactions_out() -> None:
+def test_read_committed_skips_aborted_transactions() -> None:
     world = World(0, isolation_level="read_committed")
     world.receive(ABORTED, aborted=[AbortedTransaction(producer_id=7, first_offset=1)])
     assert world.values() == [b"a", b"b"]
 
 
-def test_read_uncommitted_takes_them_in() -> None:
+def test_read_uncommitted_returns_aborted_transactions() -> None:
     world = World(0)
     world.receive(ABORTED)
     assert world.values() == [b"a", b"x", b"y", b"b"]
 
 
-def test_polls_and_columns_may_take_turns() -> None:
+def test_polls_and_columns_can_alternate() -> None:
     world = World(0)
     world.receive(records_of(0, b"a", b"b", b"c"))
     assert world.values(1) == [b"a"]
@@ -390,7 +388,7 @@ def with_metadata(world: World) -> None:
 
 
 @pytest.mark.parametrize("code", MOVED)
-def test_a_leader_that_has_moved_is_looked_up(code: ErrorCode) -> None:
+def test_a_moved_leader_is_looked_up(code: ErrorCode) -> None:
     world = World(0)
     with_metadata(world)
     world.receive(code=code)
@@ -399,7 +397,7 @@ def test_a_leader_that_has_moved_is_looked_up(code: ErrorCode) -> None:
 
 
 @pytest.mark.parametrize("code", MOVED)
-def test_a_new_leader_that_the_answer_names_is_asked_at_once(code: ErrorCode) -> None:
+def test_a_new_leader_named_in_the_answer_is_used_at_once(code: ErrorCode) -> None:
     world = World(0)
     with_metadata(world)
     world.receive(
@@ -418,7 +416,7 @@ def test_a_leader_of_an_old_epoch_is_no_news() -> None:
     assert world.answers.is_metadata_stale
 
 
-def test_a_leader_epoch_that_the_broker_does_not_know_yet_is_tried_again_later() -> None:
+def test_an_unknown_leader_epoch_is_retried_later() -> None:
     world = World(0)
     world.receive(code=ErrorCode.UNKNOWN_LEADER_EPOCH)
     assert world.state().retry_at_ms > 0
@@ -426,14 +424,14 @@ def test_a_leader_epoch_that_the_broker_does_not_know_yet_is_tried_again_later()
     assert not world.buffer.has_records
 
 
-def test_a_topic_that_may_not_be_read_is_an_error() -> None:
+def test_a_topic_without_read_permission_is_an_error() -> None:
     world = World(0)
     world.receive(code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED: partition t-0"):
         world.values()
 
 
-def test_what_is_handed_out_is_counted_however_that_is_done() -> None:
+def test_returned_records_are_counted_for_every_way_of_reading() -> None:
     world = World(0, 1)
     world.receive(records_of(0, b"a", b"b", b"c") + records_of(3, b"d"), 0)
     world.receive(records_of(0, b"x", b"y"), 1)
@@ -465,7 +463,7 @@ def test_a_partition_that_is_paused_holds_its_own_bytes_and_not_the_answer() -> 
     assert world.values() == [b"b"], "and it is read on where it was"
 
 
-def test_what_is_held_is_counted_and_paused_partitions_can_be_let_go_of() -> None:
+def test_held_bytes_are_counted_and_paused_partitions_can_be_dropped() -> None:
     world = World(0, 1)
     records = records_of(0, b"a")
     world.receive(records, 0)
@@ -476,7 +474,7 @@ def test_what_is_held_is_counted_and_paused_partitions_can_be_let_go_of() -> Non
     assert (world.buffer.held_bytes, world.state(0).fetch_offset) == (len(records), 0)
 
 
-def test_what_the_other_thread_adds_meanwhile_costs_no_record() -> None:
+def test_records_added_by_the_other_thread_are_not_lost() -> None:
     world = World(0)
     world.receive(records_of(0, b"a"))
 

@@ -67,7 +67,7 @@ def end(peers: Mapping[tuple[int, str], Peer], sessions: Mapping[int, int], with
     anyio.run(main)
 
 
-def test_every_broker_is_told_that_its_session_ends_and_asked_for_nothing() -> None:
+def test_every_broker_is_sent_the_end_of_its_session_without_partitions() -> None:
     first, second = Peer(), Peer()
     end({(1, MAIN): first, (2, MAIN): second}, {1: 77, 2: 78})
     (said,) = first.heard
@@ -76,7 +76,7 @@ def test_every_broker_is_told_that_its_session_ends_and_asked_for_nothing() -> N
     assert [each.session_id for each in second.heard] == [78]
 
 
-def test_it_is_said_where_no_fetch_waits_if_there_is_such_a_connection() -> None:
+def test_the_end_is_sent_on_a_connection_without_a_waiting_fetch_if_possible() -> None:
     main, fetching = Peer(), Peer()
     end({(1, MAIN): main, (1, FETCH): fetching}, {1: 77})
     assert (len(main.heard), len(fetching.heard)) == (1, 0)
@@ -84,19 +84,19 @@ def test_it_is_said_where_no_fetch_waits_if_there_is_such_a_connection() -> None
     assert len(fetching.heard) == 1
 
 
-def test_who_keeps_no_session_hears_nothing() -> None:
+def test_a_broker_without_a_session_is_sent_nothing() -> None:
     peer = Peer()
     end({(1, MAIN): peer}, {1: 0})
     assert peer.heard == []
 
 
-def test_brokers_that_are_away_are_left_alone_and_one_that_breaks_off_is_no_error() -> None:
+def test_unconnected_brokers_are_skipped_and_a_broken_connection_is_no_error() -> None:
     there = Peer()
     end({(2, MAIN): Peer("breaks"), (3, MAIN): there}, {1: 77, 2: 78, 3: 79})
     assert len(there.heard) == 1
 
 
-def test_one_that_does_not_answer_keeps_the_others_waiting_no_longer_than_they_want() -> None:
+def test_a_silent_broker_delays_the_end_only_up_to_the_timeout() -> None:
     silent, there = Peer("never"), Peer()
     with pytest.raises(TimeoutError):
         end({(1, MAIN): silent, (2, MAIN): there}, {1: 77, 2: 78}, within_s=0.05)

@@ -100,18 +100,18 @@ def closing(
     return anyio.run(main)
 
 
-def test_who_is_closed_while_it_joins_gives_its_id_back() -> None:
+def test_a_member_closed_while_it_joins_leaves_with_its_id() -> None:
     left, _ = closing(0.05)
     assert left == [GIVEN_ID]
 
 
-def test_it_does_not_wait_for_ever_for_its_id() -> None:
+def test_a_close_does_not_wait_forever_for_the_member_id() -> None:
     left, took_ms = closing(4.0)
     assert left == []
     assert MEMBER_ID_PATIENCE_MS <= took_ms < 3_000
 
 
-def test_who_is_static_or_stays_needs_no_id_to_give_back() -> None:
+def test_static_and_staying_members_do_not_wait_for_an_id() -> None:
     for left, took_ms in (closing(2.0, group_instance_id="one"), closing(2.0, leave_group=False)):
         assert left == []
         assert took_ms < MEMBER_ID_PATIENCE_MS

@@ -8,7 +8,7 @@ from kohort.client.identity import Identifier
 from kohort.client.sequences import EPOCH_MAX
 
 
-def test_behind_the_last_epoch_comes_a_new_id_however_many_partitions_ask() -> None:
+def test_after_the_last_epoch_one_new_id_is_requested_for_all_partitions() -> None:
     identifier = Identifier(cast(Cluster, None), is_idempotent=True, on_change=lambda: None)
     identifier.identity = ProducerIdentity(9, EPOCH_MAX - 1)
     assert identifier.raise_epoch() == ProducerIdentity(9, EPOCH_MAX)

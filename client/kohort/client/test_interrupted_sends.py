@@ -114,7 +114,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch, kind: str) -> tuple[World, Callabl
 
 
 @pytest.mark.parametrize("kind", ["plain", "key", "long key", "partition", "headers", "grown"])
-def test_a_send_that_is_interrupted_anywhere_leaves_a_producer_that_works(
+def test_a_send_interrupted_anywhere_leaves_a_working_producer(
     monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     for at in range(TURNS_MOST):

@@ -6,7 +6,7 @@ from kohort.client.aio import RebalanceListener as AsyncRebalanceListener
 GONE = (TopicPartition("orders", 0),)
 
 
-def test_partitions_that_were_lost_are_revoked_for_who_does_not_tell_them_apart() -> None:
+def test_lost_partitions_are_revoked_for_a_listener_without_on_lost() -> None:
     class Released(RebalanceListener):
         def __init__(self) -> None:
             self.partitions: list[TopicPartition] = []

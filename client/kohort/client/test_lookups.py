@@ -83,7 +83,7 @@ class World:
         return bool(plan.unsure)
 
 
-def test_a_position_that_the_new_leader_has_stays() -> None:
+def test_a_position_that_the_new_leader_has_is_kept() -> None:
     world = World(5, 100)
     assert world.is_unsure
     world.validate()
@@ -91,7 +91,7 @@ def test_a_position_that_the_new_leader_has_stays() -> None:
     assert (world.state.position, world.state.fetch_offset, world.is_unsure) == (100, 100, False)
 
 
-def test_a_position_without_an_epoch_is_not_asked_about() -> None:
+def test_a_position_without_an_epoch_is_not_validated() -> None:
     world = World(5, 100)
     world.state.seek(100)
     assert not world.is_unsure
@@ -114,27 +114,27 @@ def test_a_log_that_was_cut_off_is_an_error_without_a_reset_policy() -> None:
 
 
 @pytest.mark.parametrize("answer", [(-1, -1), (5, -1), (-1, 60)])
-def test_an_epoch_that_nobody_knows_any_more_resets_the_position(answer: tuple[int, int]) -> None:
+def test_an_unknown_epoch_resets_the_position(answer: tuple[int, int]) -> None:
     world = World(*answer)
     world.validate()
     assert (world.state.position, world.state.reset_to) == (None, RESET)
 
 
-def test_an_epoch_that_nobody_knows_any_more_is_an_error_without_a_reset_policy() -> None:
+def test_an_unknown_epoch_is_an_error_without_a_reset_policy() -> None:
     world = World(-1, -1, auto_offset_reset="none")
     with pytest.raises(LogTruncationError, match="somewhere before") as caught:
         world.validate()
     assert caught.value.divergent is None
 
 
-def test_a_seek_meanwhile_is_left_alone() -> None:
+def test_a_concurrent_seek_is_kept() -> None:
     world = World(4, 60)
     world.cluster.meanwhile.append(world.state)
     world.validate()
     assert world.state.position == 3
 
 
-def test_what_was_fetched_from_the_old_leader_is_void() -> None:
+def test_records_fetched_from_the_old_leader_are_dropped() -> None:
     world = World(5, 100)
     before = world.state.stand.fetching
     world.validate()
@@ -142,7 +142,7 @@ def test_what_was_fetched_from_the_old_leader_is_void() -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER])
-def test_an_answer_that_comes_from_no_leader_is_asked_for_again(code: ErrorCode) -> None:
+def test_an_answer_from_a_former_leader_is_requested_again(code: ErrorCode) -> None:
     world = World(5, 100, code=code)
     world.validate()
     assert world.metadata_needed
@@ -151,7 +151,7 @@ def test_an_answer_that_comes_from_no_leader_is_asked_for_again(code: ErrorCode)
     assert world.is_unsure
 
 
-def test_a_position_that_moves_while_it_is_asked_about_is_asked_about_again() -> None:
+def test_a_position_that_moves_during_validation_is_validated_again() -> None:
     world = World(4, 60)
     anyio.run(world.lookups.validate, 1, [world.state])
     assert world.buffer.take(1) == [], "it goes back"
@@ -162,7 +162,7 @@ def test_a_position_that_moves_while_it_is_asked_about_is_asked_about_again() ->
     assert (world.state.position, world.is_unsure) == (101, True)
 
 
-def test_who_reads_is_the_one_who_goes_back() -> None:
+def test_only_the_reading_thread_truncates_the_position() -> None:
     world = World(4, 60)
     stand = world.state.stand
     anyio.run(world.lookups.validate, 1, [world.state])
@@ -172,7 +172,7 @@ def test_who_reads_is_the_one_who_goes_back() -> None:
     assert world.state.position == 60
 
 
-def test_records_from_the_leader_that_was_asked_for_them_need_no_other_check() -> None:
+def test_records_from_the_current_leader_need_no_validation() -> None:
     state = PartitionState(PARTITION)
     state.seek(100)
     assert plan_fetches([state], lambda _: LEADER, [1], 0).by_node

@@ -145,7 +145,7 @@ class World:
 
 
 @pytest.mark.parametrize("code", [LATER, NEVER])
-def test_committed_offsets_are_taken_partition_by_partition(code: int) -> None:
+def test_committed_offsets_fail_for_each_partition_alone(code: int) -> None:
     world = World(code)
     assert world.plan().uncommitted == world.states
     anyio.run(world.lookups.find_committed, world.states)
@@ -154,7 +154,7 @@ def test_committed_offsets_are_taken_partition_by_partition(code: int) -> None:
 
 
 @pytest.mark.parametrize("code", [LATER, NEVER])
-def test_offsets_are_looked_up_partition_by_partition(code: int) -> None:
+def test_offset_lookups_fail_for_each_partition_alone(code: int) -> None:
     world = World(code)
     for each in world.states:
         each.reset_to = NOT_COMMITTED
@@ -174,7 +174,7 @@ def test_positions_are_checked_partition_by_partition(code: int) -> None:
     world.check()
 
 
-def test_a_partition_without_a_leader_holds_no_other_up() -> None:
+def test_a_partition_without_a_leader_does_not_delay_others() -> None:
     world = World(0)
     world.cluster.leaderless = frozenset({BAD})
     for each in world.states:
@@ -183,7 +183,7 @@ def test_a_partition_without_a_leader_holds_no_other_up() -> None:
     assert (plan.to_look_up, plan.without_leader) == ({1: [world.good]}, [world.bad])
 
 
-def test_a_partition_that_may_not_be_reset_is_an_error_at_every_poll_and_holds_no_other_up() -> None:
+def test_a_partition_without_a_reset_policy_is_an_error_at_every_poll_and_does_not_delay_others() -> None:
     world = World(0, auto_offset_reset="none")
     world.good.seek_to(-2)
     world.bad.reset_to = NOT_COMMITTED
@@ -196,7 +196,7 @@ def test_a_partition_that_may_not_be_reset_is_an_error_at_every_poll_and_holds_n
         assert world.plan().to_look_up == {1: [world.bad]}
 
 
-def test_whoever_asks_for_positions_hears_of_what_keeps_it() -> None:
+def test_a_position_lookup_raises_the_error_of_its_partition() -> None:
     world = World(NEVER)
     anyio.run(world.lookups.find_committed, world.states)
     world.buffer.raise_failure(world.good)
@@ -204,7 +204,7 @@ def test_whoever_asks_for_positions_hears_of_what_keeps_it() -> None:
         world.buffer.raise_failure(world.bad)
 
 
-async def test_who_asks_for_several_offsets_gets_all_or_the_first_error() -> None:
+async def test_a_lookup_of_several_offsets_returns_all_or_raises_the_first_error() -> None:
     world = World(LATER)
     wanted = {GOOD: -1, BAD: -1}
     with pytest.raises(BrokerError, match="NOT_LEADER_OR_FOLLOWER: partition t-1"):

@@ -51,7 +51,7 @@ def test_guests_are_stopped_before_their_host() -> None:
         LoopThread(session(events, "late"), "late", host=host)
 
 
-def test_a_guest_that_does_not_open_or_close_harms_nobody_else(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_guest_that_fails_to_open_or_close_does_not_affect_others(caplog: pytest.LogCaptureFixture) -> None:
     events: list[str] = []
     host = LoopThread(session(events, "host"), "host")
     with pytest.raises(ValueError, match="does not open"):

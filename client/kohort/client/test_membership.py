@@ -111,7 +111,7 @@ def test_a_member_id_that_the_broker_demands_is_used_at_once() -> None:
 
 
 @pytest.mark.requirement("R2")
-def test_the_leader_hands_out_and_syncs_for_everybody() -> None:
+def test_the_leader_assigns_and_syncs_for_all_members() -> None:
     member = new_member()
     member.next_request(0)
     member.coordinator_found()
@@ -151,7 +151,7 @@ def test_a_stable_member_heartbeats_in_its_interval() -> None:
     assert member.next_request(3_001) == Wait(6_000)
 
 
-def test_partitions_are_given_up_before_the_member_joins_again() -> None:
+def test_partitions_are_revoked_before_the_member_rejoins() -> None:
     member = new_member()
     join(member, 0, 1, 0, 1)
     member.next_request(3_000)
@@ -165,7 +165,7 @@ def test_partitions_are_given_up_before_the_member_joins_again() -> None:
     assert isinstance(sent(member.next_request(6_000)), JoinGroupRequest)
 
 
-def test_a_handover_that_was_interrupted_comes_again() -> None:
+def test_an_interrupted_handover_is_repeated() -> None:
     member = new_member()
     join(member, 0, 1, 0)
     member.rejoin("test")
@@ -212,7 +212,7 @@ def test_an_illegal_generation_keeps_the_member_id() -> None:
     assert request.member_id == "m1"
 
 
-def test_what_is_lost_while_it_is_being_revoked_is_gone_once() -> None:
+def test_partitions_lost_during_their_revocation_are_lost_once() -> None:
     member = new_member()
     join(member, 0, 1, 0)
     member.rejoin("test")
@@ -223,7 +223,7 @@ def test_what_is_lost_while_it_is_being_revoked_is_gone_once() -> None:
     assert not member.has_handover
 
 
-def test_a_lost_coordinator_is_looked_up_after_a_wait_that_grows() -> None:
+def test_a_lost_coordinator_is_looked_up_with_growing_delays() -> None:
     member = new_member()
     join(member, 0, 1, 0)
     member.next_request(3_000)
@@ -238,7 +238,7 @@ def test_a_lost_coordinator_is_looked_up_after_a_wait_that_grows() -> None:
     assert member.owned == {"t": (0,)}
 
 
-def test_a_coordinator_that_loads_is_asked_again() -> None:
+def test_a_loading_coordinator_is_asked_again() -> None:
     member = new_member()
     member.next_request(0)
     member.coordinator_found()
@@ -248,7 +248,7 @@ def test_a_coordinator_that_loads_is_asked_again() -> None:
     assert isinstance(sent(member.next_request(100)), JoinGroupRequest)
 
 
-def test_a_refusal_for_good_is_kept_for_the_user() -> None:
+def test_a_fatal_error_is_kept_for_the_user() -> None:
     member = new_member()
     member.next_request(0)
     member.coordinator_found()
@@ -278,7 +278,7 @@ def test_a_member_that_does_not_poll_leaves_with_a_reason() -> None:
     assert isinstance(sent(member.next_request(99_000)), JoinGroupRequest)
 
 
-def test_a_poll_that_waits_long_is_no_reason_to_leave() -> None:
+def test_a_long_poll_is_no_reason_to_leave() -> None:
     member = new_member()
     join(member, 0, 1, 0)
     assert isinstance(sent(member.next_request(1_000_000)), HeartbeatRequest)
@@ -331,7 +331,7 @@ def test_only_the_leader_rejoins_when_a_topic_gets_partitions() -> None:
     assert member.begin_handover() == Revoke({"t": (0,)})
 
 
-def test_a_sticky_member_tells_what_it_owned_before() -> None:
+def test_a_sticky_member_sends_its_previously_owned_partitions() -> None:
     member = ClassicMembership(SETTINGS, [STICKY])
     member.poll_begins()
     member.subscribe(["t"])

@@ -100,14 +100,14 @@ def test_nothing_is_sent_without_a_subscription() -> None:
     assert ConsumerMembership(SETTINGS, "m").next_request(0) == Wait(None)
 
 
-def test_who_joins_says_everything_and_owns_nothing() -> None:
+def test_a_joining_member_sends_all_fields_and_owns_nothing() -> None:
     request = told(new_member())
     assert (request.member_id, request.member_epoch, request.topic_partitions) == ("m", JOINING, ())
     assert (request.subscribed_topic_names, request.subscribed_topic_regex) == (("t",), None)
     assert (request.rebalance_timeout_ms, request.server_assignor, request.rack_id) == (10_000, "range", "r")
 
 
-def test_the_brokers_interval_holds_and_what_has_not_changed_is_not_said_again() -> None:
+def test_the_brokers_interval_applies_and_unchanged_fields_are_not_sent_again() -> None:
     member = owning(0, 1)
     assert member.next_request(INTERVAL_MS - 1) == Wait(INTERVAL_MS)
     request = told(member, INTERVAL_MS)
@@ -116,7 +116,7 @@ def test_the_brokers_interval_holds_and_what_has_not_changed_is_not_said_again()
     assert (request.rebalance_timeout_ms, request.rack_id, request.server_assignor) == (-1, None, None)
 
 
-def test_partitions_are_given_up_and_acknowledged_at_once_before_others_are_taken() -> None:
+def test_partitions_are_revoked_and_acknowledged_before_others_are_assigned() -> None:
     member = owning(0, 1)
     told(member, INTERVAL_MS)
     member.answered(answer(5, {T: (1,)}), INTERVAL_MS)
@@ -132,7 +132,7 @@ def test_partitions_are_given_up_and_acknowledged_at_once_before_others_are_take
     assert member.generation_id == 6
 
 
-def test_while_the_user_gives_up_heartbeats_go_on_and_say_what_it_still_has() -> None:
+def test_heartbeats_during_a_revocation_name_the_partitions_still_owned() -> None:
     member = owning(0, 1)
     member.answered(answer(5, {T: (1,)}), 0)
     member.begin_handover()
@@ -140,7 +140,7 @@ def test_while_the_user_gives_up_heartbeats_go_on_and_say_what_it_still_has() ->
     assert request.topic_partitions is None, "it still has both, as it said"
 
 
-def test_an_assignment_that_is_taken_back_before_the_user_saw_it_is_acknowledged_too() -> None:
+def test_an_assignment_withdrawn_before_the_user_saw_it_is_acknowledged_too() -> None:
     member = owning(0)
     told(member, INTERVAL_MS)
     member.answered(answer(6, {T: (0, 1)}), INTERVAL_MS)
@@ -149,7 +149,7 @@ def test_an_assignment_that_is_taken_back_before_the_user_saw_it_is_acknowledged
     assert told(member, INTERVAL_MS).topic_partitions == as_partitions({T: (0,)})
 
 
-def test_what_is_told_again_after_an_error_moves_nothing() -> None:
+def test_a_repeated_answer_after_an_error_changes_nothing() -> None:
     member = owning(0, 1)
     told(member, INTERVAL_MS)
     member.failed(NetworkError("gone"), INTERVAL_MS)
@@ -163,7 +163,7 @@ def test_what_is_told_again_after_an_error_moves_nothing() -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID])
-def test_who_is_fenced_loses_all_and_joins_again_under_its_id(code: ErrorCode) -> None:
+def test_a_fenced_member_loses_all_partitions_and_rejoins_with_its_id(code: ErrorCode) -> None:
     member = owning(0, 1)
     told(member, INTERVAL_MS)
     member.answered(answer(0, code=code), INTERVAL_MS)
@@ -176,7 +176,7 @@ def test_who_is_fenced_loses_all_and_joins_again_under_its_id(code: ErrorCode) -
     assert hand_over(member) == [Assign({"t": (0, 1)})]
 
 
-def test_a_stale_commit_may_count_in_the_epoch_that_the_next_heartbeat_brings() -> None:
+def test_a_stale_commit_can_be_repeated_with_the_next_epoch() -> None:
     member = owning(0)
     assert member.commit_refused(ErrorCode.STALE_MEMBER_EPOCH, 5, 10)
     assert told(member, 10).member_epoch == 5, "at once"
@@ -185,7 +185,7 @@ def test_a_stale_commit_may_count_in_the_epoch_that_the_next_heartbeat_brings() 
     assert member.commit_refused(ErrorCode.STALE_MEMBER_EPOCH, 5, 10), "it is in another epoch by now"
 
 
-def test_a_commit_that_is_fenced_tells_that_the_member_is() -> None:
+def test_a_fenced_commit_fences_the_member() -> None:
     member = owning(0)
     assert not member.commit_refused(ErrorCode.FENCED_MEMBER_EPOCH, 5, 0)
     assert hand_over(member) == [Lose({"t": (0,)})]
@@ -194,7 +194,7 @@ def test_a_commit_that_is_fenced_tells_that_the_member_is() -> None:
     assert told(member).member_epoch == JOINING
 
 
-def test_static_members_leave_to_be_back_unless_they_are_to_leave() -> None:
+def test_static_members_leave_temporarily_unless_told_to_leave() -> None:
     def epoch(leave_group: bool | None, settings: MemberSettings) -> int | None:
         farewell = owning(0, settings=settings).leave("closes", leave_group=leave_group)
         return None if farewell is None else farewell.request.member_epoch
@@ -214,7 +214,7 @@ def test_an_instance_that_is_not_released_is_an_error_after_which_the_next_poll_
     assert told(member).member_epoch == JOINING
 
 
-def test_whoever_took_the_instance_over_fences_for_good() -> None:
+def test_a_replaced_static_member_is_fenced_for_good() -> None:
     member = owning(0, settings=STATIC)
     told(member, INTERVAL_MS)
     member.answered(answer(0, code=ErrorCode.FENCED_INSTANCE_ID), INTERVAL_MS)
@@ -235,7 +235,7 @@ def test_a_broker_without_the_protocol_is_named(by_api: bool) -> None:
     assert "give group_protocol='classic'" in str(error)
 
 
-def test_a_pattern_goes_to_the_broker_and_another_subscription_takes_it_back() -> None:
+def test_a_pattern_is_sent_to_the_broker_and_a_new_subscription_replaces_it() -> None:
     member = new_member()
     member.subscribe_pattern("t.*")
     request = told(member)
@@ -247,7 +247,7 @@ def test_a_pattern_goes_to_the_broker_and_another_subscription_takes_it_back() -
     assert (request.subscribed_topic_names, request.subscribed_topic_regex) == (("u",), "")
 
 
-def test_topics_without_a_name_wait_and_the_others_are_taken() -> None:
+def test_topics_with_unknown_names_wait_and_the_others_are_assigned() -> None:
     member = new_member()
     told(member)
     member.answered(answer(1, {T: (0,), U: (0,)}), 0)
@@ -266,7 +266,7 @@ def test_topics_without_a_name_wait_and_the_others_are_taken() -> None:
 
 
 @pytest.mark.parametrize("settings, epoch", [(SETTINGS, LEAVING), (STATIC, AWAY)])
-def test_who_does_not_poll_leaves_and_joins_again_with_the_next_poll(
+def test_a_member_that_does_not_poll_leaves_and_rejoins_with_the_next_poll(
     settings: MemberSettings, epoch: int
 ) -> None:
     member = owning(0, settings=settings)
@@ -282,7 +282,7 @@ def test_who_does_not_poll_leaves_and_joins_again_with_the_next_poll(
     assert told(member, 10_002).member_epoch == JOINING
 
 
-def test_a_coordinator_that_is_gone_is_looked_for() -> None:
+def test_a_lost_coordinator_is_looked_up() -> None:
     member = owning(0)
     told(member, INTERVAL_MS)
     member.answered(answer(0, code=ErrorCode.NOT_COORDINATOR), INTERVAL_MS)

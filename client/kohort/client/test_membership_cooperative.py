@@ -76,7 +76,7 @@ def test_it_rejoins_with_its_owned_partitions_without_calling_the_listener() -> 
 
 
 @pytest.mark.requirement("R14")
-def test_it_revokes_moved_partitions_and_then_joins_again() -> None:
+def test_it_revokes_moved_partitions_and_then_rejoins() -> None:
     member = owning(0, 1, 2)
     told_to_rebalance(member)
     rejoined(member, 2, 0, now_ms=3_000)
@@ -94,7 +94,7 @@ def test_it_revokes_moved_partitions_and_then_joins_again() -> None:
     assert told.generation_id == 2
 
 
-def test_it_does_not_join_again_when_it_only_gains() -> None:
+def test_it_does_not_rejoin_when_it_only_gains_partitions() -> None:
     member = owning(0)
     told_to_rebalance(member)
     rejoined(member, 2, 0, 1, now_ms=3_000)
@@ -104,7 +104,7 @@ def test_it_does_not_join_again_when_it_only_gains() -> None:
     assert isinstance(member.next_request(3_000), Wait)
 
 
-def test_it_lives_on_while_its_user_takes_long_to_give_partitions_up() -> None:
+def test_it_sends_heartbeats_during_a_long_revocation() -> None:
     member = owning(0, 1)
     told_to_rebalance(member)
     rejoined(member, 2, 0, now_ms=3_000)
@@ -126,7 +126,7 @@ def test_an_assignment_that_its_user_has_not_seen_is_not_claimed() -> None:
     assert wishes(member, 6_000).owned_partitions == (TopicPartitions(topic="t", partitions=(0,)),)
 
 
-def test_topics_that_are_not_wished_for_any_more_are_given_up_before_it_joins() -> None:
+def test_partitions_of_unsubscribed_topics_are_revoked_before_it_joins() -> None:
     member = owning(0)
     member.subscribe(["u"])
     assert member.begin_handover() == Revoke({"t": (0,)})
@@ -136,7 +136,7 @@ def test_topics_that_are_not_wished_for_any_more_are_given_up_before_it_joins() 
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
-def test_who_is_thrown_out_loses_everything_and_claims_nothing(code: ErrorCode) -> None:
+def test_a_removed_member_loses_all_partitions_and_claims_none(code: ErrorCode) -> None:
     member = owning(0, 1)
     assert isinstance(sent(member.next_request(3_000)), HeartbeatRequest)
     member.answered(heard(code), 4_000)
@@ -149,7 +149,7 @@ def test_who_is_thrown_out_loses_everything_and_claims_nothing(code: ErrorCode) 
     assert (departure.at_ms, departure.silent_ms) == (4_000, 4_000)
 
 
-def test_a_sync_that_meets_the_next_rebalance_keeps_what_is_owned() -> None:
+def test_a_sync_refused_by_the_next_rebalance_keeps_owned_partitions() -> None:
     member = owning(0, 1)
     told_to_rebalance(member)
     member.next_request(3_000)
@@ -162,7 +162,7 @@ def test_a_sync_that_meets_the_next_rebalance_keeps_what_is_owned() -> None:
 
 
 @pytest.mark.requirement("R5")
-def test_one_assignor_that_is_not_cooperative_makes_the_member_eager() -> None:
+def test_one_eager_assignor_makes_the_member_eager() -> None:
     member = ClassicMembership(SETTINGS, [COOPERATIVE_STICKY, RANGE])
     assert not member.is_cooperative
     member.poll_begins()
@@ -181,7 +181,7 @@ def test_one_assignor_that_is_not_cooperative_makes_the_member_eager() -> None:
 
 
 @pytest.mark.requirement("R12")
-def test_a_fenced_member_is_out_for_good() -> None:
+def test_a_fenced_member_stays_fenced() -> None:
     member = owning(0)
     member.next_request(3_000)
     member.answered(heard(ErrorCode.FENCED_INSTANCE_ID), 3_000)
@@ -193,7 +193,7 @@ def test_a_fenced_member_is_out_for_good() -> None:
     assert member.leave("closed") is None, "its place is another's"
 
 
-def test_any_other_refusal_is_raised_once_and_then_it_tries_again() -> None:
+def test_any_other_error_is_raised_once_and_then_retried() -> None:
     member = new_member()
     member.next_request(0)
     member.answered(refused_join(ErrorCode.GROUP_MAX_SIZE_REACHED), 0)
@@ -205,7 +205,7 @@ def test_any_other_refusal_is_raised_once_and_then_it_tries_again() -> None:
 
 
 @pytest.mark.requirement("R12")
-def test_a_static_leader_that_is_back_hands_nothing_out_and_watches_the_topics() -> None:
+def test_a_returning_static_leader_assigns_nothing_and_watches_the_topics() -> None:
     member = new_member(MemberSettings("g", group_instance_id="i"))
     member.next_request(0)
     member.answered(joined(others=("m2",), skip_assignment=True), 0)
@@ -236,7 +236,7 @@ def test_partitions_that_appear_during_a_rebalance_start_the_next() -> None:
 
 
 @pytest.mark.parametrize(("rack", "state"), [("r1", State.OUTSIDE), (None, State.STABLE)])
-def test_a_leader_looks_at_racks_only_if_it_stands_in_one(rack: str | None, state: State) -> None:
+def test_a_leader_uses_racks_only_if_it_has_one(rack: str | None, state: State) -> None:
     member = new_member(replace(SETTINGS, rack_id=rack))
     member.next_request(0)
     member.answered(joined(protocol="cooperative-sticky"), 0)
@@ -263,7 +263,7 @@ def test_a_rebalance_that_is_enforced_during_another_follows_it_with_its_reason(
     assert request.reason == "x" * 255
 
 
-def test_a_commit_that_meets_a_rebalance_counts_once_that_is_over() -> None:
+def test_a_commit_refused_during_a_rebalance_is_repeated_after_it() -> None:
     member = owning(0)
     told_to_rebalance(member)
     assert member.commit_refused(ErrorCode.ILLEGAL_GENERATION, 1, 3_000), "it has not joined yet"
@@ -277,7 +277,7 @@ def test_a_commit_that_meets_a_rebalance_counts_once_that_is_over() -> None:
     assert member.state is State.STABLE
 
 
-def test_a_commit_that_a_stable_member_is_refused_throws_it_out() -> None:
+def test_a_commit_refused_to_a_stable_member_removes_it() -> None:
     member = owning(0)
     assert not member.commit_refused(ErrorCode.ILLEGAL_GENERATION, 1, 1_000)
     assert member.begin_handover() == Lose({"t": (0,)})
@@ -290,7 +290,7 @@ def test_a_commit_of_a_fenced_member_ends_it() -> None:
     assert member.state is State.FAILED
 
 
-def test_an_answer_that_comes_after_the_end_changes_nothing() -> None:
+def test_an_answer_after_the_end_changes_nothing() -> None:
     member = owning(0)
     assert isinstance(sent(member.next_request(3_000)), HeartbeatRequest)
     assert isinstance(member.leave("closed"), LeaveGroupRequest)
@@ -300,7 +300,7 @@ def test_an_answer_that_comes_after_the_end_changes_nothing() -> None:
 
 
 @pytest.mark.requirement("R13")
-def test_a_cooperative_member_leaves_too_when_its_user_does_not_poll() -> None:
+def test_a_cooperative_member_that_does_not_poll_leaves_too() -> None:
     member = owning(0)
     member.poll_ends(0)
     send = member.next_request(10_000)
@@ -312,7 +312,7 @@ def test_a_cooperative_member_leaves_too_when_its_user_does_not_poll() -> None:
     assert member.begin_handover() == Lose({"t": (0,)})
 
 
-def test_a_static_member_that_slept_through_a_generation_loses_what_it_had() -> None:
+def test_a_static_member_that_missed_a_generation_loses_its_partitions() -> None:
     """Others may have read it and have committed more: its own commits would take that back."""
     member = owning(0, 1)
     member.rejoin("the subscription has changed")
@@ -327,7 +327,7 @@ def test_a_static_member_that_slept_through_a_generation_loses_what_it_had() -> 
     assert isinstance(sent(member.next_request(0)), JoinGroupRequest), "nobody else has 1 before it says so"
 
 
-def test_a_join_whose_answer_was_lost_is_a_generation_that_passed() -> None:
+def test_a_join_with_a_lost_answer_counts_as_a_missed_generation() -> None:
     member = owning(0)
     told_to_rebalance(member)
     assert isinstance(sent(member.next_request(3_000)), JoinGroupRequest)
@@ -338,7 +338,7 @@ def test_a_join_whose_answer_was_lost_is_a_generation_that_passed() -> None:
     assert member.begin_handover() == Lose({"t": (0,)})
 
 
-def test_a_generation_that_it_joined_and_got_nothing_of_takes_nothing_away() -> None:
+def test_one_generation_without_an_assignment_keeps_owned_partitions() -> None:
     member = owning(0)
     told_to_rebalance(member)
     assert isinstance(sent(member.next_request(3_000)), JoinGroupRequest)
@@ -349,7 +349,7 @@ def test_a_generation_that_it_joined_and_got_nothing_of_takes_nothing_away() -> 
     assert member.begin_handover() == Assign({"t": (0,)})
 
 
-def test_two_generations_without_an_assignment_take_everything_away() -> None:
+def test_two_generations_without_an_assignment_lose_all_partitions() -> None:
     """After the first of them its claim counts for less than what others were given in it."""
     member = owning(0)
     told_to_rebalance(member)

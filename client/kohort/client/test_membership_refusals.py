@@ -51,7 +51,7 @@ def next_after_handovers(member: ClassicMembership) -> Request:
     "request_name, then",
     [("join", JoinGroupRequest), ("sync", JoinGroupRequest), ("heartbeat", HeartbeatRequest)],
 )
-def test_a_coordinator_that_has_moved_is_looked_up_and_the_member_goes_on(
+def test_a_moved_coordinator_is_looked_up_and_the_member_continues(
     request_name: str, then: type[object], code: ErrorCode
 ) -> None:
     member = refused(request_name, code)
@@ -68,7 +68,7 @@ def test_a_coordinator_that_has_moved_is_looked_up_and_the_member_goes_on(
 @pytest.mark.parametrize(
     "code, member_id", [(ErrorCode.UNKNOWN_MEMBER_ID, ""), (ErrorCode.ILLEGAL_GENERATION, "m1")]
 )
-def test_who_is_not_known_joins_as_somebody_new_and_who_is_old_as_itself(
+def test_an_unknown_member_joins_as_a_new_one_and_an_old_generation_rejoins(
     request_name: str, code: ErrorCode, member_id: str
 ) -> None:
     member = refused(request_name, code)
@@ -94,7 +94,7 @@ def test_a_rebalance_is_joined_without_a_loss(request_name: str) -> None:
     "request_name, then",
     [("join", JoinGroupRequest), ("sync", JoinGroupRequest), ("heartbeat", HeartbeatRequest)],
 )
-def test_a_coordinator_that_loads_is_asked_again_later(request_name: str, then: type[object]) -> None:
+def test_a_loading_coordinator_is_asked_again_later(request_name: str, then: type[object]) -> None:
     member = refused(request_name, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     assert not member.has_handover
     assert isinstance(member.next_request(3_000 if request_name == "heartbeat" else 0), Wait)
@@ -105,7 +105,7 @@ def test_a_coordinator_that_loads_is_asked_again_later(request_name: str, then: 
 
 @pytest.mark.parametrize("request_name", ["join", "sync", "heartbeat"])
 @pytest.mark.parametrize("code", FOR_THE_USER)
-def test_whatever_else_goes_to_the_user(request_name: str, code: ErrorCode) -> None:
+def test_any_other_error_is_raised_to_the_user(request_name: str, code: ErrorCode) -> None:
     member = refused(request_name, code)
     assert member.state is State.FAILED
     assert member.error is not None
@@ -114,7 +114,7 @@ def test_whatever_else_goes_to_the_user(request_name: str, code: ErrorCode) -> N
     assert member.next_request(LATER_MS) == Wait(None)
 
 
-def test_a_code_that_nobody_knows_goes_to_the_user_too() -> None:
+def test_an_unknown_error_code_is_raised_to_the_user() -> None:
     member = owning(0)
     member.next_request(3_000)
     member.answered(heard(9_999), 3_000)

@@ -31,14 +31,14 @@ def broker(node_id: int, rack: str | None) -> MetadataResponseBroker:
     return MetadataResponseBroker(node_id=node_id, host="h", port=9092, rack=rack)
 
 
-def test_partitions_know_the_racks_of_their_replicas() -> None:
+def test_partitions_have_the_racks_of_their_replicas() -> None:
     racks = (frozenset({"a", "b"}), frozenset("b"))
     assert known("a", "b").partition_counts() == TopicCounts({"t": 2}, {"t": racks}), (
         "there is no third broker"
     )
 
 
-def test_brokers_without_racks_give_counts_alone() -> None:
+def test_without_racks_there_are_only_counts() -> None:
     assert known(None, None, None).partition_counts() == TopicCounts({"t": 3})
 
 
@@ -46,7 +46,7 @@ def test_a_broker_without_a_rack_among_others_adds_none() -> None:
     assert known("a", None).partition_counts().racks == {"t": (frozenset("a"), frozenset())}
 
 
-def test_a_broker_that_is_away_keeps_its_rack() -> None:
+def test_an_absent_broker_keeps_its_rack() -> None:
     metadata = known("a", "b")
     before = metadata.partition_counts()
     metadata.update(MetadataResponse(brokers=(broker(0, "a"),), topics=()), (), asked_ms=2)
@@ -54,7 +54,7 @@ def test_a_broker_that_is_away_keeps_its_rack() -> None:
     assert set(metadata.nodes) == {0}
 
 
-def test_a_broker_that_comes_back_in_another_rack_stands_there() -> None:
+def test_a_broker_that_returns_in_another_rack_has_the_new_rack() -> None:
     metadata = known("a", "b")
     metadata.update(MetadataResponse(brokers=(broker(0, "a"), broker(1, "c")), topics=()), (), asked_ms=2)
     assert metadata.partition_counts().racks == {"t": (frozenset("ac"), frozenset("c"))}

@@ -13,7 +13,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return now
 
 
-def test_a_meter_counts_in_all_and_by_the_second(clock: list[int]) -> None:
+def test_a_meter_has_a_total_and_a_rate(clock: list[int]) -> None:
     meter = Meter()
     clock[0] += 10_000
     meter.record(500)
@@ -22,7 +22,7 @@ def test_a_meter_counts_in_all_and_by_the_second(clock: list[int]) -> None:
     assert (meter.total, meter.rate) == (500, 0)
 
 
-def test_a_gauge_forgets_what_is_older_than_two_windows(clock: list[int]) -> None:
+def test_a_gauge_drops_values_older_than_two_windows(clock: list[int]) -> None:
     gauge = Gauge()
     assert math.isnan(gauge.average)
     assert math.isnan(gauge.maximum)
@@ -49,7 +49,7 @@ def test_metrics_carry_the_client_and_their_own_tags() -> None:
     assert str(lag) == "consumer-fetch-manager-metrics:records-lag,client-id=me,topic=t,partition=0"
 
 
-def test_what_is_counted_elsewhere_has_a_rate_too(clock: list[int]) -> None:
+def test_an_external_counter_has_a_rate_too(clock: list[int]) -> None:
     registry = Metrics("me")
     total = [0.0]
     registry.counted("g", "records", lambda: total[0])

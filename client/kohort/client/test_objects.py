@@ -21,7 +21,7 @@ from kohort.client.workers import AsyncWorkerPool, WorkerPool
 NOBODY = "127.0.0.1:1"
 
 
-def test_a_consumer_shows_what_it_reads() -> None:
+def test_the_repr_of_a_consumer_shows_its_subscription() -> None:
     with Consumer("a", "b", bootstrap_servers=NOBODY, group_id="g", enable_auto_commit=False) as consumer:
         assert repr(consumer) == f"<Consumer of a, b in group 'g' with 0 partition(s) at {NOBODY}>"
     assert repr(consumer).startswith("<closed Consumer of a, b in group 'g'")
@@ -47,7 +47,7 @@ def test_a_pool_shows_its_work() -> None:
     assert repr(other) == "<AsyncWorkerPool of 3 for t in group 'g', 0 record(s) waiting>"
 
 
-def test_a_delivery_shows_what_became_of_it() -> None:
+def test_the_repr_of_a_delivery_shows_its_result() -> None:
     def of(batch: Batch) -> str:
         return repr(Delivery(batch, 1, 0))
 
@@ -81,7 +81,7 @@ def test_the_version_is_there() -> None:
     assert kohort.client.__version__.count(".") == 2
 
 
-def test_a_poll_of_seconds_is_refused_with_what_would_be_right() -> None:
+def test_a_poll_in_seconds_is_refused_with_the_right_call() -> None:
     with (
         Consumer(bootstrap_servers=NOBODY) as consumer,
         pytest.raises(TypeError, match=r"poll\(timeout_ms=1_000\)"),
@@ -96,7 +96,7 @@ async def test_an_asynchronous_poll_of_seconds_is_refused_too() -> None:
 
 
 @pytest.mark.parametrize("kind", [Consumer, Producer, Admin, aio.Consumer, aio.Producer, aio.Admin])
-def test_settings_in_a_dictionary_are_refused_with_what_would_be_right(kind: type) -> None:
+def test_settings_in_a_dictionary_are_refused_with_the_right_form(kind: type) -> None:
     with pytest.raises(TypeError, match=r"by name|has a name"):
         kind({"bootstrap.servers": NOBODY})
 
@@ -110,7 +110,7 @@ class OtherListener:
 
 
 @pytest.mark.parametrize("listener", [OtherListener(), print])
-def test_a_listener_of_another_client_is_refused_when_it_is_given(listener: object) -> None:
+def test_a_listener_of_another_client_is_refused_at_once(listener: object) -> None:
     words = "on_assigned, on_revoked and on_lost"
     for kind in (Consumer, aio.Consumer):
         with pytest.raises(TypeError, match=words):

@@ -81,7 +81,7 @@ def commit_answer(*codes: int) -> Scripted:
 
 
 @pytest.mark.parametrize("require_stable", [False, True])
-async def test_who_wants_stable_offsets_asks_for_them(require_stable: bool) -> None:
+async def test_stable_offsets_are_requested_if_wanted(require_stable: bool) -> None:
     cluster = committed()
     found = await fetch_committed(cast(Cluster, cluster), "g", [ZERO], require_stable=require_stable)
     assert found == {ZERO: OffsetAndMetadata(5, "m", 2)}
@@ -89,7 +89,7 @@ async def test_who_wants_stable_offsets_asks_for_them(require_stable: bool) -> N
     assert cluster.request.require_stable is require_stable
 
 
-async def test_an_offset_that_a_transaction_holds_is_asked_for_again() -> None:
+async def test_an_offset_in_an_open_transaction_is_retriable() -> None:
     with pytest.raises(BrokerError) as caught:
         await fetch_committed(
             cast(Cluster, committed(ErrorCode.UNSTABLE_OFFSET_COMMIT)), "g", [ZERO], require_stable=True
@@ -97,7 +97,7 @@ async def test_an_offset_that_a_transaction_holds_is_asked_for_again() -> None:
     assert caught.value.retriable
 
 
-async def test_what_the_answer_leaves_out_does_not_count_as_never_committed() -> None:
+async def test_a_partition_missing_in_the_answer_is_not_taken_for_uncommitted() -> None:
     with pytest.raises(NetworkError, match="leaves t-1 out") as caught:
         await fetch_committed(cast(Cluster, committed()), "g", [ZERO, ONE])
     assert caught.value.retriable
@@ -106,7 +106,7 @@ async def test_what_the_answer_leaves_out_does_not_count_as_never_committed() ->
     assert set(answers.errors) == {ZERO, ONE}
 
 
-async def test_what_was_never_committed_is_no_error() -> None:
+async def test_an_uncommitted_partition_is_no_error() -> None:
     none = OffsetFetchResponsePartitions(
         partition_index=0, committed_offset=-1, committed_leader_epoch=-1, metadata="", error_code=0
     )
@@ -117,7 +117,7 @@ async def test_what_was_never_committed_is_no_error() -> None:
     assert await fetch_committed(cast(Cluster, cluster), "g", [ZERO]) == {}
 
 
-async def test_a_commit_counts_only_where_the_answer_says_so() -> None:
+async def test_a_commit_counts_only_if_the_answer_confirms_it() -> None:
     offsets = {ZERO: OffsetAndMetadata(1), ONE: OffsetAndMetadata(2)}
     await commit_offsets(cast(Cluster, commit_answer(0, 0)), "g", offsets)
     with pytest.raises(NetworkError, match="leaves t-1 out") as caught:
@@ -144,7 +144,7 @@ async def test_a_commit_counts_only_where_the_answer_says_so() -> None:
         "metadata too large",
     ],
 )
-async def test_a_refused_commit_names_its_partitions_and_says_whether_to_try_again(
+async def test_a_refused_commit_names_its_partitions_and_whether_it_is_retriable(
     codes: tuple[int, ...],
     refusal: type[BrokerError | CommitFailedError],
     retriable: bool,
@@ -189,7 +189,7 @@ class Moved:
         BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER),
     ],
 )
-async def test_where_a_leader_does_not_answer_for_an_offset_metadata_are_renewed(
+async def test_a_failed_offset_lookup_refreshes_metadata(
     failure: KohortError,
 ) -> None:
     cluster = Moved(failure)

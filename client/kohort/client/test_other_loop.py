@@ -47,7 +47,7 @@ async def opened(client: Any) -> AsyncIterator[Any]:
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_call_in_another_loop_says_so_at_once(call: str) -> None:
+def test_a_call_from_another_loop_raises_at_once(call: str) -> None:
     make, use = CALLS[call]
 
     async def main() -> None:
@@ -84,7 +84,7 @@ def test_the_other_librarys_loop_is_another(loops: tuple[str, str]) -> None:
 
 @pytest.mark.parametrize("first", ["asyncio", "trio"])
 @pytest.mark.parametrize("second", ["asyncio", "trio"])
-def test_what_one_loop_has_started_no_other_one_stops(first: str, second: str) -> None:
+def test_a_client_cannot_be_stopped_in_another_loop(first: str, second: str) -> None:
     async def main() -> None:
         consumer = await aio.Consumer(bootstrap_servers=NOBODY).start()
 

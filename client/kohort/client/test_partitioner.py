@@ -25,17 +25,17 @@ from kohort.client.partitioner import (
         (b"abc", 479470107),
     ],
 )
-def test_murmur2_gives_what_java_gives(data: bytes, signed: int) -> None:
+def test_murmur2_equals_java(data: bytes, signed: int) -> None:
     assert murmur2(data) == signed % 2**32
 
 
-def test_a_key_always_goes_to_the_same_partition() -> None:
+def test_a_key_always_has_the_same_partition() -> None:
     assert partition_for_key(b"abc", 8) == 479470107 % 8
     assert 0 <= partition_for_key(b"21", 7) < 7
 
 
 @pytest.mark.parametrize("size", [SHORT_KEY_BYTES + 1, 32_768])
-def test_nobody_keeps_a_long_key(size: int) -> None:
+def test_long_keys_are_not_cached(size: int) -> None:
     accumulator = Accumulator(producer_config({}))
     accumulator.learn("t", 1_000)
     key = b"%d" % size + bytes(size)
@@ -67,7 +67,7 @@ def test_a_long_key_is_remembered_by_its_digest(monkeypatch: pytest.MonkeyPatch)
     assert len(partitioner._hashes) == 2
 
 
-def test_whatever_its_length_a_key_goes_where_every_client_sends_it() -> None:
+def test_keys_of_any_length_get_the_standard_partition() -> None:
     accumulator = Accumulator(producer_config({}))
     accumulator.learn("t", 97)
     for size in (0, 1, SHORT_KEY_BYTES - 1, SHORT_KEY_BYTES, SHORT_KEY_BYTES + 1, 5_000):

@@ -45,7 +45,7 @@ def test_slow_processing_is_reported_with_its_duration_and_the_setting_to_change
     )
 
 
-def test_a_static_member_is_told_that_it_fell_silent() -> None:
+def test_a_silent_static_member_is_explained() -> None:
     departure = Departure(
         POLL_TIMEOUT_REASON, at_ms=300_000, silent_ms=0, by_poll_interval=True, silently=True
     )
@@ -54,7 +54,7 @@ def test_a_static_member_is_told_that_it_fell_silent() -> None:
     )
 
 
-def test_fewer_records_are_no_advice_for_who_held_one() -> None:
+def test_fewer_records_are_not_advised_for_a_poll_with_one() -> None:
     poll_times = PollTimes()
     poll_times.poll_ended(0, records(1)[0])
     departure = Departure(POLL_TIMEOUT_REASON, at_ms=300_000, silent_ms=0, by_poll_interval=True)
@@ -75,7 +75,7 @@ def test_an_expired_session_is_reported_with_its_likely_causes() -> None:
     assert "No heartbeat" not in explained(poll_times, heard, 61_000)
 
 
-def test_a_listener_that_takes_long_is_seen_while_it_runs() -> None:
+def test_a_slow_listener_is_reported_while_it_runs() -> None:
     poll_times = PollTimes()
     poll_times.poll_ended(0, records(2))
     poll_times.poll_began(1_000)

@@ -7,7 +7,7 @@ from kohort.client.values import TopicPartition
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def test_who_stays_keeps_its_position_and_who_goes_is_asked_for_no_more() -> None:
+def test_a_kept_partition_keeps_its_position_and_a_revoked_one_is_dropped() -> None:
     positions = Positions()
     positions.assign([ZERO, ONE])
     stays, goes = positions.get(ZERO), positions.get(ONE)
@@ -28,7 +28,7 @@ def tell(positions: Positions, topic_id: UUID) -> list[TopicPartition]:
     )
 
 
-def test_a_position_of_another_topic_of_the_name_does_not_count() -> None:
+def test_a_position_in_a_recreated_topic_does_not_count() -> None:
     first, second = UUID(int=1), UUID(int=2)
     positions = Positions()
     positions.assign([TopicPartition("t", 0), TopicPartition("u", 0)])
@@ -49,7 +49,7 @@ def test_a_position_of_another_topic_of_the_name_does_not_count() -> None:
     assert positions.topic_ids(positions.partitions()) == {"t": second}
 
 
-def test_a_topic_that_a_lagging_broker_hid_for_a_while_is_read_on_where_it_was_left() -> None:
+def test_a_topic_hidden_by_a_lagging_broker_continues_at_its_position() -> None:
     older, newer = UUID(int=1), UUID(int=2)
     positions = Positions()
     positions.assign([ZERO])
@@ -73,7 +73,7 @@ def test_a_topic_that_a_lagging_broker_hid_for_a_while_is_read_on_where_it_was_l
     assert state.needs_offset, "a third one begins by auto_offset_reset"
 
 
-def test_a_seek_counts_whichever_topic_it_was_meant_for() -> None:
+def test_a_seek_counts_for_either_topic_of_the_name() -> None:
     older, newer = UUID(int=1), UUID(int=2)
     positions = Positions()
     positions.assign([ZERO])
@@ -88,7 +88,7 @@ def test_a_seek_counts_whichever_topic_it_was_meant_for() -> None:
     assert state.position == 5
 
 
-def test_of_a_topic_that_is_made_anew_for_ever_little_is_remembered() -> None:
+def test_the_memory_of_recreated_topics_is_bounded() -> None:
     positions = Positions()
     positions.assign([ZERO])
     for number in range(1, 1_000):

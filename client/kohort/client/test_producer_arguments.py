@@ -21,7 +21,7 @@ NOWHERE = "127.0.0.1:1"
         ("", "a topic's name is empty"),
     ],
 )
-def test_what_is_no_topics_name_is_refused_at_once(topic: str, message: str) -> None:
+def test_an_invalid_topic_name_is_refused_at_once(topic: str, message: str) -> None:
     calls: tuple[Callable[[Producer], object], ...] = (
         lambda producer: producer.send(topic, b""),
         lambda producer: producer.partitions_for(topic),
@@ -34,7 +34,7 @@ def test_what_is_no_topics_name_is_refused_at_once(topic: str, message: str) -> 
             assert time.monotonic() - began_s < 10
 
 
-def test_a_result_takes_its_time_as_every_future_does() -> None:
+def test_result_accepts_a_timeout_like_every_future() -> None:
     with Producer(
         bootstrap_servers=NOWHERE, linger_ms=0, request_timeout_ms=100, delivery_timeout_ms=1_000
     ) as producer:
@@ -66,7 +66,7 @@ def test_a_result_takes_its_time_as_every_future_does() -> None:
         ("whatever", "has no attribute 'whatever'$"),
     ],
 )
-def test_methods_of_other_clients_are_told_by_their_name_here(name: str, here: str) -> None:
+def test_method_names_of_other_clients_are_answered_with_the_name_here(name: str, here: str) -> None:
     with Producer(bootstrap_servers=NOWHERE) as producer:
         for each in (producer, aio.Producer(bootstrap_servers=NOWHERE)):
             with pytest.raises(AttributeError, match=here):

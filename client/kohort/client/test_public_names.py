@@ -11,7 +11,7 @@ def test_the_admin_is_imported_without_the_consumer() -> None:
     assert "kohort.client.consumer_session" not in done.stdout.split()
 
 
-def test_the_consumer_is_imported_with_little_else() -> None:
+def test_importing_the_consumer_loads_few_modules() -> None:
     text = "import sys; from kohort.client import Consumer; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
@@ -24,7 +24,7 @@ def test_importing_the_consumer_calls_few_functions() -> None:
     assert calls_of("from kohort.client import Consumer") < 4 * calls_of("import asyncio")
 
 
-def test_warnings_are_printed_without_any_setting_and_one_line_quiets_them() -> None:
+def test_warnings_are_printed_by_default_and_one_line_silences_them() -> None:
     text = "import logging, kohort.client; logging.getLogger('kohort.client.sender').warning('gone')"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert done.stderr == "gone\n"
@@ -34,7 +34,7 @@ def test_warnings_are_printed_without_any_setting_and_one_line_quiets_them() -> 
     assert done.stderr == ""
 
 
-def test_who_uses_asyncio_imports_no_trio() -> None:
+def test_asyncio_users_do_not_import_trio() -> None:
     text = """
 import sys, anyio
 from kohort.client import aio

@@ -60,7 +60,7 @@ def test_a_time_that_no_record_can_have_is_refused_at_once(
     assert producer._session.accumulator.buffered_bytes == 0
 
 
-def test_headers_may_be_a_mapping_and_change_no_more_when_they_are_sent(producer: Producer) -> None:
+def test_headers_can_be_a_mapping_and_are_copied_when_sent(producer: Producer) -> None:
     given = [("a", b"1")]
     first = producer.send("t", b"", headers=given, timestamp_ms=1)
     producer.send("t", b"", headers={"b": b"2", "c": None}, timestamp_ms=2)
@@ -73,6 +73,6 @@ def test_headers_may_be_a_mapping_and_change_no_more_when_they_are_sent(producer
     ]
 
 
-def test_what_is_right_is_kept_as_it_is() -> None:
+def test_valid_input_is_kept() -> None:
     assert checked_timestamp(True) == 1
     assert checked_headers([["a", None]]) == (("a", None),)  # type: ignore[list-item]  # Lists will do.

@@ -84,7 +84,7 @@ def test_records_with_keys_go_where_their_keys_belong_now(
     assert world.accumulator.buffered_bytes == 0
 
 
-def test_what_waits_goes_before_what_is_sent_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_records_are_written_before_later_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, partitions=4)
     key = next(key for key in (b"%d" % n for n in range(100)) if partition_for_key(key, 4) == 3)
     for _ in range(6):
@@ -97,7 +97,7 @@ def test_what_waits_goes_before_what_is_sent_later(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("is_idempotent", [True, False])
-def test_what_is_on_its_way_goes_before_what_is_sent_later(
+def test_records_in_flight_are_written_before_later_ones(
     monkeypatch: pytest.MonkeyPatch, is_idempotent: bool
 ) -> None:
     world = World(monkeypatch, partitions=4, enable_idempotence=is_idempotent)
@@ -115,7 +115,7 @@ def test_what_is_on_its_way_goes_before_what_is_sent_later(
     assert all(each.is_done for each in later)
 
 
-def test_a_partition_that_comes_back_holds_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restored_partition_does_not_hold_records_back(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, partitions=2)
     send(world, None, 1)
     world.sender.step()
@@ -129,7 +129,7 @@ def test_a_partition_that_comes_back_holds_nothing_back(monkeypatch: pytest.Monk
     assert other.known_metadata().offset == 0
 
 
-def test_records_without_a_key_go_to_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_without_a_key_go_to_existing_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, partitions=8)
     sent = [send(world, None) for _ in range(40)]
     remake(world, 2)
@@ -138,7 +138,7 @@ def test_records_without_a_key_go_to_what_is_there(monkeypatch: pytest.MonkeyPat
     assert sorted(numbers(world.logs[0]) + numbers(world.logs[1])) == list(range(40))
 
 
-def test_a_record_for_a_named_partition_that_is_gone_fails_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_for_a_removed_partition_fails_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, partitions=4, batch_size=10_000)
     key = next(key for key in (b"%d" % n for n in range(100)) if partition_for_key(key, 4) == 3)
     first, named, last = send(world, key), send(world, key, 3), send(world, key)
@@ -156,7 +156,9 @@ def test_a_record_for_a_named_partition_that_is_gone_fails_at_once(monkeypatch: 
     assert world.accumulator.buffered_bytes == 0
 
 
-def test_a_batch_that_may_be_written_is_not_written_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_may_be_written_is_not_sent_to_another_partition(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = World(monkeypatch, partitions=4)
     key = next(key for key in (b"%d" % n for n in range(100)) if partition_for_key(key, 4) == 3)
     lost = send(world, key)
@@ -176,7 +178,7 @@ def test_a_batch_that_may_be_written_is_not_written_elsewhere(monkeypatch: pytes
     assert request.topic_data[0].topic_id == TOPIC_ID
 
 
-def test_an_attempt_without_a_word_counts_whatever_comes_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unanswered_attempt_counts_despite_later_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, partitions=2)
     sent = send(world, None, 1, is_chosen=True)
     world.sender.step()
@@ -190,7 +192,7 @@ def test_an_attempt_without_a_word_counts_whatever_comes_behind_it(monkeypatch: 
 
 
 @pytest.mark.parametrize("code", [GONE, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.NOT_ENOUGH_REPLICAS])
-def test_what_the_broker_refused_moves(monkeypatch: pytest.MonkeyPatch, code: ErrorCode) -> None:
+def test_a_refused_batch_moves_to_another_partition(monkeypatch: pytest.MonkeyPatch, code: ErrorCode) -> None:
     world = World(monkeypatch, partitions=2)
     sent = send(world, None, 1, is_chosen=True)
     world.sender.step()
@@ -203,7 +205,7 @@ def test_what_the_broker_refused_moves(monkeypatch: pytest.MonkeyPatch, code: Er
 @pytest.mark.parametrize(
     "code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
 )
-def test_what_a_broker_may_answer_after_the_append_does_not_move(
+def test_a_batch_with_an_ambiguous_error_does_not_move(
     monkeypatch: pytest.MonkeyPatch, code: ErrorCode
 ) -> None:
     world = World(monkeypatch, partitions=2)
@@ -216,7 +218,7 @@ def test_what_a_broker_may_answer_after_the_append_does_not_move(
         sent.known_metadata()
 
 
-def test_the_users_partitioner_chooses_anew_and_its_failure_ends_its_record_alone(
+def test_the_users_partitioner_is_called_again_and_its_failure_fails_only_its_record(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def partitioner(topic: str, key: bytes | None, value: bytes | None, count: int) -> int:
@@ -243,7 +245,7 @@ def test_fewer_partitions_of_the_same_topic_are_old_news(monkeypatch: pytest.Mon
     assert world.accumulator.partition_count("t") == 4
 
 
-def test_a_partition_that_comes_back_goes_on_and_leaves_no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restored_partition_continues_without_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     """The word that the topic was made anew may be wrong: its log has the producer's batches still."""
     world = World(monkeypatch, partitions=2)
     send(world, None, 1)
@@ -274,7 +276,9 @@ def test_callbacks_and_deliveries_follow_their_records(monkeypatch: pytest.Monke
     assert f"to t-{sent[0].known_metadata().partition}, written at" in repr(sent[0])
 
 
-def test_what_waits_for_a_missing_topic_is_written_when_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_waiting_for_a_missing_topic_are_written_when_it_is_created(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = World(monkeypatch, partitions=3)
     sent = [send(world, b"%d" % number) for number in range(20)]
     del world.known.topics["t"]
@@ -287,7 +291,7 @@ def test_what_waits_for_a_missing_topic_is_written_when_it_is_made(monkeypatch: 
     assert [each.known_metadata().partition for each in sent] == [0] * 20
 
 
-def test_a_batch_that_an_exception_left_empty_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_left_empty_by_an_exception_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, partitions=4)
     empty = world.accumulator._begin_batch(world.accumulator._topics["t"].partitions[3], 60)
     assert empty is not None
@@ -297,7 +301,7 @@ def test_a_batch_that_an_exception_left_empty_is_dropped(monkeypatch: pytest.Mon
     assert world.accumulator.buffered_bytes == 0
 
 
-def test_nothing_goes_to_a_new_log_before_its_sequences_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_sent_to_a_new_log_before_its_sequences_restart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another task may hear of the new topic first. What was written there is not written again."""
     world = World(monkeypatch)
     world.send(1)
@@ -337,7 +341,7 @@ def answer_all(world: World, logs: dict[UUID, list[Log]]) -> None:
 
 @pytest.mark.parametrize("records_before", [0, 1, 3])
 @pytest.mark.parametrize("way", [(8, 7, 8), (8, 7, 9, 8), (8, 7, 8, 7, 8)])
-def test_metadata_that_steps_back_and_forward_writes_nothing_twice(
+def test_metadata_that_alternate_between_topics_write_nothing_twice(
     monkeypatch: pytest.MonkeyPatch, records_before: int, way: tuple[int, ...]
 ) -> None:
     """A broker that lags behind tells the id of the topic before, and the newer one's answer is lost."""
@@ -366,7 +370,7 @@ def test_metadata_that_steps_back_and_forward_writes_nothing_twice(
 
 @pytest.mark.parametrize("lags", [False, True])
 @pytest.mark.parametrize("seed", range(repetitions(60, by_night=1_000)))
-def test_however_metadata_steps_between_topics_none_has_a_record_twice(
+def test_for_any_order_of_metadata_no_topic_has_a_record_twice(
     monkeypatch: pytest.MonkeyPatch, seed: int, lags: bool
 ) -> None:
     """With `lags` the leaders of topics that are gone take records still."""
@@ -423,7 +427,7 @@ def test_however_metadata_steps_between_topics_none_has_a_record_twice(
 
 
 @pytest.mark.parametrize("seed", range(repetitions(60, by_night=300)))
-def test_however_often_a_topic_is_made_anew_no_record_is_written_twice(
+def test_for_any_number_of_recreations_no_record_is_written_twice(
     monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     dice = random.Random(seed)

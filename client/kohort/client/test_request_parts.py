@@ -1,13 +1,13 @@
 from kohort.client.request_parts import PARTITIONS_PER_REQUEST, parts_of, parts_of_mapping
 
 
-def test_what_a_request_takes_goes_in_one_part() -> None:
+def test_a_small_request_is_one_part() -> None:
     assert list(parts_of(range(3))) == [(0, 1, 2)]
     assert list(parts_of(())) == []
     assert list(parts_of_mapping({})) == [{}]
 
 
-def test_more_goes_in_several_with_everything_once_and_in_order() -> None:
+def test_a_large_request_is_split_into_complete_ordered_parts() -> None:
     many = range(2 * PARTITIONS_PER_REQUEST + 1)
     parts = list(parts_of(many))
     assert [len(each) for each in parts] == [PARTITIONS_PER_REQUEST, PARTITIONS_PER_REQUEST, 1]

@@ -252,7 +252,7 @@ def test_five_requests_are_in_flight_and_the_sixth_waits_for_an_answer(world: Wo
     assert [each.known_metadata().offset for each in world.appended] == list(range(8))
 
 
-def test_the_first_batch_of_a_partition_goes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_batch_of_a_partition_is_sent_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch)
     world.send(4)
     _, on_done = world.wire.take()
@@ -262,7 +262,7 @@ def test_the_first_batch_of_a_partition_goes_alone(monkeypatch: pytest.MonkeyPat
     assert numbers(world.logs[0]) == list(range(4))
 
 
-def test_a_request_carries_one_batch_of_each_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_contains_one_batch_of_each_partition(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, partitions=3, linger_ms=10)
     for partition in range(3):
         world.send(1, partition)
@@ -287,7 +287,7 @@ def test_lost_answers_double_nothing_and_keep_the_order(world: World) -> None:
     assert [each.known_metadata().offset for each in world.appended] == list(range(6))
 
 
-def test_when_the_first_is_refused_the_others_are_sent_again_behind_it(world: World) -> None:
+def test_batches_behind_a_refused_one_are_sent_again_after_it(world: World) -> None:
     world.send(4)
     _, on_done = world.wire.take()
     on_done(response((0, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)))
@@ -299,7 +299,7 @@ def test_when_the_first_is_refused_the_others_are_sent_again_behind_it(world: Wo
     assert world.sender.identifier.identity.epoch == 0, "no gap, no new epoch"
 
 
-def test_a_record_that_is_too_large_fails_alone_and_the_epoch_is_raised(world: World) -> None:
+def test_only_a_record_that_is_too_large_fails_and_the_epoch_is_raised(world: World) -> None:
     first, second = world.send(2)
     _, on_done = world.wire.take()
     on_done(response((0, ErrorCode.MESSAGE_TOO_LARGE, -1)))
@@ -322,7 +322,7 @@ def test_a_batch_that_is_too_large_is_split_until_it_fits(monkeypatch: pytest.Mo
     assert [each.known_metadata().offset for each in world.appended] == list(range(30))
 
 
-def test_a_producer_that_the_broker_forgot_goes_on_in_a_new_epoch(world: World) -> None:
+def test_a_producer_that_the_broker_forgot_continues_with_a_new_epoch(world: World) -> None:
     world.send(3)
     for _ in range(3):
         _, on_done = world.wire.take()
@@ -332,7 +332,7 @@ def test_a_producer_that_the_broker_forgot_goes_on_in_a_new_epoch(world: World) 
     assert world.sender.identifier.identity == ProducerIdentity(9, 1)
 
 
-def test_an_epoch_that_one_partition_raises_leaves_what_another_sends_at_once_in_order(
+def test_an_epoch_raised_by_one_partition_keeps_the_order_of_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World(monkeypatch, partitions=2)
@@ -353,7 +353,7 @@ def test_an_epoch_that_one_partition_raises_leaves_what_another_sends_at_once_in
     assert world.sender.identifier.identity.epoch == 1
 
 
-def test_nothing_goes_out_for_nobody_when_the_epochs_are_used_up(
+def test_nothing_is_sent_without_an_id_after_the_last_epoch(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.sender.identifier.identity = ProducerIdentity(9, EPOCH_MAX)
@@ -381,7 +381,7 @@ def test_an_answer_that_names_the_new_leader_is_believed(world: World) -> None:
     assert learned == [(TopicPartition("t", 0), 2, 5, [Node(2, "h", 9)])]
 
 
-def test_a_duplicate_that_the_broker_knows_no_offset_of_is_written(world: World) -> None:
+def test_a_duplicate_without_a_known_offset_counts_as_written(world: World) -> None:
     (sent,) = world.send(1)
     _, on_done = world.wire.take()
     on_done(response((0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER, -1)))
@@ -403,7 +403,7 @@ def test_a_delivery_timeout_names_the_last_error(world: World) -> None:
         behind.known_metadata()
 
 
-def test_what_expires_in_flight_holds_the_next_back_until_its_fate_is_clear(world: World) -> None:
+def test_a_batch_that_expired_in_flight_delays_the_next_until_its_result_is_known(world: World) -> None:
     (late,) = world.send(1)
     request, on_done = world.wire.take()
     world.pass_time(121_000)
@@ -416,7 +416,7 @@ def test_what_expires_in_flight_holds_the_next_back_until_its_fate_is_clear(worl
     assert world.sender.identifier.identity.epoch == 0
 
 
-def test_when_what_expired_was_lost_the_partition_begins_a_new_epoch(world: World) -> None:
+def test_after_a_lost_expired_batch_the_partition_starts_a_new_epoch(world: World) -> None:
     world.send(1)
     _, on_done = world.wire.take()
     world.pass_time(121_000)
@@ -449,7 +449,7 @@ def test_one_in_flight_keeps_the_order_without_idempotence(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("seed", range(repetitions(60, by_night=300)))
-def test_whatever_breaks_each_record_is_written_once_and_in_order(
+def test_each_record_is_written_once_and_in_order_for_any_failure(
     monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     dice = random.Random(seed)
@@ -485,7 +485,7 @@ def test_whatever_breaks_each_record_is_written_once_and_in_order(
         assert [world.appended[n].known_metadata().offset for n in own] == list(range(len(own)))
 
 
-def test_batches_that_are_too_large_for_the_broker_grow_so_far_no_more(
+def test_later_batches_stay_below_a_refused_size(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World(monkeypatch, batch_max_size=10_000, max_in_flight=1)
@@ -501,7 +501,7 @@ def test_batches_that_are_too_large_for_the_broker_grow_so_far_no_more(
     assert numbers(log) == list(range(242))
 
 
-def test_whoever_waits_for_the_end_hears_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiters_for_the_end_are_woken(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, linger_ms=60_000)
 
     async def main() -> None:

@@ -8,7 +8,7 @@ from kohort.client.test_sender import World, numbers, response
 from kohort.protocol.errors import ErrorCode
 
 
-def test_a_record_that_cannot_be_encoded_is_refused_and_leaves_its_batch_alone(
+def test_a_record_that_cannot_be_encoded_is_refused_without_its_batch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World(monkeypatch, batch_max_size=10_000, linger_ms=5)
@@ -22,7 +22,7 @@ def test_a_record_that_cannot_be_encoded_is_refused_and_leaves_its_batch_alone(
     assert world.accumulator.buffered_bytes == 0
 
 
-def test_a_batch_whose_first_record_is_refused_goes_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_whose_first_record_is_refused_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch)
     with pytest.raises(TypeError):
         world.accumulator.append("t", 1, None, 0, 0, ())  # type: ignore[arg-type]
@@ -36,7 +36,7 @@ def test_a_batch_whose_first_record_is_refused_goes_nowhere(monkeypatch: pytest.
     assert world.accumulator.buffered_bytes == 0
 
 
-def test_a_batch_that_cannot_be_encoded_fails_alone_and_no_sequence_is_missing(
+def test_only_a_batch_that_cannot_be_encoded_fails_and_sequences_have_no_gap(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World(monkeypatch)
@@ -59,7 +59,7 @@ def refuse(compression: object, data: bytes, level: int | None) -> bytes:
     raise TypeError("no codec takes that")
 
 
-def test_records_that_are_given_up_are_told_of_even_if_nobody_asks(
+def test_lost_records_are_logged_even_if_nobody_asks(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = World(monkeypatch)

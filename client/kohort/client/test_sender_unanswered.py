@@ -23,7 +23,7 @@ class Unanswered(World):
         self.going.append(on_sent)
 
 
-def test_a_record_is_done_when_it_has_gone_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_with_acks_0_is_done_when_it_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     world = Unanswered(monkeypatch)
     (only,) = world.send(1)
     assert not only.is_done, "a flush waits for it, and so does a close"
@@ -33,7 +33,7 @@ def test_a_record_is_done_when_it_has_gone_out(monkeypatch: pytest.MonkeyPatch) 
     assert world.accumulator.buffered_bytes == 0
 
 
-def test_a_peer_that_does_not_read_holds_the_next_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_does_not_read_delays_the_next_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     world = Unanswered(monkeypatch, max_in_flight=2)
     world.send(5)
     assert len(world.going) == 2
@@ -41,7 +41,7 @@ def test_a_peer_that_does_not_read_holds_the_next_up(monkeypatch: pytest.MonkeyP
     assert len(world.going) == 2
 
 
-def test_what_did_not_go_out_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsent_batch_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
     world = Unanswered(monkeypatch)
     (only,) = world.send(1)
     world.going.pop()(NetworkError("broken"))

@@ -25,11 +25,11 @@ def numbers(batches: list[Batch]) -> list[tuple[int, int]]:
     return [(each.identity.epoch, each.base_sequence) for each in batches]
 
 
-def test_each_batch_begins_where_the_one_before_ends() -> None:
+def test_each_batch_starts_where_the_previous_one_ends() -> None:
     assert numbers(sent(PartitionSequences(), 3, 5, 1)) == [(0, 0), (0, 3), (0, 8)]
 
 
-def test_behind_the_largest_sequence_comes_zero() -> None:
+def test_sequences_wrap_to_zero() -> None:
     sequences = PartitionSequences()
     (first,) = sent(sequences, 1)
     sequences.next = 2**31 - 2
@@ -40,7 +40,7 @@ def test_behind_the_largest_sequence_comes_zero() -> None:
     assert not sequences.has_gap()
 
 
-def test_the_first_batch_goes_alone() -> None:
+def test_the_first_batch_is_sent_alone() -> None:
     sequences = PartitionSequences()
     assert not sequences.holds_back(batch(1), FIRST)
     (first,) = sent(sequences, 1)
@@ -52,7 +52,7 @@ def test_the_first_batch_goes_alone() -> None:
     assert sequences.holds_back(batch(1), FIRST), "only so many duplicates are remembered"
 
 
-def test_what_is_sent_again_waits_for_all_before_it() -> None:
+def test_a_repeated_batch_waits_for_all_earlier_ones() -> None:
     sequences = PartitionSequences()
     first, second = sent(sequences, 1, 1)
     assert sequences.holds_back(second, FIRST)
@@ -61,14 +61,14 @@ def test_what_is_sent_again_waits_for_all_before_it() -> None:
     assert not sequences.holds_back(second, FIRST)
 
 
-def test_a_batch_behind_a_failed_one_is_out_of_order_and_just_sent_again() -> None:
+def test_a_batch_behind_a_failed_one_is_out_of_order_and_sent_again() -> None:
     sequences = PartitionSequences()
     first, second = sent(sequences, 1, 1)
     assert not sequences.is_broken_by(second, OUT_OF_ORDER, -1)
     assert sequences.is_broken_by(first, OUT_OF_ORDER, -1), "nothing is before it: the broker has lost some"
 
 
-def test_a_restart_numbers_what_is_outstanding_anew() -> None:
+def test_a_restart_renumbers_outstanding_batches() -> None:
     sequences = PartitionSequences()
     batches = sent(sequences, 2, 2, 2)
     sequences.acknowledge(batches[0], 0)
@@ -78,7 +78,7 @@ def test_a_restart_numbers_what_is_outstanding_anew() -> None:
     assert numbers(sent(sequences, 1, identity=SECOND)) == [(1, 4)]
 
 
-def test_another_partitions_new_epoch_is_taken_when_nothing_is_in_flight() -> None:
+def test_a_new_epoch_of_another_partition_applies_when_nothing_is_in_flight() -> None:
     sequences = PartitionSequences()
     (first,) = sent(sequences, 2)
     assert sequences.holds_back(batch(1), SECOND)
@@ -86,7 +86,7 @@ def test_another_partitions_new_epoch_is_taken_when_nothing_is_in_flight() -> No
     assert numbers(sent(sequences, 1, identity=SECOND)) == [(1, 0)]
 
 
-def test_an_expired_batch_holds_new_ones_back_until_its_fate_is_clear() -> None:
+def test_an_expired_batch_delays_new_ones_until_its_result_is_known() -> None:
     sequences = PartitionSequences()
     first, second, third = sent(sequences, 1, 1, 1)
     sequences.acknowledge(first, 0)
@@ -98,7 +98,7 @@ def test_an_expired_batch_holds_new_ones_back_until_its_fate_is_clear() -> None:
     assert not sequences.has_gap(), "the one behind it was taken, so it was written"
 
 
-def test_a_producer_that_the_broker_has_forgotten_begins_again() -> None:
+def test_a_producer_that_the_broker_forgot_restarts() -> None:
     sequences = PartitionSequences()
     first, second = sent(sequences, 1, 1)
     assert not sequences.is_broken_by(first, UNKNOWN, -1), "an old broker does not say enough"
@@ -107,7 +107,7 @@ def test_a_producer_that_the_broker_has_forgotten_begins_again() -> None:
     assert not sequences.is_broken_by(second, UNKNOWN, 50), "one restart is for all that are in flight"
 
 
-def test_the_halves_of_a_batch_take_its_sequences_and_its_place() -> None:
+def test_the_halves_of_a_split_batch_take_its_sequences_and_order() -> None:
     sequences = PartitionSequences()
     first, second, third = sent(sequences, 2, 5, 1)
     halves = second.split()

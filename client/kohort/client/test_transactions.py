@@ -27,7 +27,7 @@ async def opened() -> AsyncIterator[Transactions]:
         tasks.cancel_scope.cancel()
 
 
-async def test_a_record_that_comes_while_the_rest_is_flushed_is_refused(opened: Transactions) -> None:
+async def test_a_record_sent_during_the_final_flush_is_refused(opened: Transactions) -> None:
     transactions = opened
     refused: list[KohortError] = []
 
@@ -50,7 +50,7 @@ async def test_a_record_that_comes_while_the_rest_is_flushed_is_refused(opened: 
     assert transactions.refusal is None
 
 
-async def test_a_commit_that_is_cancelled_while_it_flushes_leaves_the_transaction_open(
+async def test_a_commit_cancelled_during_its_flush_leaves_the_transaction_open(
     opened: Transactions,
 ) -> None:
     with anyio.move_on_after(0.01):
@@ -64,7 +64,7 @@ async def test_a_commit_that_is_cancelled_while_it_flushes_leaves_the_transactio
     assert not opened.is_open
 
 
-async def test_an_abort_that_is_cancelled_goes_on_and_the_next_transaction_waits_for_it(
+async def test_a_cancelled_abort_continues_and_the_next_transaction_waits_for_it(
     opened: Transactions,
 ) -> None:
     may_end = anyio.Event()
@@ -87,7 +87,7 @@ async def test_an_abort_that_is_cancelled_goes_on_and_the_next_transaction_waits
     opened.check_may_send()
 
 
-async def test_an_abort_is_asked_for_although_offsets_hang(opened: Transactions) -> None:
+async def test_an_abort_is_sent_although_offsets_are_pending(opened: Transactions) -> None:
     may_end = anyio.Event()
     opened._send_offsets = lambda offsets, group: may_end.wait()  # type: ignore[method-assign]
     with anyio.move_on_after(0.01):
@@ -109,7 +109,7 @@ async def _at_once() -> None:
     pass
 
 
-async def test_a_transaction_that_has_failed_stays_open_until_it_is_aborted(opened: Transactions) -> None:
+async def test_a_failed_transaction_stays_open_until_it_is_aborted(opened: Transactions) -> None:
     transactions, failure = opened, KohortError("one record was too large")
 
     async def flush() -> None:

@@ -39,7 +39,9 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     return found
 
 
-def test_the_first_is_said_at_once_and_again_at_growing_gaps(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_first_warning_is_logged_at_once_and_repeated_at_growing_intervals(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     clock = Clock()
     warnings = Warnings(clock)
     times: list[int] = []
@@ -52,7 +54,7 @@ def test_the_first_is_said_at_once_and_again_at_growing_gaps(caplog: pytest.LogC
     assert {later - sooner for sooner, later in pairwise(times[5:])} == {GAP_MOST_MS // 1_000}
 
 
-def test_it_is_said_how_long_it_lasts(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_duration_of_the_trouble_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     warnings = Warnings(clock)
     for at_ms in range(0, 10_001, 1_000):
@@ -68,7 +70,7 @@ def test_subjects_do_not_quiet_each_other(caplog: pytest.LogCaptureFixture) -> N
     assert said(caplog) == ["b1", "b2"]
 
 
-def test_after_a_quiet_time_trouble_is_new_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_after_a_quiet_time_the_trouble_counts_as_new(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     warnings = Warnings(clock)
     for at_ms in (0, 1_000, 10_000, 100_000, 101_000):
@@ -77,7 +79,7 @@ def test_after_a_quiet_time_trouble_is_new_again(caplog: pytest.LogCaptureFixtur
     assert said(caplog) == ["0", "10000 (for 10 s now)", "100000"]
 
 
-def test_what_passes_soon_is_not_worth_a_word(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_short_trouble_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     warnings = Warnings(clock)
     for at_ms in (0, 400):
@@ -90,14 +92,14 @@ def test_what_passes_soon_is_not_worth_a_word(caplog: pytest.LogCaptureFixture) 
     assert said(caplog) == ["1500"]
 
 
-def test_ever_new_subjects_take_no_ever_more_memory() -> None:
+def test_memory_is_bounded_for_any_subjects() -> None:
     warnings = Warnings(Clock())
     for each in range(3 * SUBJECTS_MAX):
         warnings.say(each, "x")
     assert len(warnings._troubles) <= SUBJECTS_MAX
 
 
-def test_a_consumer_says_within_a_second_that_no_broker_answers(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_consumer_warns_within_a_second_that_no_broker_answers(caplog: pytest.LogCaptureFixture) -> None:
     with Consumer("t", bootstrap_servers=NOWHERE, group_id="g", enable_auto_commit=False) as consumer:
         assert consumer.poll(timeout_ms=900) == []
     messages = said(caplog)
@@ -105,7 +107,7 @@ def test_a_consumer_says_within_a_second_that_no_broker_answers(caplog: pytest.L
     assert len([each for each in messages if each.startswith("no connection")]) == 1, "once"
 
 
-def test_a_producer_says_so_while_send_waits(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_producer_warns_while_send_waits(caplog: pytest.LogCaptureFixture) -> None:
     with Producer(bootstrap_servers=NOWHERE, max_block_ms=700) as producer, pytest.raises(KohortError):
         producer.send("t", b"")
     assert f"no connection to {NOWHERE}: Connection refused" in said(caplog)
@@ -128,7 +130,7 @@ def run_for(seconds: float, *tasks: Callable[[], Coroutine[Any, Any, None]]) -> 
     anyio.run(main)
 
 
-def test_a_coordinator_that_stays_away_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_coordinator_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     config = consumer_config({"group_id": "g"})
     cluster = NoCoordinator(config)
     membership = new_membership(config, "g")
@@ -140,7 +142,7 @@ def test_a_coordinator_that_stays_away_is_told_of(caplog: pytest.LogCaptureFixtu
     assert message.startswith("the coordinator of group 'g' can't serve it: COORDINATOR_NOT_AVAILABLE")
 
 
-def test_automatic_commits_that_fail_for_good_are_told_of(
+def test_failing_automatic_commits_are_logged(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse(*args: object, **options: object) -> None:
@@ -163,7 +165,7 @@ def test_automatic_commits_that_fail_for_good_are_told_of(
     assert "GROUP_AUTHORIZATION_FAILED" in message
 
 
-def test_what_a_handler_keeps_holds_no_error(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_logged_warning_holds_no_exception(caplog: pytest.LogCaptureFixture) -> None:
     """An error has its frames, and these the sockets that they were about to connect."""
     Warnings(Clock()).say("broker", BrokerError(ErrorCode.NOT_COORDINATOR))
     (record,) = caplog.records

@@ -37,14 +37,14 @@ def agreed(first: UUID, *others: UUID) -> dict[str, UUID]:
     return anyio.run(brokers._agreed_topic_ids, {"t", "missing"})
 
 
-def test_the_id_of_a_topic_is_what_most_brokers_tell() -> None:
+def test_the_topic_id_is_that_of_most_brokers() -> None:
     assert agreed(OLD, NEW, OLD, NEW) == {"t": NEW}
     assert agreed(NEW, NEW) == {"t": NEW}
     assert agreed(NEW) == {"t": NEW}, "nobody else answers"
     assert agreed(UUID(int=0)) == {}, "brokers without ids"
 
 
-def test_while_nobody_knows_which_topic_is_the_newer_one_it_is_asked_again() -> None:
+def test_an_undecided_topic_id_is_retriable() -> None:
     with pytest.raises(BrokerError, match="has two ids by now") as caught:
         agreed(NEW, OLD, NEW)
     assert caught.value.retriable

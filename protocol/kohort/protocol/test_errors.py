@@ -7,14 +7,14 @@ def test_the_codes_follow_each_other_without_a_gap() -> None:
     assert [each.value for each in ErrorCode] == list(range(-1, 137))
 
 
-def test_what_may_pass_is_retriable_and_what_cannot_is_not() -> None:
+def test_transient_errors_are_retriable_and_permanent_ones_are_not() -> None:
     passing = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NETWORK_EXCEPTION)
     lasting = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID)
     assert all(each.retriable for each in passing)
     assert not any(each.retriable for each in lasting)
 
 
-def test_an_api_error_carries_its_code_and_what_to_tell() -> None:
+def test_an_api_error_has_its_code_and_message() -> None:
     plain, told = ApiError(ErrorCode.ILLEGAL_GENERATION), ApiError(ErrorCode.INVALID_CONFIG, "no such name")
     assert (plain.code, plain.message, str(plain)) == (22, None, "ILLEGAL_GENERATION")
     assert (told.code, told.message, str(told)) == (40, "no such name", "INVALID_CONFIG: no such name")

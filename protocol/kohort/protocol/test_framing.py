@@ -66,13 +66,13 @@ def test_a_stream_of_single_bytes_gives_the_same_frames() -> None:
     assert [bytes(each) for each in frames] == [b"", b"one", b"", b"a longer one"]
 
 
-def test_many_small_frames_come_as_bytes_in_one_go() -> None:
+def test_many_small_frames_are_returned_together_as_bytes() -> None:
     frames = FrameReader(LIMIT).receive(framed(*[b"heartbeat"] * 1000))
     assert frames == [b"heartbeat"] * 1000
     assert all(isinstance(each, bytes) for each in frames)
 
 
-def test_a_frame_may_be_as_large_as_the_limit() -> None:
+def test_a_frame_can_be_as_large_as_the_limit() -> None:
     assert FrameReader(5).receive(framed(b"12345")) == [b"12345"]
     with pytest.raises(WireError, match="a frame of 6 bytes; the limit is 5"):
         FrameReader(5).receive(framed(b"123456"))
@@ -92,7 +92,7 @@ def test_frames_before_a_bad_length_are_lost_with_the_connection() -> None:
         FrameReader(LIMIT).receive(framed(b"good") + b"\xff\xff\xff\xff")
 
 
-def test_memory_grows_with_what_has_arrived_not_with_what_was_promised() -> None:
+def test_memory_grows_with_received_bytes_not_with_the_announced_length() -> None:
     reader = FrameReader(1 << 30)
     tracemalloc.start()
     try:
@@ -106,7 +106,7 @@ def test_memory_grows_with_what_has_arrived_not_with_what_was_promised() -> None
     assert reader.in_frame
 
 
-def test_a_megabyte_that_comes_in_usual_pieces_is_written_where_it_stays() -> None:
+def test_a_megabyte_in_usual_pieces_is_written_into_its_final_buffer() -> None:
     reader = FrameReader(1 << 30)
     reader.receive(framed(bytes(FIRST_BUFFER_BYTES_MAX - 4096))[:65_536])
     assert reader.buffer_bytes == FIRST_BUFFER_BYTES_MAX - 4096
@@ -135,7 +135,7 @@ def test_requests_without_records_are_held_to_eight_mebibytes(api_key: int) -> N
     assert max_request_bytes(api_key, 1_000_000) == 1_000_000
 
 
-def test_a_produce_request_may_be_what_the_setting_allows() -> None:
+def test_a_produce_request_can_be_as_large_as_the_setting_allows() -> None:
     assert max_request_bytes(0, 104_857_600) == 104_857_600
 
 
@@ -149,7 +149,7 @@ def test_a_large_frame_is_one_view_and_the_next_frame_follows() -> None:
     assert frames[1:] == [b"next"]
 
 
-def test_a_frame_that_was_handed_out_is_never_written_again() -> None:
+def test_a_returned_frame_is_never_overwritten() -> None:
     reader = FrameReader(LIMIT)
     reader.receive(framed(b"first")[:6])
     (first,) = fill(reader, framed(b"first")[6:])
@@ -177,7 +177,7 @@ def test_the_buffer_grows_while_the_caller_holds_the_last_view() -> None:
     assert sum(sizes) == len(body)
 
 
-def test_the_buffer_has_room_for_the_frame_under_way_alone() -> None:
+def test_the_buffer_has_space_only_for_the_current_frame() -> None:
     reader = FrameReader(LIMIT)
     assert reader.buffer() is None
     reader.receive(framed(b"12345678")[:7])
@@ -188,7 +188,7 @@ def test_the_buffer_has_room_for_the_frame_under_way_alone() -> None:
 
 @pytest.mark.parametrize("beginning", [b"\x16\x03\x01\x02", b"\x16\x03\x03\x00", b"\x15\x03\x03\x00"])
 @pytest.mark.parametrize("cut", [0, 1, 3])
-def test_what_begins_as_tls_does_is_called_so(beginning: bytes, cut: int) -> None:
+def test_a_tls_client_hello_is_named_as_tls(beginning: bytes, cut: int) -> None:
     reader = FrameReader(LIMIT)
     assert reader.receive(beginning[:cut]) == []
     with pytest.raises(WireError, match="the other side seems to speak TLS"):
@@ -198,7 +198,7 @@ def test_what_begins_as_tls_does_is_called_so(beginning: bytes, cut: int) -> Non
 @pytest.mark.parametrize(
     "beginning", [b"GET ", b"\x16\x02\x01\x02", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff"]
 )
-def test_other_impossible_lengths_are_not_called_tls(beginning: bytes) -> None:
+def test_other_impossible_lengths_are_not_named_tls(beginning: bytes) -> None:
     with pytest.raises(WireError) as raised:
         FrameReader(LIMIT).receive(beginning)
     assert "TLS" not in str(raised.value)

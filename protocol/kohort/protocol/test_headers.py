@@ -27,7 +27,7 @@ def test_the_body_follows_the_request_header(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_no_client_id_and_an_empty_one_are_two_things(version: int) -> None:
+def test_a_null_client_id_differs_from_an_empty_one(version: int) -> None:
     nobody = message_of(RequestHeader, client_id=None)
     assert RequestHeader.decode(nobody.encode(version), version) == nobody
     assert (
@@ -35,7 +35,7 @@ def test_no_client_id_and_an_empty_one_are_two_things(version: int) -> None:
     )
 
 
-def test_unknown_tagged_fields_in_the_header_are_passed_over() -> None:
+def test_unknown_tagged_fields_in_the_header_are_skipped() -> None:
     data = HEADER.encode(2)[:-1] + b"\x02" + b"\0\x01x" + b"\x07\0"
     assert RequestHeader.decode(data, 2) == HEADER
 
@@ -70,7 +70,7 @@ def test_a_framed_request_is_its_length_its_header_and_its_body() -> None:
     )
 
 
-def test_the_body_of_an_answer_begins_behind_its_header() -> None:
+def test_the_body_of_an_answer_follows_its_header() -> None:
     assert response_body(b"\0\0\0\x07body", 0) == b"body"
     assert response_body(b"\0\0\0\x07\0body", 1) == b"body"
     tagged = b"\0\0\0\x07" + b"\x02" + b"\x05\x02xy" + b"\x81\x01\x01z"

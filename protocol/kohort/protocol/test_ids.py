@@ -51,7 +51,7 @@ def cases() -> Iterator[Case]:
 CASES = list(cases())
 
 
-def test_there_are_many_such_requests() -> None:
+def test_many_requests_contain_ids() -> None:
     assert len(CASES) > 10
     assert {"Fetch", "Metadata", "OffsetCommit", "Produce", "ShareFetch", "ConsumerGroupHeartbeat"} <= {
         each.api.name for each in CASES
@@ -59,13 +59,13 @@ def test_there_are_many_such_requests() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.api.name}.{case.array.name}")
-def test_ids_that_were_made_to_have_one_hash_are_refused(case: Case) -> None:
+def test_ids_with_one_hash_are_refused(case: Case) -> None:
     with pytest.raises(WireError, match="same hash"):
         case.api.request.decode(case.request(MADE), case.api.versions.highest)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.api.name}.{case.array.name}")
-def test_other_ids_are_taken_and_so_is_one_that_comes_again_and_none_at_all(case: Case) -> None:
+def test_random_repeated_and_zero_ids_are_accepted(case: Case) -> None:
     version = case.api.versions.highest
     for ids in (DRAWN, DRAWN[:3] * 100, (ZERO_UUID,) * COUNT, MADE[:UNCHECKED_IDS_MAX]):
         decoded = case.api.request.decode(case.request(ids), version)
@@ -83,7 +83,7 @@ def test_ids_in_several_groups_count_together() -> None:
         OffsetFetchRequest.decode(message_of(OffsetFetchRequest, groups=groups).encode(10), 10)
 
 
-def test_hashes_may_be_shared_by_few() -> None:
+def test_a_few_ids_can_share_a_hash() -> None:
     assert not share_hashes(MADE[: SAME_HASH_MAX + 1])
     assert share_hashes(MADE[: SAME_HASH_MAX + 2])
     assert share_hashes(each for first in MADE[:2] for each in (first, *DRAWN, *MADE[:100]))

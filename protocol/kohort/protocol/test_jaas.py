@@ -37,7 +37,7 @@ def test_modules_have_options(text: str, options: dict[str, str]) -> None:
         f'{PLAIN} required a="secret"; {PLAIN} required b="secret";',
     ],
 )
-def test_what_is_none_is_refused_without_what_it_says(text: str) -> None:
+def test_an_invalid_jaas_text_is_refused_without_quoting_it(text: str) -> None:
     with pytest.raises(ValueError) as refused:
         parse_jaas(text)
     assert "secret" not in str(refused.value)

@@ -37,11 +37,11 @@ from kohort.protocol.java_properties import parse_properties, read_properties
         ("", []),
     ],
 )
-def test_settings_are_those_that_java_reads(text: str, settings: list[tuple[str, str]]) -> None:
+def test_settings_equal_those_that_java_reads(text: str, settings: list[tuple[str, str]]) -> None:
     assert [(each.name, each.value) for each in parse_properties(text)] == settings
 
 
-def test_a_setting_knows_the_line_on_which_it_begins() -> None:
+def test_a_setting_has_the_line_on_which_it_starts() -> None:
     found = parse_properties("# one \x0b \x85\n\r\na=1,\\\n  2\nb=3\n")
     assert [(each.name, each.line) for each in found] == [("a", 3), ("b", 5)]
 
@@ -55,6 +55,6 @@ def test_a_damaged_escape_names_its_line(escape: str) -> None:
 @pytest.mark.parametrize(
     "data", ["a=grün\n".encode(), "\ufeffa=grün\n".encode(), "a=grün\n".encode("iso-8859-1")]
 )
-def test_a_file_may_be_utf_8_or_iso_8859_1(data: bytes, tmp_path: Path) -> None:
+def test_a_file_can_be_utf_8_or_iso_8859_1(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(data)
     assert [(each.name, each.value) for each in read_properties(tmp_path / "f")] == [("a", "grün")]

@@ -33,7 +33,7 @@ def test_a_star_import_brings_every_name() -> None:
     assert names["TopicPartition"] is sys.modules["kohort.client.values"].TopicPartition
 
 
-def test_each_name_may_come_from_another_module_under_another_name(
+def test_a_lazy_name_can_rename_a_name_of_another_module(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "lazily.py").write_text(

@@ -65,7 +65,7 @@ def filled(api: Api, field: Field, count: int) -> bytes:
 
 
 @pytest.mark.parametrize("api, field", WITH_ARRAYS, ids=lambda each: getattr(each, "name", None))
-def test_an_array_with_more_elements_than_a_request_may_have_is_refused(api: Api, field: Field) -> None:
+def test_an_array_with_too_many_elements_is_refused(api: Api, field: Field) -> None:
     version = api.versions.highest
     most = api.request.declaration().max_items
     assert most in (MAX_ITEMS, MAX_NAMED, MAX_PARTITIONS)
@@ -104,14 +104,14 @@ def test_topics_of_several_groups_count_together() -> None:
     )
 
 
-def test_tagged_fields_count_as_well() -> None:
+def test_tagged_fields_count_too() -> None:
     known = message_of(HeartbeatRequest).encode(4)[:-1]
     HeartbeatRequest.decode(known + encode_uvarint(MAX_ITEMS) + b"\x50\0" * MAX_ITEMS, 4)
     with pytest.raises(WireError, match="more than 20000 elements"):
         HeartbeatRequest.decode(known + encode_uvarint(MAX_ITEMS + 1) + b"\x50\0" * (MAX_ITEMS + 1), 4)
 
 
-def test_what_large_installations_ask_for_is_well_within() -> None:
+def test_requests_of_large_installations_are_within_the_limits() -> None:
     topics = tuple(f"topic-with-a-name-of-usual-length-{number}" for number in range(10_000))
     request = message_of(DeleteTopicsRequest, topic_names=topics).encode(5)
     assert len(DeleteTopicsRequest.decode(request, 5).topic_names) == 10_000
@@ -127,7 +127,7 @@ def test_what_large_installations_ask_for_is_well_within() -> None:
     assert OffsetCommitRequest.decode(encoded, 8) == commit
 
 
-def test_as_many_partitions_can_be_created_as_kafka_creates_at_once() -> None:
+def test_as_many_partitions_can_be_created_as_in_kafka() -> None:
     assignments = tuple(
         CreatableReplicaAssignment(partition_index=index, broker_ids=(1, 2, 3, 4, 5))
         for index in range(10_000)
@@ -137,7 +137,7 @@ def test_as_many_partitions_can_be_created_as_kafka_creates_at_once() -> None:
         assert CreateTopicsRequest.decode(request.encode(version), version) == request
 
 
-def test_as_many_settings_can_be_altered_and_topics_asked_for() -> None:
+def test_many_settings_can_be_altered_and_many_topics_requested() -> None:
     config = IncrementalAlterConfigsRequestAlterableConfig(name="retention.ms", config_operation=0, value="1")
     resources = tuple(
         IncrementalAlterConfigsRequestAlterConfigsResource(

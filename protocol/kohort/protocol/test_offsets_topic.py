@@ -54,7 +54,7 @@ GROUP = GroupMetadataValue(
 
 @pytest.mark.parametrize("name", ["", "g", "grüppe", "g" * 32_767, "ü" * 16_383])
 @pytest.mark.parametrize("partition", [0, 1, 2**31 - 1])
-def test_the_key_of_an_offset_is_what_its_message_says(name: str, partition: int) -> None:
+def test_the_key_of_an_offset_equals_its_message(name: str, partition: int) -> None:
     key = OffsetCommitKey(group=name, topic="t", partition=partition)
     assert encode_key(key) == b"\0\x01" + key.encode(0)
     assert decode_key(encode_key(key)) == key
@@ -66,7 +66,7 @@ def test_the_key_of_an_offset_has_no_name_that_is_too_long() -> None:
             encode_key(OffsetCommitKey(group=name, topic="t", partition=0))
 
 
-def test_a_key_begins_with_what_the_record_is() -> None:
+def test_a_key_starts_with_its_record_type() -> None:
     commit, group = OffsetCommitKey(group="g", topic="t", partition=1), GroupMetadataKey(group="g")
     assert encode_key(commit) == b"\0\x01" + b"\0\x01g" + b"\0\x01t" + b"\0\0\0\x01"
     assert encode_key(group) == b"\0\x02" + b"\0\x01g"
@@ -79,7 +79,7 @@ def test_the_oldest_type_of_key_is_read_as_an_offset() -> None:
 
 
 @pytest.mark.parametrize("record_type", [9, 18, -1])
-def test_a_key_of_another_kind_comes_back_as_its_type(record_type: int) -> None:
+def test_a_key_of_an_unknown_type_is_returned_with_its_type(record_type: int) -> None:
     data = record_type.to_bytes(2, "big", signed=True) + b"whatever"
     assert decode_key(data) == UnknownKey(record_type=record_type)
 
@@ -92,7 +92,7 @@ def test_values_are_written_in_the_versions_that_kafka_writes() -> None:
 @pytest.mark.parametrize(
     "value", [OFFSET, message_of(OffsetCommitValue, offset=1, topic_id=UUID(int=9)), GROUP]
 )
-def test_a_value_comes_back(value: Message) -> None:
+def test_a_value_survives_its_encoding(value: Message) -> None:
     assert decode_value(type(value), encode_value(value)) == value
 
 
@@ -118,7 +118,7 @@ def test_a_malformed_key_is_refused(data: bytes) -> None:
         decode_key(data)
 
 
-def test_a_record_is_read_as_what_its_key_says() -> None:
+def test_a_record_is_decoded_by_its_key() -> None:
     commit, group = OffsetCommitKey(group="g", topic="t", partition=1), GroupMetadataKey(group="g")
     assert decode_record(encode_key(commit), encode_value(OFFSET)) == OffsetCommitRecord(commit, OFFSET)
     assert decode_record(encode_key(group), encode_value(GROUP)) == GroupMetadataRecord(group, GROUP)
@@ -126,7 +126,7 @@ def test_a_record_is_read_as_what_its_key_says() -> None:
     assert decode_record(encode_key(group), None) == GroupMetadataRecord(group, None)
 
 
-def test_the_value_of_a_record_of_another_kind_is_not_looked_at() -> None:
+def test_the_value_of_an_unknown_record_type_is_not_decoded() -> None:
     assert decode_record(b"\0\x09key", b"value") == UnknownKey(record_type=9)
 
 
@@ -178,7 +178,7 @@ def test_records_of_consumer_groups_are_bytes_as_kafka_writes_them() -> None:
 
 
 @pytest.mark.parametrize("record_type", sorted(share_group_records.RECORDS))
-def test_every_kind_of_record_of_a_share_group_comes_back(record_type: int) -> None:
+def test_every_record_type_of_a_share_group_survives_its_encoding(record_type: int) -> None:
     key_type, value_type = share_group_records.RECORDS[record_type]
     key, value = message_of(key_type), message_of(value_type)
     assert decode_record(encode_key(key), encode_value(value)) == ModernGroupRecord(key, value)
@@ -187,7 +187,7 @@ def test_every_kind_of_record_of_a_share_group_comes_back(record_type: int) -> N
 
 
 @pytest.mark.parametrize("record_type", sorted(streams_group_records.RECORDS))
-def test_every_kind_of_record_of_a_streams_group_comes_back(record_type: int) -> None:
+def test_every_record_type_of_a_streams_group_survives_its_encoding(record_type: int) -> None:
     key_type, value_type = streams_group_records.RECORDS[record_type]
     key, value = message_of(key_type), message_of(value_type)
     assert decode_record(encode_key(key), encode_value(value)) == ModernGroupRecord(key, value)
@@ -195,7 +195,7 @@ def test_every_kind_of_record_of_a_streams_group_comes_back(record_type: int) ->
     assert record_type in STREAMS_GROUP_TYPES
 
 
-def test_what_a_streams_group_was_validated_and_assigned_with_is_tagged() -> None:
+def test_validated_and_assigned_epochs_of_a_streams_group_are_tagged() -> None:
     config = streams_group_records.StreamsGroupAssignmentConfig(key="num.standby.replicas", value="0")
     group = message_of(
         streams_group_records.StreamsGroupMetadataValue,
@@ -210,7 +210,7 @@ def test_what_a_streams_group_was_validated_and_assigned_with_is_tagged() -> Non
 
 
 @pytest.mark.parametrize("record_type", sorted(RECORDS))
-def test_every_kind_of_record_of_a_consumer_group_comes_back(record_type: int) -> None:
+def test_every_record_type_of_a_consumer_group_survives_its_encoding(record_type: int) -> None:
     key_type, value_type = RECORDS[record_type]
     key, value = message_of(key_type), message_of(value_type)
     assert decode_record(encode_key(key), encode_value(value)) == ModernGroupRecord(key, value)
@@ -218,7 +218,7 @@ def test_every_kind_of_record_of_a_consumer_group_comes_back(record_type: int) -
     assert record_type in CONSUMER_GROUP_TYPES
 
 
-def test_what_a_member_speaks_of_the_classic_protocol_and_epochs_of_partitions_are_tagged() -> None:
+def test_classic_metadata_of_a_member_and_partition_epochs_are_tagged() -> None:
     protocol = ClassicProtocol(name="range", metadata=b"m")
     classic = ClassicMemberMetadata(session_timeout_ms=1, supported_protocols=(protocol,))
     member = message_of(ConsumerGroupMemberMetadataValue, classic_member_metadata=classic)

@@ -6,7 +6,7 @@ from kohort.protocol.printable import printable, printable_json
 
 
 @pytest.mark.parametrize("text", ["", "billing-1", "a b\tc", "C:\\n", "Zürich", "注文", "🙂"])
-def test_what_people_write_stays_as_it_is(text: str) -> None:
+def test_ordinary_text_is_not_escaped(text: str) -> None:
     assert printable(text) == text
 
 
@@ -23,13 +23,13 @@ def test_what_people_write_stays_as_it_is(text: str) -> None:
         ("\ud800", r"\ud800"),
     ],
 )
-def test_what_moves_the_cursor_or_ends_a_line_is_escaped(text: str, shown: str) -> None:
+def test_control_characters_are_escaped(text: str, shown: str) -> None:
     assert printable(text) == shown
     assert printable(shown) == shown
 
 
 @pytest.mark.parametrize("text", ["a\nb", "\x9b31m", "\u202e", "\U000e0041", "\ud800", "é🙂\t", '"\\'])
-def test_json_says_the_same_in_printable_letters(text: str) -> None:
+def test_printable_json_has_the_same_content(text: str) -> None:
     given = json.dumps({"group": text, "n": [1]}, indent=2, ensure_ascii=False)
     shown = printable_json(given)
     assert json.loads(shown) == {"group": text, "n": [1]}

@@ -112,7 +112,7 @@ def test_an_api_that_is_imported_late_is_as_it_is_declared(late: Api) -> None:
         late.requests  # type: ignore[attr-defined]  # noqa: B018  # There is no such thing.
 
 
-def test_an_api_says_which_versions_are_flexible() -> None:
+def test_an_api_knows_its_flexible_versions() -> None:
     assert [APIS[12].is_flexible(version) for version in (3, 4)] == [False, True]
     assert not APIS[47].is_flexible(0)
 

@@ -32,7 +32,7 @@ class Drawing(Message):
     cursor: Point | None = field(default=None, versions="1+")
 
 
-def test_a_declaration_tells_what_was_declared() -> None:
+def test_a_declaration_describes_its_message() -> None:
     declared = Drawing.declaration()
     assert (declared.name, declared.api_key) == ("Drawing", 99)
     assert (declared.versions, declared.flexible) == (Versions(0, 2), Versions.parse("2+"))

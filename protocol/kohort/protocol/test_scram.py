@@ -32,7 +32,7 @@ def credential(mechanism: str, password: str, salt: bytes = b"some salt") -> Scr
     return credential_of(found, salted_password(found, password, salt, 4096), salt, 4096)
 
 
-def test_both_sides_say_what_the_rfc_says() -> None:
+def test_both_sides_send_the_messages_of_the_rfc() -> None:
     known = credential("SCRAM-SHA-256", "pencil", b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="))
     server = ScramServer(SHA_256, client_first(FIRST), known, SERVER_NONCE)
     client = ScramClient(SHA_256, "user", "pencil", "rOprNGfwEbeRWgbNEkqO")
@@ -45,7 +45,7 @@ def test_both_sides_say_what_the_rfc_says() -> None:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("name", ["alice", "a=b,c", "Käse"])
-def test_a_name_and_a_password_are_what_they_are(mechanism: str, name: str) -> None:
+def test_names_and_passwords_can_have_any_characters(mechanism: str, name: str) -> None:
     found = MECHANISMS[mechanism]
     for password in ("secret", "geheim ß", "=,="):
         client = ScramClient(found, name, password, "clients")
@@ -58,7 +58,7 @@ def test_a_name_and_a_password_are_what_they_are(mechanism: str, name: str) -> N
             wrong.final(client.final(wrong.first))
 
 
-def test_a_broker_that_does_not_know_the_password_is_found_out() -> None:
+def test_a_broker_without_the_password_is_detected() -> None:
     client = ScramClient(SHA_256, "user", "pencil", "nonce")
     with pytest.raises(ScramError):
         client.check(b"v=AAAA")
@@ -80,7 +80,7 @@ def test_a_broker_that_does_not_know_the_password_is_found_out() -> None:
         b"",
     ],
 )
-def test_a_client_takes_no_other_beginning(message: bytes) -> None:
+def test_a_client_refuses_an_invalid_first_message(message: bytes) -> None:
     with pytest.raises(ScramError):
         ScramClient(SHA_256, "user", "pencil", "nonce").final(message)
 
@@ -95,12 +95,12 @@ def test_tokens_and_other_names_are_seen() -> None:
     "message",
     [b"", b"p=tls-unique,,n=a,r=x", b"n,,n=,r=x", b"n,,n=a", b"n,,n=a,r=", b"n,,n=a=b,r=x", b"\xff"],
 )
-def test_a_broker_takes_no_other_beginning(message: bytes) -> None:
+def test_a_broker_refuses_an_invalid_first_message(message: bytes) -> None:
     with pytest.raises(ScramError):
         client_first(message)
 
 
-def test_whatever_is_ruined_is_refused_and_nothing_else_happens() -> None:
+def test_damaged_messages_are_refused_without_other_errors() -> None:
     chance, taken = random.Random(19), 0
     known = credential("SCRAM-SHA-256", "pencil", b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="))
     for _ in range(3_000):

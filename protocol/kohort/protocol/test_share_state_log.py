@@ -43,7 +43,7 @@ def test_a_key_is_its_type_and_a_share_partition() -> None:
     assert decode_key(b"\0\2" + data[2:]) is None
 
 
-def test_a_snapshot_says_all() -> None:
+def test_a_snapshot_has_the_whole_state() -> None:
     fixed = b"\0\0\0\1\0\0\0\2\0\0\0\3" + b"".join(n.to_bytes(8, "big") for n in (4, 8, 9))
     data = b"\0\0" + fixed + BATCH_BYTES + b"\0"
     key = ShareSnapshotKey(group_id="g", topic_id=TOPIC, partition=2)
@@ -51,14 +51,14 @@ def test_a_snapshot_says_all() -> None:
     assert decode_value(key, data) == SNAPSHOT
 
 
-def test_an_update_says_what_is_new_and_how_many_are_done_with_in_a_tag() -> None:
+def test_an_update_has_the_changes_and_a_tagged_completed_count() -> None:
     data = b"\0\0" + b"\0\0\0\1\0\0\0\3" + b"\0" * 7 + b"\4" + BATCH_BYTES + b"\1\0\4\0\0\0\2"
     key = ShareUpdateKey(group_id="g", topic_id=TOPIC, partition=2)
     assert encode_value(UPDATE) == data
     assert decode_value(key, data) == UPDATE
 
 
-def test_what_is_cut_or_of_another_version_is_said_to_be() -> None:
+def test_truncated_or_newer_values_are_refused() -> None:
     key = ShareUpdateKey(group_id="g", topic_id=TOPIC, partition=2)
     for broken in (b"", b"\0", b"\0\1" + encode_value(UPDATE)[2:], encode_value(UPDATE)[:-1]):
         with pytest.raises(WireError):

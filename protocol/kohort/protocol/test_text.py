@@ -9,7 +9,7 @@ from kohort.protocol.text import MAX_MESSAGE_CHARACTERS, quoted, short_text
 
 
 @given(st.text(max_size=40).flatmap(lambda piece: st.integers(0, 2000).map(lambda times: piece * times)))
-def test_a_message_is_short_and_printable_whatever_it_quotes(text: str) -> None:
+def test_a_message_is_short_and_printable_for_any_quoted_text(text: str) -> None:
     short = short_text(text)
     assert len(short) <= MAX_MESSAGE_CHARACTERS
     assert short.isprintable()
@@ -17,7 +17,7 @@ def test_a_message_is_short_and_printable_whatever_it_quotes(text: str) -> None:
         assert short == text
 
 
-def test_a_long_message_keeps_its_beginning_and_its_end() -> None:
+def test_a_long_message_keeps_its_start_and_end() -> None:
     short = short_text(f"The topic {'x' * 32_767} is there already")
     assert short.startswith("The topic xxx")
     assert short.endswith("xxx is there already")
@@ -37,7 +37,7 @@ def test_a_quoted_name_moves_no_cursor(name: str, shown: str) -> None:
     assert quoted(name) == shown
 
 
-def test_an_error_carries_a_message_that_every_answer_has_room_for() -> None:
+def test_an_error_message_fits_into_every_answer() -> None:
     error = ApiError(ErrorCode.INVALID_CONFIG, "no config " + "\0" * 32_767)
     assert error.message is not None
     assert len(error.message.encode()) < 4 * MAX_MESSAGE_CHARACTERS

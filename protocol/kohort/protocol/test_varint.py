@@ -12,7 +12,7 @@ numbers = st.integers(0, 0xFFFFFFFF)
 
 
 @given(number=numbers)
-def test_a_number_comes_back_and_construct_agrees(number: int) -> None:
+def test_a_number_survives_its_encoding_and_construct_agrees(number: int) -> None:
     data = encode_uvarint(number)
     assert data == construct.VarInt.build(number)
     assert read_uvarint(b"x" + data + b"y", 1) == (number, 1 + len(data))
@@ -32,7 +32,7 @@ def test_seven_bits_to_a_byte_the_lowest_first(number: int, data: bytes) -> None
     assert encode_uvarint(number) == data
 
 
-def test_a_number_may_be_written_longer_than_it_needs() -> None:
+def test_a_number_can_be_encoded_longer_than_necessary() -> None:
     assert read_uvarint(b"\x85\x80\x00", 0) == (5, 3)
 
 

@@ -15,7 +15,7 @@ def test_a_range_is_read_and_written_alike(text: str, lowest: int, highest: int)
 
 
 @pytest.mark.parametrize("text", ["", "-", "a", "1-b", "+"])
-def test_another_text_is_refused(text: str) -> None:
+def test_an_invalid_version_range_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         Versions.parse(text)
 

@@ -48,13 +48,13 @@ def both_refuse(cls: type[Message], data: bytes, version: int) -> None:
         (4, b"\x03g1" + b"\0\0\0\x07" + b"\x02m" + b"\0" + b"\0"),
     ],
 )
-def test_a_heartbeat_has_the_bytes_that_the_schema_says(version: int, data: bytes) -> None:
+def test_a_heartbeat_has_the_bytes_of_the_schema(version: int, data: bytes) -> None:
     message = message_of(HeartbeatRequest, group_id="g1", generation_id=7, member_id="m")
     assert message.encode(version) == data
     assert HeartbeatRequest.decode(data, version) == message
 
 
-def test_an_offset_commit_has_the_bytes_that_the_schema_says() -> None:
+def test_an_offset_commit_has_the_bytes_of_the_schema() -> None:
     partition = OffsetCommitRequestPartition(
         partition_index=3, committed_offset=258, committed_leader_epoch=5, committed_metadata="é"
     )
@@ -71,7 +71,7 @@ def test_an_offset_commit_has_the_bytes_that_the_schema_says() -> None:
     assert OffsetCommitRequest.decode(data, 8) == message
 
 
-def test_a_tagged_struct_that_is_null_stands_behind_a_varint_of_zero() -> None:
+def test_a_null_tagged_struct_is_a_varint_of_zero() -> None:
     told = message_of(ConsumerGroupMemberMetadataValue, client_id="c", classic_member_metadata=None)
     head = b"\x01\x01\x02c\x01\x01\x01" + b"\xff" * 4 + b"\x01"
     data = head + b"\x01\x00\x01\x00"
@@ -82,7 +82,7 @@ def test_a_tagged_struct_that_is_null_stands_behind_a_varint_of_zero() -> None:
     assert unsaid.classic_member_metadata == message_of(ClassicMemberMetadata)
 
 
-def test_unknown_tagged_fields_inside_nested_structs_are_passed_over() -> None:
+def test_unknown_tagged_fields_inside_nested_structs_are_skipped() -> None:
     unknown = b"\x01\x05\x02zz"
     body = b"\0\0\0\x03" + b"\0\0\0\0\0\0\x01\x02" + b"\0\0\0\x05" + b"\0" + unknown
     data = b"\x02g\0\0\0\x01\x01\0" + b"\x02" + b"\x02t" + b"\x02" + body + unknown + unknown
@@ -91,7 +91,7 @@ def test_unknown_tagged_fields_inside_nested_structs_are_passed_over() -> None:
     assert constructs.parse(OffsetCommitRequest, data, 8) == message
 
 
-def test_fields_that_the_version_lacks_take_their_defaults() -> None:
+def test_fields_missing_in_the_version_have_their_defaults() -> None:
     message = OffsetCommitRequest.decode(b"\0\x01g\0\0\0\x01\0\0" + b"\0\0\0\0\0\0\0\x09" + b"\0\0\0\0", 2)
     assert (message.group_instance_id, message.retention_time_ms) == (None, 9)
     assert OffsetCommitRequest.decode(b"\0\x01g\0\0\0\x01\0\0\0\0\0\0", 5).retention_time_ms == -1
@@ -107,7 +107,7 @@ def test_null_topics_and_no_topics_are_two_questions() -> None:
     assert MetadataRequest.decode(b"\x01\x01\0\0", 12).topics == ()
 
 
-def test_the_zero_uuid_stands_for_no_id() -> None:
+def test_the_zero_uuid_means_no_id() -> None:
     topic = message_of(MetadataRequestTopic, name="t")
     data = message_of(MetadataRequest, topics=(topic,)).encode(12)
     assert data == b"\x02" + bytes(16) + b"\x02t\0" + b"\x01\0\0"
@@ -124,7 +124,7 @@ def test_a_null_struct_is_one_byte() -> None:
     assert with_one.encode(0) == b"\x01" + b"\0\0\0\x01" + b"\x01\x02t\0\0\0\x02\0" + b"\0"
 
 
-def test_tagged_fields_come_in_the_order_of_their_tags() -> None:
+def test_tagged_fields_are_written_in_tag_order() -> None:
     message = message_of(
         FetchRequest, cluster_id="c", replica_state=ReplicaState(replica_id=1, replica_epoch=2)
     )
@@ -133,13 +133,13 @@ def test_tagged_fields_come_in_the_order_of_their_tags() -> None:
     assert FetchRequest.decode(data, 15) == message
 
 
-def test_of_a_tagged_field_that_comes_twice_the_last_counts() -> None:
+def test_the_last_of_a_repeated_tagged_field_counts() -> None:
     data = message_of(FetchRequest).encode(15)[:-1] + b"\x02" + b"\0\x02\x02c" + b"\0\x02\x02d"
     assert FetchRequest.decode(data, 15).cluster_id == "d"
     assert constructs.parse(FetchRequest, data, 15).cluster_id == "d"
 
 
-def test_a_tag_that_only_other_versions_know_is_refused() -> None:
+def test_a_tag_of_other_versions_is_refused() -> None:
     known_from_15_on = b"\x01" + b"\x01\x0d" + bytes(13)
     both_refuse(FetchRequest, message_of(FetchRequest).encode(14)[:-1] + known_from_15_on, 14)
     assert FetchRequest.decode(message_of(FetchRequest).encode(15)[:-1] + known_from_15_on, 15)
@@ -153,7 +153,7 @@ def test_a_tagged_field_that_does_not_fill_its_size_is_refused(size: int, behind
         FetchRequest.decode(data, 15, exact=False)
 
 
-def test_a_struct_field_may_be_any_sequence_when_it_is_written() -> None:
+def test_a_struct_array_can_be_any_sequence_when_written() -> None:
     listed = message_of(ListGroupsRequest, states_filter=["Stable"])
     assert listed.encode(4) == message_of(ListGroupsRequest, states_filter=("Stable",)).encode(4)
     assert message_of(ListGroupsRequest, types_filter=[]).encode(0) == b""
@@ -185,7 +185,7 @@ def test_a_longer_compact_string_is_refused_when_it_is_read() -> None:
     both_refuse(HeartbeatRequest, b"\x81\x80\x02" + b"x" * 0x8000 + b"\0\0\0\x07\x01\0\0", 4)
 
 
-def test_bytes_and_records_may_be_longer_than_a_string() -> None:
+def test_bytes_and_records_can_be_longer_than_a_string() -> None:
     records = bytes(100_000)
     partition = message_of(PartitionProduceData, records=records)
     message = message_of(

@@ -62,7 +62,7 @@ def registry() -> Registry:
 # -- registering and looking up ---------------------------------------------------------------------------
 
 
-def test_a_schema_has_one_id_and_each_subject_counts_its_versions(registry: Registry) -> None:
+def test_a_schema_has_one_id_and_each_subject_has_its_own_versions(registry: Registry) -> None:
     assert registry.register("a", record("x")) == 1
     assert registry.register("a", record("x")) == 1
     assert registry.register("b", record("x")) == 1
@@ -142,7 +142,7 @@ def test_refusals_have_confluents_codes(registry: Registry) -> None:
         ("FULL_TRANSITIVE", record("a", optional=("b",)), record("a", "b")),
     ],
 )
-def test_a_level_says_which_versions_a_schema_has_to_fit(
+def test_a_compatibility_level_selects_the_versions_to_check(
     registry: Registry, level: str, fits: Any, fits_not: Any
 ) -> None:
     registry.ask("PUT", "/config/s", {"compatibility": level})
@@ -155,7 +155,7 @@ def test_a_level_says_which_versions_a_schema_has_to_fit(
     registry.register("s", fits)
 
 
-def test_without_a_level_anything_fits(registry: Registry) -> None:
+def test_without_a_compatibility_level_every_schema_is_accepted(registry: Registry) -> None:
     registry.ask("PUT", "/config", {"compatibility": "none"})
     registry.register("s", "string")
     assert registry.register("s", "int") == 2
@@ -163,7 +163,7 @@ def test_without_a_level_anything_fits(registry: Registry) -> None:
     assert answer == {"is_compatible": True}
 
 
-def test_the_subjects_level_counts_before_its_contexts_and_that_of_all(registry: Registry) -> None:
+def test_the_level_of_the_subject_overrides_its_context_and_the_global_one(registry: Registry) -> None:
     assert registry.ask("GET", "/config") == {"compatibilityLevel": "BACKWARD"}
     registry.ask("PUT", "/config", {"compatibility": "FULL"})
     registry.ask("PUT", "/config/:.c:", {"compatibility": "FORWARD"})
@@ -211,7 +211,7 @@ def test_a_subject_is_deleted_with_its_settings(registry: Registry) -> None:
     assert registry.ask("GET", "/subjects?deleted=true") == []
 
 
-def test_a_schema_that_comes_back_has_its_id_and_a_new_version(registry: Registry) -> None:
+def test_a_deleted_schema_that_is_registered_again_has_its_id_and_a_new_version(registry: Registry) -> None:
     registry.register("s", record("a"))
     registry.ask("DELETE", "/subjects/s")
     assert registry.register("s", record("a")) == 1
@@ -221,7 +221,7 @@ def test_a_schema_that_comes_back_has_its_id_and_a_new_version(registry: Registr
 # -- references -------------------------------------------------------------------------------------------
 
 
-def test_a_reference_is_read_listed_and_keeps_what_it_refers_to(registry: Registry) -> None:
+def test_a_referenced_schema_is_listed_and_cannot_be_deleted(registry: Registry) -> None:
     registry.register("address", {"type": "record", "name": "x.Address", "fields": []})
     user = {"type": "record", "name": "User", "fields": [{"name": "a", "type": "x.Address"}]}
     reference = {"name": "x.Address", "subject": "address", "version": 1}
@@ -254,7 +254,7 @@ def test_a_schema_that_two_schemas_refer_to_is_read_once(registry: Registry) -> 
 # -- modes and contexts -----------------------------------------------------------------------------------
 
 
-def test_a_read_only_subject_answers_what_it_has_and_takes_nothing(registry: Registry) -> None:
+def test_a_read_only_subject_is_readable_and_refuses_changes(registry: Registry) -> None:
     registry.register("s", record("a"))
     assert registry.ask("PUT", "/mode/s", {"mode": "READONLY"}) == {"mode": "READONLY"}
     assert registry.register("s", record("a")) == 1
@@ -264,7 +264,7 @@ def test_a_read_only_subject_answers_what_it_has_and_takes_nothing(registry: Reg
     registry.register("s", record("a", optional=("b",)))
 
 
-def test_import_takes_ids_and_versions_from_elsewhere(registry: Registry) -> None:
+def test_import_mode_accepts_ids_and_versions(registry: Registry) -> None:
     assert registry.refusal("POST", "/subjects/s/versions", new("string", id=70, version=7)) == 42205
     registry.ask("PUT", "/mode", {"mode": "IMPORT"})
     assert registry.register("s", "string", id=70, version=7) == 70
@@ -278,7 +278,7 @@ def test_import_takes_ids_and_versions_from_elsewhere(registry: Registry) -> Non
     assert registry.ask("PUT", "/mode?force=true", {"mode": "IMPORT"}) == {"mode": "IMPORT"}
 
 
-def test_ids_count_within_a_context(registry: Registry) -> None:
+def test_ids_are_unique_within_a_context(registry: Registry) -> None:
     registry.register("s", "string")
     assert registry.register(":.c:s", "int") == 1
     assert registry.ask("GET", "/contexts") == [".", ".c"]
@@ -294,7 +294,7 @@ def test_ids_count_within_a_context(registry: Registry) -> None:
     assert registry.ask("GET", "/schemas/ids/2?subject=other")["schema"] == '"long"', "found in its context"
 
 
-def test_metadata_and_rules_are_kept_and_make_versions(registry: Registry) -> None:
+def test_metadata_and_rules_are_stored_and_create_versions(registry: Registry) -> None:
     metadata = {"properties": {"owner": "me"}}
     registry.register("s", "string")
     assert registry.register("s", "string", metadata=metadata) == 2
@@ -307,7 +307,7 @@ def test_metadata_and_rules_are_kept_and_make_versions(registry: Registry) -> No
 # -- the log ----------------------------------------------------------------------------------------------
 
 
-def test_who_reads_the_log_again_knows_the_same(registry: Registry) -> None:
+def test_a_reader_of_the_log_has_the_same_state(registry: Registry) -> None:
     for number in range(5):
         registry.register("s", record("a", optional=tuple(f"o{each}" for each in range(number))))
     registry.register(":.c:s", "string")
@@ -369,7 +369,7 @@ def test_a_schema_that_could_not_be_read_again_is_refused(registry: Registry, ki
     assert registry.records == []
 
 
-def test_what_is_large_or_beyond_ascii_or_recursive_is_no_hindrance(registry: Registry) -> None:
+def test_large_non_ascii_and_recursive_schemas_are_accepted(registry: Registry) -> None:
     pytest.importorskip("jsonschema", reason="the extra `registry` has jsonschema")
     for subject, kind, text in [
         ("a", "AVRO", '{"type":"string","doc":"\\ud83d\\ude00","limit":1.5e300}'),
@@ -408,7 +408,7 @@ def test_metadata_that_somebody_has_written_otherwise_have_no_properties(registr
 # -- the mode IMPORT --------------------------------------------------------------------------------------
 
 
-def test_what_is_imported_twice_is_there_once(registry: Registry) -> None:
+def test_a_schema_imported_twice_exists_once(registry: Registry) -> None:
     registry.ask("PUT", "/mode/a", {"mode": "IMPORT"})
     path = "/subjects/a/versions"
     first = registry.ask("POST", path, new("string", id=7))
@@ -434,7 +434,7 @@ def test_ids_and_versions_fit_into_four_bytes(registry: Registry) -> None:
     assert registry.ask("POST", "/subjects/b/versions", new("string"))["id"] == largest
 
 
-def test_a_global_read_only_override_counts_before_the_modes_of_subjects(registry: Registry) -> None:
+def test_a_global_read_only_override_precedes_subject_modes(registry: Registry) -> None:
     registry.register("a", "string")
     registry.register(":.c:a", "string")
     for subject in ("a", "b", ":.c:", "d"):
@@ -451,7 +451,7 @@ def test_a_global_read_only_override_counts_before_the_modes_of_subjects(registr
 
 
 @pytest.mark.parametrize("text", ["1_0", "_1", "1.", "0", "-2", "%EF%BC%91", "%C2%B2", "1e0", "1" * 5000])
-def test_what_is_no_number_is_no_version_and_no_id(registry: Registry, text: str) -> None:
+def test_a_text_that_is_no_number_is_no_version_or_id(registry: Registry, text: str) -> None:
     for _ in range(2):
         registry.register("a", "string")
     assert registry.refusal("GET", f"/subjects/a/versions/{text}") == 42202

@@ -52,7 +52,7 @@ def test_keys_have_the_bytes_of_confluents_registry(record: Record, key: bytes) 
     assert encode(record)[0] == key
 
 
-def test_a_value_says_that_it_is_not_deleted_and_leaves_out_what_is_empty() -> None:
+def test_a_value_has_the_deleted_flag_and_omits_empty_fields() -> None:
     assert (
         encode(RECORDS[0])[1] == b'{"subject":"s","version":1,"id":7,"schema":"\\"string\\"","deleted":false}'
     )
@@ -68,7 +68,7 @@ def test_records_of_other_registries_are_read() -> None:
 
 
 @pytest.mark.parametrize("key", [b"", b"{}", b"x", b'{"keytype":"OTHER","magic":0}', b'{"keytype":"SCHEMA"}'])
-def test_what_is_no_record_is_refused(key: bytes) -> None:
+def test_an_invalid_record_is_refused(key: bytes) -> None:
     with pytest.raises(ValueError):
         decode(key, b"{}")
     assert issubclass(msgspec.ValidationError, ValueError)

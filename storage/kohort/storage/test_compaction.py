@@ -105,7 +105,7 @@ def test_the_newest_value_of_each_key_keeps_its_offset() -> None:
     assert world.checkpoint == world.log.segments[-1].base_offset
 
 
-def test_the_active_segment_and_what_is_not_stable_yet_stay_as_they_are() -> None:
+def test_the_active_segment_and_unstable_records_are_not_compacted() -> None:
     world = Compacted()
     world.append([(b"a", b"1")])
     world.append([(b"a", b"2")])
@@ -118,7 +118,7 @@ def test_the_active_segment_and_what_is_not_stable_yet_stay_as_they_are() -> Non
 
 
 @pytest.mark.parametrize("compression", list(Compression))
-def test_what_is_left_of_a_compressed_batch_is_compressed_the_same_way(compression: Compression) -> None:
+def test_the_rest_of_a_compressed_batch_keeps_its_compression(compression: Compression) -> None:
     world = Compacted()
     world.append([(b"a", b"1"), (b"b", b"1"), (b"c", b"1")], compression=compression)
     world.append([(b"b", b"2")])
@@ -151,7 +151,7 @@ def test_a_tombstone_stays_until_its_delete_horizon_and_keeps_its_timestamp() ->
     assert contents(world.reopened()) == [(2, b"b", b"1")]
 
 
-def test_a_record_without_a_key_goes() -> None:
+def test_a_record_without_a_key_is_removed() -> None:
     world = Compacted()
     world.append([(None, b"lost"), (b"a", b"1")])
     world.roll()
@@ -160,7 +160,7 @@ def test_a_record_without_a_key_goes() -> None:
     assert contents(world.log) == [(1, b"a", b"1")]
 
 
-def test_the_last_batch_of_a_producer_stays_for_its_sequence_numbers() -> None:
+def test_the_last_batch_of_a_producer_is_kept_for_its_sequence_number() -> None:
     world = Compacted()
     for sequence in range(3):
         world.append([(b"a", b"1")], producer_id=7, producer_epoch=0, base_sequence=sequence)
@@ -174,7 +174,7 @@ def test_the_last_batch_of_a_producer_stays_for_its_sequence_numbers() -> None:
     assert dict(world.reopened().producers.items())[7].last_sequence == 2
 
 
-def test_an_aborted_transaction_goes_and_its_marker_follows_after_the_horizon() -> None:
+def test_an_aborted_transaction_is_removed_and_its_marker_follows_after_the_horizon() -> None:
     world = Compacted()
     world.append([(b"a", b"committed")])
     transaction = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
@@ -196,7 +196,7 @@ def test_an_aborted_transaction_goes_and_its_marker_follows_after_the_horizon() 
     assert [each.base_offset for each in markers] == [4], "data of the committed transaction is still there"
 
 
-def test_a_full_map_ends_the_round_early_and_the_next_one_goes_on() -> None:
+def test_a_full_map_ends_the_round_early_and_the_next_one_continues() -> None:
     world = Compacted()
     for _ in range(2):
         for number in range(40):
@@ -211,7 +211,7 @@ def test_a_full_map_ends_the_round_early_and_the_next_one_goes_on() -> None:
     assert [offset for offset, _, _ in contents(world.log)] == list(range(40, 80))
 
 
-def test_long_keys_are_told_apart_by_a_digest() -> None:
+def test_long_keys_are_distinguished_by_a_digest() -> None:
     newest = NewestOffsets(10)
     keys = [b"k" * (KEY_BYTES_MAX + 5), b"k" * (KEY_BYTES_MAX + 6), b"k" * (KEY_BYTES_MAX - 1)]
     batch = build_batch([(0, key, b"", ()) for key in keys])
@@ -235,7 +235,7 @@ def test_a_damaged_batch_ends_the_round_and_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(("lag_ms", "cleaned"), [(0, True), (NOW_MS - 1500, True), (NOW_MS - 500, False)])
-def test_records_younger_than_the_minimum_lag_are_left_alone(lag_ms: int, cleaned: bool) -> None:
+def test_records_younger_than_the_minimum_lag_are_not_compacted(lag_ms: int, cleaned: bool) -> None:
     world = Compacted()
     world.log.config = LogConfig(segment_bytes=400, cleanup_policy=("compact",), min_compaction_lag_ms=lag_ms)
     world.append([(b"a", b"1")])
@@ -246,7 +246,7 @@ def test_records_younger_than_the_minimum_lag_are_left_alone(lag_ms: int, cleane
     assert (len(contents(world.log)) == 1) is cleaned
 
 
-def test_small_segments_become_one_and_old_files_go_after_the_delay() -> None:
+def test_small_segments_are_merged_and_old_files_are_deleted_after_the_delay() -> None:
     world = Compacted()
     for _ in range(12):
         world.append([(b"a", b"x" * 150)])

@@ -40,7 +40,7 @@ def append(directory: DataDirectory, count: int = 1) -> None:
     log.write(True)
 
 
-def test_a_second_opener_is_told_that_the_folder_is_in_use(tmp_path: Path) -> None:
+def test_a_folder_in_use_cannot_be_opened(tmp_path: Path) -> None:
     first = open_directory(tmp_path)
     with pytest.raises(StorageError, match="in use by another process"):
         open_directory(tmp_path)
@@ -48,7 +48,7 @@ def test_a_second_opener_is_told_that_the_folder_is_in_use(tmp_path: Path) -> No
     open_directory(tmp_path).close()
 
 
-def test_the_folder_stays_whose_it_is(tmp_path: Path) -> None:
+def test_a_folder_keeps_its_cluster_and_broker_id(tmp_path: Path) -> None:
     directory = open_directory(tmp_path)
     assert directory.meta is None
     directory.write_meta("cluster-A", 3)
@@ -66,7 +66,7 @@ def test_meta_properties_that_kafka_wrote_are_read(tmp_path: Path) -> None:
     assert open_directory(tmp_path).meta == MetaProperties("4L6g3nShT-eMCtK--X86sw", 1)
 
 
-def test_a_damaged_meta_properties_is_an_error_that_says_so(tmp_path: Path) -> None:
+def test_a_damaged_meta_properties_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text("version=0\n")
     with pytest.raises(StorageError, match="version 0"):
         open_directory(tmp_path)
@@ -99,7 +99,7 @@ def test_a_topic_id_that_a_crash_took_is_written_again(tmp_path: Path) -> None:
     assert directory.partitions()[0].topic_id == TOPIC_ID
 
 
-def test_a_clean_shutdown_is_marked_and_the_mark_is_taken_away_at_the_next_start(tmp_path: Path) -> None:
+def test_a_clean_shutdown_is_marked_and_the_mark_is_removed_at_the_next_start(tmp_path: Path) -> None:
     directory = open_directory(tmp_path)
     directory.open_log("orders", TOPIC_ID, 0, CONFIG)
     append(directory, 10)
@@ -151,7 +151,9 @@ def test_the_recovery_point_follows_the_segments(tmp_path: Path) -> None:
     )
 
 
-def test_a_deleted_partition_is_gone_and_one_half_deleted_goes_at_the_next_start(tmp_path: Path) -> None:
+def test_a_deleted_partition_is_gone_and_a_half_deleted_one_is_removed_at_the_next_start(
+    tmp_path: Path,
+) -> None:
     directory = open_directory(tmp_path)
     for index in (0, 1):
         directory.open_log("orders", TOPIC_ID, index, CONFIG)
@@ -165,7 +167,7 @@ def test_a_deleted_partition_is_gone_and_one_half_deleted_goes_at_the_next_start
     assert not list(tmp_path.glob("orders*"))
 
 
-def test_a_failed_log_is_opened_anew(tmp_path: Path) -> None:
+def test_a_failed_log_is_opened_again(tmp_path: Path) -> None:
     directory = open_directory(tmp_path)
     log = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
     append(directory, 10)
@@ -174,13 +176,13 @@ def test_a_failed_log_is_opened_anew(tmp_path: Path) -> None:
     assert again.log_end_offset == 10
 
 
-def test_a_damaged_checkpoint_says_nothing() -> None:
+def test_a_damaged_checkpoint_is_ignored() -> None:
     assert decode_offset_checkpoint(b"0\n2\norders 0 7\n") is None
     assert decode_offset_checkpoint(b"nonsense") is None
     assert decode_offset_checkpoint(b"0\n1\norders 0 7\n") == {("orders", 0): 7}
 
 
-def test_a_topic_of_a_deleted_ones_name_keeps_its_records_after_a_crash(tmp_path: Path) -> None:
+def test_a_recreated_topic_keeps_its_records_after_a_crash(tmp_path: Path) -> None:
     """The checkpoint still said that the deleted one's log begins at 7."""
     directory = open_directory(tmp_path)
     log = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
@@ -198,7 +200,7 @@ def test_a_topic_of_a_deleted_ones_name_keeps_its_records_after_a_crash(tmp_path
     assert directory.records.known_end("orders", 0) == 0
 
 
-def test_a_checkpoint_knows_how_far_each_log_was_on_the_disk(tmp_path: Path) -> None:
+def test_a_checkpoint_has_the_synced_end_of_each_log(tmp_path: Path) -> None:
     directory = open_directory(tmp_path)
     directory.open_log("orders", TOPIC_ID, 0, CONFIG)
     append(directory, 10)
@@ -234,7 +236,7 @@ class Meanwhile:
         self._thread.join()
 
 
-def test_a_topic_that_is_deleted_beside_a_checkpoint_leaves_no_log_start(
+def test_a_topic_deleted_during_a_checkpoint_leaves_no_log_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = open_directory(tmp_path)
@@ -250,7 +252,7 @@ def test_a_topic_that_is_deleted_beside_a_checkpoint_leaves_no_log_start(
     assert directory.records.known_end("orders", 0) == 0
 
 
-def test_what_a_deleted_log_was_cleaned_up_to_says_nothing_of_its_successor(tmp_path: Path) -> None:
+def test_the_cleaned_offset_of_a_deleted_log_does_not_apply_to_its_successor(tmp_path: Path) -> None:
     directory = open_directory(tmp_path)
     log = directory.open_log("orders", TOPIC_ID, 0, CONFIG)
     directory.delete_log("orders", 0)
@@ -259,7 +261,7 @@ def test_what_a_deleted_log_was_cleaned_up_to_says_nothing_of_its_successor(tmp_
     assert directory.records.cleaner_offset("orders", 0) is None
 
 
-def test_a_partition_whose_folder_is_gone_is_missing(tmp_path: Path) -> None:
+def test_a_partition_without_its_folder_is_missing(tmp_path: Path) -> None:
     directory = open_directory(tmp_path)
     directory.create_partitions([("orders", TOPIC_ID, 0), ("orders", TOPIC_ID, 1)])
     directory.open_log("orders", TOPIC_ID, 0, CONFIG)

@@ -30,7 +30,7 @@ def lines(path: Path, *, deep: bool = False, offsets: bool = False, sanity: bool
     return [line.text for line in dump(OsFileSystem(), path, options)]
 
 
-def test_a_log_is_told_batch_by_batch_and_record_by_record(data: Path) -> None:
+def test_a_log_is_dumped_with_batches_and_records(data: Path) -> None:
     log = data / "orders-0" / f"{0:020d}.log"
     said = lines(log, deep=True)
     assert said[:2] == [f"Dumping {log}", "Log starting offset: 0"]
@@ -44,7 +44,7 @@ def test_a_log_is_told_batch_by_batch_and_record_by_record(data: Path) -> None:
     assert len(lines(log)) == 7
 
 
-def test_a_folder_is_told_file_by_file(data: Path) -> None:
+def test_a_folder_is_dumped_file_by_file(data: Path) -> None:
     said = lines(data)
     assert "topic: orders partition: 0 offset: 5" in said
     assert "epoch: 3 startOffset: 0" in said
@@ -64,7 +64,7 @@ def test_damage_is_a_complaint_and_no_error(data: Path) -> None:
     assert "leader-epoch-checkpoint is damaged: it counts for nothing" in complaints
 
 
-def test_indexes_are_only_checked_when_asked_for(data: Path) -> None:
+def test_indexes_are_only_checked_on_request(data: Path) -> None:
     index = data / "orders-0" / f"{0:020d}.index"
     assert lines(index, sanity=True)[1:] == [f"{index.name} passed sanity check."]
     index.write_bytes(bytes(8) + b"\xff" * 8)
@@ -73,7 +73,7 @@ def test_indexes_are_only_checked_when_asked_for(data: Path) -> None:
     assert lines(index)[2] == f"{index.name}: offset 1: no batch begins at position 7"
 
 
-def test_the_journal_is_told_entry_by_entry(tmp_path: Path) -> None:
+def test_the_journal_is_dumped_entry_by_entry(tmp_path: Path) -> None:
     journal = Journal(OsFileSystem(), tmp_path, 10_000)
     log = DataDirectory.open(tmp_path, OsFileSystem()).open_log("orders", TOPIC_ID, 4, LogConfig())
     batch = build_batch([(1, None, b"a", ())])

@@ -57,7 +57,7 @@ def test_a_full_disk_stops_the_log_and_loses_nothing_that_was_flushed(room: int)
 
 
 @pytest.mark.parametrize("syncs", range(12))
-def test_after_a_failed_sync_nothing_of_what_it_covered_is_served_again(syncs: int) -> None:
+def test_after_a_failed_sync_the_unsynced_records_are_never_served_again(syncs: int) -> None:
     file_system, directory, log = opened()
     file_system.syncs_until_failure = syncs
     with pytest.raises(StorageError, match="Input/output error"):
@@ -88,7 +88,7 @@ def test_a_torn_write_in_the_middle_of_a_batch_is_cut_off() -> None:
     assert len(batches) == log.log_end_offset == 2
 
 
-def test_a_sync_that_fails_while_the_log_is_closed_counts_as_any_other() -> None:
+def test_a_failed_sync_during_a_close_counts() -> None:
     file_system, directory, log = opened()
     stage(log, 2)
     log.write(True)
@@ -102,7 +102,7 @@ def test_a_sync_that_fails_while_the_log_is_closed_counts_as_any_other() -> None
 
 
 @pytest.mark.parametrize("failing", ["sync", "close"])
-def test_what_a_sync_has_lost_is_not_found_again_although_the_log_could_not_be_closed_at_first(
+def test_records_lost_by_a_failed_sync_do_not_return_after_a_failed_close(
     failing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(MemoryFile, "reread", MemoryFile.sync)  # As where a cache cannot be dropped.

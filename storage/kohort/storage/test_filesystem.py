@@ -31,7 +31,7 @@ class Machine:
         self.asked.append(("flush", file_descriptor))
 
 
-def test_where_a_sync_ends_at_the_drive_the_drive_is_told_to_go_on() -> None:
+def test_the_full_sync_is_used_where_a_plain_sync_stops_at_the_drive() -> None:
     machine = Machine()
     choose_sync(FULL_SYNC, machine.control, machine.flush)(7)
     assert machine.asked == [("control", FULL_SYNC)]
@@ -50,7 +50,7 @@ def test_a_file_system_without_the_command_is_synced(error: int) -> None:
     assert machine.asked == [("control", FULL_SYNC), ("flush", 7)]
 
 
-def test_a_disk_that_fails_is_not_asked_another_way() -> None:
+def test_a_failed_full_sync_is_not_replaced_by_a_plain_one() -> None:
     machine = Machine(errno.EIO)
     with pytest.raises(OSError, match="as ordered"):
         choose_sync(FULL_SYNC, machine.control, machine.flush)(7)
@@ -91,7 +91,7 @@ def test_names_of_an_open_file_are_counted(statx: object, tmp_path: Path) -> Non
     assert count_links(file.file_descriptor) == 0
 
 
-def test_nobody_asks_for_a_files_times_after_a_sync() -> None:
+def test_file_times_are_not_read_after_a_sync() -> None:
     """Linux would have to write the time with each sync that follows."""
     REFUSING.clear()
     with pytest.raises(OSError, match=os.strerror(errno.EBADF)):
@@ -99,7 +99,7 @@ def test_nobody_asks_for_a_files_times_after_a_sync() -> None:
     assert REFUSING == [(-1, b"", 0x1000, 0x4)]
 
 
-def test_nothing_of_linux_alone_is_needed_to_import_the_room() -> None:
+def test_the_storage_package_can_be_imported_without_linux_functions() -> None:
     """As on macOS: without what only Linux has."""
     script = (
         "import os, fcntl\n"

@@ -10,7 +10,7 @@ def folder() -> MemoryFileSystem:
     return file_system
 
 
-def test_a_lookup_gives_the_last_batch_that_may_hold_the_offset() -> None:
+def test_a_lookup_gives_the_last_batch_that_can_contain_the_offset() -> None:
     index = OffsetIndex(folder(), "/d/x.index", 1000)
     for place in range(1, 50):
         index.append(1000 + place * 10, place * 100)

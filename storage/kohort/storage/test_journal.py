@@ -47,7 +47,7 @@ def lose_unsynced_bytes(root: Path, size_bytes: int, index: int = 0) -> None:
     os.truncate(root / f"commits-{index}" / f"{0:020d}.log", size_bytes)
 
 
-def test_what_a_log_lost_is_taken_from_the_journal(tmp_path: Path) -> None:
+def test_batches_lost_by_a_log_are_restored_from_the_journal(tmp_path: Path) -> None:
     journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
     commit(journal, log, b"one")
     commit(journal, log, b"two", b"three")
@@ -63,7 +63,7 @@ def test_what_a_log_lost_is_taken_from_the_journal(tmp_path: Path) -> None:
     assert again.orphaned == 0
 
 
-def test_a_log_takes_only_what_it_lacks(tmp_path: Path) -> None:
+def test_a_log_restores_only_missing_batches(tmp_path: Path) -> None:
     journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
     commit(journal, log, b"one")
     size_bytes = log.size_bytes
@@ -76,7 +76,7 @@ def test_a_log_takes_only_what_it_lacks(tmp_path: Path) -> None:
     assert values_of(reopened) == [b"one", b"two"]
 
 
-def test_each_log_takes_its_own(tmp_path: Path) -> None:
+def test_each_log_restores_its_own_batches(tmp_path: Path) -> None:
     journal = Journal(OsFileSystem(), tmp_path)
     logs = [open_log(tmp_path, index) for index in range(3)]
     for index, log in enumerate(logs):
@@ -89,7 +89,7 @@ def test_each_log_takes_its_own(tmp_path: Path) -> None:
         assert values_of(reopened) == [b"of %d" % index]
 
 
-def test_what_is_left_for_one_log_does_not_keep_the_others_from_the_journal(tmp_path: Path) -> None:
+def test_entries_kept_for_one_log_do_not_fill_the_journal(tmp_path: Path) -> None:
     """One log cannot be opened; the others fill the journal twice, and the broker dies once more."""
     journal, offline, other = Journal(OsFileSystem(), tmp_path), open_log(tmp_path), open_log(tmp_path, 1)
     commit(journal, offline, b"one", b"two")
@@ -109,7 +109,7 @@ def test_what_is_left_for_one_log_does_not_keep_the_others_from_the_journal(tmp_
     assert not (tmp_path / KEPT_FILE).exists()
 
 
-def test_where_what_is_left_cannot_be_kept_the_journal_is_given_up(tmp_path: Path) -> None:
+def test_if_entries_cannot_be_kept_the_journal_is_given_up(tmp_path: Path) -> None:
     journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
     commit(journal, log, b"one")
     (tmp_path / f"{KEPT_FILE}.tmp").mkdir()
@@ -121,7 +121,7 @@ def test_where_what_is_left_cannot_be_kept_the_journal_is_given_up(tmp_path: Pat
     assert Journal(OsFileSystem(), tmp_path).restore(open_log(tmp_path)) == 1
 
 
-def test_a_batch_behind_what_nobody_has_synced_is_refused(tmp_path: Path) -> None:
+def test_a_batch_after_an_unsynced_one_is_refused(tmp_path: Path) -> None:
     journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
     batch = build_batch([(0, None, b"lax", ())])
     log.stage(batch, (read_header(batch),), 0)
@@ -130,7 +130,7 @@ def test_a_batch_behind_what_nobody_has_synced_is_refused(tmp_path: Path) -> Non
         commit(journal, log, b"strict")
 
 
-def test_the_journal_does_not_begin_again_before_the_logs_in_it_are_synced(tmp_path: Path) -> None:
+def test_the_journal_does_not_restart_before_its_logs_are_synced(tmp_path: Path) -> None:
     journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
     commit(journal, log, b"one")
     with pytest.raises(AssertionError, match="only the journal has"):
@@ -139,7 +139,7 @@ def test_the_journal_does_not_begin_again_before_the_logs_in_it_are_synced(tmp_p
     journal.restart()
 
 
-def test_leftovers_of_an_earlier_lap_are_not_taken_for_entries(tmp_path: Path) -> None:
+def test_entries_of_an_earlier_lap_are_ignored(tmp_path: Path) -> None:
     journal, log = Journal(OsFileSystem(), tmp_path, SMALL_BYTES), open_log(tmp_path)
     commit(journal, log, b"first lap, one")
     commit(journal, log, b"first lap, two")
@@ -179,7 +179,7 @@ def test_a_torn_entry_ends_the_journal_for_good(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", range(0, 120, 7))
-def test_a_cut_of_the_file_costs_the_entries_that_it_reaches_and_no_others(tmp_path: Path, cut: int) -> None:
+def test_a_truncated_file_loses_only_the_entries_that_are_cut(tmp_path: Path, cut: int) -> None:
     journal, log = Journal(OsFileSystem(), tmp_path, SMALL_BYTES), open_log(tmp_path)
     committed = [b"%d" % number for number in range(5)]
     path, ends = tmp_path / JOURNAL_FILE, []
@@ -194,7 +194,7 @@ def test_a_cut_of_the_file_costs_the_entries_that_it_reaches_and_no_others(tmp_p
     assert values_of(reopened) == committed[: sum(end <= size_bytes for end in ends)]
 
 
-def test_a_failed_log_is_given_what_it_acknowledged_in_this_life(tmp_path: Path) -> None:
+def test_a_failed_log_is_given_its_acknowledged_batches_of_this_process(tmp_path: Path) -> None:
     journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
     commit(journal, log, b"one")
     commit(journal, open_log(tmp_path, 1), b"other", index=1)
@@ -207,7 +207,7 @@ def test_a_failed_log_is_given_what_it_acknowledged_in_this_life(tmp_path: Path)
     assert journal.orphaned == 0
 
 
-def test_what_a_failed_log_may_lack_outlives_the_next_lap(tmp_path: Path) -> None:
+def test_batches_that_a_failed_log_may_lack_survive_the_next_lap(tmp_path: Path) -> None:
     journal, log, other = Journal(OsFileSystem(), tmp_path), open_log(tmp_path), open_log(tmp_path, 1)
     commit(journal, log, b"one")
     commit(journal, other, b"other", index=1)
@@ -260,7 +260,7 @@ def test_a_sync_that_fails_ends_the_use_of_the_journal(tmp_path: Path) -> None:
         commit(journal, log, b"two")
 
 
-def test_a_log_that_the_journal_stood_in_for_is_synced_before_the_journal_begins_again() -> None:
+def test_a_log_with_journaled_batches_is_synced_before_the_journal_restarts() -> None:
     file_system = MemoryFileSystem()
     root = Path("/data")
     file_system.make_directory(root)
@@ -274,7 +274,7 @@ def test_a_log_that_the_journal_stood_in_for_is_synced_before_the_journal_begins
     assert values_of(open_log(root, file_system=survivor)) == [b"acknowledged"]
 
 
-def test_what_a_failed_sync_lost_is_written_again_although_the_log_shows_it(
+def test_batches_lost_by_a_failed_sync_are_written_again_although_the_log_shows_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(MemoryFile, "reread", MemoryFile.sync)  # As where a cache cannot be dropped.
@@ -292,7 +292,7 @@ def test_what_a_failed_sync_lost_is_written_again_although_the_log_shows_it(
     assert values_of(open_log(root, file_system=after_power_failure)) == [b"one", b"two"]
 
 
-def test_the_journal_stays_until_every_log_has_its_own_on_the_disk() -> None:
+def test_the_journal_stays_until_every_log_is_synced() -> None:
     """A power failure while the logs are being closed: what the journal alone had synced is taken from it."""
     file_system = MemoryFileSystem()
     directory = DataDirectory.open(Path("/data"), file_system)
@@ -324,7 +324,7 @@ def test_a_log_with_nothing_to_write_does_not_end_the_journal(tmp_path: Path) ->
     assert values_of(reopened) == [b"one", b"two"]
 
 
-def test_what_the_disk_does_not_hold_is_no_ground_to_write_on() -> None:
+def test_nothing_is_written_after_bytes_that_the_disk_lacks() -> None:
     root, disk = Path("/data"), MemoryFileSystem()
     log = open_log(root, file_system=disk)
     disk.syncs_until_failure = 1  # Behind the one of the file that says whose the log is.
@@ -341,7 +341,7 @@ def test_what_the_disk_does_not_hold_is_no_ground_to_write_on() -> None:
     assert values_of(open_log(root, file_system=after_power_failure)) == [b"one"]
 
 
-def test_a_wiped_journal_brings_nothing_back_that_was_cut(tmp_path: Path) -> None:
+def test_a_wiped_journal_does_not_restore_truncated_batches(tmp_path: Path) -> None:
     journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
     assert not journal.may_name(log.log_id)
     commit(journal, log, b"one", b"two", b"three")
@@ -368,7 +368,7 @@ def journal_of(root: Path) -> dict[int, int]:
     return {entry.partition: len(entry.batches) for _, entry in journal_entries(content)}
 
 
-def test_what_a_crash_left_is_wiped_as_well(tmp_path: Path) -> None:
+def test_entries_of_a_crashed_process_are_wiped_too(tmp_path: Path) -> None:
     commit(Journal(OsFileSystem(), tmp_path), open_log(tmp_path), b"one", b"two")
     journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
     journal.restore(log)
@@ -377,7 +377,7 @@ def test_what_a_crash_left_is_wiped_as_well(tmp_path: Path) -> None:
     assert journal_of(tmp_path) == {}
 
 
-def test_a_wipe_keeps_what_other_logs_still_have_to_take(tmp_path: Path) -> None:
+def test_a_wipe_keeps_entries_that_other_logs_still_need(tmp_path: Path) -> None:
     journal = Journal(OsFileSystem(), tmp_path)
     commit(journal, open_log(tmp_path), b"one")
     commit(journal, open_log(tmp_path, index=1), b"two", index=1)
@@ -392,7 +392,7 @@ def test_a_wipe_keeps_what_other_logs_still_have_to_take(tmp_path: Path) -> None
     assert values_of(other) == [b"two"]
 
 
-def test_an_entry_that_is_read_later_takes_the_place_of_what_it_stands_for(tmp_path: Path) -> None:
+def test_a_later_entry_replaces_the_batches_it_overlaps(tmp_path: Path) -> None:
     journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
     commit(journal, log, b"one", b"two", b"three")
     journal.recall((log.log_id,))
@@ -408,7 +408,7 @@ def test_an_entry_that_is_read_later_takes_the_place_of_what_it_stands_for(tmp_p
     assert values_of(reopened) in ([b"one", b"other"], [])
 
 
-def test_what_was_kept_names_its_logs_until_it_is_gone_from_the_disk(tmp_path: Path) -> None:
+def test_the_kept_file_names_its_logs_until_it_is_deleted(tmp_path: Path) -> None:
     journal, log, other = Journal(OsFileSystem(), tmp_path), open_log(tmp_path), open_log(tmp_path, 1)
     commit(journal, log, b"one")
     commit(journal, other, b"two", index=1)
@@ -431,7 +431,7 @@ def test_what_was_kept_names_its_logs_until_it_is_gone_from_the_disk(tmp_path: P
     assert not (tmp_path / KEPT_FILE).exists()
 
 
-def test_a_start_that_has_opened_every_log_leaves_nothing_that_the_next_would_read(tmp_path: Path) -> None:
+def test_a_start_that_opened_every_log_leaves_no_entries_for_the_next(tmp_path: Path) -> None:
     commit(Journal(OsFileSystem(), tmp_path), open_log(tmp_path), b"one", b"two")
     journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
     journal.restore(log)
@@ -441,7 +441,7 @@ def test_a_start_that_has_opened_every_log_leaves_nothing_that_the_next_would_re
     assert Journal(OsFileSystem(), tmp_path).orphaned == 0
 
 
-def test_a_log_that_was_opened_again_counts_as_itself_in_the_journal(tmp_path: Path) -> None:
+def test_a_reopened_log_keeps_its_entries_in_the_journal(tmp_path: Path) -> None:
     journal, log = Journal(OsFileSystem(), tmp_path), open_log(tmp_path)
     commit(journal, log, b"one", b"two")
     log.close()

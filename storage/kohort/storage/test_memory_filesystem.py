@@ -38,7 +38,7 @@ def exercise(file_system: FileSystem, root: str) -> list[object]:
     return seen
 
 
-def test_both_file_systems_say_the_same(tmp_path: Path) -> None:
+def test_both_file_systems_behave_the_same(tmp_path: Path) -> None:
     memory = MemoryFileSystem()
     memory.make_directory("/root")
     assert exercise(memory, "/root") == exercise(OsFileSystem(), str(tmp_path))
@@ -68,18 +68,18 @@ def test_a_dead_process_loses_nothing() -> None:
     assert survivor.read("/d/new") == b""
 
 
-def test_a_dead_machine_loses_what_was_not_synced() -> None:
+def test_a_power_failure_loses_unsynced_bytes() -> None:
     survivor = written().after_crash(choose=lambda _: 0)
     assert survivor.read("/d/x") == b"synced"
     assert survivor.read("/d/new") is None
     assert survivor.after_crash(choose=lambda _: 0).read("/d/x") == b"synced"
 
 
-def test_a_dead_machine_may_tear_a_write() -> None:
+def test_a_power_failure_can_tear_a_write() -> None:
     assert written().after_crash(choose=lambda limit: min(2, limit - 1)).read("/d/x") == b"synced n"
 
 
-def test_a_crash_may_come_behind_any_operation() -> None:
+def test_a_crash_can_follow_any_operation() -> None:
     file_system = written()
     counts = range(len(file_system.operations))
     assert [file_system.after_crash(count).read("/d/x") for count in counts] == [
@@ -94,7 +94,7 @@ def test_a_crash_may_come_behind_any_operation() -> None:
     ]
 
 
-def test_what_a_failed_sync_covered_is_lost_though_a_later_sync_succeeds() -> None:
+def test_bytes_of_a_failed_sync_are_lost_although_a_later_sync_succeeds() -> None:
     file_system = written()
     file_system.syncs_until_failure = 0
     file = file_system.open("/d/x")
@@ -105,7 +105,7 @@ def test_what_a_failed_sync_covered_is_lost_though_a_later_sync_succeeds() -> No
     assert file_system.after_crash(choose=lambda limit: limit - 1).read("/d/x") == b"synced"
 
 
-def test_what_was_lost_and_is_read_again_from_the_disk_does_not_come_back_when_a_process_dies() -> None:
+def test_lost_bytes_that_were_reread_do_not_return_when_a_process_dies() -> None:
     disk = MemoryFileSystem()
     disk.make_directory("/d")
     file = disk.open("/d/x", create=True)

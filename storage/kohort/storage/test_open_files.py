@@ -89,7 +89,7 @@ class Noted:
         self._gone.append(self.name)
 
 
-def test_the_segment_that_was_not_used_goes_first() -> None:
+def test_the_least_recently_used_segment_is_closed_first() -> None:
     gone: list[str] = []
     a, b, c, d, e = (Noted(name, gone) for name in "abcde")
     open_segments = OpenSegments(3)
@@ -103,7 +103,7 @@ def test_the_segment_that_was_not_used_goes_first() -> None:
     assert len(open_segments) == 2
 
 
-def test_what_was_not_synced_is_synced_before_its_file_is_closed() -> None:
+def test_unsynced_bytes_are_synced_before_their_file_is_closed() -> None:
     file_system, logs = opened(1, 2)
     append(logs[0], b"lax", sync=False)
     append(logs[1], b"other", sync=False)

@@ -69,7 +69,7 @@ def read_offsets(log: PartitionLog, offset: int = 0) -> list[int]:
         offset = found[-1] + 1
 
 
-def test_readers_see_what_is_written_not_what_is_staged(tmp_path: Path) -> None:
+def test_readers_see_written_batches_but_not_staged_ones(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     assert stage(log, 2) == 0
     assert stage(log) == 2
@@ -83,7 +83,7 @@ def test_readers_see_what_is_written_not_what_is_staged(tmp_path: Path) -> None:
     assert offsets_of(log.read(0, 1000, 3).read()) == [0, 1, 2]
 
 
-def test_a_read_begins_with_the_batch_that_holds_the_offset_and_ends_before_the_bound(tmp_path: Path) -> None:
+def test_a_read_starts_with_the_batch_of_the_offset_and_ends_before_the_bound(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig())
     fill(log)
     assert offsets_of(log.read(4, 1_000_000, 9).read()) == [3, 4, 5, 6, 7, 8]
@@ -92,7 +92,7 @@ def test_a_read_begins_with_the_batch_that_holds_the_offset_and_ends_before_the_
     assert os.pread(log.read(0, 50, 120, at_least_one_batch=False).file_descriptor, 8, 0) == bytes(8)
 
 
-def test_the_first_batch_is_whole_whatever_the_limit_when_asked_for(tmp_path: Path) -> None:
+def test_the_first_batch_is_complete_for_any_limit_if_requested(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig())
     fill(log, 5)
     whole = log.read(0, 1, 15)
@@ -115,7 +115,7 @@ def test_every_offset_is_found_in_every_segment_with_and_without_caches(tmp_path
         assert log.log_end_offset == 120
 
 
-def test_a_clean_close_is_opened_without_a_scan_and_goes_on(tmp_path: Path) -> None:
+def test_a_cleanly_closed_log_is_opened_without_a_scan_and_continues(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log)
     stage(log, epoch=4)
@@ -143,7 +143,7 @@ def test_a_torn_tail_is_cut_off(tmp_path: Path) -> None:
     assert read_offsets(log) == list(range(118))
 
 
-def test_a_damaged_batch_ends_the_log_there_and_the_segments_behind_it_go(tmp_path: Path) -> None:
+def test_a_damaged_batch_ends_the_log_and_later_segments_are_deleted(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log)
     _, second, *rest = sorted((tmp_path / "orders-0").glob("*.log"))
@@ -157,7 +157,7 @@ def test_a_damaged_batch_ends_the_log_there_and_the_segments_behind_it_go(tmp_pa
     assert read_offsets(log) == list(range(log.log_end_offset))
 
 
-def test_indexes_that_are_missing_or_damaged_are_built_anew(tmp_path: Path) -> None:
+def test_missing_or_damaged_indexes_are_rebuilt(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log)
     log.close()
@@ -182,7 +182,7 @@ def test_a_sealed_segment_without_its_indexes_gets_them_at_a_clean_start(tmp_pat
     assert {path: path.read_bytes() for path in removed} == kept != {}
 
 
-def test_log_append_time_is_set_and_the_crc_made_right(tmp_path: Path) -> None:
+def test_log_append_time_is_set_and_the_crc_corrected(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     batch = build_batch([(5, b"k", b"v", ()), (6, b"k", b"v", ())], compression=Compression.LZ4)
     log.stage(batch, (read_header(batch),), 7, append_time_ms=99)
@@ -252,7 +252,7 @@ def test_a_segment_ends_when_its_index_is_full(tmp_path: Path) -> None:
     assert all(path.stat().st_size <= 80 + 12 for path in log.directory.glob("*.timeindex"))
 
 
-def test_a_cut_segment_fills_its_index_again_and_keeps_the_file_as_it_is_in_memory(tmp_path: Path) -> None:
+def test_a_truncated_segment_fills_its_index_again_and_the_file_equals_memory(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig(index_interval_bytes=0, segment_index_bytes=80))
 
     def index_file() -> bytes:
@@ -310,7 +310,7 @@ def test_truncation_removes_batches_and_the_epochs_that_began_in_them(tmp_path: 
     assert log.end_offset_for_epoch(7) == (-1, -1)
 
 
-def test_a_segment_that_truncation_made_active_again_is_appended_to(tmp_path: Path) -> None:
+def test_a_segment_made_active_by_truncation_is_appended_to(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log)
     log.close()
@@ -336,7 +336,7 @@ def test_older_segments_are_not_held_open(tmp_path: Path) -> None:
     assert len(os.listdir("/dev/fd")) <= before + 3
 
 
-def test_truncation_before_the_log_leaves_an_empty_one(tmp_path: Path) -> None:
+def test_truncation_before_the_log_start_leaves_an_empty_log(tmp_path: Path) -> None:
     log = open_log(tmp_path, log_start_offset=50)
     fill(log, 2)
     log.truncate_to(20)
@@ -345,7 +345,7 @@ def test_truncation_before_the_log_leaves_an_empty_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 7, 119, 5_000])
-def test_a_log_begins_anew_where_it_is_told(tmp_path: Path, offset: int) -> None:
+def test_a_log_restarts_at_the_given_offset(tmp_path: Path, offset: int) -> None:
     log = open_log(tmp_path)
     fill(log)
     log.restart_at(offset)
@@ -362,7 +362,7 @@ def test_a_log_begins_anew_where_it_is_told(tmp_path: Path, offset: int) -> None
     assert log.end_offset_for_epoch(4) == (4, offset + 3)
 
 
-def test_the_start_never_lies_behind_what_is_synced_in_the_files(tmp_path: Path) -> None:
+def test_the_log_start_never_passes_the_synced_end(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log, 1)
     stage(log)
@@ -373,7 +373,7 @@ def test_the_start_never_lies_behind_what_is_synced_in_the_files(tmp_path: Path)
     assert log.synced_offset == log.written_offset
 
 
-def test_deleted_records_take_whole_segments_with_them(tmp_path: Path) -> None:
+def test_deleting_records_deletes_whole_segments(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log)
     count = log.segment_count
@@ -394,7 +394,7 @@ def test_deleted_records_take_whole_segments_with_them(tmp_path: Path) -> None:
     assert log.offset_for_timestamp(0) == (100, 1033, 0)
 
 
-def test_a_log_start_behind_the_end_starts_over(tmp_path: Path) -> None:
+def test_a_log_start_beyond_the_end_empties_the_log(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log, 2)
     log.close()
@@ -412,7 +412,7 @@ def test_batches_are_replayed_from_any_offset(tmp_path: Path) -> None:
     assert list(log.read_batches(120)) == []
 
 
-def test_a_closed_log_takes_nothing(tmp_path: Path) -> None:
+def test_a_closed_log_refuses_batches(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     log.close()
     with pytest.raises(StorageError, match="closed"):
@@ -491,7 +491,7 @@ def test_a_followers_log_has_the_gaps_that_its_leaders_has(tmp_path: Path) -> No
     assert (follower.log_end_offset, read_offsets(follower)) == (41, [40])
 
 
-def test_a_follower_takes_nothing_from_before_its_end(tmp_path: Path) -> None:
+def test_a_follower_refuses_batches_before_its_end(tmp_path: Path) -> None:
     follower = open_log(tmp_path)
     stage(follower, 5)
     batch = build_batch([(1000, b"key", b"value", ())])
@@ -500,7 +500,7 @@ def test_a_follower_takes_nothing_from_before_its_end(tmp_path: Path) -> None:
     assert follower.log_end_offset == 5
 
 
-def test_a_failed_open_says_why(tmp_path: Path) -> None:
+def test_a_failed_open_has_the_reason(tmp_path: Path) -> None:
     (tmp_path / "orders-0").write_text("no folder")
     with pytest.raises(StorageError, match="cannot be opened"):
         open_log(tmp_path)

@@ -115,7 +115,7 @@ def chunk_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_what_is_found_is_what_a_walk_finds_batch_by_batch(seed: int, chunk_bytes: int) -> None:
+def test_the_prefix_equals_a_walk_batch_by_batch(seed: int, chunk_bytes: int) -> None:
     dice = Random(seed * 10_000 + chunk_bytes)
     content = bytearray(b"".join(random_batches(dice, dice.randrange(60))))
     if content and dice.random() < 0.7:

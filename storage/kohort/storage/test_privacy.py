@@ -25,7 +25,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_all_in_a_folder_is_closed_once(tmp_path: Path) -> None:
+def test_permissions_of_a_folder_are_closed_once(tmp_path: Path) -> None:
     folder = data_folder(tmp_path)
     assert close_to_others(str(folder)) == Privacy(closed=4)
     assert mode(folder) == mode(folder / "orders-0") == 0o700
@@ -33,7 +33,7 @@ def test_all_in_a_folder_is_closed_once(tmp_path: Path) -> None:
     assert close_to_others(str(folder)) == Privacy()
 
 
-def test_where_the_folder_is_another_users_what_lies_in_it_is_closed(
+def test_in_a_folder_of_another_user_only_its_content_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, chmod = data_folder(tmp_path), os.chmod
@@ -52,16 +52,14 @@ def test_where_the_folder_is_another_users_what_lies_in_it_is_closed(
     )
 
 
-def test_a_file_system_that_keeps_no_modes_is_told_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_system_without_modes_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = data_folder(tmp_path)
     monkeypatch.setattr(os, "chmod", lambda path, mode: None)
     assert "cannot be changed" in close_to_others(str(folder)).reason
 
 
 @pytest.mark.parametrize("what", ["others", "sticky"])
-def test_a_folder_that_others_use_stays_as_it_is(tmp_path: Path, what: str) -> None:
+def test_a_folder_shared_with_others_is_not_changed(tmp_path: Path, what: str) -> None:
     folder = data_folder(tmp_path)
     if what == "others":
         (folder / "meta.properties").rename(folder / "letters")
@@ -72,11 +70,11 @@ def test_a_folder_that_others_use_stays_as_it_is(tmp_path: Path, what: str) -> N
     assert mode(folder) == before
 
 
-def test_there_may_be_no_folder_yet(tmp_path: Path) -> None:
+def test_a_missing_folder_is_no_error(tmp_path: Path) -> None:
     assert close_to_others(str(tmp_path / "none")) == Privacy()
 
 
-def test_folders_are_made_with_those_above_them(tmp_path: Path) -> None:
+def test_folders_are_created_with_their_parents(tmp_path: Path) -> None:
     umask = os.umask(0)
     try:
         OsFileSystem().make_directory(tmp_path / "a" / "b")

@@ -61,14 +61,14 @@ def test_a_repeated_batch_is_recognised_among_the_last_five() -> None:
     assert refusal(table, header(0)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_gap_is_refused_and_the_next_batch_taken() -> None:
+def test_a_gap_is_refused_and_the_next_batch_is_accepted() -> None:
     table = table_of(header(0))
     assert refusal(table, header(3)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert refusal(table, header(0, count=3)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert table.check(header(2)) is None
 
 
-def test_an_older_epoch_is_fenced_and_a_newer_one_begins_with_sequence_zero() -> None:
+def test_an_older_epoch_is_fenced_and_a_newer_one_starts_with_sequence_zero() -> None:
     table = table_of(header(0, epoch=3))
     assert refusal(table, header(2, epoch=2)) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert refusal(table, header(2, epoch=4)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -77,12 +77,12 @@ def test_an_older_epoch_is_fenced_and_a_newer_one_begins_with_sequence_zero() ->
     assert refusal(table, header(2, epoch=3)) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_an_unknown_producer_may_begin_anywhere_and_others_are_not_looked_at() -> None:
+def test_an_unknown_producer_can_start_anywhere_and_plain_batches_are_not_checked() -> None:
     assert ProducerStateTable().check(header(77)) is None
     assert ProducerStateTable().check(read_header(build_batch([(0, None, None, ())]))) is None
 
 
-def test_sequences_go_on_with_zero_behind_the_largest() -> None:
+def test_sequences_wrap_to_zero() -> None:
     table = table_of(header(2**31 - 2))
     assert table.check(header(0)) is None
     table.append(header(0), 300, b"")
@@ -91,7 +91,7 @@ def test_sequences_go_on_with_zero_behind_the_largest() -> None:
     assert found.base_offset == 100
 
 
-def test_a_batch_over_the_largest_sequence_is_recognised_when_it_is_repeated() -> None:
+def test_a_repeated_batch_across_the_largest_sequence_is_recognised() -> None:
     table = table_of(header(2**31 - 1))
     found = table.check(header(2**31 - 1))
     assert found is not None
@@ -99,7 +99,7 @@ def test_a_batch_over_the_largest_sequence_is_recognised_when_it_is_repeated() -
     assert table.check(header(1)) is None
 
 
-def test_a_snapshot_says_the_last_five_batches_of_each_producer() -> None:
+def test_a_snapshot_has_the_last_five_batches_of_each_producer() -> None:
     table = table_of(*map(header, range(0, 14, 2)), header(0, producer_id=9, epoch=5))
     content = table.encode_snapshot()
     found = ProducerStateTable.decode_snapshot(content)
@@ -113,7 +113,7 @@ def test_a_snapshot_says_the_last_five_batches_of_each_producer() -> None:
     assert refusal(found, header(2, producer_id=9, epoch=4)) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_any_damage_to_a_snapshot_makes_it_say_nothing() -> None:
+def test_a_damaged_snapshot_is_ignored() -> None:
     content = table_of(header(0), header(2), header(0, producer_id=9)).encode_snapshot()
     for place in range(len(content)):
         assert ProducerStateTable.decode_snapshot(content[:place]) is None
@@ -129,7 +129,7 @@ def test_a_snapshot_has_kafkas_layout() -> None:
     assert struct.unpack_from(">hIiqhiqiqiq", content)[2:] == (1, 4, 0, 7, 101, 1, 1006, -1, -1)
 
 
-def test_a_snapshot_of_kafka_says_the_last_batch_alone() -> None:
+def test_a_snapshot_of_kafka_has_only_the_last_batch() -> None:
     body = struct.pack(">iqhiqiqiq", 1, 4, 0, 7, 101, 1, 1006, -1, -1)
     found = ProducerStateTable.decode_snapshot(struct.pack(">hI", 1, crc32c(body)) + body)
     assert found is not None
@@ -151,7 +151,7 @@ def test_a_transaction_is_open_until_its_marker() -> None:
     assert (state.transaction_first_offset, state.last_sequence) == (-1, 3)
 
 
-def test_a_batch_of_no_transaction_is_refused_within_one() -> None:
+def test_a_plain_batch_inside_a_transaction_is_refused() -> None:
     table = table_of(header(0, transactional=True))
     assert refusal(table, header(2)) is ErrorCode.INVALID_TXN_STATE
     assert table.check(header(2, transactional=True)) is None
@@ -181,7 +181,7 @@ def test_producers_expire_unless_their_transaction_is_open() -> None:
     assert [producer_id for producer_id, _ in table.items()] == [5, 6]
 
 
-def test_a_copy_goes_its_own_way() -> None:
+def test_a_copy_is_independent() -> None:
     table = table_of(header(0))
     copied = table.copy()
     table.append(header(2), 102, b"")
@@ -200,7 +200,7 @@ def test_a_negative_id_is_no_producers_as_kafka_has_it() -> None:
     assert len(table) == 0
 
 
-def test_a_producer_that_wrote_once_takes_little_memory() -> None:
+def test_a_producer_that_wrote_once_uses_little_memory() -> None:
     """There may be one for every run of every job of a day, in each partition that it wrote to."""
     headers = [header(0, producer_id=1_000 + number) for number in range(2_000)]
     tracemalloc.start()

@@ -82,7 +82,7 @@ def read_all(log: PartitionLog, offset: int) -> int:
     return found[-1].next_offset
 
 
-def test_an_offset_within_a_gap_gives_the_batch_behind_it(tmp_path: Path) -> None:
+def test_an_offset_in_a_gap_gives_the_next_batch(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig(segment_bytes=700, index_interval_bytes=100))
     for place in range(30):
         batch = build_batch([(1000 + place, b"k", b"v" * 20, ())])
@@ -101,7 +101,7 @@ def test_an_offset_within_a_gap_gives_the_batch_behind_it(tmp_path: Path) -> Non
     assert read_header(third).base_offset > 5
 
 
-def test_a_slice_may_be_sent_after_its_log_was_deleted(tmp_path: Path) -> None:
+def test_a_slice_can_be_sent_after_its_log_was_deleted(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig())
     batch = build_batch([(1, b"k", b"v", ())])
     log.stage(batch, (read_header(batch),), 0)

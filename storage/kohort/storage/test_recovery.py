@@ -91,7 +91,7 @@ def closed(killed: Path) -> Path:
     return killed
 
 
-def test_stray_files_and_folders_are_left_alone(killed: Path) -> None:
+def test_unrelated_files_and_folders_are_not_changed(killed: Path) -> None:
     folder = killed / "orders-0"
     strays = [folder / "notes.txt", folder / "123.log.bak", killed / "lost+found", killed / "orders-x"]
     for stray in strays[:2]:
@@ -108,7 +108,7 @@ def test_stray_files_and_folders_are_left_alone(killed: Path) -> None:
     assert not (folder / "00000000000000000000.log.cleaned").exists()
 
 
-def test_an_empty_newest_segment_is_gone_on_with(killed: Path) -> None:
+def test_an_empty_newest_segment_is_continued(killed: Path) -> None:
     (killed / "orders-0" / f"{100:020d}.log").touch()
     _, log = opened(killed)
     assert log.log_end_offset == 100
@@ -116,7 +116,7 @@ def test_an_empty_newest_segment_is_gone_on_with(killed: Path) -> None:
     assert offsets(log) == list(range(105))
 
 
-def test_a_log_of_one_empty_segment_begins_at_its_name(tmp_path: Path) -> None:
+def test_a_log_of_one_empty_segment_starts_at_its_base_offset(tmp_path: Path) -> None:
     (tmp_path / "orders-0").mkdir()
     (tmp_path / "orders-0" / f"{40:020d}.log").touch()
     _, log = opened(tmp_path)
@@ -126,9 +126,7 @@ def test_a_log_of_one_empty_segment_begins_at_its_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("start", ["killed", "closed"])
-def test_a_missing_segment_is_a_gap_that_readers_step_over(
-    start: str, request: pytest.FixtureRequest
-) -> None:
+def test_a_missing_segment_is_a_gap_that_readers_skip(start: str, request: pytest.FixtureRequest) -> None:
     path: Path = request.getfixturevalue(start)
     bases = sorted(int(each.stem) for each in (path / "orders-0").glob("*.log"))
     (path / "orders-0" / f"{bases[1]:020d}.log").unlink()
@@ -188,7 +186,7 @@ def check_tails_alone_were_read(counts: CountingFileSystem, log: PartitionLog) -
 
 
 @pytest.mark.parametrize("count", [100, 1_000])
-def test_a_start_after_a_crash_reads_what_is_not_known_to_be_synced(tmp_path: Path, count: int) -> None:
+def test_a_start_after_a_crash_reads_only_unsynced_parts(tmp_path: Path, count: int) -> None:
     directory, log = opened(tmp_path)
     stage(log, count)
     directory.checkpoint()
@@ -218,7 +216,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
 
 @settings(max_examples=repetitions(30, by_night=60), deadline=None)
 @given(data=st.data())
-def test_any_cut_of_any_file_leaves_the_longest_valid_prefix(
+def test_any_truncation_of_any_file_leaves_the_longest_valid_prefix(
     data: st.DataObject, image: Image, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Every file is cut anywhere: the log ends with the first batch that is not whole.
@@ -292,7 +290,7 @@ def test_reads_equal_a_model_in_memory(
 
 
 @pytest.mark.parametrize("start", ["killed", "closed"])
-def test_an_offset_that_no_index_can_say_ends_the_log(start: str, request: pytest.FixtureRequest) -> None:
+def test_an_offset_outside_the_index_range_ends_the_log(start: str, request: pytest.FixtureRequest) -> None:
     """The base offset lies outside the CRC: one flipped bit makes it any number."""
     path: Path = request.getfixturevalue(start)
     newest = max((path / "orders-0").glob("*.log"))
@@ -340,7 +338,7 @@ def test_a_segment_that_was_cut_between_two_batches_is_noticed(tmp_path: Path) -
     assert not again.gaps
 
 
-def test_sealed_segments_as_they_were_left_have_no_gaps(tmp_path: Path) -> None:
+def test_intact_sealed_segments_have_no_gaps(tmp_path: Path) -> None:
     directory, log = opened(tmp_path)
     stage(log, 60)
     directory.close()

@@ -67,7 +67,7 @@ def read_bytes(counts: CountingFileSystem) -> int:
 
 
 @pytest.mark.parametrize("count", [1_000, 3_000])
-def test_as_much_is_read_after_a_crash_however_much_was_synced(tmp_path: Path, count: int) -> None:
+def test_recovery_reads_the_same_amount_for_any_synced_size(tmp_path: Path, count: int) -> None:
     killed(tmp_path, count)
     counts = CountingFileSystem()
     _, log = opened(tmp_path, counts)
@@ -87,7 +87,7 @@ def whole(path: Path, count: int) -> bytes:
     return log.producers.encode_snapshot()
 
 
-def test_a_point_is_kept_through_starts_of_both_kinds(tmp_path: Path) -> None:
+def test_a_recovery_point_survives_both_kinds_of_start(tmp_path: Path) -> None:
     folder = killed(tmp_path)
     before = (folder / RECOVERY_POINT).read_bytes()
     directory, _ = opened(tmp_path)
@@ -130,14 +130,14 @@ def check_read_whole(path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_indexes_that_are_shorter_than_a_point_says_are_built_anew(tmp_path: Path, suffix: str) -> None:
+def test_indexes_shorter_than_the_recovery_point_are_rebuilt(tmp_path: Path, suffix: str) -> None:
     folder = killed(tmp_path)
     file = folder / f"{0:020d}{suffix}"
     file.write_bytes(file.read_bytes()[:24])
     check_read_whole(tmp_path)
 
 
-def test_an_index_that_leads_elsewhere_is_built_anew(tmp_path: Path) -> None:
+def test_an_index_with_a_wrong_entry_is_rebuilt(tmp_path: Path) -> None:
     folder = killed(tmp_path)
     point = RecoveryPoint.decode((folder / RECOVERY_POINT).read_bytes())
     assert point is not None
@@ -148,7 +148,7 @@ def test_an_index_that_leads_elsewhere_is_built_anew(tmp_path: Path) -> None:
     check_read_whole(tmp_path)
 
 
-def test_epochs_in_front_of_a_point_are_kept_and_those_behind_it_are_found(tmp_path: Path) -> None:
+def test_epochs_before_a_recovery_point_are_kept_and_later_ones_are_found(tmp_path: Path) -> None:
     directory, log = opened(tmp_path)
     for epoch in range(4):
         stage(log, 100, epoch=epoch)
@@ -177,7 +177,7 @@ def test_a_log_that_is_cut_in_front_of_its_point_has_none(tmp_path: Path) -> Non
     assert log.log_end_offset == point.offset + 19
 
 
-def test_a_new_segment_begins_without_a_point(tmp_path: Path) -> None:
+def test_a_new_segment_starts_without_a_recovery_point(tmp_path: Path) -> None:
     directory, log = opened(tmp_path, config=LogConfig(segment_bytes=10_000, index_interval_bytes=150))
     file = tmp_path / "orders-0" / RECOVERY_POINT
     bases = set()
@@ -198,7 +198,7 @@ def test_a_new_segment_begins_without_a_point(tmp_path: Path) -> None:
 
 @settings(max_examples=repetitions(40, by_night=400), deadline=None)
 @given(data=st.data())
-def test_any_end_of_what_was_not_synced_leaves_the_longest_valid_prefix(
+def test_any_damage_after_the_recovery_point_leaves_the_longest_valid_prefix(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Behind the point anything may be missing or ruined, of the indexes and epochs as well."""

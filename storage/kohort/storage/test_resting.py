@@ -64,7 +64,7 @@ def sound_end(directory: DataDirectory, topic_id: UUID = TOPIC_ID) -> int | None
 
 
 @pytest.mark.parametrize("sync", [True, False])
-def test_a_log_at_rest_is_sound_after_a_crash(tmp_path: Path, *, sync: bool) -> None:
+def test_a_resting_log_is_intact_after_a_crash(tmp_path: Path, *, sync: bool) -> None:
     _before = rested(tmp_path / "data", sync=sync)
     directory = after_a_crash(tmp_path / "data")
     assert not directory.is_clean
@@ -74,7 +74,7 @@ def test_a_log_at_rest_is_sound_after_a_crash(tmp_path: Path, *, sync: bool) -> 
     assert (log.log_end_offset, sound_end(directory)) == (20, None)
 
 
-def test_one_look_does_not_tell_that_a_log_is_at_rest(tmp_path: Path) -> None:
+def test_one_check_does_not_mark_a_log_as_resting(tmp_path: Path) -> None:
     directory, log = opened(tmp_path / "data")
     append(log, 3)
     assert directory.note_resting_logs() == 0
@@ -84,7 +84,7 @@ def test_one_look_does_not_tell_that_a_log_is_at_rest(tmp_path: Path) -> None:
     assert directory.note_resting_logs() == 0, "it is noted by now"
 
 
-def test_what_is_not_written_yet_keeps_a_log_from_rest(tmp_path: Path) -> None:
+def test_unwritten_batches_prevent_resting(tmp_path: Path) -> None:
     directory, log = opened(tmp_path / "data")
     batch = build_batch([(1, None, b"staged", ())])
     log.stage(batch, (read_header(batch),), 0)
@@ -167,7 +167,7 @@ def test_a_log_is_noted_no_more_before_anything_of_it_is_cut() -> None:
             assert found.read(0, 100_000, 20).read() == noted, (count, seed)
 
 
-def test_a_segment_that_began_behind_the_noted_one_is_found_when_the_log_is_opened(tmp_path: Path) -> None:
+def test_a_segment_started_after_the_noted_one_is_found_when_the_log_is_opened(tmp_path: Path) -> None:
     _before, log = rested(tmp_path / "data")
     append(log, 1, bytes(9_000))
     append(log, 1, bytes(9_000), sync=False)
@@ -183,7 +183,7 @@ def test_a_segment_that_began_behind_the_noted_one_is_found_when_the_log_is_open
     assert not (directory.path / RESTING_LOGS).exists(), "it was recovered, and so may have been cut"
 
 
-def test_a_log_that_nobody_has_opened_is_looked_at_before_a_stop_is_called_clean(tmp_path: Path) -> None:
+def test_an_unopened_log_is_checked_before_a_stop_counts_as_clean(tmp_path: Path) -> None:
     directory, log = rested(tmp_path / "data")
     roll(directory, log)
     crashed = after_a_crash(tmp_path / "data")
@@ -191,7 +191,7 @@ def test_a_log_that_nobody_has_opened_is_looked_at_before_a_stop_is_called_clean
     assert not DataDirectory.open(crashed.path, OsFileSystem()).is_clean
 
 
-def test_what_was_appended_and_rolled_since_is_found_or_cut_after_any_crash() -> None:
+def test_batches_appended_since_a_note_are_found_or_truncated_after_any_crash() -> None:
     """At every operation behind a note a crash leaves a log that has what was synced, and nothing torn."""
     files = MemoryFileSystem()
     _directory, log = rested(ROOT, files=files)
@@ -211,7 +211,7 @@ def test_what_was_appended_and_rolled_since_is_found_or_cut_after_any_crash() ->
         assert written.startswith(content), (count, seed)
 
 
-def test_a_log_that_ends_before_what_was_confirmed_is_recovered(tmp_path: Path) -> None:
+def test_a_log_that_ends_before_its_confirmed_end_is_recovered(tmp_path: Path) -> None:
     _before = rested(tmp_path / "data")
     (tmp_path / "data" / "replication-offset-checkpoint").write_text("0\n1\norders 0 21\n")
     assert sound_end(after_a_crash(tmp_path / "data")) is None
@@ -226,7 +226,7 @@ def test_a_log_that_was_cut_in_its_folder_is_recovered(tmp_path: Path) -> None:
     assert directory.open_log("orders", TOPIC_ID, 0, CONFIG).log_end_offset == 19
 
 
-def test_what_a_stop_left_is_noted_without_being_opened(tmp_path: Path) -> None:
+def test_logs_of_a_clean_stop_are_noted_without_being_opened(tmp_path: Path) -> None:
     directory, _ = rested(tmp_path / "data")
     directory.close()
     assert not (tmp_path / "data" / RESTING_LOGS).exists(), "another broker may write before the next start"
@@ -236,7 +236,7 @@ def test_what_a_stop_left_is_noted_without_being_opened(tmp_path: Path) -> None:
     assert sound_end(after_a_crash(tmp_path / "data")) == 20
 
 
-def test_a_start_that_opens_nothing_may_stop_cleanly(tmp_path: Path) -> None:
+def test_a_start_that_opens_no_log_can_stop_cleanly(tmp_path: Path) -> None:
     _before = rested(tmp_path / "data")
     directory = after_a_crash(tmp_path / "data")
     directory.close()
@@ -255,7 +255,7 @@ def test_a_log_that_failed_is_not_noted_any_more(tmp_path: Path) -> None:
     assert sound_end(after_a_crash(tmp_path / "data")) is None
 
 
-def test_a_sync_that_fails_here_is_heard_of_by_who_writes(
+def test_a_failed_sync_here_is_reported_to_the_writer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory, log = opened(tmp_path / "data")
@@ -274,7 +274,7 @@ def test_a_sync_that_fails_here_is_heard_of_by_who_writes(
     assert sound_end(after_a_crash(tmp_path / "data")) is None
 
 
-def test_a_log_whose_sync_has_failed_is_not_noted_when_the_next_one_goes_well(
+def test_a_log_with_a_failed_sync_is_not_noted_after_a_later_success(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the first one has lost the second does not bring back, whatever it says."""
@@ -293,7 +293,7 @@ def test_a_log_whose_sync_has_failed_is_not_noted_when_the_next_one_goes_well(
     assert sound_end(after_a_crash(tmp_path / "data")) is None
 
 
-def test_a_log_is_synced_by_a_descriptor_that_nobody_else_syncs_by(
+def test_a_log_is_synced_through_a_descriptor_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of two that sync by one descriptor at the same moment, one hears of an error and the other does not."""
@@ -311,7 +311,7 @@ def test_a_log_is_synced_by_a_descriptor_that_nobody_else_syncs_by(
     assert own not in synced
 
 
-def test_a_folder_that_was_noted_is_not_asked_again_whose_it_is(
+def test_the_owner_of_a_noted_folder_is_not_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _before = rested(tmp_path / "data")
@@ -324,7 +324,7 @@ def test_a_folder_that_was_noted_is_not_asked_again_whose_it_is(
     assert not read
 
 
-def test_a_damaged_file_says_nothing() -> None:
+def test_a_damaged_note_is_ignored() -> None:
     notes = {("orders", 0): RestingLog(TOPIC_ID, 0, 20, 1_480, 48, 84)}
     content = encode_resting_logs(notes)
     assert decode_resting_logs(content) == notes

@@ -45,7 +45,7 @@ def bases(log: PartitionLog) -> list[int]:
 @pytest.mark.parametrize(
     ("now_ms", "left"), [(2000, [0, 2, 4]), (2101, [2, 4]), (2199, [2, 4]), (2301, [4]), (2501, [6])]
 )
-def test_a_segment_goes_once_its_newest_record_is_too_old(
+def test_a_segment_is_deleted_when_its_newest_record_is_too_old(
     tmp_path: Path, now_ms: int, left: list[int]
 ) -> None:
     log = open_log(tmp_path, retention_ms=1000)
@@ -55,7 +55,7 @@ def test_a_segment_goes_once_its_newest_record_is_too_old(
     assert log.log_start_offset == left[0]
 
 
-def test_the_active_segment_is_replaced_when_all_is_too_old_and_the_log_goes_on(tmp_path: Path) -> None:
+def test_the_active_segment_is_replaced_when_all_records_are_too_old(tmp_path: Path) -> None:
     log = open_log(tmp_path, retention_ms=1000)
     fill(log, 1, 2, 3)
     assert log.delete_old_segments(3, 9_000) == 2
@@ -79,7 +79,7 @@ def test_the_active_segment_is_replaced_when_all_is_too_old_and_the_log_goes_on(
         (0, [5]),
     ],
 )
-def test_segments_go_while_what_is_left_still_fills_the_size(
+def test_segments_are_deleted_while_the_rest_still_fills_the_size(
     tmp_path: Path, retention_bytes: int, left: list[int]
 ) -> None:
     log = open_log(tmp_path, retention_bytes=retention_bytes)
@@ -88,14 +88,14 @@ def test_segments_go_while_what_is_left_still_fills_the_size(
     assert bases(log) == left
 
 
-def test_what_readers_have_not_seen_stays(tmp_path: Path) -> None:
+def test_unreadable_records_are_not_deleted(tmp_path: Path) -> None:
     log = open_log(tmp_path, retention_ms=1)
     fill(log, 1, 2, 3, 4, 5, 6)
     log.delete_old_segments(3, 9_000)
     assert bases(log) == [2, 4]
 
 
-def test_a_compacted_topic_loses_only_what_lies_before_its_start(tmp_path: Path) -> None:
+def test_a_compacted_topic_loses_only_records_before_its_start(tmp_path: Path) -> None:
     log = open_log(tmp_path, retention_ms=1, retention_bytes=1, cleanup_policy=("compact",))
     fill(log, 1, 2, 3, 4, 5)
     log.log_start_offset = 3
@@ -103,7 +103,7 @@ def test_a_compacted_topic_loses_only_what_lies_before_its_start(tmp_path: Path)
     assert bases(log) == [2, 4]
 
 
-def test_a_segment_that_compaction_has_emptied_goes_with_the_next(tmp_path: Path) -> None:
+def test_a_segment_emptied_by_compaction_is_deleted_with_the_next(tmp_path: Path) -> None:
     log = open_log(tmp_path, retention_ms=1000)
     fill(log, 1000, 1000, 2000, 2000, 3000)
     log.segments[0].max_timestamp = -1
@@ -118,7 +118,7 @@ def test_no_time_limit_keeps_everything(tmp_path: Path) -> None:
     assert log.delete_old_segments(3, 2**60) == 0
 
 
-def test_the_files_stay_renamed_for_the_delay_and_readers_keep_theirs(tmp_path: Path) -> None:
+def test_deleted_files_are_kept_for_the_delay_and_readers_can_use_them(tmp_path: Path) -> None:
     log = open_log(tmp_path, retention_ms=1000, file_delete_delay_ms=500)
     fill(log, 1, 2, 3)
     held = log.read(0, 10_000, 3)
@@ -132,7 +132,7 @@ def test_the_files_stay_renamed_for_the_delay_and_readers_keep_theirs(tmp_path: 
     assert len(held.read()) == SEGMENT_BYTES
 
 
-def test_a_restart_removes_what_was_to_be_removed_later(tmp_path: Path) -> None:
+def test_a_restart_deletes_files_that_waited_for_deletion(tmp_path: Path) -> None:
     log = open_log(tmp_path, retention_ms=1000)
     fill(log, 1, 2, 3)
     log.delete_old_segments(3, 9_000)
@@ -148,7 +148,7 @@ def test_a_compacted_topic_seals_a_segment_in_time_for_its_largest_lag(tmp_path:
     assert bases(log) == [0, 1]
 
 
-def test_idle_producers_are_forgotten_and_stay_forgotten_after_a_restart(tmp_path: Path) -> None:
+def test_idle_producers_are_removed_and_stay_removed_after_a_restart(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     for producer_id, timestamp in ((1, 1000), (2, 1900)):
         batch = build_batch(

@@ -63,7 +63,7 @@ def write_turns(log: PartitionLog) -> list[AbortedTransaction]:
     return aborted
 
 
-def test_readers_hear_of_those_from_their_offset_to_the_segments_end(tmp_path: Path) -> None:
+def test_readers_get_aborted_transactions_from_their_offset_to_the_segment_end(tmp_path: Path) -> None:
     log = opened(tmp_path)
     aborted = write_turns(log)
     assert log.segment_count > 3
@@ -85,7 +85,7 @@ def test_the_last_stable_offset_waits_for_the_first_open_transaction(tmp_path: P
     assert not log.has_transactions
 
 
-def test_a_committed_marker_counts_where_the_high_watermark_is_behind_it(tmp_path: Path) -> None:
+def test_a_committed_marker_counts_above_the_high_watermark(tmp_path: Path) -> None:
     log = opened(tmp_path)
     first, second = stage_data(log, 5), stage_data(log, 6)
     end = stage_marker(log, 6, ControlType.COMMIT)
@@ -96,7 +96,7 @@ def test_a_committed_marker_counts_where_the_high_watermark_is_behind_it(tmp_pat
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_all_is_known_again_after_a_start(tmp_path: Path, is_clean: bool) -> None:
+def test_the_transaction_index_is_complete_after_a_start(tmp_path: Path, is_clean: bool) -> None:
     directory = DataDirectory.open(tmp_path, OsFileSystem())
     log = directory.open_log("orders", UUID(int=1), 0, CONFIG)
     aborted = write_turns(log)
@@ -116,7 +116,7 @@ def test_all_is_known_again_after_a_start(tmp_path: Path, is_clean: bool) -> Non
     assert [entry for file in files for entry in decode_transaction_index(file.read_bytes())] == aborted
 
 
-def test_what_a_crash_takes_is_read_from_the_log_again() -> None:
+def test_entries_lost_by_a_crash_are_read_from_the_log_again() -> None:
     """Entries of the newest segment are not synced with its batches."""
     disk = MemoryFileSystem()
     log = DataDirectory.open(Path("/data"), disk).open_log("orders", UUID(int=1), 0, CONFIG)
@@ -139,7 +139,7 @@ def roll(log: PartitionLog) -> None:
         log.write(True)
 
 
-def test_entries_that_a_killed_process_left_unsynced_outlive_a_power_failure() -> None:
+def test_unsynced_entries_of_a_killed_process_survive_a_power_failure() -> None:
     """They lie in the page cache when the log is opened, and no snapshot may count on them there."""
     disk = MemoryFileSystem()
     log = on_disk(disk)
@@ -168,7 +168,7 @@ class FailingIndexes(MemoryFileSystem):
         super().fail_sync_if_ordered(file)
 
 
-def test_entries_whose_sync_has_failed_are_written_again() -> None:
+def test_entries_with_a_failed_sync_are_written_again() -> None:
     """A cache may go on showing them, and the next sync goes well without them."""
     disk = FailingIndexes()
     directory = DataDirectory.open(Path("/data"), disk)
@@ -186,7 +186,9 @@ def test_entries_whose_sync_has_failed_are_written_again() -> None:
 
 @pytest.mark.parametrize("has_more", [True, False])
 @pytest.mark.parametrize("kind", [ControlType.ABORT, ControlType.COMMIT])
-def test_a_start_finds_the_end_of_what_began_a_segment_before(kind: ControlType, has_more: bool) -> None:
+def test_a_start_finds_the_end_of_a_transaction_from_an_earlier_segment(
+    kind: ControlType, has_more: bool
+) -> None:
     """However many of its producer's transactions follow: of most only the last few batches are kept."""
     disk = MemoryFileSystem()
     log = on_disk(disk)
@@ -212,7 +214,7 @@ def test_a_start_finds_the_end_of_what_began_a_segment_before(kind: ControlType,
     assert list(on_disk(survivor).aborted_transactions) == wanted
 
 
-def test_a_start_finds_the_end_of_what_was_open_in_a_snapshot_within_the_segment() -> None:
+def test_a_start_finds_the_end_of_a_transaction_open_in_a_snapshot() -> None:
     disk = MemoryFileSystem()
     directory = DataDirectory.open(Path("/data"), disk)
     config = LogConfig(segment_bytes=100_000)
@@ -245,7 +247,7 @@ def test_a_truncated_marker_leaves_its_transaction_open(tmp_path: Path) -> None:
     assert list(log.aborted_transactions) == aborted
 
 
-def test_deleted_segments_take_their_entries_along(tmp_path: Path) -> None:
+def test_deleted_segments_remove_their_entries(tmp_path: Path) -> None:
     log = opened(tmp_path)
     aborted = write_turns(log)
     start = log.segments[2].base_offset
@@ -261,7 +263,7 @@ def opened_again(log: PartitionLog) -> PartitionLog:
     return opened(log.directory.parent, log.config)
 
 
-def test_compaction_leaves_aborted_records_and_then_their_entries_out(tmp_path: Path) -> None:
+def test_compaction_removes_aborted_records_and_then_their_entries(tmp_path: Path) -> None:
     log = opened(tmp_path, COMPACTED)
     write_turns(log)
     stage_marker(log, 9, ControlType.COMMIT)
@@ -285,7 +287,7 @@ def test_compaction_leaves_aborted_records_and_then_their_entries_out(tmp_path: 
     assert list(again.aborted_transactions) == list(log.aborted_transactions)
 
 
-def test_nothing_behind_the_last_stable_offset_is_compacted(tmp_path: Path) -> None:
+def test_nothing_after_the_last_stable_offset_is_compacted(tmp_path: Path) -> None:
     log = opened(tmp_path, COMPACTED)
     write_turns(log)
     plan = plan_cleaning(
@@ -331,7 +333,7 @@ def test_a_marker_of_a_newer_epoch_than_its_records_ends_none_of_its_own(tmp_pat
     log.producers.check_marker(5, 0, 0, is_bumped=True)  # Written again: whoever asks waits for its replicas.
 
 
-def test_damaged_indexes_say_nothing() -> None:
+def test_damaged_indexes_are_ignored() -> None:
     sound = ENTRY.pack(0, 5, 0, 1, 2)
     assert list(decode_transaction_index(sound + sound[:-1])) == [AbortedTransaction(5, 0, 1, 2)]
     assert (
@@ -340,7 +342,7 @@ def test_damaged_indexes_say_nothing() -> None:
     )
 
 
-def test_a_look_ends_where_nothing_more_can_come() -> None:
+def test_a_lookup_ends_where_no_more_entries_can_match() -> None:
     one, two, three = (
         AbortedTransaction(1, 0, 9, 5),
         AbortedTransaction(2, 5, 10, 11),
@@ -362,7 +364,7 @@ def test_a_log_without_transactions_has_no_index(tmp_path: Path) -> None:
     assert list(log.directory.glob("*.txnindex")) == []
 
 
-def test_a_log_that_begins_anew_has_nothing_open_of_what_it_was(tmp_path: Path) -> None:
+def test_a_restarted_log_has_no_open_transactions(tmp_path: Path) -> None:
     log = opened(tmp_path)
     stage_data(log, 9, key=b"open")
     write_turns(log)
@@ -380,7 +382,7 @@ def test_a_log_that_begins_anew_has_nothing_open_of_what_it_was(tmp_path: Path) 
     assert opened(tmp_path).producers.first_open_offset is None
 
 
-def test_a_log_whose_start_lies_behind_all_that_is_left_has_nothing_open(tmp_path: Path) -> None:
+def test_a_log_with_its_start_beyond_the_end_has_no_open_transactions(tmp_path: Path) -> None:
     log = opened(tmp_path)
     stage_data(log, 9, key=b"open")
     write_turns(log)

@@ -17,7 +17,7 @@ def never_synced(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("never_synced")
-def test_what_is_written_is_found_again_without_a_sync(tmp_path: Path) -> None:
+def test_unsynced_bytes_are_read_back(tmp_path: Path) -> None:
     files = UnsyncedFileSystem()
     file = files.open(tmp_path / "log", create=True)
     file.write_at([b"one", b"two"], 0)
@@ -32,7 +32,7 @@ def test_what_is_written_is_found_again_without_a_sync(tmp_path: Path) -> None:
     assert UnsyncedFileSystem().open(tmp_path / "log").read_at(5, 0) == b"onetw"
 
 
-def test_a_folder_that_is_gone_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         UnsyncedFileSystem().sync_directory(tmp_path / "gone")
 

@@ -102,7 +102,7 @@ def test_a_log_that_ends_before_its_recovery_point_was_lost_by_the_disk(folder: 
     assert any("is said to have offset 120" in text for text in problems(folder))
 
 
-def test_gaps_are_what_compaction_leaves(folder: Path) -> None:
+def test_gaps_are_allowed_in_compacted_topics(folder: Path) -> None:
     remove_second_batch(folder / f"{FIRST}.log")
     report = verify_data(OsFileSystem(), folder.parent, VerifyOptions(compacted=("orders",)))
     assert not any("is missing" in each.text for each in report.problems)
@@ -110,7 +110,7 @@ def test_gaps_are_what_compaction_leaves(folder: Path) -> None:
     assert not any("is missing" in text for text in problems(folder))
 
 
-def test_a_segment_of_which_compaction_left_one_empty_batch_is_sound(folder: Path) -> None:
+def test_a_segment_with_one_empty_batch_from_compaction_is_valid(folder: Path) -> None:
     first = folder / f"{FIRST}.log"
     last = list(iterate_batches(first.read_bytes()))[-1]
     first.write_bytes(empty_batch(read_header(last)))
@@ -120,7 +120,7 @@ def test_a_segment_of_which_compaction_left_one_empty_batch_is_sound(folder: Pat
     assert problems(folder) == []
 
 
-def test_records_are_looked_into_when_asked_for(folder: Path) -> None:
+def test_records_are_checked_on_request(folder: Path) -> None:
     batch = bytearray(build_batch([(5, None, b"value", ())]))
     batch[57:61] = struct.pack(">i", 3)  # The record count, with a CRC that is right.
     batch[23:27] = struct.pack(">i", 2)

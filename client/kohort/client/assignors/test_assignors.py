@@ -60,13 +60,13 @@ def test_ten_partitions_for_three_members_are_four_three_and_three(assign: Assig
 
 
 @pytest.mark.requirement("R14")
-def test_range_keeps_equal_numbers_of_several_topics_together() -> None:
+def test_range_assigns_equal_partition_numbers_of_several_topics_together() -> None:
     assignment = assign_range(group(2, "T1", "T2"), {"T1": 4, "T2": 4})
     assert held(assignment, "C0") == ["T1-0", "T1-1", "T2-0", "T2-1"]
 
 
 @pytest.mark.requirement("R14")
-def test_range_gives_four_and_two_where_round_robin_gives_three_and_three() -> None:
+def test_range_assigns_four_and_two_where_round_robin_assigns_three_and_three() -> None:
     members, counts = group(2, "T1", "T2"), {"T1": 3, "T2": 3}
     assert sizes(assign_range(members, counts)) == [4, 2]
     dealt = assign_roundrobin(members, counts)
@@ -75,7 +75,7 @@ def test_range_gives_four_and_two_where_round_robin_gives_three_and_three() -> N
 
 
 @pytest.mark.requirement("R14")
-def test_round_robin_passes_over_members_that_do_not_subscribe() -> None:
+def test_round_robin_skips_members_that_do_not_subscribe() -> None:
     members = {
         "C0": Subscription(("T1",)),
         "C1": Subscription(("T1", "T2")),
@@ -87,7 +87,7 @@ def test_round_robin_passes_over_members_that_do_not_subscribe() -> None:
     assert held(dealt, "C2") == ["T2-1", "T3-0", "T3-1", "T3-2"]
 
 
-def test_static_members_come_first_and_in_the_order_of_their_instances() -> None:
+def test_static_members_come_first_in_the_order_of_their_instance_ids() -> None:
     members = {
         "a": Subscription(("T",)),
         "z": Subscription(("T",), group_instance_id="i1"),
@@ -101,12 +101,12 @@ def test_static_members_come_first_and_in_the_order_of_their_instances() -> None
     )
 
 
-def test_an_unknown_topic_is_handed_to_nobody() -> None:
+def test_an_unknown_topic_is_assigned_to_no_member() -> None:
     for assignor in ASSIGNORS.values():
         assert assignor.assign(group(2, "gone"), {}) == {"C0": {}, "C1": {}}, assignor.name
 
 
-def test_sticky_moves_only_what_a_newcomer_needs() -> None:
+def test_sticky_moves_only_the_share_of_a_new_member() -> None:
     first = assign_sticky(group(2, "T"), {"T": 6})
     second = assign_sticky(owning(first, dict.fromkeys(("C0", "C1", "C2"), ("T",))), {"T": 6})
     assert sizes(second) == [2, 2, 2]
@@ -114,7 +114,7 @@ def test_sticky_moves_only_what_a_newcomer_needs() -> None:
         assert set(held(second, member_id)) < set(held(first, member_id))
 
 
-def test_sticky_gives_a_dead_members_partitions_to_the_others_and_moves_nothing_else() -> None:
+def test_sticky_moves_only_the_partitions_of_a_dead_member() -> None:
     first = assign_sticky(group(3, "T"), {"T": 9})
     second = assign_sticky(owning(first, {"C0": ("T",), "C2": ("T",)}), {"T": 9})
     assert sizes(second) == [5, 4]
@@ -122,7 +122,7 @@ def test_sticky_gives_a_dead_members_partitions_to_the_others_and_moves_nothing_
         assert set(held(first, member_id)) < set(held(second, member_id))
 
 
-def test_eager_sticky_members_tell_what_they_owned_in_their_user_data() -> None:
+def test_eager_sticky_members_send_owned_partitions_in_their_user_data() -> None:
     members = {
         "C0": Subscription(("T",), user_data=sticky_user_data({"T": (2, 3)}, 7)),
         "C1": Subscription(("T",), user_data=sticky_user_data({"T": (0, 1)}, 7)),
@@ -138,7 +138,7 @@ def test_the_newer_generation_wins_where_two_claim_a_partition() -> None:
     assert "T-0" in held(assign_sticky(members, {"T": 2}), "C1")
 
 
-def test_foreign_user_data_is_passed_over() -> None:
+def test_unknown_user_data_is_ignored() -> None:
     members = {"C0": Subscription(("T",), user_data=b"\x00\x00\x00\x09garbage"), "C1": Subscription(("T",))}
     assert sizes(assign_sticky(members, {"T": 2})) == [1, 1]
 
@@ -185,13 +185,13 @@ def test_range_and_sticky_prefer_partitions_with_a_replica_nearby() -> None:
         assert held(assign(members, TopicCounts({"T": 4}, {"T": racks})), "C0") == ["T-2", "T-3"]
 
 
-def test_balance_comes_before_racks() -> None:
+def test_balance_is_more_important_than_racks() -> None:
     members = {"C0": Subscription(("T",), rack_id="red"), "C1": Subscription(("T",), rack_id="blue")}
     racks = (*[frozenset(("red",))] * 3, frozenset(("blue",)))
     assert sizes(assign_sticky(members, TopicCounts({"T": 4}, {"T": racks}))) == [2, 2]
 
 
-def test_a_member_that_wants_nothing_is_given_nothing() -> None:
+def test_a_member_without_topics_gets_no_partitions() -> None:
     members = {f"C{number}": Subscription(("T",) if number else ()) for number in range(5)}
     for assignor in ASSIGNORS.values():
         assignment = assignor.assign(members, {"T": 8})
@@ -205,7 +205,7 @@ def test_an_owned_partition_that_does_not_exist_any_more_is_forgotten() -> None:
         assert sizes(assign(members, {"T": 2})) == [1, 1]
 
 
-def test_counts_know_their_racks_and_can_be_narrowed_down() -> None:
+def test_topic_counts_have_racks_and_can_be_reduced_to_some_topics() -> None:
     counts = TopicCounts({"T": 1, "U": 2}, {"U": (frozenset("a"), frozenset("b"))})
     assert dict(counts) == {"T": 1, "U": 2}
     narrowed = only_topics(counts, ["U", "gone"])

@@ -16,12 +16,12 @@ def test_a_table_of_sixteen_is_walked_by_the_low_bits() -> None:
     assert hash_order(["o", "a", "p"], string_hash) == ["p", "a", "o"]
 
 
-def test_items_of_one_bucket_stay_in_the_order_of_their_coming() -> None:
+def test_items_of_one_bucket_keep_their_insertion_order() -> None:
     assert hash_order(["q", "a"], string_hash) == ["q", "a"]
     assert hash_order(["a", "q"], string_hash) == ["a", "q"]
 
 
-def test_a_table_that_was_larger_once_stays_larger() -> None:
+def test_a_table_never_shrinks() -> None:
     assert hash_order(["q", "a"], string_hash, most=13) == ["a", "q"], "97 and 113 part in a table of 32"
 
 

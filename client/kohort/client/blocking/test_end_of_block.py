@@ -54,7 +54,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> Kept:
     return Kept(monkeypatch)
 
 
-def test_a_loop_that_fails_at_a_record_commits_those_before_it(kept: Kept) -> None:
+def test_a_loop_that_fails_at_a_record_commits_the_records_before_it(kept: Kept) -> None:
     def handle_three() -> None:
         with kept.consumer as consumer:
             for record in consumer:
@@ -74,7 +74,7 @@ def test_a_loop_that_ends_commits_its_last_record_as_well(kept: Kept) -> None:
     assert kept.committed == {0: 3, 1: 0}
 
 
-def test_what_a_poll_gave_out_before_the_block_failed_is_not_committed(kept: Kept) -> None:
+def test_records_of_the_last_poll_before_a_failure_are_not_committed(kept: Kept) -> None:
     def handle_seven() -> None:
         with kept.consumer as consumer:
             assert len(consumer.poll(max_records=4)) == 4
@@ -86,20 +86,20 @@ def test_what_a_poll_gave_out_before_the_block_failed_is_not_committed(kept: Kep
     assert kept.committed == {0: 4, 1: 0}
 
 
-def test_a_close_commits_all_that_was_given_out(kept: Kept) -> None:
+def test_a_close_commits_all_returned_records(kept: Kept) -> None:
     kept.consumer.poll(max_records=7)
     kept.consumer.close()
     assert kept.committed == {0: 5, 1: 2}
 
 
-def test_a_seek_takes_a_leader_epoch(kept: Kept) -> None:
+def test_a_seek_accepts_a_leader_epoch(kept: Kept) -> None:
     kept.consumer.seek(ZERO, OffsetAndMetadata(3, leader_epoch=7))
     state = kept.consumer._session.positions.get(ZERO)
     assert (state.position, state.stand.leader_epoch, state.needs_validation(8)) == (3, 7, True)
     kept.consumer.close()
 
 
-def test_a_block_that_fails_after_a_commit_leaves_what_was_committed(kept: Kept) -> None:
+def test_a_block_that_fails_after_a_commit_keeps_the_commit(kept: Kept) -> None:
     def commit_all(consumer: Consumer) -> None:
         assert len(consumer.poll(max_records=5)) == 5
         consumer.commit()
@@ -108,7 +108,7 @@ def test_a_block_that_fails_after_a_commit_leaves_what_was_committed(kept: Kept)
     assert kept.committed == {0: 5, 1: 0}
 
 
-def test_a_loop_that_fails_after_it_has_committed_its_record_leaves_that(kept: Kept) -> None:
+def test_a_loop_that_fails_after_a_commit_keeps_the_commit(kept: Kept) -> None:
     def commit_third(consumer: Consumer) -> None:
         for record in consumer:
             if record.offset == 2:
@@ -119,12 +119,12 @@ def test_a_loop_that_fails_after_it_has_committed_its_record_leaves_that(kept: K
     assert kept.committed == {0: 3, 1: 0}
 
 
-def test_records_that_were_committed_stay_so_where_the_block_fails(kept: Kept) -> None:
+def test_committed_records_stay_committed_when_the_block_fails(kept: Kept) -> None:
     kept.fail(lambda consumer: consumer.commit(consumer.poll(max_records=4)))
     assert kept.committed == {0: 4, 1: 0}
 
 
-def test_an_offset_within_what_was_polled_stays_committed_where_the_block_fails(kept: Kept) -> None:
+def test_a_committed_offset_within_the_last_poll_stays_when_the_block_fails(kept: Kept) -> None:
     def commit_two(consumer: Consumer) -> None:
         consumer.poll(max_records=7)
         consumer.commit({ZERO: OffsetAndMetadata(2)})
@@ -133,7 +133,7 @@ def test_an_offset_within_what_was_polled_stays_committed_where_the_block_fails(
     assert kept.committed == {0: 2, 1: 0}
 
 
-def test_a_commit_that_is_in_flight_where_the_block_fails_is_not_taken_back(kept: Kept) -> None:
+def test_a_commit_in_flight_is_not_reverted_when_the_block_fails(kept: Kept) -> None:
     def commit_soon(consumer: Consumer) -> None:
         consumer.poll(max_records=5)
         consumer.commit_async()
@@ -142,7 +142,7 @@ def test_a_commit_that_is_in_flight_where_the_block_fails_is_not_taken_back(kept
     assert kept.committed == {0: 5, 1: 0}
 
 
-def test_a_commit_without_an_answer_is_not_taken_back(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_without_an_answer_is_not_reverted(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     async def take_without_a_word(
         cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], **by: object
     ) -> None:
@@ -162,14 +162,14 @@ def test_a_commit_without_an_answer_is_not_taken_back(kept: Kept, monkeypatch: p
     assert kept.committed == {0: 5, 1: 0}
 
 
-def test_a_close_does_not_go_back_behind_an_offset_that_was_committed_ahead(kept: Kept) -> None:
+def test_a_close_does_not_lower_an_offset_committed_ahead(kept: Kept) -> None:
     with kept.consumer as consumer:
         consumer.poll(max_records=3)
         consumer.commit({ZERO: OffsetAndMetadata(100)})
     assert kept.committed == {0: 100, 1: 0}
 
 
-def test_polls_that_commit_do_not_go_back_behind_it_either(kept: Kept) -> None:
+def test_automatic_commits_do_not_lower_an_offset_committed_ahead(kept: Kept) -> None:
     kept.consumer.poll(max_records=3)
     kept.consumer.commit({ZERO: OffsetAndMetadata(100)})
     kept.consumer._session.commits.next_auto_ms = 0
@@ -179,7 +179,7 @@ def test_polls_that_commit_do_not_go_back_behind_it_either(kept: Kept) -> None:
     assert kept.committed == {0: 100, 1: 0}
 
 
-def test_who_seeks_back_is_committed_there(kept: Kept) -> None:
+def test_an_earlier_position_after_a_seek_is_committed(kept: Kept) -> None:
     def begin_again(consumer: Consumer) -> None:
         consumer.poll(max_records=5)
         consumer.commit()
@@ -189,7 +189,7 @@ def test_who_seeks_back_is_committed_there(kept: Kept) -> None:
     assert kept.committed == {0: 1, 1: 0}
 
 
-def test_who_seeks_on_within_what_was_polled_is_committed_there(kept: Kept) -> None:
+def test_a_later_position_within_the_last_poll_after_a_seek_is_committed(kept: Kept) -> None:
     """A command that prints records seeks to the first that it has not printed."""
 
     def seek_on(consumer: Consumer) -> None:

@@ -106,7 +106,7 @@ def test_an_admin_client() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_client_that_the_child_makes_works() -> None:
+def test_a_client_created_in_the_child_works() -> None:
     with Consumer(bootstrap_servers=NOWHERE) as consumer:
         consumer.assign(TopicPartition("t", 0))
 

@@ -14,7 +14,7 @@ from tests.interop.waiting import wait_until
 GOES = Revoke({"t": (0,)})
 
 
-def test_the_commit_goes_on_and_the_next_poll_is_told_of_the_revocation_again(
+def test_the_commit_continues_and_the_next_poll_repeats_the_revocation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     coordinator_answers = threading.Event()

@@ -60,7 +60,7 @@ def test_a_poll_that_is_interrupted_loses_nothing(
     assert [each.offset for each in consumer.poll(timeout_ms=0)] == [0, 1]
 
 
-def test_records_belong_to_the_topic_that_they_were_taken_of(
+def test_records_belong_to_the_topic_they_were_read_from(
     consumer: Consumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The loop notices at that moment that the topic was made anew."""
@@ -95,26 +95,26 @@ def alarm(handler: Callable[[], object], within_s: float = 0.3) -> Iterator[None
     assert within_s <= time.monotonic() - began_s < 10
 
 
-def test_a_signal_handler_may_close_a_consumer_that_polls(consumer: Consumer) -> None:
+def test_a_signal_handler_can_close_a_polling_consumer(consumer: Consumer) -> None:
     with alarm(consumer.close), pytest.raises(ClosedError, match="while this call was under way"):
         consumer.poll()
     with pytest.raises(ClosedError, match=r"^this client is closed$"):
         consumer.poll()
 
 
-def test_a_signal_handler_may_close_a_consumer_that_is_closing(consumer: Consumer) -> None:
+def test_a_signal_handler_can_close_a_closing_consumer(consumer: Consumer) -> None:
     with alarm(consumer.close, 0.001):
         while consumer._loop.is_running:
             consumer.close()
             time.sleep(0.002)
 
 
-def test_a_signal_handler_may_close_an_admin_client_that_waits() -> None:
+def test_a_signal_handler_can_close_a_waiting_admin_client() -> None:
     with Admin(bootstrap_servers=NOWHERE) as admin, alarm(admin.close), pytest.raises(ClosedError):
         admin.list_topics()
 
 
-def test_a_signal_handler_may_close_a_producer_whose_send_waits() -> None:
+def test_a_signal_handler_can_close_a_producer_during_send() -> None:
     with Producer(bootstrap_servers=NOWHERE) as producer, alarm(producer.close), pytest.raises(ClosedError):
         producer.send("t", b"")
 
@@ -128,7 +128,7 @@ def producer() -> Iterator[Producer]:
     made.close()
 
 
-def test_a_signal_handler_may_flush_while_a_result_is_awaited(producer: Producer) -> None:
+def test_a_signal_handler_can_flush_while_a_result_is_awaited(producer: Producer) -> None:
     delivery = producer.send("t", b"")
     with alarm(producer.flush, 0.1), pytest.raises(RequestTimeoutError):
         delivery.result()

@@ -56,7 +56,7 @@ REFUSED: dict[str, Callable[[Consumer], object]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_who_calls_while_another_thread_polls_is_told_who_that_is(consumer: Consumer, name: str) -> None:
+def test_a_call_during_a_poll_of_another_thread_names_that_thread(consumer: Consumer, name: str) -> None:
     with (
         inside(consumer, consumer.poll),
         pytest.raises(ConcurrentAccessError, match=r"'the other' is in a call .* wakeup\(\) ends a poll"),
@@ -64,12 +64,12 @@ def test_who_calls_while_another_thread_polls_is_told_who_that_is(consumer: Cons
         REFUSED[name](consumer)
 
 
-def test_a_loop_over_the_records_is_a_call_as_well(consumer: Consumer) -> None:
+def test_iterating_over_the_records_counts_as_a_call(consumer: Consumer) -> None:
     with inside(consumer, lambda: next(consumer)), pytest.raises(ConcurrentAccessError):
         consumer.poll(timeout_ms=0)
 
 
-def test_what_only_tells_is_for_all(consumer: Consumer) -> None:
+def test_reading_properties_is_allowed_in_every_thread(consumer: Consumer) -> None:
     with inside(consumer, consumer.poll):
         assert consumer.assignment() == (PARTITION,)
         assert (consumer.subscription(), consumer.paused()) == ((), ())
@@ -77,7 +77,7 @@ def test_what_only_tells_is_for_all(consumer: Consumer) -> None:
         assert consumer.metrics()
 
 
-def test_the_thread_that_is_inside_is_not_disturbed_and_another_may_come_after_it(consumer: Consumer) -> None:
+def test_the_polling_thread_is_not_disturbed_and_another_can_follow(consumer: Consumer) -> None:
     with inside(consumer, consumer.poll) as done:
         with pytest.raises(ConcurrentAccessError):
             consumer.pause(PARTITION)
@@ -87,7 +87,7 @@ def test_the_thread_that_is_inside_is_not_disturbed_and_another_may_come_after_i
         assert pool.submit(consumer.poll, timeout_ms=0).result() == []
 
 
-def test_a_closed_consumer_says_so_in_every_thread(consumer: Consumer) -> None:
+def test_a_closed_consumer_raises_closed_error_in_every_thread(consumer: Consumer) -> None:
     consumer.close()
     with ThreadPoolExecutor(1) as pool:
         assert isinstance(pool.submit(consumer.poll).exception(), ClosedError)
@@ -111,7 +111,7 @@ class Doors(OneThread):
         return 1
 
 
-def test_a_thread_may_come_in_again_and_leaves_when_its_first_call_ends() -> None:
+def test_a_thread_can_enter_again_and_leaves_when_its_first_call_ends() -> None:
     doors = Doors()
     assert (doors.outer(False), doors._inside) == (2, 0)
     with pytest.raises(ZeroDivisionError):

@@ -47,7 +47,7 @@ def test_a_record_is_acknowledged_once() -> None:
         hand.acknowledge(record(5, partition=1), ACCEPT)
 
 
-def test_what_is_renewed_stays_and_its_lock_begins_anew() -> None:
+def test_a_renewed_record_stays_with_a_new_lock() -> None:
     hand = holding(5, 6)
     hand.acknowledge(record(5), RENEW)
     hand.renewed(hand.take_pending(), 9_000)
@@ -57,19 +57,19 @@ def test_what_is_renewed_stays_and_its_lock_begins_anew() -> None:
     assert hand.take_pending()[0].held.until_ms == 9_000
 
 
-def test_all_that_is_in_hand_is_said_at_once() -> None:
+def test_all_acquired_records_are_acknowledged_together() -> None:
     hand = holding(5, 6)
     hand.acknowledge(record(5), RELEASE)
     hand.acknowledge_all(ACCEPT)
     assert [(each.offset, each.type) for each in hand.take_pending()] == [(5, RELEASE), (6, ACCEPT)]
 
 
-def test_offsets_beside_each_other_are_one_batch() -> None:
+def test_adjacent_offsets_are_one_batch() -> None:
     pending = acknowledgements(_3=ACCEPT, _1=ACCEPT, _2=ACCEPT, _7=REJECT, _8=GAP)
     assert batches(pending) == (Batch(1, 3, (1,)), Batch(7, 8, (3, 0)))
 
 
-def test_the_last_word_on_a_record_counts() -> None:
+def test_the_last_acknowledgement_of_a_record_counts() -> None:
     assert batches([*acknowledgements(_1=RENEW), *acknowledgements(_1=ACCEPT)]) == (Batch(1, 1, (1,)),)
 
 

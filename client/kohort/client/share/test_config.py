@@ -16,7 +16,7 @@ from kohort.client.share.config import share_consumer_config
         ({"group_id": "g", "auto_offset_reset": "earliest"}, "a Consumer has it, but not a ShareConsumer"),
     ],
 )
-def test_a_wrong_setting_says_what_would_be_right(options: Mapping[str, object], words: str) -> None:
+def test_a_wrong_setting_is_refused_with_the_right_one(options: Mapping[str, object], words: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         share_consumer_config(options)
     assert words in str(caught.value)

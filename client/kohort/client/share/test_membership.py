@@ -50,7 +50,7 @@ def joined() -> ShareMembership:
     return member
 
 
-def test_what_is_assigned_is_read_at_once_and_needs_no_word() -> None:
+def test_assigned_partitions_are_read_at_once_without_acknowledgement() -> None:
     member = joined()
     assert (member.assignment, member.topic_ids) == ({"t": (0, 1)}, {"t": T})
     assert not member.has_handover
@@ -61,13 +61,13 @@ def test_what_is_assigned_is_read_at_once_and_needs_no_word() -> None:
     assert member.assignment == {"t": (1,)}
 
 
-def test_another_subscription_is_told_at_once() -> None:
+def test_a_changed_subscription_is_sent_at_once() -> None:
     member = joined()
     member.subscribe(["t", "u"])
     assert told(member).subscribed_topic_names == ("t", "u")
 
 
-def test_who_is_fenced_reads_nothing_and_joins_again() -> None:
+def test_a_fenced_member_reads_nothing_and_rejoins() -> None:
     member = joined()
     told(member, 500)
     member.answered(answer(0, code=ErrorCode.FENCED_MEMBER_EPOCH), 500)
@@ -75,7 +75,7 @@ def test_who_is_fenced_reads_nothing_and_joins_again() -> None:
     assert told(member, 500).member_epoch == 0
 
 
-def test_who_does_not_poll_leaves() -> None:
+def test_a_member_that_does_not_poll_leaves() -> None:
     member = joined()
     member.poll_ends(0)
     member.answered(answer(3), 9_990)

@@ -25,7 +25,7 @@ def named(
     )
 
 
-def test_what_is_known_is_not_named_again_and_what_is_not_wanted_is_forgotten() -> None:
+def test_known_partitions_are_not_named_again_and_unwanted_ones_are_forgotten() -> None:
     session = NodeSession()
     assert session.epoch == OPENING
     assert named(session, (T, 0), (U, 1)) == ({(T, 0), (U, 1)}, set())
@@ -38,7 +38,7 @@ def test_what_is_known_is_not_named_again_and_what_is_not_wanted_is_forgotten() 
     assert named(session, (T, 0)) == ({(T, 0)}, set()), "another session knows nothing"
 
 
-def test_numbers_begin_again_behind_the_last() -> None:
+def test_session_epochs_wrap_to_one() -> None:
     session = NodeSession()
     session.epoch = EPOCH_MAX
     session.advance()

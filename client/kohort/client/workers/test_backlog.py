@@ -29,7 +29,7 @@ def may_commit(backlog: Backlog) -> dict[int, int]:
     return {partition: each.offset for (_, partition), each in backlog.progress().items()}
 
 
-def test_only_what_lies_before_the_lowest_unfinished_record_is_committed() -> None:
+def test_only_offsets_below_the_lowest_unfinished_record_are_committed() -> None:
     backlog = Backlog(Order.NONE, 100)
     backlog.add(record(each) for each in (5, 6, 7))
     five, six, seven = started(backlog)
@@ -41,7 +41,7 @@ def test_only_what_lies_before_the_lowest_unfinished_record_is_committed() -> No
     assert may_commit(backlog) == {0: 8}
 
 
-def test_offsets_that_a_compacted_log_left_out_do_not_hold_commits_up() -> None:
+def test_offsets_missing_in_a_compacted_log_do_not_delay_commits() -> None:
     backlog = Backlog(Order.NONE, 100)
     backlog.add([record(5), record(9)])
     first, _ = started(backlog)
@@ -49,7 +49,7 @@ def test_offsets_that_a_compacted_log_left_out_do_not_hold_commits_up() -> None:
     assert may_commit(backlog) == {0: 9}
 
 
-def test_what_is_committed_is_not_committed_again() -> None:
+def test_a_committed_offset_is_not_committed_again() -> None:
     backlog = Backlog(Order.NONE, 100)
     backlog.add([record(5)])
     backlog.finish(*started(backlog))
@@ -72,7 +72,7 @@ def test_the_same_key_in_two_partitions_is_two() -> None:
     assert len(started(backlog)) == 2
 
 
-def test_by_partition_one_record_is_handled_at_a_time_in_each() -> None:
+def test_partition_order_handles_one_record_at_a_time_in_each_partition() -> None:
     backlog = Backlog(Order.PARTITION, 100)
     backlog.add([record(0), record(1), record(0, partition=1)])
     works = started(backlog)
@@ -81,7 +81,7 @@ def test_by_partition_one_record_is_handled_at_a_time_in_each() -> None:
     assert offsets(started(backlog)) == [1]
 
 
-def test_a_record_that_was_given_up_holds_commits_up() -> None:
+def test_a_record_that_was_given_up_holds_back_commits() -> None:
     backlog = Backlog(Order.NONE, 100)
     backlog.add([record(0), record(1), record(2)])
     first, second, third = started(backlog)
@@ -104,7 +104,7 @@ def test_a_long_window_is_paused_and_resumed_at_half_its_length() -> None:
     assert (backlog.is_holding_back, backlog.to_resume(), backlog.to_resume()) == (True, [P0], [])
 
 
-def test_what_ends_after_the_partition_has_gone_does_not_count() -> None:
+def test_work_finished_after_a_revocation_does_not_count() -> None:
     backlog = Backlog(Order.KEY, 100)
     backlog.add([record(0, b"a"), record(1, b"a"), record(0, partition=1)])
     old, other = started(backlog)
@@ -119,7 +119,7 @@ def test_what_ends_after_the_partition_has_gone_does_not_count() -> None:
     assert may_commit(backlog) == {0: 1, 1: 1}
 
 
-def test_dropping_leaves_what_lies_before_the_last_that_was_started() -> None:
+def test_dropping_keeps_records_before_the_last_started_one() -> None:
     backlog = Backlog(Order.KEY, 100)
     backlog.add([record(0, b"a"), record(1, b"a"), record(2, b"b"), record(3, b"a"), record(4)])
     first, third = backlog.start(), backlog.start()
@@ -134,7 +134,7 @@ def test_dropping_leaves_what_lies_before_the_last_that_was_started() -> None:
     assert (backlog.unfinished([P0]), may_commit(backlog)) == (0, {0: 3})
 
 
-def test_dropping_all_starts_nothing_more_and_leaves_what_runs() -> None:
+def test_dropping_all_starts_no_more_work_and_keeps_running_work() -> None:
     backlog = Backlog(Order.KEY, 100)
     backlog.add([record(0, b"a"), record(1, b"a"), record(2, b"b"), record(0, partition=1)])
     first = backlog.start()
@@ -147,7 +147,7 @@ def test_dropping_all_starts_nothing_more_and_leaves_what_runs() -> None:
 
 @pytest.mark.parametrize("seed", range(50))
 @pytest.mark.parametrize("order", list(Order))
-def test_whatever_ends_when_nothing_is_committed_too_early(seed: int, order: Order) -> None:
+def test_nothing_is_committed_too_early_for_any_order_of_ends(seed: int, order: Order) -> None:
     random = Random(seed)
     backlog = Backlog(order, 10)
     coming = [record(each, random.choice((None, b"a", b"b"))) for each in range(100)]
@@ -171,7 +171,7 @@ def test_whatever_ends_when_nothing_is_committed_too_early(seed: int, order: Ord
         assert committable in {100, *range(100)} - done, "and nothing is committed too late"
 
 
-def test_what_was_polled_of_a_topic_before_it_was_made_anew_is_not_committed() -> None:
+def test_records_of_a_deleted_topic_are_not_committed_for_its_successor() -> None:
     backlog = Backlog(Order.NONE, 100)
     first = Assignments().with_next([P0, P1])
     backlog.polled(first)
@@ -193,7 +193,7 @@ def test_what_was_polled_of_a_topic_before_it_was_made_anew_is_not_committed() -
     assert not progress.without([P0, P1])
 
 
-def test_a_partition_that_was_paused_is_read_on_when_its_topic_was_made_anew() -> None:
+def test_a_paused_partition_resumes_when_its_topic_was_recreated() -> None:
     backlog = Backlog(Order.NONE, 3)
     first = Assignments().with_next([P0])
     backlog.polled(first)

@@ -14,7 +14,7 @@ def verdicts(board: AlertBoard, end: int, now_ms: int) -> list[tuple[str, str]]:
     return [(each.before, each.verdict) for each in found if isinstance(each, VerdictAlert)]
 
 
-def test_a_group_that_falls_silent_is_told_once_and_again_when_it_is_back() -> None:
+def test_a_group_that_stops_is_reported_once_and_again_when_it_recovers() -> None:
     board = AlertBoard(INTERVAL_MS)
     board.commit("g", AIR, 10, 1_000)
     assert verdicts(board, 20, 2_000) == []
@@ -25,7 +25,7 @@ def test_a_group_that_falls_silent_is_told_once_and_again_when_it_is_back() -> N
     assert verdicts(board, 30, late_ms + 2 * INTERVAL_MS) == [("STOP", "OK")]
 
 
-def test_a_group_that_is_too_slow_is_told() -> None:
+def test_a_group_that_is_too_slow_is_reported() -> None:
     board = AlertBoard(INTERVAL_MS)
     told = []
     for number in range(4):
@@ -34,7 +34,7 @@ def test_a_group_that_is_too_slow_is_told() -> None:
     assert told == [("OK", "WARN")]
 
 
-def test_a_group_is_told_of_once_whatever_number_of_its_partitions_stop() -> None:
+def test_a_group_is_reported_once_for_any_number_of_stopped_partitions() -> None:
     board = AlertBoard(INTERVAL_MS)
     for number, each in enumerate(SEA):
         board.commit("g", each, 10, number)
@@ -54,7 +54,7 @@ def test_a_group_is_told_of_once_whatever_number_of_its_partitions_stop() -> Non
     assert (told.before, told.verdict, told.lag, told.partitions) == ("STOP", "OK", 0, ())
 
 
-def test_a_group_that_was_silent_and_behind_before_anybody_looked_is_told_of_at_once() -> None:
+def test_a_group_that_stopped_before_the_start_is_reported_at_once() -> None:
     now_ms = 100 * INTERVAL_MS
     board = AlertBoard(INTERVAL_MS)
     board.commit("stopped", AIR, 10, 0)
@@ -72,7 +72,7 @@ def test_an_offset_that_was_removed_is_forgotten() -> None:
     assert board.look({AIR: 100}, 10**9) == []
 
 
-def test_a_group_whose_offsets_were_removed_is_another_one_when_it_is_back() -> None:
+def test_a_group_whose_offsets_were_deleted_is_a_new_one_when_it_returns() -> None:
     board = AlertBoard(INTERVAL_MS)
     board.commit("g", AIR, 10, 0)
     board.was_behind({AIR: 20}, 0)
@@ -84,13 +84,13 @@ def test_a_group_whose_offsets_were_removed_is_another_one_when_it_is_back() -> 
     assert verdicts(board, 20, late_ms) == [], "nobody was told of this one"
 
 
-def test_a_partition_whose_end_is_not_known_is_passed_over() -> None:
+def test_a_partition_with_an_unknown_end_is_skipped() -> None:
     board = AlertBoard(INTERVAL_MS)
     board.commit("g", AIR, 10, 1_000)
     assert board.look({}, 10**9) == []
 
 
-def test_a_storm_is_told_once_however_long_it_lasts() -> None:
+def test_a_storm_is_reported_once() -> None:
     board = AlertBoard(INTERVAL_MS)
     told = []
     for number in range(8):
@@ -102,7 +102,7 @@ def test_a_storm_is_told_once_however_long_it_lasts() -> None:
     assert (storm.rebalances, storm.causes) == (4, {"a member joined": 4})
 
 
-def test_a_second_storm_is_told_too() -> None:
+def test_a_second_storm_is_reported_too() -> None:
     board = AlertBoard(INTERVAL_MS)
     told = 0
     for begin_ms in (0, 3_600_000):

@@ -13,7 +13,7 @@ def samples(*places: tuple[int, int]) -> list[Sample]:
     return [Sample(number * SECOND_MS, *place) for number, place in enumerate(places)]
 
 
-def test_pace_is_what_was_committed_and_written_in_a_second() -> None:
+def test_pace_is_the_rate_of_commits_and_of_writes() -> None:
     assert pace(samples((0, 100), (50, 110), (100, 120))) == Pace(50.0, 10.0)
 
 
@@ -32,7 +32,7 @@ def test_a_lag_that_grows_never_drains_and_none_needs_no_time() -> None:
     assert drain_seconds(0, None) == 0.0
 
 
-def test_a_committed_offset_behind_the_end_that_is_known_is_no_negative_lag() -> None:
+def test_a_committed_offset_beyond_the_known_end_is_no_negative_lag() -> None:
     assert Sample(0, 12, 10).lag == 0
 
 
@@ -46,7 +46,7 @@ def test_a_committed_offset_behind_the_end_that_is_known_is_no_negative_lag() ->
         (None, Verdict.STOP, False, "not known yet"),
     ],
 )
-def test_never_is_said_only_where_it_is_known_and_wrong(
+def test_never_is_written_only_if_the_group_falls_behind(
     seconds: float | None, of: Verdict, has_pace: bool, words: str
 ) -> None:
     assert time_to_drain(seconds, of, has_pace=has_pace) == words

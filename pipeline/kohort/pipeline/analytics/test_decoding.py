@@ -94,7 +94,7 @@ def test_a_deleted_group_is_a_row() -> None:
     assert (row["is_deleted"], row["members"]) == (True, [])
 
 
-def test_what_cannot_be_decoded_is_no_row() -> None:
+def test_a_record_that_cannot_be_decoded_gives_no_row() -> None:
     for key in (None, b"", b"\0", b"\0\1garbage", b"\0\x09abc"):
         assert commit_row(Raw(0, 0, key, b"\0\1")) is None
         assert group_row(Raw(0, 0, key, b"\0\1")) is None

@@ -55,7 +55,7 @@ def group_named(name: str) -> SimpleNamespace:
     )
 
 
-def test_a_groups_name_is_text_whatever_it_is() -> None:
+def test_a_group_name_is_escaped() -> None:
     text = render(groups=[group_named(EVIL)])
     assert EVIL not in text
     assert "&lt;script&gt;" in text
@@ -90,9 +90,9 @@ def test_every_element_is_closed_and_a_narrow_screen_is_thought_of() -> None:
 @pytest.mark.parametrize(
     "seconds, text", [(0.02, "20 ms"), (3, "3.0 s"), (600, "10 min"), (36_000, "10.0 h")]
 )
-def test_durations_are_what_people_say(seconds: float, text: str) -> None:
+def test_durations_are_written_for_people(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
-def test_the_most_frequent_come_first() -> None:
+def test_the_most_frequent_causes_come_first() -> None:
     assert counted({"a": 1, "b": 3}) == "b (3), a (1)"

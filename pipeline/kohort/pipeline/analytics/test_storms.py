@@ -21,17 +21,17 @@ def test_rebalances_that_follow_each_other_are_a_storm_with_its_causes() -> None
     assert round(storm.still_share, 3) == round(4 / 91, 3)
 
 
-def test_a_few_in_a_row_are_how_a_group_comes_up() -> None:
+def test_a_few_rebalances_in_a_row_are_a_start() -> None:
     assert find_storms(rebalance(number / 10) for number in range(3)) == []
 
 
-def test_rest_parts_two_storms() -> None:
+def test_a_quiet_time_separates_two_storms() -> None:
     first = [rebalance(number / 2) for number in range(4)]
     second = [rebalance(60 + number / 2) for number in range(5)]
     assert [each.rebalances for each in find_storms([*second, *first])] == [4, 5]
 
 
-def test_rest_begins_when_a_rebalance_has_ended() -> None:
+def test_a_quiet_time_starts_when_a_rebalance_has_ended() -> None:
     slow = [rebalance(1.5 * number, still_ms=MINUTE_MS) for number in range(4)]
     assert len(find_storms(slow)) == 1
     assert find_storms(rebalance(1.5 * number) for number in range(4)) == []

@@ -42,7 +42,7 @@ def test_a_sound_segment_has_no_problem_and_is_counted(tmp_path: Path) -> None:
     assert found.size_bytes == sum(map(len, (batch(100), batch(105), batch(110, 3))))
 
 
-def test_one_flipped_bit_is_found_and_the_walk_goes_on(tmp_path: Path) -> None:
+def test_a_flipped_bit_is_found_and_the_walk_continues(tmp_path: Path) -> None:
     damaged = bytearray(batch(105))
     damaged[-3] ^= 1
     found = looked_at(tmp_path, batch(100), bytes(damaged), batch(110))
@@ -59,12 +59,12 @@ def test_missing_offsets_are_a_gap_unless_the_topic_is_compacted(
     assert kinds(found) == expected
 
 
-def test_offsets_that_come_again_are_out_of_order(tmp_path: Path) -> None:
+def test_repeated_offsets_are_out_of_order(tmp_path: Path) -> None:
     found = looked_at(tmp_path, batch(100), batch(103), may_have_gaps=True)
     assert kinds(found) == [Kind.ORDER]
 
 
-def test_a_batch_before_the_files_name_is_out_of_order(tmp_path: Path) -> None:
+def test_a_batch_below_the_base_offset_of_the_file_is_out_of_order(tmp_path: Path) -> None:
     assert kinds(looked_at(tmp_path, batch(99))) == [Kind.ORDER]
 
 
@@ -83,7 +83,7 @@ def test_bytes_that_are_no_batch_end_the_walk(tmp_path: Path) -> None:
     assert kinds(found) == [Kind.UNREADABLE]
 
 
-def test_records_that_contradict_their_header_are_told_only_of_a_deep_look(tmp_path: Path) -> None:
+def test_records_that_contradict_their_header_are_found_only_by_a_deep_walk(tmp_path: Path) -> None:
     lying = bytearray(batch(100))
     struct.pack_into(">i", lying, 57, 4)  # Five records are there.
     struct.pack_into(">I", lying, CRC_POSITION, batch_crc(bytes(lying)))
@@ -91,7 +91,7 @@ def test_records_that_contradict_their_header_are_told_only_of_a_deep_look(tmp_p
     assert kinds(looked_at(tmp_path, bytes(lying), deep=False)) == []
 
 
-def test_an_idempotent_producers_batches_are_known_by_their_numbers(tmp_path: Path) -> None:
+def test_batches_of_an_idempotent_producer_are_recognized_by_sequence(tmp_path: Path) -> None:
     rows = [(1_000, None, b"x", ())]
     built = build_batch(rows, base_offset=100, producer_id=7, producer_epoch=1, base_sequence=30)
     (found,) = looked_at(tmp_path, built).producer_batches
@@ -107,7 +107,7 @@ INDEX_PROBLEMS = {
 
 
 @pytest.mark.parametrize("text", list(INDEX_PROBLEMS))
-def test_an_index_that_leads_astray_is_told(tmp_path: Path, text: str) -> None:
+def test_a_wrong_index_entry_is_reported(tmp_path: Path, text: str) -> None:
     files = segment(tmp_path, batch(100), batch(105))
     entries = b"".join(struct.pack(">ii", *each) for each in INDEX_PROBLEMS[text])
     files.path.with_suffix(".index").write_bytes(entries)
@@ -116,7 +116,7 @@ def test_an_index_that_leads_astray_is_told(tmp_path: Path, text: str) -> None:
     assert text in found.problems[0].text
 
 
-def test_a_time_index_that_skips_newer_records_is_told(tmp_path: Path) -> None:
+def test_a_time_index_that_skips_newer_records_is_reported(tmp_path: Path) -> None:
     files = segment(tmp_path, batch(100, time_ms=5_000), batch(105, time_ms=1_000))
     files.path.with_suffix(".timeindex").write_bytes(struct.pack(">qi", 5_004, 4))
     assert kinds(walk(files, is_last=True, may_have_gaps=False, deep=False)) == []
@@ -125,7 +125,7 @@ def test_a_time_index_that_skips_newer_records_is_told(tmp_path: Path) -> None:
     assert "is newer than 5003" in found.problems[0].text
 
 
-def test_zeros_behind_the_entries_are_no_entries(tmp_path: Path) -> None:
+def test_zeros_after_the_entries_are_ignored(tmp_path: Path) -> None:
     files = segment(tmp_path, batch(100), batch(105))
     files.path.with_suffix(".index").write_bytes(struct.pack(">ii", 9, len(batch(100))) + bytes(80))
     assert kinds(walk(files, is_last=True, may_have_gaps=False, deep=False)) == []

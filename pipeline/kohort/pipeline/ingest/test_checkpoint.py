@@ -25,32 +25,32 @@ def offsets(*lines: str, version: str = "v1") -> str:
     return "\n".join((version, ABOUT, *lines))
 
 
-def test_a_source_says_the_next_offset_of_each_partition() -> None:
+def test_an_offsets_file_gives_the_next_offset_of_each_partition() -> None:
     assert parse_offsets(offsets('{"air":{"0":129,"2":140}}')) == {AIR[0]: 129, AIR[2]: 140}
 
 
-def test_of_version_2_each_line_names_its_source() -> None:
+def test_lines_of_version_2_name_their_source() -> None:
     assert parse_offsets(offsets('0:{"air":{"0":129}}', version="v2")) == {AIR[0]: 129}
     assert parse_offsets(offsets('my-source:{"air":{"1":5}}', version="v2")) == {AIR[1]: 5}
 
 
-def test_of_two_sources_over_one_partition_the_slower_counts() -> None:
+def test_of_two_sources_of_one_partition_the_slower_counts() -> None:
     two = offsets('{"air":{"0":9,"1":9}}', '{"air":{"0":7},"sea":{"0":1}}')
     assert parse_offsets(two) == {AIR[0]: 7, AIR[1]: 9, TopicPartition("sea", 0): 1}
 
 
 @pytest.mark.parametrize("line", ["-", '{"logOffset":4}', "17", '{"a":{"b":"c"}}'])
-def test_sources_that_read_no_topic_are_passed_over(line: str) -> None:
+def test_sources_without_topics_are_skipped(line: str) -> None:
     assert parse_offsets(offsets(line, '{"air":{"0":1}}')) == {AIR[0]: 1}
 
 
 @pytest.mark.parametrize("text", ["", "v9\n{}\n{}", offsets("{torn")])
-def test_what_is_no_file_of_offsets_is_an_error(text: str) -> None:
+def test_an_invalid_offsets_file_is_an_error(text: str) -> None:
     with pytest.raises(CheckpointError):
         parse_offsets(text)
 
 
-def test_progress_is_the_newest_commit_whatever_was_planned_behind_it(tmp_path: Path) -> None:
+def test_progress_is_the_newest_committed_batch(tmp_path: Path) -> None:
     checkpoint = written(
         tmp_path,
         offsets_9=offsets('{"air":{"0":90}}'),
@@ -71,12 +71,12 @@ def test_a_new_checkpoint_has_neither_progress_nor_a_query(tmp_path: Path) -> No
     assert checkpoint.query_id() is None
 
 
-def test_files_that_hadoop_leaves_beside_are_no_commits(tmp_path: Path) -> None:
+def test_hadoop_checksum_files_are_not_commits(tmp_path: Path) -> None:
     checkpoint = written(tmp_path, **{"commits_.0.crc": "crc"})
     assert checkpoint.progress() is None
 
 
-def test_the_first_batch_begins_where_the_source_has_written_it_down(tmp_path: Path) -> None:
+def test_the_first_batch_starts_at_the_offsets_that_the_source_stored(tmp_path: Path) -> None:
     assert written(tmp_path).starts_of(0) == {}
     checkpoint = written(tmp_path, sources_0_0='\0v1\n{"air":{"0":4,"1":0}}')
     assert checkpoint.starts_of(0) == {AIR[0]: 4, AIR[1]: 0}

@@ -14,19 +14,19 @@ from kohort.pipeline.ingest.comparison import (
 AIR = [TopicPartition("air", number) for number in range(3)]
 
 
-def test_a_group_that_is_behind_or_new_goes_forward() -> None:
+def test_a_group_that_lags_or_is_new_moves_forward() -> None:
     found = compare({AIR[0]: 9, AIR[1]: 4}, {AIR[0]: 7})
     assert [each.step for each in found.rows] == [Step.FORWARD, Step.FORWARD]
     assert found.commit(backwards=False) == {AIR[0]: 9, AIR[1]: 4}
 
 
-def test_a_group_that_is_there_stays() -> None:
+def test_a_group_at_the_checkpoint_stays() -> None:
     found = compare({AIR[0]: 9}, {AIR[0]: 9})
     assert found.commit(backwards=True) == {}
     found.require_not_ahead("g")
 
 
-def test_a_group_that_is_ahead_goes_back_only_when_told() -> None:
+def test_a_group_ahead_of_the_checkpoint_moves_back_only_when_told() -> None:
     found = compare({AIR[0]: 9, AIR[1]: 9}, {AIR[0]: 10, AIR[1]: 8})
     assert found.commit(backwards=False) == {AIR[1]: 9}
     assert found.commit(backwards=True) == {AIR[0]: 9, AIR[1]: 9}
@@ -34,7 +34,7 @@ def test_a_group_that_is_ahead_goes_back_only_when_told() -> None:
         found.require_not_ahead("g")
 
 
-def test_partitions_that_the_checkpoint_does_not_know_are_the_groups_own() -> None:
+def test_partitions_unknown_to_the_checkpoint_are_not_changed() -> None:
     found = compare({AIR[0]: 9}, {AIR[0]: 9, AIR[2]: 100})
     assert found.commit(backwards=True) == {}
     found.require_not_ahead("g")

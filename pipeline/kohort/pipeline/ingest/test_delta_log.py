@@ -37,14 +37,14 @@ def put(tmp_path: Path, version: int, text: str) -> None:
     (tmp_path / LOG / f"{version:020d}.json").write_text(text)
 
 
-def test_a_version_says_its_batch_and_rows() -> None:
+def test_a_table_version_has_its_batch_and_rows() -> None:
     found = parse_commit(3, commit(word_on(BATCH, {}, 8, "t")))
     assert found is not None
     assert (found.version, found.number, found.rows, found.word.batch) == (3, 40, 12, BATCH)
     assert (found.word.batches, found.word.token) == (8, "t")
 
 
-def test_a_query_that_reads_again_what_the_table_has_does_not_move_its_end_back() -> None:
+def test_a_query_that_reads_old_records_again_does_not_move_the_end_back() -> None:
     before = {TopicPartition("air", 0): 30, TopicPartition("sea", 0): 5}
     found = parse_commit(3, commit(word_on(BATCH, before, 8, "t")))
     assert found is not None
@@ -52,14 +52,14 @@ def test_a_query_that_reads_again_what_the_table_has_does_not_move_its_end_back(
     assert found.word.positions == {"air": {0: 30, 1: 0}, "sea": {0: 5}}
 
 
-def test_a_version_says_which_topics_its_table_has() -> None:
+def test_a_table_version_has_its_topic_ids() -> None:
     batch = replace(BATCH, topic_ids={"air": "id-2"})
     found = parse_commit(3, commit(word_on(batch, {}, 8, "t", {"air": "id-1", "sea": "id-3"})))
     assert found is not None
     assert found.word.topic_ids == {"air": "id-2", "sea": "id-3"}
 
 
-def test_a_version_that_says_nothing_of_topics_is_read_still() -> None:
+def test_a_table_version_without_topic_ids_is_still_read() -> None:
     told = json.loads(word_on(BATCH, {}, 8, "t"))
     del told["topic_ids"]
     found = parse_commit(3, commit(json.dumps(told)))
@@ -72,7 +72,7 @@ def test_the_word_of_others_is_none_of_ours(word: str | None) -> None:
     assert parse_commit(3, commit(word)) is None
 
 
-def test_the_newest_batch_stands_behind_the_work_of_others(log: DeltaLog, tmp_path: Path) -> None:
+def test_the_newest_batch_is_found_behind_commits_of_others(log: DeltaLog, tmp_path: Path) -> None:
     assert (log.version(), log.last_put()) == (-1, None)
     put(tmp_path, 0, commit(word_on(BATCH, {}, 1, "t")))
     put(tmp_path, 1, commit(None, "OPTIMIZE"))

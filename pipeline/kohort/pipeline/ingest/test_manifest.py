@@ -47,21 +47,21 @@ def test_a_table_that_was_never_written_is_empty(log: ManifestLog) -> None:
     assert log.read() == Manifest()
 
 
-def test_what_was_appended_is_read_by_everybody(log: ManifestLog, tmp_path: Path) -> None:
+def test_an_appended_entry_is_read_by_every_reader(log: ManifestLog, tmp_path: Path) -> None:
     written = filled(log, entry(0, 5), entry(1, 9))
     assert ManifestLog(LocalFolder(tmp_path)).read() == written
     assert written.positions() == {AIR: 9}
     assert written.files == ("data/q0/a.parquet", "data/q1/a.parquet")
 
 
-def test_a_batch_that_is_written_again_takes_the_place_of_its_former_self(log: ManifestLog) -> None:
+def test_a_batch_written_again_replaces_the_former_one(log: ManifestLog) -> None:
     manifest = filled(log, entry(0, 5), entry(1, 9), entry(1, 8, file="data/other"))
     assert [each.batch_id for each in manifest.entries] == [0, 1]
     assert manifest.files == ("data/q0/a.parquet", "data/other")
     assert manifest.positions() == {AIR: 8}
 
 
-def test_with_a_batch_of_a_rolled_back_checkpoint_go_those_behind_it(log: ManifestLog) -> None:
+def test_a_batch_of_a_rolled_back_checkpoint_removes_later_ones(log: ManifestLog) -> None:
     manifest = filled(log, entry(0, 5), entry(1, 9), entry(2, 12), entry(1, 7))
     assert [each.batch_id for each in manifest.entries] == [0, 1]
     assert log.read() == manifest
@@ -75,7 +75,7 @@ def test_entries_of_another_query_stay(log: ManifestLog) -> None:
     assert manifest.of("r", 1) is None
 
 
-def test_of_two_writers_the_slower_is_told(log: ManifestLog, tmp_path: Path) -> None:
+def test_the_slower_of_two_writers_is_refused(log: ManifestLog, tmp_path: Path) -> None:
     stale = log.read()
     filled(log, entry(0, 5))
     with pytest.raises(ManifestError, match="another writer"):
@@ -90,7 +90,7 @@ def test_many_changes_are_read_from_few_files(log: ManifestLog, tmp_path: Path) 
     assert len(list((tmp_path / module.MANIFEST).iterdir())) <= 2 * CHANGES_PER_WHOLE + 4
 
 
-def test_a_driver_that_dies_before_the_whole_list_is_written_leaves_nothing_out(
+def test_a_driver_that_dies_before_the_full_list_is_written_loses_no_entry(
     log: ManifestLog, tmp_path: Path
 ) -> None:
     manifest = filled(log, *(entry(number, number + 1) for number in range(CHANGES_PER_WHOLE)))
@@ -98,7 +98,7 @@ def test_a_driver_that_dies_before_the_whole_list_is_written_leaves_nothing_out(
     assert log.read() == manifest
 
 
-def test_half_a_file_that_a_killed_driver_leaves_is_never_read(log: ManifestLog, tmp_path: Path) -> None:
+def test_a_half_written_file_of_a_killed_driver_is_never_read(log: ManifestLog, tmp_path: Path) -> None:
     manifest = filled(log, entry(0, 5))
     (tmp_path / module.MANIFEST / f".{1:0{DIGITS}}.json.0123").write_text('{"entry":')
     assert log.read() == manifest
@@ -116,7 +116,7 @@ def test_a_change_that_is_missing_or_damaged_is_an_error(log: ManifestLog, tmp_p
         log.read()
 
 
-def test_a_topic_that_was_made_anew_begins_anew(log: ManifestLog) -> None:
+def test_a_recreated_topic_starts_with_no_entries(log: ManifestLog) -> None:
     """An older query's entry tells of the offsets of the topic that is gone."""
     gone, new = of_topic(entry(0, 90), "id-1"), of_topic(entry(0, 7, query_id="r"), "id-2")
     manifest = filled(log, gone, new)

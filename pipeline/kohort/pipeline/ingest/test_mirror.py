@@ -92,7 +92,7 @@ def until(happened: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def test_the_group_is_told_when_spark_has_committed_and_not_before(
+def test_the_group_is_committed_only_after_spark_has_committed(
     mirror: Mirror, group: Group, spark: Spark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked = threading.Semaphore(0)
@@ -114,7 +114,7 @@ def test_the_group_is_told_when_spark_has_committed_and_not_before(
     assert mirror.state.batch_id == 0
 
 
-def test_a_group_that_a_kill_has_left_behind_is_brought_up_at_the_start(
+def test_a_group_left_behind_by_a_kill_is_updated_at_the_start(
     mirror: Mirror, group: Group, spark: Spark
 ) -> None:
     spark.plan(0, 5)
@@ -123,7 +123,7 @@ def test_a_group_that_a_kill_has_left_behind_is_brought_up_at_the_start(
     assert group.commits == [5]
 
 
-def test_the_end_takes_the_last_commit_even_if_nobody_expected_it(
+def test_finish_commits_the_last_batch_even_if_it_was_not_expected(
     mirror: Mirror, group: Group, spark: Spark
 ) -> None:
     mirror.start()
@@ -148,7 +148,7 @@ def test_a_group_that_is_ahead_or_busy_is_refused_untouched(
     assert group.commits == []
 
 
-def test_it_goes_back_when_told(group: Group, spark: Spark) -> None:
+def test_it_moves_the_group_back_when_told(group: Group, spark: Spark) -> None:
     spark.plan(0, 5)
     spark.commit(0)
     group.offsets[AIR] = 6
@@ -158,7 +158,7 @@ def test_it_goes_back_when_told(group: Group, spark: Spark) -> None:
     assert mirror.finish(1).is_true
 
 
-def test_while_the_coordinator_is_away_it_tries_again_and_the_last_batch_counts(
+def test_without_a_coordinator_it_retries_and_the_last_batch_counts(
     mirror: Mirror, group: Group, spark: Spark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "RETRY_FIRST_S", 0.01)
@@ -177,9 +177,7 @@ def test_while_the_coordinator_is_away_it_tries_again_and_the_last_batch_counts(
     assert group.commits == [9]
 
 
-def test_a_coordinator_that_stays_away_is_left_to_the_next_start(
-    mirror: Mirror, group: Group, spark: Spark
-) -> None:
+def test_a_missing_coordinator_is_left_to_the_next_start(mirror: Mirror, group: Group, spark: Spark) -> None:
     mirror.start()
     spark.plan(0, 5)
     spark.commit(0)
@@ -189,7 +187,7 @@ def test_a_coordinator_that_stays_away_is_left_to_the_next_start(
     assert group.commits == []
 
 
-def test_members_that_come_while_it_runs_are_told_of_and_do_not_stop_the_data(
+def test_members_that_join_meanwhile_are_reported_and_do_not_stop_the_data(
     mirror: Mirror, group: Group, spark: Spark
 ) -> None:
     mirror.start()
@@ -204,7 +202,7 @@ def test_members_that_come_while_it_runs_are_told_of_and_do_not_stop_the_data(
     assert group.commits == [5]
 
 
-def test_a_checkpoint_that_cannot_be_looked_at_for_a_while_does_not_end_the_mirror(
+def test_an_unreadable_checkpoint_does_not_end_the_mirror(
     mirror: Mirror, group: Group, spark: Spark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = 0
@@ -231,7 +229,7 @@ def test_a_checkpoint_that_cannot_be_looked_at_for_a_while_does_not_end_the_mirr
     assert mirror.state.is_true
 
 
-def test_a_checkpoint_that_cannot_be_looked_at_in_the_end_is_no_truth(
+def test_a_checkpoint_that_stays_unreadable_is_not_trusted(
     mirror: Mirror, spark: Spark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mirror.start()
@@ -259,7 +257,7 @@ def test_a_mirror_that_has_ended_is_true_no_more(
     assert mirror.state.error == mirror.finish(0).error == "the group is told no more: a fault of ours"
 
 
-def test_a_checkpoint_that_is_no_text_is_told_of_and_does_not_end_the_mirror(
+def test_a_checkpoint_that_is_not_text_is_reported_and_does_not_end_the_mirror(
     mirror: Mirror, group: Group, spark: Spark
 ) -> None:
     mirror.start()

@@ -61,7 +61,7 @@ def drive(table: Table, driver: TableWriter, batches: int) -> None:
 
 
 @pytest.mark.parametrize("behind", [1, 50, 51, 101, 200])
-def test_a_driver_that_is_behind_touches_nothing(table: Table, behind: int) -> None:
+def test_a_driver_that_lags_changes_nothing(table: Table, behind: int) -> None:
     """The numbers of old changes are free again where the manifest was shortened."""
     stale = table.writer()
     drive(table, stale, 3)
@@ -77,7 +77,7 @@ def test_a_driver_that_is_behind_touches_nothing(table: Table, behind: int) -> N
     table.check()
 
 
-def test_a_driver_that_falls_behind_within_a_change_takes_it_back(
+def test_a_driver_that_falls_behind_within_a_change_undoes_it(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stale = table.writer()
@@ -97,7 +97,7 @@ def test_a_driver_that_falls_behind_within_a_change_takes_it_back(
     table.check()
 
 
-def test_a_new_driver_clears_what_former_ones_left_and_not_what_newer_ones_write(table: Table) -> None:
+def test_a_new_driver_deletes_leftovers_of_former_ones_and_not_files_of_newer_ones(table: Table) -> None:
     (table.path / DATA / "batch-00000000000000000000-abc").mkdir(parents=True)
     first, second = table.writer(), table.writer()
     first.begin()
@@ -109,7 +109,7 @@ def test_a_new_driver_clears_what_former_ones_left_and_not_what_newer_ones_write
     table.check()
 
 
-def test_a_driver_that_stands_still_before_it_clears_leaves_alone_what_is_newer(
+def test_a_driver_that_pauses_before_its_cleanup_keeps_newer_files(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paused, newer = table.writer(), table.writer()
@@ -130,7 +130,7 @@ def test_a_driver_that_stands_still_before_it_clears_leaves_alone_what_is_newer(
     table.check()
 
 
-def test_who_begins_sees_what_was_put_in_since_it_was_made(table: Table) -> None:
+def test_a_driver_that_begins_sees_entries_added_since_it_was_created(table: Table) -> None:
     early = table.writer()
     drive(table, table.writer(), 4)
     early.begin()
@@ -145,7 +145,7 @@ def test_rows_that_the_driver_does_not_see_are_an_error() -> None:
         require_rows(3, 7, "data/x")
 
 
-def test_a_folder_bears_its_drivers_generation() -> None:
+def test_a_folder_name_has_the_generation_of_its_driver() -> None:
     assert generation_of(folder_of(17, 3)) == 17
     assert generation_of("batch-00000000000000000003-0123456789ab") == 0
     assert folder_of(1, 1) != folder_of(1, 1)

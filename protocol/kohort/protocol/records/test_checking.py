@@ -59,7 +59,7 @@ def payload_of(batch: bytes) -> bytes:
 
 
 @given(rows_of_any_shape | rows_in_runs, st.sampled_from(Compression))
-def test_sound_records_are_found_sound_with_their_newest_timestamp(
+def test_valid_records_are_accepted_with_their_max_timestamp(
     rows: list[Row], compression: Compression
 ) -> None:
     batch = build_batch(rows, compression=compression)
@@ -69,7 +69,7 @@ def test_sound_records_are_found_sound_with_their_newest_timestamp(
 
 
 @given(rows_of_any_shape | rows_in_runs, st.data())
-def test_whatever_is_taken_can_be_read(rows: list[Row], data: st.DataObject) -> None:
+def test_accepted_records_are_readable(rows: list[Row], data: st.DataObject) -> None:
     """Bytes are changed, put in and taken out: the walk refuses, or a reader reads the same."""
     batch = build_batch(rows)
     header = read_header(batch)
@@ -109,7 +109,7 @@ def test_runs_end_where_numbers_grow(count: int, step_ms: int) -> None:
 
 
 @pytest.mark.parametrize("broken", [20, 63, 64, 70, 199])
-def test_an_offset_that_does_not_follow_is_found_within_a_run(broken: int) -> None:
+def test_a_wrong_offset_delta_is_found_within_a_run(broken: int) -> None:
     batch = bytearray(build_batch([(NOW_MS, b"k", b"v" * 20, ()) for _ in range(200)]))
     header = read_header(batch)
     checked = check_records(batch, header)
@@ -122,7 +122,7 @@ def test_an_offset_that_does_not_follow_is_found_within_a_run(broken: int) -> No
 
 
 @pytest.mark.parametrize("said", [0, 1, 4])
-def test_a_count_that_is_not_so_is_refused(said: int) -> None:
+def test_a_wrong_record_count_is_refused(said: int) -> None:
     batch = build_batch([(NOW_MS, b"k", b"v", ())] * 3)
     fields = list(HEADER.unpack_from(batch))
     fields[-1] = said
@@ -132,7 +132,7 @@ def test_a_count_that_is_not_so_is_refused(said: int) -> None:
 
 
 @pytest.mark.parametrize("compression", [each for each in Compression if each])
-def test_what_does_not_decompress_is_refused(compression: Compression) -> None:
+def test_records_that_do_not_decompress_are_refused(compression: Compression) -> None:
     batch = bytearray(build_batch([(NOW_MS, b"k", b"v" * 500, ())] * 5, compression=compression))
     batch[HEADER_BYTES : HEADER_BYTES + 20] = b"\xff" * 20
     with pytest.raises(WireError):
@@ -192,7 +192,7 @@ def with_a_dictionary(data: bytes) -> bytes:
     ],
     ids=["linked", "dictionary", "skippable", "nothing", "empty", "header", "zlib", "window"],
 )
-def test_what_java_does_not_read_is_not_taken(
+def test_frames_that_java_refuses_are_refused(
     compression: Compression, frame: Callable[[bytes], bytes]
 ) -> None:
     """What Apache Kafka 4.3.1's own client does with each was looked at."""
@@ -214,11 +214,13 @@ def test_what_java_does_not_read_is_not_taken(
     ],
     ids=["plain", "checksum", "checksums", "blocks", "raw", "members", "frames"],
 )
-def test_what_java_reads_is_taken(compression: Compression, frame: Callable[[bytes], bytes]) -> None:
+def test_frames_that_java_reads_are_accepted(
+    compression: Compression, frame: Callable[[bytes], bytes]
+) -> None:
     batch = framed(compression, frame)
     assert check_records(batch, read_header(batch)).max_timestamp == NOW_MS
 
 
-def test_linked_blocks_that_were_taken_before_are_still_read() -> None:
+def test_linked_blocks_accepted_earlier_are_still_read() -> None:
     batch = framed(Compression.LZ4, partial(lz4.frame.compress, block_linked=True))
     assert len(list(iterate_records(batch))) == 100

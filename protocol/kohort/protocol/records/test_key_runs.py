@@ -9,7 +9,7 @@ from kohort.protocol.records.builder import RecordWriter
 @pytest.mark.parametrize("count", [1, 4, 70, 500])
 @pytest.mark.parametrize("key_size", [0, 12, 63, 64, 9_000])
 @pytest.mark.parametrize("delta_ms", [0, 64, 8_191, 8_192, -1])
-def test_a_run_of_keys_is_what_each_is_alone(before: int, count: int, key_size: int, delta_ms: int) -> None:
+def test_a_run_of_keys_equals_single_records(before: int, count: int, key_size: int, delta_ms: int) -> None:
     keys = [(b"%d" % each).rjust(key_size)[:key_size] for each in range(count)]
     one, run = RecordWriter(), RecordWriter()
     for writer in (one, run):

@@ -15,7 +15,7 @@ rows = st.lists(st.tuples(st.integers(-1, 2**40), texts, texts, headers), min_si
 
 
 @given(rows)
-def test_pairs_are_what_the_records_say(rows: list[Row]) -> None:
+def test_pairs_equal_the_records(rows: list[Row]) -> None:
     batch = build_batch([(time, key, value, tuple(each)) for time, key, value, each in rows])
     header = read_header(batch)
     found = read_pairs(plain_payload(batch, header), header)

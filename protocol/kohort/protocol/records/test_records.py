@@ -59,7 +59,7 @@ def sealed(batch: bytes, position: int, *patch: int) -> bytes:
 
 @given(st.lists(fields, min_size=1, max_size=20), st.sampled_from(CODECS), st.integers(0, 2**62))
 @settings(max_examples=150, deadline=None)
-def test_what_is_built_is_read_again(
+def test_a_built_batch_is_read_back(
     records: list[tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]],
     compression: Compression,
     base_offset: int,
@@ -83,7 +83,7 @@ def test_what_is_built_is_read_again(
     st.booleans(),
 )
 @settings(max_examples=600, deadline=None)
-def test_damaged_bytes_raise_wire_errors_alone(
+def test_damaged_bytes_raise_only_wire_errors(
     compression: Compression, changes: list[tuple[int, int]], cut: int, cuts: bool
 ) -> None:
     whole = [(5, b"k" * (place % 7), b"value" * place, (("h", None),)) for place in range(12)]
@@ -102,7 +102,7 @@ def test_damaged_bytes_raise_wire_errors_alone(
 
 @given(st.binary(max_size=300), st.sampled_from(CODECS[1:]))
 @settings(deadline=None)
-def test_no_bytes_at_all_break_a_codec_otherwise(data: bytes, compression: Compression) -> None:
+def test_codecs_raise_only_wire_errors(data: bytes, compression: Compression) -> None:
     with suppress(WireError):
         decompress(compression, data, 10_000)
     assert decompress(compression, compress(compression, data), 300) == data
@@ -139,7 +139,7 @@ def streamed_zstd(plain: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("compress_frame", [streamed_zstd, zstd.compress])
-def test_zstd_frames_that_follow_one_another_are_one_text(compress_frame: Callable[[bytes], bytes]) -> None:
+def test_consecutive_zstd_frames_are_one_text(compress_frame: Callable[[bytes], bytes]) -> None:
     texts = [b"one " * 100_000, b"", b"two"]
     data = b"".join(map(compress_frame, texts))
     plain = b"".join(texts)
@@ -161,7 +161,7 @@ def test_zstd_frames_of_nothing_are_counted() -> None:
         decompress(Compression.ZSTD, nothing * (MAX_MEMBERS + 1))
 
 
-def test_gzip_members_that_follow_one_another_are_one_text() -> None:
+def test_consecutive_gzip_members_are_one_text() -> None:
     assert decompress(Compression.GZIP, gzip.compress(b"one ") + gzip.compress(b"two")) == b"one two"
 
 
@@ -176,7 +176,7 @@ def test_snappy_is_framed_as_the_java_client_does() -> None:
     assert decompress(Compression.SNAPPY, framed) == b"y" * 40_000
 
 
-def test_a_fetched_buffer_may_end_within_a_batch() -> None:
+def test_a_fetched_buffer_can_end_within_a_batch() -> None:
     one, two = record_of(b"one"), record_of(b"two", base_offset=1)
     assert [bytes(each) for each in iterate_batches(one + two[:-1])] == [one]
     assert [bytes(each) for each in iterate_batches(one + two[:30])] == [one]
@@ -206,14 +206,14 @@ def test_log_append_time_is_every_records_timestamp() -> None:
     assert [each.timestamp for each in iterate_records(batch)] == [1001, 1001]
 
 
-def test_a_sound_batch_is_taken() -> None:
+def test_a_valid_batch_is_accepted() -> None:
     batch = record_of(b"value", 3, producer_id=9, producer_epoch=0, base_sequence=4)
     header = validate_produced(memoryview(batch))
     assert (header.record_count, header.producer_id, header.last_sequence) == (3, 9, 6)
 
 
 @pytest.mark.parametrize("rest", [bytes(5), record_of(b"cut short")[:40]])
-def test_what_is_cut_short_behind_the_batch_is_left_out(rest: bytes) -> None:
+def test_a_truncated_rest_behind_the_batch_is_ignored(rest: bytes) -> None:
     header = validate_produced(record_of(b"value", 3) + rest)
     assert header.size_bytes == len(record_of(b"value", 3))
 
@@ -242,7 +242,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_kafka_refuses_is_refused_with_its_code(name: str) -> None:
+def test_batches_that_kafka_refuses_are_refused_with_its_code(name: str) -> None:
     records, code = REFUSED[name]
     with pytest.raises(ApiError) as caught:
         validate_produced(records)
@@ -261,7 +261,7 @@ def test_transaction_markers_are_read_again() -> None:
     assert read_control_type(b"\0\0\0\x63") is ControlType.UNKNOWN
 
 
-def test_no_record_is_larger_than_its_bound() -> None:
+def test_no_record_exceeds_its_size_bound() -> None:
     headers = [("h\u00fc", b"x"), ("n", None)]
     for key, value in [(b"a", None), (None, b"b" * 9000), (b"c" * 70, b""), (None, b"d" * 8200)]:
         for names in ([], headers):
@@ -271,7 +271,7 @@ def test_no_record_is_larger_than_its_bound() -> None:
             assert size <= max_record_bytes(key, value, names)
 
 
-def test_records_of_every_kind_stand_side_by_side() -> None:
+def test_records_of_every_kind_can_be_in_one_batch() -> None:
     rows = [
         (1_000, None, b"v", ()),
         (999, None, b"earlier", ()),
@@ -293,7 +293,7 @@ class Interrupted(Exception):
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no alarms on this system")
-def test_a_signal_handler_that_raises_leaves_whole_records_behind() -> None:
+def test_a_raising_signal_handler_leaves_complete_records() -> None:
     def interrupt(number: int, frame: object) -> None:
         raise Interrupted
 

@@ -9,7 +9,7 @@ from kohort.protocol.records.varint import encode_varint, read_varint
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_every_long_comes_back(number: int) -> None:
+def test_every_long_survives_its_encoding(number: int) -> None:
     encoded = encode_varint(number)
     assert len(encoded) <= 10
     assert read_varint(b"\xff" + encoded, 1) == (number, 1 + len(encoded))

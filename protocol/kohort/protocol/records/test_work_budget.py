@@ -63,7 +63,7 @@ def test_a_record_with_millions_of_empty_headers_is_refused_before_they_are_read
     assert budget.steps > MAX_STEPS - 2 * SLICE_STEPS
 
 
-def test_a_record_may_have_ten_thousand_headers() -> None:
+def test_a_record_can_have_ten_thousand_headers() -> None:
     most = with_headers(MAX_HEADERS_PER_RECORD)
     assert check_records(most, read_header(most)).max_timestamp == NOW_MS
     with pytest.raises(WireError, match="10001 headers"):
@@ -71,7 +71,7 @@ def test_a_record_may_have_ten_thousand_headers() -> None:
 
 
 @pytest.mark.parametrize("compression", CODECS)
-def test_a_bomb_is_given_up_before_it_takes_memory(compression: Compression) -> None:
+def test_a_decompression_bomb_is_refused_before_it_uses_memory(compression: Compression) -> None:
     plain = bytes(8 * 1024 * 1024)
     batch = seal_batch(
         compress(compression, plain),
@@ -90,7 +90,7 @@ def test_a_bomb_is_given_up_before_it_takes_memory(compression: Compression) -> 
         tracemalloc.stop()
 
 
-def test_no_batch_may_be_more_than_64_mebibytes_when_it_is_decompressed() -> None:
+def test_no_batch_can_exceed_64_mebibytes_when_decompressed() -> None:
     assert MAX_DECOMPRESSED_BATCH_BYTES == 64 * 1024 * 1024
     batch = seal_batch(
         compress(Compression.ZSTD, bytes(MAX_DECOMPRESSED_BATCH_BYTES + 1)),
@@ -130,7 +130,7 @@ def test_a_batch_that_is_many_steps_ends_the_effort() -> None:
     assert check_records(batch, header, budget=WorkBudget.full()).max_timestamp == NOW_MS
 
 
-def test_no_batch_may_be_more_than_a_million_steps() -> None:
+def test_no_batch_can_exceed_a_million_steps() -> None:
     batch = alternating(1_100)
     with pytest.raises(WorkBudgetExceeded, match="more than 1000000 records and headers"):
         check_records(batch, read_header(batch), budget=WorkBudget(1_000, MAX_DECOMPRESSED_BATCH_BYTES, 0))
@@ -146,7 +146,7 @@ def test_hundreds_of_thousands_of_equal_records_are_few_steps() -> None:
     assert budget.steps > QUICK_STEPS // 2
 
 
-def test_what_one_batch_leaves_is_there_for_the_next() -> None:
+def test_the_next_batch_uses_the_rest_of_the_budget() -> None:
     budget = WorkBudget(100, 10_000, 0)
     batch = alternating(10)
     for _ in range(10):
@@ -155,7 +155,7 @@ def test_what_one_batch_leaves_is_there_for_the_next() -> None:
         check_records(batch, read_header(batch), budget=budget)
 
 
-def test_whoever_looks_rests_every_few_hundred_steps() -> None:
+def test_a_check_pauses_every_few_hundred_steps() -> None:
     rests: list[int] = []
     batch = alternating(5_000)
     check_records(batch, read_header(batch), budget=WorkBudget.full(lambda: rests.append(1)))
@@ -175,7 +175,7 @@ def test_runs_go_on_beyond_eight_thousand_records(count: int, key: bytes | None)
 
 @pytest.mark.parametrize("broken", [8_192, 8_200, 16_383, 16_384, 20_001])
 @pytest.mark.parametrize("byte", [3, 4, 5])
-def test_an_offset_of_three_bytes_that_does_not_follow_is_found(broken: int, byte: int) -> None:
+def test_a_wrong_offset_delta_of_three_bytes_is_found(broken: int, byte: int) -> None:
     rows = [(NOW_MS, b"k", b"v", ())] * 20_100
     batch = bytearray(build_batch(rows))
     header = read_header(batch)

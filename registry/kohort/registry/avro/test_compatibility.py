@@ -92,7 +92,7 @@ def test_reader_cannot_read(reader: Any, writer: Any, kind: str) -> None:
 
 
 @pytest.mark.parametrize("reader, writer", [*CAN, *((reader, writer) for reader, writer, _ in CANNOT)])
-def test_avros_own_checker_says_the_same(reader: Any, writer: Any) -> None:
+def test_avros_own_checker_agrees(reader: Any, writer: Any) -> None:
     avro = pytest.importorskip("avro.compatibility", reason="the group `registry` has Avro's own library")
     parse = pytest.importorskip("avro.schema").parse
     if "error" in json.dumps(writer):
@@ -103,13 +103,13 @@ def test_avros_own_checker_says_the_same(reader: Any, writer: Any) -> None:
     assert can_read == (not problems(reader, writer))
 
 
-def test_a_problem_tells_its_path() -> None:
+def test_a_problem_has_its_path() -> None:
     inner = [record(field("x", each), name="inner") for each in ("int", "string")]
     old, new = (record(field("a", "int"), field("b", {"type": "array", "items": each})) for each in inner)
     assert "path:'/fields/1/type/items/fields/0/type'" in problems(new, old)[0]
 
 
-def test_an_assumption_that_fails_leaves_no_wrong_answers() -> None:
+def test_a_failed_assumption_leaves_no_wrong_result() -> None:
     # The reader's first branch fits only while its own end is not looked at yet.
     old = record(field("next", ["null", "r"]), field("end", "string"))
     other = record(field("next", ["null", "r"]), field("end", "int"))
@@ -117,13 +117,13 @@ def test_an_assumption_that_fails_leaves_no_wrong_answers() -> None:
     assert problems([other], [old])
 
 
-def test_what_is_too_complex_is_refused() -> None:
+def test_a_too_complex_schema_is_refused() -> None:
     chain = [record(name="r0"), *(record(field("f", f"r{n}"), name=f"r{n + 1}") for n in range(3_000))]
     with pytest.raises(InvalidSchema, match=r"too (deeply|complex)"):
         problems(chain, chain)
 
 
-def test_shared_types_cost_nothing_extra() -> None:
+def test_shared_types_are_checked_once() -> None:
     def doubled(leaf: str) -> list[Any]:
         chain = [record(field("f", leaf), name="r0")]
         return [

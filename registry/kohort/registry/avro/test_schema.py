@@ -31,7 +31,7 @@ def test_a_primitive_in_an_object_is_its_name() -> None:
     }
 
 
-def test_a_namespace_stands_once() -> None:
+def test_a_namespace_is_written_once() -> None:
     inner = {"type": "enum", "name": "a.b.E", "symbols": ["X"]}
     value = {
         "type": "record",
@@ -44,7 +44,7 @@ def test_a_namespace_stands_once() -> None:
     assert found["fields"][1]["type"] == "E"
 
 
-def test_no_namespace_within_one_is_said() -> None:
+def test_an_empty_namespace_inside_another_is_written() -> None:
     inner = {"type": "fixed", "name": "F", "namespace": "", "size": 1}
     found = canonical({"type": "record", "name": "a.R", "fields": [{"name": "f", "type": inner}]})
     assert found["fields"][0]["type"]["namespace"] == ""
@@ -116,13 +116,13 @@ def fields(*kinds: Any) -> dict[str, Any]:
         fields({"type": "int", "order": "upwards"}),
     ],
 )
-def test_what_is_no_schema_is_refused(value: Any) -> None:
+def test_an_invalid_schema_is_refused(value: Any) -> None:
     with pytest.raises(InvalidSchema):
         parse_avro(json.dumps(value))
 
 
 @pytest.mark.parametrize("text", ["", "{", "string", '{"type": NaN}', "[" * 100_000, '{"type":' * 5_000])
-def test_what_is_no_json_is_refused(text: str) -> None:
+def test_invalid_json_is_refused(text: str) -> None:
     with pytest.raises(InvalidSchema):
         parse_avro(text)
 
@@ -143,10 +143,10 @@ def test_what_is_no_json_is_refused(text: str) -> None:
         {"type": ["null", "R"], "default": None},
     ],
 )
-def test_defaults_of_their_types_are_kept(field: Any) -> None:
+def test_valid_defaults_are_kept(field: Any) -> None:
     assert canonical(fields(field))["fields"][0]["default"] == field["default"]
 
 
-def test_an_old_schema_may_have_a_wrong_default() -> None:
+def test_an_old_schema_can_have_a_wrong_default() -> None:
     text = json.dumps(fields({"type": "int", "default": "1"}))
     assert '"default":"1"' in parse_avro(text, is_new=False).canonical

@@ -98,17 +98,17 @@ def problems(reader: Any, writer: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("reader, writer", CAN)
-def test_reader_takes_all_that_fits_the_writer(reader: Any, writer: Any) -> None:
+def test_a_wider_reader_is_compatible(reader: Any, writer: Any) -> None:
     assert problems(reader, writer) == []
 
 
 @pytest.mark.parametrize("reader, writer, kind", CANNOT)
-def test_reader_does_not_take_all(reader: Any, writer: Any, kind: str) -> None:
+def test_a_narrower_reader_is_incompatible(reader: Any, writer: Any, kind: str) -> None:
     assert kind in problems(reader, writer)[0]
 
 
 @pytest.mark.parametrize("schema", [reader for reader, _ in CAN] + [reader for reader, _, _ in CANNOT])
-def test_every_schema_takes_its_own_documents(schema: Any) -> None:
+def test_every_schema_is_compatible_with_itself(schema: Any) -> None:
     assert problems(schema, schema) == []
 
 
@@ -121,7 +121,7 @@ def test_beside_a_reference_keywords_count_since_2019() -> None:
     assert problems(schema(old, maximum=5), schema(old)) == []
 
 
-def test_recursive_alternatives_come_to_an_end() -> None:
+def test_recursive_alternatives_terminate() -> None:
     def schema(kind: str) -> Any:
         leaf = {"type": kind}
         pair = {"type": "array", "items": {"$ref": "#"}}
@@ -131,7 +131,7 @@ def test_recursive_alternatives_come_to_an_end() -> None:
     assert problems(schema("integer"), schema("number"))
 
 
-def test_another_document_is_read_by_its_name_or_its_address() -> None:
+def test_a_reference_is_resolved_by_name_or_address() -> None:
     user = json.dumps({"$id": "http://shop/user.json", "type": "object", "$defs": {"n": {"type": "string"}}})
     texts = {
         "by name": {"properties": {"u": {"$ref": "user.json#/$defs/n"}}},
@@ -147,13 +147,13 @@ def test_another_document_is_read_by_its_name_or_its_address() -> None:
     "text",
     ["", "[]", "1", "{", '{"type": "nothing"}', '{"properties": []}', '{"$ref": "#/a"}', '{"maximum": NaN}'],
 )
-def test_what_is_no_schema_is_refused(text: str) -> None:
+def test_an_invalid_schema_is_refused(text: str) -> None:
     with pytest.raises(InvalidSchema):
         parse_json_schema(text)
 
 
 @pytest.mark.parametrize("deep", ['{"not":' * 5_000 + "{}" + "}" * 5_000, '{"not":' * 150 + "{}" + "}" * 150])
-def test_what_is_nested_too_deeply_is_refused(deep: str) -> None:
+def test_a_too_deep_schema_is_refused(deep: str) -> None:
     with pytest.raises(InvalidSchema, match="too deeply"):
         parse_json_schema(deep)
 
@@ -181,7 +181,7 @@ def test_many_alternatives_are_refused_and_not_compared_for_ever() -> None:
         problems(schema("string"), schema("integer"))
 
 
-def test_long_lists_cost_little_or_are_refused() -> None:
+def test_long_lists_are_cheap_or_refused() -> None:
     values = [f"v{n}" for n in range(50_000)]
     assert problems({"enum": values}, {"enum": values[::-1]}) == []
     assert problems({"enum": values}, {"enum": [*values, "another"]})
@@ -190,7 +190,7 @@ def test_long_lists_cost_little_or_are_refused() -> None:
             parse_json_schema(json.dumps(hostile))
 
 
-def test_the_text_is_kept_without_spaces_and_sorted_where_it_is_normalized() -> None:
+def test_the_text_is_compact_and_sorted_if_normalized() -> None:
     schema = parse_json_schema('{ "type": "object",\n "properties": {"é": {}} }')
     assert schema.canonical == '{"type":"object","properties":{"é":{}}}'
     assert schema.normalized == '{"properties":{"é":{}},"type":"object"}'

@@ -50,7 +50,7 @@ REQUIRED = "message M { required string a = 1; }"
 
 
 @pytest.mark.parametrize("reader, writer", CAN)
-def test_reader_bears_the_writers_data(reader: str, writer: str) -> None:
+def test_a_compatible_reader_reads_the_writers_data(reader: str, writer: str) -> None:
     assert schema(reader).problems_reading(schema(writer)) == ()
 
 
@@ -81,7 +81,7 @@ def test_a_message_of_another_file_is_compared_too() -> None:
     assert "SCALAR_KIND" in using("string").problems_reading(using("int32"))[0]
 
 
-def test_many_messages_cost_little() -> None:
+def test_many_messages_are_cheap() -> None:
     def text(kind: str) -> str:
         messages = (f"message M{n} {{ M{n + 1} a = 1; M{n + 1} b = 2; }}" for n in range(60))
         return "\n".join([*messages, f"message M60 {{ {kind} a = 1; }}"])

@@ -86,7 +86,7 @@ def test_messages_keep_their_numbers_among_the_entries_of_maps() -> None:
     assert numbers(parse_protobuf(text).normalized) == names
 
 
-def test_imports_are_found_among_the_references() -> None:
+def test_imports_are_resolved_by_the_references() -> None:
     user = 'syntax = "proto3"; package shop; import "kind.proto"; message User { Kind kind = 1; }'
     kind = 'syntax = "proto3"; package shop; enum Kind { NONE = 0; }'
     order = 'syntax = "proto3"; import "user.proto"; message Order { shop.User by = 1; }'
@@ -112,7 +112,7 @@ def test_imports_are_found_among_the_references() -> None:
         "message M { string a = 1 [ctype = NOTHING]; }",
     ],
 )
-def test_what_is_no_schema_is_refused(body: str) -> None:
+def test_an_invalid_schema_is_refused(body: str) -> None:
     with pytest.raises(InvalidSchema):
         parse_protobuf(f'syntax = "proto3"; {body}')
 
@@ -120,12 +120,12 @@ def test_what_is_no_schema_is_refused(body: str) -> None:
 @pytest.mark.parametrize(
     "text", ["AAAA", "abcd====", 'syntax = "proto9";', 'edition = "2023";', "{}", "x" * 99]
 )
-def test_other_texts_are_refused(text: str) -> None:
+def test_an_invalid_text_is_refused(text: str) -> None:
     with pytest.raises(InvalidSchema):
         parse_protobuf(text)
 
 
-def test_what_is_too_large_or_too_deep_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_too_large_or_too_deep_schema_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(InvalidSchema, match="characters"):
         parse_protobuf("// " + "x" * 200_000)
     with pytest.raises(InvalidSchema):

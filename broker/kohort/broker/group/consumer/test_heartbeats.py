@@ -46,9 +46,7 @@ def test_a_second_member_gets_its_half_after_the_first_has_revoked_it() -> None:
     assert world.state() == "Stable"
 
 
-def test_a_member_that_does_not_revoke_delays_only_its_partitions_and_is_fenced_at_its_rebalance_timeout() -> (
-    None
-):
+def test_a_member_that_does_not_revoke_delays_only_its_partitions_until_it_is_fenced() -> None:
     world = ConsumerWorld(t=3)
     one, two, three = (Consumer(world, name) for name in ("one", "two", "three"))
     one.join()
