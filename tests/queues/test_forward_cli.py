@@ -146,7 +146,7 @@ def test_a_destination_that_cannot_be_opened_leaves_the_others_alone(
     process = start(file, "--http", f"127.0.0.1:{free_port}")
     try:
         wait_until(lambda: f"{name}-other starts anew" in log.read_text(), "it is tried again", 40)
-        wait_until(lambda: f'"{name}", "topic"' in get(free_port, "/api/v1/forward")[1], "one runs", 40)
+        wait_until(lambda: f'"{name}","topic"' in get(free_port, "/api/v1/forward")[1], "one runs", 40)
         file.write_text(f'{text}\n{other}url = "grpc://localhost/a.b/c"\n')
         process.send_signal(signal.SIGHUP)
         wait_until(lambda: "by gRPC needs a new start" in log.read_text(), "that is refused", 40)

@@ -96,7 +96,14 @@ async def test_what_is_acknowledged_is_done_and_the_rest_comes_again_with_a_coun
                 await trio.sleep(0.05)
         told = dict(tracker.metrics())
         assert told.pop("redelivered") == len(again)
-        assert told == {"partitions": 2, "open": 0, "overdue": 0, "dead": 0, "vanished": 0}
+        assert told == {
+            "partitions": 2,
+            "open": 0,
+            "overdue": 0,
+            "oldest_open_ms": 0,
+            "dead": 0,
+            "vanished": 0,
+        }
 
 
 async def test_markers_are_kept_longer_than_a_record_may_be_open(

@@ -6,7 +6,7 @@ import click
 
 from kohort.cli.options import command_config_option, json_option
 from kohort.cli.output import print_line
-from kohort.cli.queue_options import client_options, log_to_standard_error, run_async
+from kohort.cli.queue_options import client_options, http_option, log_to_standard_error, run_async
 from kohort.client.errors import ConfigurationError
 from kohort.queues.forward import Destination, ForwardSettings, load_settings, purge, replay
 
@@ -19,11 +19,7 @@ from kohort.queues.forward import Destination, ForwardSettings, load_settings, p
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Which topics go to which services; SIGHUP has it read again.",
 )
-@click.option(
-    "--http",
-    metavar="HOST:PORT",
-    help="Serve /metrics, /health/live, /health/ready and /api/v1/forward there.",
-)
+@http_option
 @click.option("--check", is_flag=True, help="Say whether the file is right, and end.")
 @click.option(
     "--status",

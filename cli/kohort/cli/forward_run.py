@@ -1,17 +1,14 @@
 """The process of `kohort forward`: a forwarder for each destination, begun anew when its settings change."""
 
-import json
 import logging
+import os
 import signal
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import anyio
 import anyio.abc
-from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
-from prometheus_client.registry import Collector
 
 from kohort.cli.client_settings import with_settings
 from kohort.cli.queue_families import (
@@ -23,8 +20,8 @@ from kohort.cli.queue_families import (
     ROUTE_RUNNING,
     metric_of,
 )
-from kohort.cli.status_server import NOT_FOUND, Page, StatusServer
-from kohort.client.config import ConsumerOptions
+from kohort.cli.worker_server import served
+from kohort.client.config import INSTANCE_ID_VARIABLE, ConsumerOptions
 from kohort.client.errors import ConfigurationError, KohortError
 from kohort.client.retry import Backoff
 from kohort.queues.forward import Destination, Forwarder, ForwardSettings, open_services
@@ -48,8 +45,14 @@ class Forwarders:
 
     @property
     def is_ready(self) -> bool:
-        """Whether all of them have polled."""
-        return all(name in self.running and self.running[name].is_ready for name in self._wanted)
+        """Whether all of them have joined their groups."""
+        return not self._stopping and all(
+            name in self.running and self.running[name].is_ready for name in self._wanted
+        )
+
+    def in_order(self) -> list[Forwarder]:
+        """Return those that run, in the order of the settings."""
+        return [self.running[name] for name in self._wanted if name in self.running]
 
     async def run(self, load: Callable[[], ForwardSettings]) -> None:
         """Push until SIGINT or SIGTERM; SIGHUP has the settings read again."""
@@ -111,13 +114,21 @@ class Forwarders:
 
     async def _run_one(self, destination: Destination) -> None:
         async with open_services(destination) as services:
-            forwarder = Forwarder(destination, services[""], routed=services, **self._options)
+            options: ConsumerOptions = {**self._options, "group_instance_id": self._instance_id(destination)}
+            forwarder = Forwarder(destination, services[""], routed=services, **options)
             self.running[destination.name] = forwarder
             try:
                 if self._wanted.get(destination.name) == destination:
                     await forwarder.run()
             finally:
                 del self.running[destination.name]
+
+    def _instance_id(self, destination: Destination) -> str | None:
+        """Return the environment's name; destinations that share a group are several members of it."""
+        name = os.environ.get(INSTANCE_ID_VARIABLE) or None
+        groups = [each.group_id for each in self._wanted.values()]
+        is_shared = groups.count(destination.group_id) > 1
+        return f"{name}.{destination.name}" if name is not None and is_shared else name
 
 
 def needs_asyncio(settings: ForwardSettings) -> bool:
@@ -133,42 +144,29 @@ def run_forwarders(settings: ForwardSettings, load: Callable[[], ForwardSettings
         "allow_auto_create_topics": False,
     }
     forwarders = Forwarders(settings, with_settings(options))
-    server = None if http is None else _serve(http, forwarders)
-    backend = "asyncio" if needs_asyncio(settings) else "trio"
-    try:
-        anyio.run(forwarders.run, load, backend=backend)
-    finally:
-        if server is not None:
-            server.close()
+
+    async def main() -> None:
+        async with served(http, _Served(forwarders)):
+            await forwarders.run(load)
+
+    anyio.run(main, backend="asyncio" if needs_asyncio(settings) else "trio")
 
 
-def _serve(http: str, forwarders: Forwarders) -> StatusServer:
-    registry = CollectorRegistry()
-    registry.register(_Told(forwarders))
-    return StatusServer(http, lambda path: _answer(path, forwarders, registry))
+class _Served:
+    kind = "forward"
 
-
-def _answer(path: str, forwarders: Forwarders, registry: CollectorRegistry) -> Page:
-    if path == "/metrics":
-        return Page(200, CONTENT_TYPE_LATEST, generate_latest(registry))
-    if path == "/health/live":
-        return Page(200, "application/json", b'{"status":"live"}')
-    if path == "/health/ready":
-        is_ready = forwarders.is_ready
-        return Page(200 if is_ready else 503, "application/json", json.dumps({"ready": is_ready}).encode())
-    if path == "/api/v1/forward":
-        told = [each.status() for each in list(forwarders.running.values())]
-        return Page(200, "application/json", json.dumps({"destinations": told}).encode())
-    return NOT_FOUND
-
-
-class _Told(Collector):
     def __init__(self, forwarders: Forwarders) -> None:
         self._forwarders = forwarders
 
-    def collect(self) -> list[Metric]:
-        """Return what each destination counts."""
-        told: Mapping[str, Forwarder] = dict(self._forwarders.running)
+    @property
+    def is_ready(self) -> bool:
+        return self._forwarders.is_ready
+
+    def status(self) -> Mapping[str, object]:
+        return {"destinations": [each.status() for each in self._forwarders.in_order()]}
+
+    def metrics(self) -> list[Metric]:
+        told = self._forwarders.running
         states = {name: each.status() for name, each in told.items()}
         found = [
             metric_of(family, (([name], float(str(state[key]))) for name, state in states.items()))

@@ -1,4 +1,4 @@
-"""The metrics of `kohort queue track`, `kohort forward` and `kohort region run`, as /metrics has them."""
+"""The metrics of `kohort queue`, `kohort forward` and `kohort region`, as /metrics has them."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -19,6 +19,12 @@ QUEUE: dict[str, Family] = {  # By what RedeliveryTracker.metrics() calls it.
     ),
     "open": Family("kohort_queue_open", "gauge", _TOPIC, "Records that were taken and not ended."),
     "overdue": Family("kohort_queue_overdue", "gauge", _TOPIC, "Open records whose time is over."),
+    "oldest_open_ms": Family(
+        "kohort_queue_oldest_open_seconds",
+        "gauge",
+        _TOPIC,
+        "For how long the oldest open record has been open; 0 where none is.",
+    ),
     "redelivered": Family(
         "kohort_queue_redelivered_total", "counter", _TOPIC, "Records that were written again."
     ),
@@ -36,6 +42,19 @@ QUEUE: dict[str, Family] = {  # By what RedeliveryTracker.metrics() calls it.
     ),
 }
 
+QUEUE_WORKER: dict[str, Family] = {  # By what QueueWorker.status() calls it.
+    "running": Family("kohort_queue_worker_running", "gauge", _TOPIC, "Records that a worker works on now."),
+    "waiting": Family(
+        "kohort_queue_worker_waiting", "gauge", _TOPIC, "Records that a worker has taken and not begun."
+    ),
+}
+QUEUE_WORKER_RECORDS = Family(
+    "kohort_queue_worker_records_total",
+    "counter",
+    ("topic", "outcome"),
+    "Records by what a worker made of them: done, failed, released, rejected.",
+)
+
 FORWARD: dict[str, Family] = {  # By what Forwarder.status() calls it.
     "running": Family("kohort_forward_running", "gauge", _NAME, "Pushes of a destination under way."),
     "concurrency_limit": Family(
@@ -43,6 +62,9 @@ FORWARD: dict[str, Family] = {  # By what Forwarder.status() calls it.
     ),
     "unfinished": Family(
         "kohort_forward_unfinished", "gauge", _NAME, "Records that were read and are not done."
+    ),
+    "delayed": Family(
+        "kohort_forward_delayed", "gauge", _NAME, "Records that were read and wait for their time."
     ),
     "uncommitted": Family(
         "kohort_forward_uncommitted", "gauge", _NAME, "Records that were read and cannot be committed yet."
@@ -101,8 +123,23 @@ REGION_MEMBER_STATE = Family(
 )
 REGION_PHASE = Family("kohort_region_phase", "gauge", (*_MEMBER, "state"), "1 for what the region does.")
 
+REGION_CHECKPOINT_AGE = Family(
+    "kohort_region_checkpoint_age_seconds",
+    "gauge",
+    _MEMBER,
+    "How long ago the region's last checkpoint was; nothing before there was one.",
+)
+REGION_RULES = Family(
+    "kohort_region_coordinator_rules",
+    "gauge",
+    ("region",),
+    "1 where this coordinator decides, 0 where it would take over.",
+)
+
 FAMILIES = (
     *QUEUE.values(),
+    *QUEUE_WORKER.values(),
+    QUEUE_WORKER_RECORDS,
     *FORWARD.values(),
     FORWARD_CIRCUIT,
     FORWARD_RECORDS,
@@ -112,6 +149,8 @@ FAMILIES = (
     *REGION.values(),
     REGION_MEMBER_STATE,
     REGION_PHASE,
+    REGION_CHECKPOINT_AGE,
+    REGION_RULES,
 )
 
 

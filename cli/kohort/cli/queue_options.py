@@ -6,20 +6,17 @@ import sys
 from collections.abc import Awaitable, Callable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 import anyio
 import click
 
-from kohort.cli.client_settings import with_settings
+from kohort.cli.client_settings import reader_settings, take_properties, with_settings
 from kohort.cli.completion import complete_groups, complete_topics
 from kohort.cli.options import API_TIMEOUT_MS, bootstrap_option, require_broker
 from kohort.client.config import ConsumerOptions
 from kohort.client.errors import ConfigurationError
 from kohort.queues.kmq import Queue
-
-if TYPE_CHECKING:
-    from prometheus_client.registry import Collector
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -68,6 +65,28 @@ _OPTIONS = (
 )
 
 
+def http_option(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Add --http, where a worker is looked at."""
+    return click.option(
+        "--http",
+        metavar="HOST:PORT",
+        help="Serve a page for browsers, JSON under /api/v1, /health/live, /health/ready and /metrics there.",
+    )(command)
+
+
+def property_option(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Add --property, for a ReaderCommand: `member_options` has what it says."""
+    return click.option(
+        "--property",
+        "properties",
+        multiple=True,
+        callback=take_properties,
+        expose_value=False,
+        metavar="NAME=VALUE",
+        help="A setting of the consumer under Kafka's name: max.poll.records, session.timeout.ms.",
+    )(command)
+
+
 def queue_options(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Add the topic, the queue's names and times, and --bootstrap-server."""
     for option in reversed(_OPTIONS):
@@ -109,6 +128,11 @@ def client_options(servers: str) -> ConsumerOptions:
         "allow_auto_create_topics": False,
     }
     return with_settings(options)
+
+
+def member_options(servers: str) -> ConsumerOptions:
+    """Return the same with what --property and the command's file say of its consumer. Raises: as above."""
+    return cast(ConsumerOptions, {**client_options(servers), **reader_settings()})
 
 
 class Stoppable(Protocol):
@@ -162,21 +186,3 @@ def named_object(option: str, name: str) -> Any:
         return getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise click.UsageError(f"{option} {name}: {error}") from None
-
-
-def serve_metrics(http: str | None, collector: "Collector") -> None:
-    """Answer /metrics at that address, in a thread, if there is one. Raises: click.UsageError."""
-    if http is None:
-        return
-    from prometheus_client import CollectorRegistry, generate_latest
-    from prometheus_client.exposition import CONTENT_TYPE_LATEST
-
-    from kohort.cli.status_server import NOT_FOUND, Page, StatusServer
-
-    registry = CollectorRegistry()
-    registry.register(collector)
-
-    def page(path: str) -> Page:
-        return Page(200, CONTENT_TYPE_LATEST, generate_latest(registry)) if path == "/metrics" else NOT_FOUND
-
-    StatusServer(http, page)

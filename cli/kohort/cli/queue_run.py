@@ -3,23 +3,29 @@
 import inspect
 import os
 import subprocess
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
 import anyio
 import anyio.to_thread
 import click
+from prometheus_client.core import Metric
 
+from kohort.cli.client_settings import ReaderCommand
 from kohort.cli.output import print_line
+from kohort.cli.queue_families import QUEUE_WORKER, QUEUE_WORKER_RECORDS, metric_of
 from kohort.cli.queue_options import (
-    client_options,
+    http_option,
     log_to_standard_error,
+    member_options,
     named_object,
+    property_option,
     queue_of,
     queue_options,
     run_async,
     run_until_told,
 )
+from kohort.cli.worker_server import served
 from kohort.client import ConsumerRecord
 from kohort.client.config import INSTANCE_ID_VARIABLE
 from kohort.queues.kmq import QueueWorker, Reject, Release, ensure_topics
@@ -30,15 +36,18 @@ from kohort.queues.options import shared_options
 
 REJECTED = getattr(os, "EX_DATAERR", 65)
 RELEASED = getattr(os, "EX_TEMPFAIL", 75)
+_OUTCOMES = ("done", "failed", "released", "rejected")
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+@click.command(cls=ReaderCommand, context_settings={"ignore_unknown_options": True})
 @queue_options
 @click.option("--call", metavar="MODULE:FUNCTION", help="A function, plain or async, that takes the record.")
 @click.option("--workers", type=click.IntRange(1), default=8, show_default=True, help="So many at once.")
 @click.option(
     "--batch-max", type=click.IntRange(1), default=100, show_default=True, help="So many are taken at once."
 )
+@property_option
+@http_option
 @click.option("--quiet", "-q", is_flag=True, help="Print warnings alone.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def run(
@@ -47,6 +56,7 @@ def run(
     call: str | None,
     workers: int,
     batch_max: int,
+    http: str | None,
     quiet: bool,
     command: tuple[str, ...],
     **names: str | int,
@@ -65,19 +75,41 @@ def run(
         raise click.UsageError("give a command behind --, or --call MODULE:FUNCTION")
     queue = queue_of(**names)  # type: ignore[arg-type]  # They are queue_options'.
     handler = _function(call) if call is not None else partial(_run_command, queue, command)
-    options = client_options(servers)
+    options = member_options(servers)
     log_to_standard_error(quiet=quiet)
 
     async def main() -> QueueWorker:
-        await ensure_topics(queue, **shared_options(options))
         worker = QueueWorker(queue, handler, workers=workers, batch_max=batch_max, **options)
-        await run_until_told(worker)
+        async with served(http, _Served(worker)):
+            await ensure_topics(queue, **shared_options(options))
+            await run_until_told(worker)
         return worker
 
     done = run_async(main)
     if not quiet:
-        counts = {name: getattr(done, name) for name in ("done", "failed", "released", "rejected")}
+        counts = {name: getattr(done, name) for name in _OUTCOMES}
         print_line(", ".join(f"{count:,} {name}" for name, count in counts.items()), err=True)
+
+
+class _Served:
+    kind = "queue"
+
+    def __init__(self, worker: QueueWorker) -> None:
+        self._worker = worker
+
+    @property
+    def is_ready(self) -> bool:
+        return self._worker.is_ready
+
+    def status(self) -> Mapping[str, object]:
+        return {"role": "worker", **self._worker.status()}
+
+    def metrics(self) -> Iterable[Metric]:
+        told, topic = self._worker.status(), self._worker.queue.topic
+        for name, family in QUEUE_WORKER.items():
+            yield metric_of(family, [([topic], float(str(told[name])))])
+        outcomes = (([topic, each], float(str(told[each]))) for each in _OUTCOMES)
+        yield metric_of(QUEUE_WORKER_RECORDS, outcomes)
 
 
 async def _run_command(queue: Queue, command: tuple[str, ...], record: ConsumerRecord) -> None:

@@ -1,29 +1,32 @@
-"""`kohort queue track`: a redelivery tracker, with its metrics for Prometheus where they are wanted."""
+"""`kohort queue track`: a redelivery tracker."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import click
 from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
 
+from kohort.cli.client_settings import ReaderCommand
 from kohort.cli.output import print_line
 from kohort.cli.queue_families import QUEUE, metric_of
 from kohort.cli.queue_options import (
-    client_options,
+    http_option,
     log_to_standard_error,
+    member_options,
+    property_option,
     queue_of,
     queue_options,
     run_async,
     run_until_told,
-    serve_metrics,
 )
+from kohort.cli.worker_server import served
 from kohort.queues.kmq import RedeliveryTracker, ensure_topics
 from kohort.queues.options import shared_options
 
 
-@click.command()
+@click.command(cls=ReaderCommand)
 @queue_options
-@click.option("--http", metavar="HOST:PORT", help="Serve /metrics for Prometheus there.")
+@property_option
+@http_option
 @click.option("--quiet", "-q", is_flag=True, help="Print warnings alone.")
 def track(*, servers: str, http: str | None, quiet: bool, **names: str | int) -> None:
     """Deliver records of TOPIC again that were not acknowledged in time, until SIGINT or SIGTERM.
@@ -32,14 +35,14 @@ def track(*, servers: str, http: str | None, quiet: bool, **names: str | int) ->
     topics of markers and dead letters are made where they are missing.
     """
     queue = queue_of(**names)  # type: ignore[arg-type]  # They are queue_options'.
-    options = client_options(servers)
+    options = member_options(servers)
     log_to_standard_error(quiet=quiet)
 
     async def main() -> RedeliveryTracker:
-        await ensure_topics(queue, **shared_options(options))
         tracker = RedeliveryTracker(queue, **options)
-        serve_metrics(http, _Told(tracker))
-        await run_until_told(tracker)
+        async with served(http, _Served(tracker)):
+            await ensure_topics(queue, **shared_options(options))
+            await run_until_told(tracker)
         return tracker
 
     told = run_async(main).metrics()
@@ -47,12 +50,21 @@ def track(*, servers: str, http: str | None, quiet: bool, **names: str | int) ->
         print_line(f"{told['redelivered']:,} delivered again, {told['dead']:,} dead letters", err=True)
 
 
-class _Told(Collector):
+class _Served:
+    kind = "queue"
+
     def __init__(self, tracker: RedeliveryTracker) -> None:
         self._tracker = tracker
 
-    def collect(self) -> Iterable[Metric]:
-        """Yield what the tracker counts."""
+    @property
+    def is_ready(self) -> bool:
+        return self._tracker.is_ready
+
+    def status(self) -> Mapping[str, object]:
+        return {"role": "tracker", **self._tracker.status()}
+
+    def metrics(self) -> Iterable[Metric]:
         values, topic = self._tracker.metrics(), [self._tracker.queue.topic]
         for name, family in QUEUE.items():
-            yield metric_of(family, [(topic, values[name])])
+            divisor = 1_000 if "_seconds" in family.name else 1
+            yield metric_of(family, [(topic, values[name] / divisor)])

@@ -5,7 +5,13 @@ import msgspec
 
 from kohort.cli.options import bootstrap_option, json_option
 from kohort.cli.output import print_json, print_line
-from kohort.cli.queue_options import client_options, log_to_standard_error, run_async, run_until_told
+from kohort.cli.queue_options import (
+    client_options,
+    http_option,
+    log_to_standard_error,
+    run_async,
+    run_until_told,
+)
 from kohort.queues.region import Asked, Phase, Region, RegionCoordinator, RegionStatus, ask, region_status
 from kohort.queues.region.entries import Report
 
@@ -45,6 +51,7 @@ _DEFAULTS = Region("NAME", members=1)
     show_default=True,
     help="After more failures in a row the region waits for `kohort region reset`.",
 )
+@http_option
 @click.option("--quiet", "-q", is_flag=True, help="Print warnings alone.")
 @bootstrap_option
 def coordinate(
@@ -56,6 +63,7 @@ def coordinate(
     drain_timeout_ms: int,
     reset_timeout_ms: int,
     resets_max: int,
+    http: str | None,
     quiet: bool,
     servers: str,
 ) -> None:
@@ -67,8 +75,13 @@ def coordinate(
     options = client_options(servers)
     log_to_standard_error(quiet=quiet)
 
+    from kohort.cli.region_served import ServedCoordinator
+    from kohort.cli.worker_server import served
+
     async def main() -> None:
-        await run_until_told(RegionCoordinator(region, **options))
+        coordinator = RegionCoordinator(region, **options)
+        async with served(http, ServedCoordinator(coordinator)):
+            await run_until_told(coordinator)
 
     run_async(main)
 

@@ -1,25 +1,31 @@
 """`kohort region run`: a member of a region, whose operator is a Python class."""
 
-from collections.abc import Iterable
-from typing import cast
+from collections.abc import Iterable, Mapping
 
 import click
 from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
 
-from kohort.cli.client_settings import ReaderCommand, reader_settings, take_properties
+from kohort.cli.client_settings import ReaderCommand
 from kohort.cli.completion import complete_groups, complete_topics
 from kohort.cli.options import bootstrap_option
-from kohort.cli.queue_families import REGION, REGION_MEMBER_STATE, REGION_PHASE, metric_of
+from kohort.cli.queue_families import (
+    REGION,
+    REGION_CHECKPOINT_AGE,
+    REGION_MEMBER_STATE,
+    REGION_PHASE,
+    metric_of,
+)
 from kohort.cli.queue_options import (
-    client_options,
+    http_option,
     log_to_standard_error,
+    member_options,
     named_object,
+    property_option,
     run_async,
     run_until_told,
-    serve_metrics,
 )
-from kohort.client.config import ConsumerOptions
+from kohort.cli.worker_server import served
+from kohort.client.config import INSTANCE_ID_VARIABLE
 from kohort.client.errors import ConfigurationError
 from kohort.queues.region import Isolation, MemberState, Phase, Region, RegionMember, StartPosition
 
@@ -29,7 +35,7 @@ _DEFAULTS = Region("NAME", members=1)
 
 @click.command(cls=ReaderCommand)
 @click.argument("name")
-@click.argument("member", envvar="KOHORT_GROUP_INSTANCE_ID")
+@click.argument("member", envvar=INSTANCE_ID_VARIABLE)
 @click.option(
     "--call",
     metavar="MODULE:CLASS",
@@ -73,15 +79,7 @@ _DEFAULTS = Region("NAME", members=1)
     show_default=True,
     help="Drains and restores take half of it at most, half of max.poll.interval.ms, and 15 s.",
 )
-@click.option(
-    "--property",
-    "properties",
-    multiple=True,
-    callback=take_properties,
-    expose_value=False,
-    metavar="NAME=VALUE",
-    help="A setting of the consumer under Kafka's name: max.poll.records, session.timeout.ms.",
-)
+@property_option
 @click.option(
     "--checkpoint-records",
     type=click.IntRange(0),
@@ -92,7 +90,7 @@ _DEFAULTS = Region("NAME", members=1)
 @click.option(
     "--states", metavar="URL", default="", help="Keep states in files there (fsspec), and not in a topic."
 )
-@click.option("--http", metavar="HOST:PORT", help="Serve /metrics for Prometheus there.")
+@http_option
 @click.option("--quiet", "-q", is_flag=True, help="Print warnings alone.")
 @bootstrap_option
 def run(
@@ -124,7 +122,7 @@ def run(
     kohort region run totals a --call shop.totals:Total --topic payments
     """
     operator = named_object("--call", call)()
-    options = cast(ConsumerOptions, {**client_options(servers), **reader_settings()})
+    options = member_options(servers)
     if group:
         options["group_id"] = group
     log_to_standard_error(quiet=quiet)
@@ -143,20 +141,28 @@ def run(
         )
     except ConfigurationError as error:
         raise click.UsageError(str(error)) from None
-    serve_metrics(http, _Told(process))
 
     async def main() -> None:
-        await run_until_told(process)
+        async with served(http, _Served(process)):
+            await run_until_told(process)
 
     run_async(main)
 
 
-class _Told(Collector):
+class _Served:
+    kind = "region"
+
     def __init__(self, member: RegionMember) -> None:
         self._member = member
 
-    def collect(self) -> Iterable[Metric]:
-        """Yield how the member stands."""
+    @property
+    def is_ready(self) -> bool:
+        return self._member.is_ready
+
+    def status(self) -> Mapping[str, object]:
+        return {"role": "member", **self._member.status()}
+
+    def metrics(self) -> Iterable[Metric]:
         member = self._member
         values, labels = member.metrics(), (member.region.name, member.name)
         for key, family in REGION.items():
@@ -165,3 +171,6 @@ class _Told(Collector):
         states = (((*labels, each), float(each is member.state)) for each in MemberState)
         yield metric_of(REGION_MEMBER_STATE, states)
         yield metric_of(REGION_PHASE, (((*labels, each), float(each == member.phase)) for each in Phase))
+        age_ms = member.checkpoint_age_ms
+        ages = [] if age_ms is None else [(labels, age_ms / MS_PER_SECOND)]
+        yield metric_of(REGION_CHECKPOINT_AGE, ages)

@@ -2,8 +2,9 @@
 
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
 from typing import NamedTuple
 
 import click
@@ -19,11 +20,12 @@ CONNECTION_SECONDS_MAX = 15.0
 
 
 class Page(NamedTuple):
-    """An answer: its status, its content type and its body."""
+    """An answer: its status, its content type, its body, and headers that replace the usual ones."""
 
     status: int
     content_type: str
     body: bytes
+    headers: Mapping[str, str] = MappingProxyType({})
 
 
 NOT_FOUND = Page(404, "text/plain", b"not found\n")
@@ -78,7 +80,7 @@ def _handler(page: Callable[[str], Page], hosts: AllowedHosts) -> type[BaseHTTPR
         def do_GET(self) -> None:
             answer = page(self.path) if hosts.allows(self.headers.get("host")) else MISDIRECTED
             self.send_response(answer.status)
-            for name, value in HEADERS.items():
+            for name, value in {**HEADERS, **answer.headers}.items():
                 self.send_header(name, value)
             self.send_header("content-type", answer.content_type)
             self.send_header("content-length", str(len(answer.body)))

@@ -177,6 +177,18 @@ class Backlog(Windows[Track]):
         """How many records were polled and are not done."""
         return sum(len(each.jobs) for each in list(self._tracks.values()))
 
+    def waiting_by_route(self, now_ms: int) -> dict[str, tuple[int, int]]:
+        """Return how many records of each route are not done, and how many of these wait for their time.
+
+        From any thread.
+        """
+        found: dict[str, tuple[int, int]] = {}
+        for track in list(self._tracks.values()):
+            for job in list(track.jobs.values()):
+                waiting, delayed = found.get(job.route, (0, 0))
+                found[job.route] = waiting + 1, delayed + (job.due_ms > now_ms and not job.is_running)
+        return found
+
     # Inside
 
     def _wait(self, job: Job, due_ms: int, attempt: int) -> None:

@@ -28,6 +28,7 @@ from kohort.queues.forward.limits import Circuit, Limits
 from kohort.queues.forward.routing import RouteAction, choose
 from kohort.queues.forward.settings import Destination
 from kohort.queues.forward.verdict import Action, Verdict
+from kohort.queues.joining import has_joined
 from kohort.queues.options import consumer_options, producer_options, shared_options
 
 logger = logging.getLogger(__name__)
@@ -69,7 +70,6 @@ class Forwarder:
     ) -> None:
         self.destination = destination
         self.counts: Counter[str] = Counter()
-        self.is_ready = False
         self._services = {**routed, "": service}
         self._options = options
         session_timeout_ms = destination.session_timeout_ms
@@ -85,7 +85,8 @@ class Forwarder:
             **consumer_options(member, destination.group_id),
         )
         self._backlog = Backlog(destination.order, destination.window_max)
-        self._limits = {name: limits_of(each) for name, each in destination.services.items()}
+        self._of_routes = destination.services
+        self._limits = {name: limits_of(each) for name, each in self._of_routes.items()}
         self._turns = list(self._limits)  # Routes, the one that was pushed to last at the end.
         self._settling = 0  # So many records with a verdict are under way.
         self._scopes: dict[Job, anyio.CancelScope] = {}
@@ -113,8 +114,14 @@ class Forwarder:
             await self.hand_back(self._consumer.assignment())
             tasks.cancel_scope.cancel()
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has joined the destination's group, and does not stop."""
+        return not self._stopping and has_joined(self._consumer)
+
     def status(self) -> Mapping[str, object]:
         """Return the destination's state as it is now. From any thread."""
+        waiting = self._backlog.waiting_by_route(wall_ms())
         return {
             "name": self.destination.name,
             "topic": self.destination.topic,
@@ -123,21 +130,29 @@ class Forwarder:
             "circuit": self._circuit.value,
             "running": sum(each.running for each in self._limits.values()) + self._settling,
             "concurrency_limit": sum(each.concurrency.limit for each in self._limits.values()),
-            "routes": {
-                name: {
-                    "circuit": each.breaker.state.value,
-                    "running": each.running,
-                    "concurrency_limit": each.concurrency.limit,
-                    "pushed": each.pushed,
-                }
-                for name, each in self._limits.items()
-                if name
-            },
+            "default_route": self._status_of("", waiting),
+            "routes": {name: self._status_of(name, waiting) for name in self._limits if name},
+            "delayed": sum(delayed for _, delayed in waiting.values()),
             "unfinished": self._backlog.unfinished,
             "uncommitted": self._backlog.uncommitted,
             "held_back": self._backlog.is_holding_back,
             "counts": dict(self.counts),
             "last_failure": self._last_why,
+        }
+
+    def _status_of(self, route: str, waiting: Mapping[str, tuple[int, int]]) -> Mapping[str, object]:
+        """Return the state of one route; "" is where records go that no route takes."""
+        limits, service = self._limits[route], self._of_routes[route]
+        unfinished, delayed = waiting.get(route, (0, 0))
+        return {
+            "url": service.url,
+            "circuit": limits.breaker.state.value,
+            "running": limits.running,
+            "concurrency_limit": limits.concurrency.limit,
+            "rate_max": service.rate_max,
+            "pushed": limits.pushed,
+            "unfinished": unfinished,
+            "delayed": delayed,
         }
 
     @property
@@ -156,7 +171,6 @@ class Forwarder:
             for record in records:
                 self._take(record)
                 self._changed.set()
-            self.is_ready = True
             self._relieve()
             if full := self._backlog.to_pause():
                 self._consumer.pause(*full)

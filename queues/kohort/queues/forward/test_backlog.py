@@ -214,3 +214,14 @@ def test_what_was_polled_of_a_topic_before_it_was_made_anew_is_not_committed() -
     backlog.finish(job)
     assert backlog.progress() == {ZERO: OffsetAndMetadata(6)}
     assert backlog.progress().assignment_number == 2
+
+
+def test_what_is_not_done_is_told_by_route_with_what_waits_for_its_time() -> None:
+    backlog = Backlog(Order.NONE, 100)
+    for offset, (due_ms, route) in enumerate([(0, ""), (50, ""), (50, "slow"), (100, "slow")]):
+        backlog.add(record(offset), due_ms, 1, route)
+    assert backlog.waiting_by_route(0) == {"": (2, 1), "slow": (2, 2)}
+    assert backlog.waiting_by_route(50) == {"": (2, 0), "slow": (2, 1)}
+    (first,) = start_all(backlog)
+    backlog.finish(first)
+    assert backlog.waiting_by_route(50) == {"": (1, 0), "slow": (2, 1)}

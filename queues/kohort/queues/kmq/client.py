@@ -17,6 +17,7 @@ from kohort.client.key_runs import send_keys
 from kohort.client.retry import Deadline
 from kohort.client.values import ConsumerRecord, TopicPartition
 from kohort.queues.copying import write_copy
+from kohort.queues.joining import has_joined
 from kohort.queues.kmq.copies import headers_of_dead_letter
 from kohort.queues.kmq.ends import EndMarkers, EndRun
 from kohort.queues.kmq.markers import Start, pack_key
@@ -74,6 +75,16 @@ class QueueClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._stack.__aexit__(kind, error, trace)
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether it has been in a generation of the queue's group."""
+        return has_joined(self._consumer)
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """The partitions of the topic that it takes records from."""
+        return self._consumer.assignment()
 
     # Taking
 

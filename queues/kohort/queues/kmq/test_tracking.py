@@ -158,3 +158,17 @@ def test_many_that_end_leave_nothing_behind() -> None:
         markers.end(offset, at_ms=offset)
     assert len(markers.state._by_due) < 3_000
     assert markers.state.needed_offset == 20_000
+
+
+def test_the_oldest_open_record_is_the_one_that_was_taken_first() -> None:
+    markers = Markers()
+    assert markers.state.oldest_marked_ms is None
+    markers.start(5, at_ms=10)
+    markers.start(6, at_ms=20)
+    assert markers.state.oldest_marked_ms == 10
+    markers.start(5, at_ms=30)
+    assert markers.state.oldest_marked_ms == 20, "one that has more time counts from then on"
+    markers.end(6, at_ms=40)
+    assert markers.state.oldest_marked_ms == 30
+    markers.end(5, at_ms=50)
+    assert markers.state.oldest_marked_ms is None

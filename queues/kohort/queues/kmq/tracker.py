@@ -16,6 +16,7 @@ from kohort.client.errors import CommitFailedError, KohortError
 from kohort.client.listener import Partitions
 from kohort.client.retry import Backoff, monotonic_ms
 from kohort.client.values import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from kohort.queues.joining import has_joined
 from kohort.queues.kmq.counters import NONE, TrackerCounters, decode_counters
 from kohort.queues.kmq.markers import MarkerError, decode_key, decode_value
 from kohort.queues.kmq.queue import Queue
@@ -100,7 +101,35 @@ class RedeliveryTracker:
             "partitions": len(states),
             "open": sum(each.open for each in states),
             "overdue": sum(each.overdue(now_ms) for each in states),
+            "oldest_open_ms": max((_age_ms(each, now_ms) or 0 for each in states), default=0),
             **self._told._asdict(),
+        }
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has joined the trackers' group, and does not stop."""
+        return not self._stopping and has_joined(self._consumer)
+
+    def status(self) -> Mapping[str, object]:
+        """Return how the queue's partitions stand that this tracker has; their counts outlive trackers."""
+        now_ms = wall_ms()
+        return {
+            "topic": self.queue.topic,
+            "group": self.queue.redelivery_group_id,
+            "dead_letters_topic": self.queue.dead_letters_topic,
+            "message_timeout_ms": self.queue.message_timeout_ms,
+            **self.metrics(),
+            "by_partition": [
+                {
+                    "partition": each.partition,
+                    "open": tracked.state.open,
+                    "overdue": tracked.state.overdue(now_ms),
+                    "oldest_open_ms": _age_ms(tracked.state, now_ms),
+                    "is_caught_up": tracked.state.is_caught_up,
+                    **tracked.counters._asdict(),
+                }
+                for each, tracked in sorted(self._tracked.items())
+            ],
         }
 
     # Inside
@@ -228,6 +257,12 @@ class RedeliveryTracker:
         """Let others have these."""
         for each in partitions:
             self._tracked.pop(each, None)
+
+
+def _age_ms(state: TrackedPartition, now_ms: int) -> int | None:
+    """Return for how long the oldest open record has been open; None where none is."""
+    marked_ms = state.oldest_marked_ms
+    return None if marked_ms is None else max(0, now_ms - marked_ms)
 
 
 class _Listener(RebalanceListener):

@@ -26,6 +26,7 @@ class Open:
     offset: int
     marker_offset: int
     due_ms: int
+    marked_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class TrackedPartition:
             self._redelivering.discard(key.offset)
             self._failed.discard(key.offset)
             return
-        found = Open(key.offset, marker_offset, timestamp_ms + value.redeliver_after_ms)
+        found = Open(key.offset, marker_offset, timestamp_ms + value.redeliver_after_ms, timestamp_ms)
         self._open[key.offset] = found
         heappush(self._by_due, (found.due_ms, marker_offset, key.offset))
         heappush(self._by_marker, (marker_offset, key.offset))
@@ -180,6 +181,12 @@ class TrackedPartition:
                 return marker_offset
             heappop(self._by_marker)
         return self.position
+
+    @property
+    def oldest_marked_ms(self) -> int | None:
+        """When the open record was taken, or extended, that waits longest; None where none is open."""
+        needed = self.needed_offset  # The heap begins with that marker now.
+        return self._open[self._by_marker[0][1]].marked_ms if needed < self.position else None
 
     @property
     def open(self) -> int:

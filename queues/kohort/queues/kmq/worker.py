@@ -2,7 +2,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Unpack
 
 import anyio
@@ -51,6 +51,7 @@ class QueueWorker:
         for name, value in (("workers", workers), ("batch_max", batch_max)):
             if value < 1:
                 raise ConfigurationError(f"{name} is {value}: at least 1 is needed")
+        self.queue = queue
         self.done = self.released = self.rejected = self.failed = 0
         self._client = QueueClient(queue, **options)
         self._handler = handler
@@ -65,6 +66,26 @@ class QueueWorker:
         """Let `run` end: what was taken is worked on, and no more is taken."""
         self._stopping = True
         self._room.set()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has joined the queue's group, and does not stop."""
+        return not self._stopping and self._client.has_joined
+
+    def status(self) -> Mapping[str, object]:
+        """Return what it works on now, and what became of records since its start."""
+        return {
+            "topic": self.queue.topic,
+            "group": self.queue.group_id,
+            "partitions": [each.partition for each in sorted(self._client.partitions)],
+            "workers": self._workers,
+            "running": self._running,
+            "waiting": len(self._waiting),
+            "done": self.done,
+            "failed": self.failed,
+            "released": self.released,
+            "rejected": self.rejected,
+        }
 
     async def run(self) -> None:
         """Work until `stop`. Once. Raises: KohortError."""

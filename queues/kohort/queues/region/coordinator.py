@@ -1,6 +1,7 @@
 """The process that decides for a region: one of several, which take over from each other."""
 
 import logging
+from collections.abc import Mapping
 from secrets import token_hex
 from typing import Unpack
 
@@ -11,11 +12,13 @@ from kohort.client.config import ConsumerOptions
 from kohort.client.errors import KohortError
 from kohort.client.listener import Partitions
 from kohort.client.retry import Backoff, monotonic_ms
+from kohort.queues.joining import has_joined
 from kohort.queues.options import consumer_options
 from kohort.queues.region.alone import one_error
 from kohort.queues.region.coordinating import Coordinating, Region
 from kohort.queues.region.entries import Claim
 from kohort.queues.region.log import RegionLog
+from kohort.queues.region.standing import status_of
 
 logger = logging.getLogger(__name__)
 
@@ -26,16 +29,27 @@ class RegionCoordinator:
     """await RegionCoordinator(region, bootstrap_servers="localhost:9092").run()
 
     Start one or two. They are a group over the log's only partition: who has it, rules. It keeps nothing
-    but what stands in the log.
+    but what stands in the log. `rules` says whether this one decides now.
     """
 
     def __init__(self, region: Region, **options: Unpack[ConsumerOptions]) -> None:
         self.region = region
         self._options = options
-        self._rules = False
+        self.rules = False
         self._core: Coordinating | None = None
+        self._log: RegionLog | None = None
+        self._consumer: Consumer[bytes, bytes] | None = None
         self._written = 0
         self._stopping = False
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has joined the coordinators' group, and does not stop."""
+        return not self._stopping and self._consumer is not None and has_joined(self._consumer)
+
+    def status(self) -> Mapping[str, object]:
+        """Return how the region stands, and whether this coordinator decides for it."""
+        return {"rules": self.rules, **status_of(self.region, self._log)}
 
     def stop(self) -> None:
         """Let `run` end soon."""
@@ -45,6 +59,7 @@ class RegionCoordinator:
         """Decide until `stop`. Once. Raises: KohortError for what no waiting mends."""
         backoff = Backoff(100, 5_000)
         async with one_error(), RegionLog(self.region, self._options) as log:
+            self._log = log
             # Never static by the environment: another coordinator takes over as soon as this one stops.
             options: ConsumerOptions = {"group_instance_id": None, **self._options}
             consumer: Consumer[bytes, bytes] = Consumer(
@@ -66,7 +81,7 @@ class RegionCoordinator:
                         await anyio.sleep(backoff.next_ms() / 1000)
 
     async def _step(self, log: RegionLog) -> None:
-        if not self._rules:
+        if not self.rules:
             self._core = None
             return
         if self._core is None:
@@ -85,12 +100,13 @@ class RegionCoordinator:
 
     def become_ruler(self) -> None:
         """Rule; the group's partition itself is not read here."""
-        self._rules = True
+        assert self._consumer is not None
+        self.rules = True
         self._consumer.pause()
 
     def resign(self) -> None:
         """Let another rule."""
-        self._rules = False
+        self.rules = False
 
 
 class _Listener(RebalanceListener):

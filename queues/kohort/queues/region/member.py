@@ -1,7 +1,7 @@
 """A member of a region: its event side, which owns the consumer, beside the operator in its executor."""
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from secrets import token_hex
 from typing import TypeVar, Unpack, cast
@@ -25,6 +25,7 @@ from kohort.queues.region.membership import Drain, LookUp, Membership, Poll, Pro
 from kohort.queues.region.opening import open_states
 from kohort.queues.region.processing import Processing
 from kohort.queues.region.reading import Reading, StartPosition, Subscription, topics_of
+from kohort.queues.region.standing import checkpoint_age_ms, status_of
 from kohort.queues.region.states import StateLostError
 from kohort.queues.region.view import next_command
 
@@ -119,6 +120,29 @@ class RegionMember:
             "resets": max(0, state.attempt - 1) if state is not None else 0,
             "consecutive_resets": state.consecutive_resets if state is not None else 0,
             "checkpoint": state.completed if state is not None else 0,
+        }
+
+    @property
+    def checkpoint_age_ms(self) -> int | None:
+        """How long ago the region's last checkpoint was, as its log tells; None before there was one."""
+        return checkpoint_age_ms(getattr(self, "_log", None))
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has joined the members' group, and does not stop: partitions may be still to come."""
+        core: Membership | None = getattr(self, "_core", None)
+        return not self._stopping and core is not None and core.generation_id >= 0
+
+    def status(self) -> Mapping[str, object]:
+        """Return how this member and its region stand."""
+        core: Membership | None = getattr(self, "_core", None)
+        assigned = set() if core is None else core.assigned
+        return {
+            "member": self.name,
+            "state": self.state,
+            "partitions": sorted(assigned),
+            **self.metrics(),
+            **status_of(self.region, getattr(self, "_log", None)),
         }
 
     @property
