@@ -71,7 +71,7 @@ def test_a_test_that_fails_once_is_run_again_alone_and_named_at_the_end(tmp_path
     assert calls[1:3] == ["make test in test", "make again in test"]
 
 
-def test_what_fails_twice_has_failed(tmp_path: Path) -> None:
+def test_a_test_that_fails_twice_has_failed(tmp_path: Path) -> None:
     assert run(tmp_path, test=failing("tests/a.py::one"), again="false")[0] == 1
 
 
@@ -82,13 +82,13 @@ def test_many_that_fail_are_no_accident(tmp_path: Path) -> None:
     assert not any(each.startswith("make again") for each in calls)
 
 
-def test_a_run_that_breaks_off_without_saying_who_failed_has_failed(tmp_path: Path) -> None:
+def test_a_run_that_breaks_off_without_naming_failures_has_failed(tmp_path: Path) -> None:
     status, _, calls = run(tmp_path, test="false")
     assert status == 1
     assert not any(each.startswith("make again") for each in calls)
 
 
-def test_pytest_keeps_who_failed(pytester: pytest.Pytester) -> None:
+def test_pytest_stores_the_failed_tests(pytester: pytest.Pytester) -> None:
     path = pytester.path / ".pytest_cache" / "v" / "cache" / "lastfailed"
     assert last_failed(path) == []
     pytester.makepyfile(test_it="def test_good(): pass\ndef test_bad(): assert False")

@@ -21,7 +21,7 @@ def counted() -> int:
     return left_open.count()
 
 
-def test_a_world_that_a_test_has_left_open_lets_its_files_and_threads_go(tmp_path: Path) -> None:
+def test_a_world_left_open_by_a_test_releases_its_files_and_threads(tmp_path: Path) -> None:
     before = counted()
     worlds = [World(tmp_path / str(number)) for number in range(3)]
     for world in worlds:
@@ -36,7 +36,7 @@ def test_a_world_that_a_test_has_left_open_lets_its_files_and_threads_go(tmp_pat
     left_open.let_go()
 
 
-def test_files_in_memory_let_their_descriptors_go_and_keep_what_is_in_them() -> None:
+def test_memory_files_release_their_descriptors_and_keep_their_content() -> None:
     before = counted()
     file_system = MemoryFileSystem()
     file_system.make_directory("/d")
@@ -50,7 +50,7 @@ def test_files_in_memory_let_their_descriptors_go_and_keep_what_is_in_them() -> 
     file_system.close()
 
 
-def test_more_than_may_be_is_told_with_what_it_leads_to(tmp_path: Path) -> None:
+def test_too_many_descriptors_are_reported_with_their_targets(tmp_path: Path) -> None:
     before = counted()
     files = [(tmp_path / str(number)).open("wb") for number in range(LEAKED)]
     assert left_open.too_many_descriptors(before + LEAKED) is None

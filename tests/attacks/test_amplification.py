@@ -155,7 +155,7 @@ ATTACKS: dict[str, tuple[Callable[[Trial], None], Message, int | None]] = {
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_answers_that_nobody_reads(trial: StartTrial, name: str) -> None:
+def test_unread_answers_stay_within_the_memory_limit(trial: StartTrial, name: str) -> None:
     prepare, request, version = ATTACKS[name]
     with trial() as attacked:
         prepare(attacked)
@@ -185,7 +185,7 @@ def sip(line: Line) -> None:
         return
 
 
-def test_many_answers_to_one_frame_of_a_thousand_connections(trial: StartTrial) -> None:
+def test_one_large_answer_for_each_of_a_thousand_connections(trial: StartTrial) -> None:
     """One question each: what bounds a connection does not bound them all."""
     with trial() as attacked:
         many_offsets(attacked)
@@ -194,7 +194,7 @@ def test_many_answers_to_one_frame_of_a_thousand_connections(trial: StartTrial) 
         time.sleep(HELD_S)
 
 
-def test_megabytes_of_a_group_that_many_connections_ask_for(trial: StartTrial) -> None:
+def test_many_connections_describe_a_group_of_megabytes(trial: StartTrial) -> None:
     """Whoever asks while a flush is under way is answered after it: all of them in one round."""
     with trial() as attacked:
         a_fat_group(attacked)
@@ -205,7 +205,7 @@ def test_megabytes_of_a_group_that_many_connections_ask_for(trial: StartTrial) -
 
 
 @pytest.mark.parametrize("groups", [1, MEMBERS], ids=["one group", "a group each"])
-def test_a_group_whose_members_bring_megabytes(trial: StartTrial, groups: int) -> None:
+def test_members_with_megabytes_of_metadata(trial: StartTrial, groups: int) -> None:
     """What members bring is kept for as long as they are members, and a leader gets all of it."""
     with trial() as attacked, ThreadPoolExecutor(MEMBERS) as pool:
         joins = [

@@ -109,7 +109,7 @@ def named_most() -> dict[str, Message]:
     }
 
 
-def test_as_much_as_one_request_may_name(trial: StartTrial) -> None:
+def test_the_maximum_number_of_names_in_one_request(trial: StartTrial) -> None:
     with trial() as attacked:
         create(attacked.connect(), "wide0")
         for what, request in named_most().items():

@@ -47,7 +47,7 @@ def crowd(attacked: Trial) -> list[Line]:
 
 
 @pytest.mark.usefixtures("few_files")
-def test_out_of_descriptors_costs_neither_processor_nor_log(trial: StartTrial) -> None:
+def test_without_descriptors_the_broker_uses_little_cpu_and_log(trial: StartTrial) -> None:
     with trial() as attacked:
         lines = crowd(attacked)
         logged, used_s = len(attacked.broker.log_lines()), main_thread_s(attacked)

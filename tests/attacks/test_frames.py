@@ -65,7 +65,7 @@ def test_a_thousand_slow_writers(trial: StartTrial) -> None:
 
 
 @pytest.mark.skipif(NIGHTLY not in os.environ, reason=f"{NIGHTLY}=1 runs it")
-def test_a_frame_that_comes_byte_by_byte_is_given_up(trial: StartTrial) -> None:
+def test_a_connection_that_sends_a_frame_byte_by_byte_is_closed(trial: StartTrial) -> None:
     with trial() as attacked:
         line = attacked.connect()
         line.socket.sendall(promise(100_000))
@@ -110,7 +110,7 @@ def test_tagged_fields_by_the_million(trial: StartTrial, where: str) -> None:
             line.is_closed(within_s=1.0)
 
 
-def test_garbage_from_thousands_of_connections_costs_few_lines(trial: StartTrial) -> None:
+def test_malformed_bytes_from_thousands_of_connections_log_few_lines(trial: StartTrial) -> None:
     with trial() as attacked:
         before = len(attacked.broker.log_lines())
         for number in range(3_000):
@@ -130,7 +130,7 @@ GARBAGE = (
 )
 
 
-def test_connections_that_come_and_go(trial: StartTrial) -> None:
+def test_thousands_of_connections_open_and_close(trial: StartTrial) -> None:
     """Some in the middle of a request, none with a goodbye."""
     request = frame(MetadataRequest(topics=None), 9)
     with trial() as attacked:

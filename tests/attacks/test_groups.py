@@ -46,7 +46,7 @@ BYTES_PER_PRODUCER_MAX = 1_200
 FIRST_LOOKS_MS = "kohort.lag.interval.ms=100"
 
 
-def test_an_offset_that_is_none_leaves_the_lag_of_others(trial: StartTrial) -> None:
+def test_an_invalid_offset_does_not_change_the_lag_of_others(trial: StartTrial) -> None:
     with trial(FIRST_LOOKS_MS) as attacked:
         line = attacked.connect()
         for offset in OFFSETS:
@@ -63,7 +63,7 @@ def test_an_offset_that_is_none_leaves_the_lag_of_others(trial: StartTrial) -> N
         assert 'group="innocent"' in page(attacked.broker.http, "/metrics").text
 
 
-def test_a_commit_to_be_kept_for_ever_leaves_the_shard_alone(trial: StartTrial) -> None:
+def test_a_commit_with_an_endless_retention_does_not_break_the_shard(trial: StartTrial) -> None:
     """Old versions say how long; now and that together are more than a time may be."""
     with trial() as attacked:
         for version in (2, 3, 4):
@@ -99,7 +99,7 @@ def test_thousands_of_groups_make_no_page_too_large(trial: StartTrial) -> None:
         assert max(len(each.text) for each in pages) < PAGE_BYTES_MAX
 
 
-def test_member_ids_that_nobody_uses_cost_little(trial: StartTrial) -> None:
+def test_unused_member_ids_use_little_memory(trial: StartTrial) -> None:
     """Asked for in one group, and one in each of thousands; who means it gets in."""
     with trial() as attacked:
         line = attacked.connect()
@@ -136,7 +136,7 @@ def test_a_flood_of_fetch_sessions(trial: StartTrial) -> None:
                 each.answer(FetchResponse)
 
 
-def test_fetches_that_wait_for_what_never_comes(trial: StartTrial) -> None:
+def test_hundreds_of_parked_fetches_of_a_thousand_partitions(trial: StartTrial) -> None:
     """Four hundred parked fetches of a thousand partitions each."""
     with trial() as attacked:
         lines = attacked.connections(400)
@@ -155,7 +155,7 @@ def test_fetches_that_wait_for_what_never_comes(trial: StartTrial) -> None:
         time.sleep(1.0)
 
 
-def test_thousands_of_producers_cost_little_each(trial: StartTrial) -> None:
+def test_thousands_of_producers_use_little_memory_each(trial: StartTrial) -> None:
     with trial() as attacked:
         line = attacked.connect()
         create(line, "wide", PARTITIONS)

@@ -17,14 +17,14 @@ HEADER_WITHIN_S = 60.0
 CONNECTIONS = 1_500
 
 
-def test_pages_forbid_to_guess_what_they_are(trial: StartTrial) -> None:
+def test_pages_have_a_nosniff_header(trial: StartTrial) -> None:
     with trial() as attacked:
         for path in PATHS:
             found = page(attacked.broker.http, path)
             assert found.headers.get("x-content-type-options") == "nosniff", path
 
 
-def test_another_name_for_this_host_is_not_answered(trial: StartTrial) -> None:
+def test_a_foreign_host_header_is_refused(trial: StartTrial) -> None:
     """A page of somebody else's, in a browser on this machine, gets here by a name of its own."""
     with trial() as attacked:
         for host in ("evil.example", "evil.example:9644", "127.0.0.1.evil.example"):
@@ -36,7 +36,7 @@ def test_another_name_for_this_host_is_not_answered(trial: StartTrial) -> None:
             assert page(attacked.broker.http, "/api/v1/groups", ours).status == 200
 
 
-def test_connections_that_say_nothing_leave_room(trial: StartTrial) -> None:
+def test_silent_http_connections_do_not_shut_others_out(trial: StartTrial) -> None:
     """Neither Kafka clients nor a monitor are shut out by who holds pages' connections open."""
     with trial() as attacked:
         held: list[socket.socket] = []
@@ -54,7 +54,7 @@ def test_connections_that_say_nothing_leave_room(trial: StartTrial) -> None:
 
 @pytest.mark.skipif(NIGHTLY not in os.environ, reason=f"{NIGHTLY}=1 runs it")
 @pytest.mark.parametrize("piece", [b"", b"X-Slow: 1\r\n"])
-def test_a_header_that_never_ends_is_given_up(trial: StartTrial, piece: bytes) -> None:
+def test_a_connection_with_an_endless_header_is_closed(trial: StartTrial, piece: bytes) -> None:
     with trial() as attacked:
         slow = bare(attacked.broker.http)
         slow.sendall(b"GET /metrics HTTP/1.1\r\n")
@@ -72,7 +72,7 @@ def test_a_header_that_never_ends_is_given_up(trial: StartTrial, piece: bytes) -
         assert closed
 
 
-def test_pages_asked_for_by_many_at_once(trial: StartTrial) -> None:
+def test_many_connections_request_pages_at_once(trial: StartTrial) -> None:
     """Metrics, pipelined and never read."""
     request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with trial() as attacked:

@@ -67,7 +67,7 @@ def member_id(line: Line) -> str:
     return str(described.groups[0].members[0].member_id)
 
 
-def test_nobody_attacks_and_nobody_is_guilty(trial: StartTrial) -> None:
+def test_a_trial_without_an_attack_passes(trial: StartTrial) -> None:
     undergo(trial, lambda attacked: member_id(attacked.connect()))
 
 
@@ -114,7 +114,7 @@ def test_a_broker_that_ended_is_noticed(trial: StartTrial) -> None:
     assert "\nthe broker ended" in guilt(trial, end)
 
 
-def test_the_verdict_stands_beside_the_error_of_an_attack_that_failed(trial: StartTrial) -> None:
+def test_the_error_of_a_failed_attack_names_the_verdict(trial: StartTrial) -> None:
     def fail(attacked: Trial) -> None:
         end(attacked)
         raise ZeroDivisionError
@@ -130,7 +130,7 @@ def test_spent_memory_is_noticed(trial: StartTrial) -> None:
     )
 
 
-def test_a_report_tells_waiting_from_the_machine_being_busy() -> None:
+def test_a_report_separates_waiting_from_a_busy_machine() -> None:
     told = Report(answers=7, slowest=Slowest("Heartbeat", 12.0, 900.0, 0.5), baseline_ms=3.0).told()
     assert told == (
         "7 answers, slowest 12 ms (Heartbeat; on the wall 900 ms), before the attack 3 ms; "
@@ -138,12 +138,12 @@ def test_a_report_tells_waiting_from_the_machine_being_busy() -> None:
     )
 
 
-def test_the_time_taken_off_is_that_of_the_thread_that_lost_most() -> None:
+def test_stolen_time_is_that_of_the_most_delayed_thread() -> None:
     assert most_lost({"1": 5, "2": 10}, {"1": 9, "2": 11, "3": 2}) == 4
     assert most_lost({"1": 5}, {}) == 0, "who has ended waits for nobody"
 
 
-def test_a_sleep_is_waiting_and_so_is_work_of_ones_own() -> None:
+def test_sleep_and_own_work_count_as_waiting() -> None:
     stopwatch = Stopwatch(broker_pid=0)
     ends_s = time.process_time() + 0.1
     while time.process_time() < ends_s:

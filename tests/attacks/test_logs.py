@@ -38,7 +38,9 @@ def stopped(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 @pytest.mark.parametrize("lost", ["the end", "everything", "the middle"])
-def test_a_sealed_segment_cut_short_is_told_and_stalls_no_reader(stopped: BrokerProcess, lost: str) -> None:
+def test_a_truncated_sealed_segment_is_reported_and_blocks_no_reader(
+    stopped: BrokerProcess, lost: str
+) -> None:
     segments = sorted((stopped.data / f"{TOPIC}-0").glob("*.log"))
     assert len(segments) > 3
     cut(segments[1], lost)

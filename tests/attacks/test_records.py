@@ -45,7 +45,7 @@ def test_a_record_with_millions_of_headers(trial: StartTrial, compression_type: 
 
 
 @pytest.mark.parametrize("compression_type", ["producer", "gzip"])
-def test_one_large_value_of_nothing(trial: StartTrial, compression_type: str) -> None:
+def test_one_large_value_of_zeros(trial: StartTrial, compression_type: str) -> None:
     value = bytes(120_000_000)
     batch = batch_of(encode_records([(0, None, value, ())]), 1, Compression.ZSTD)
     with trial() as attacked:

@@ -40,7 +40,7 @@ LOADING = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
 
 
 @pytest.mark.parametrize("setting", ["max_connections", "max_connections_per_ip"])
-def test_nobody_is_locked_out_for_good(trial: StartTrial, setting: str) -> None:
+def test_no_setting_locks_everybody_out(trial: StartTrial, setting: str) -> None:
     """A limit of no connections at all would keep out whoever could take it back."""
     with trial() as attacked:
         line = attacked.connect()
@@ -109,7 +109,7 @@ def test_segments_of_a_millisecond(trial: StartTrial) -> None:
         assert attacked.broker.open_files() - opened < 300
 
 
-def test_negative_producers_harm_nobody(trial: StartTrial) -> None:
+def test_negative_producer_ids_affect_nobody(trial: StartTrial) -> None:
     """An id below zero is none, as Kafka has it."""
     with trial() as attacked:
         line = attacked.connect()
@@ -141,7 +141,7 @@ def broker_alone(tmp_path: Path) -> Iterator[BrokerProcess]:
     broker.kill()
 
 
-def test_nothing_is_acknowledged_once_the_data_folder_is_gone(broker_alone: BrokerProcess) -> None:
+def test_nothing_is_acknowledged_after_the_data_folder_was_deleted(broker_alone: BrokerProcess) -> None:
     line = Line(broker_alone.address)
     create(line, TOPIC)
     wait_until(lambda: commit(line, "group", 1) == {ErrorCode.NONE}, "the coordinator has loaded")

@@ -56,9 +56,7 @@ def until(happens: object, within_s: float = ENDED_WITHIN_S) -> bool:
 
 
 @pytest.mark.parametrize("how", some_by_day(HOWS, "compute", "compute in C"))
-def test_a_loop_that_stands_still_is_ended_and_its_stack_is_in_the_log(
-    broker: BrokerProcess, how: str
-) -> None:
+def test_a_blocked_loop_is_ended_and_its_stack_is_logged(broker: BrokerProcess, how: str) -> None:
     broker.start()
     line = let_it_stand_still(broker.address, how)
     assert not answers(broker.address, within_s=0.5), "it does not stand still: this shows nothing"
@@ -73,7 +71,7 @@ def test_a_loop_that_stands_still_is_ended_and_its_stack_is_in_the_log(
     assert answers(broker.address)
 
 
-def test_a_process_that_was_stopped_goes_on(broker: BrokerProcess) -> None:
+def test_a_suspended_process_continues(broker: BrokerProcess) -> None:
     """For longer than a loop may stand still, and while something is asked of it."""
     broker.start()
     os.kill(broker.pid, signal.SIGSTOP)
@@ -94,7 +92,7 @@ def test_a_loop_with_much_to_do_is_not_ended(broker: BrokerProcess) -> None:
 
 
 @pytest.mark.parametrize("how", some_by_day(["compute", "compute in C"], "compute"))
-def test_a_worker_that_stands_still_is_ended_and_started_anew(broker: BrokerProcess, how: str) -> None:
+def test_a_blocked_worker_is_ended_and_restarted(broker: BrokerProcess, how: str) -> None:
     broker.options = ("--workers", "2")
     broker.start()
     assert until(lambda: answers(broker.address))
@@ -105,7 +103,7 @@ def test_a_worker_that_stands_still_is_ended_and_started_anew(broker: BrokerProc
     line.close()
 
 
-def test_no_worker_computes_on_without_its_supervisor(broker: BrokerProcess) -> None:
+def test_a_worker_ends_without_its_supervisor(broker: BrokerProcess) -> None:
     broker.options = ("--workers", "2")
     broker.start()
     workers = children(broker.pid)

@@ -146,7 +146,7 @@ def test_a_member_with_the_longest_ids_poisons_no_group(
         assert described.groups[0].error_code == ErrorCode.NONE
 
 
-def test_an_answer_that_cannot_be_encoded_takes_no_other_with_it(trial: StartTrial) -> None:
+def test_an_answer_that_cannot_be_encoded_affects_no_other(trial: StartTrial) -> None:
     """A commit and a join whose answer is too long, in one write, share a flush with the innocent client."""
     with trial() as attacked:
         for number in range(40):
@@ -156,7 +156,7 @@ def test_an_answer_that_cannot_be_encoded_takes_no_other_with_it(trial: StartTri
             line.is_closed(within_s=0.02)
 
 
-def test_no_name_speaks_to_a_terminal_through_the_command_line(trial: StartTrial) -> None:
+def test_no_name_controls_the_terminal_of_the_command_line(trial: StartTrial) -> None:
     with trial() as attacked:
         forge(attacked)
         bootstrap = attacked.broker.bootstrap
@@ -166,7 +166,7 @@ def test_no_name_speaks_to_a_terminal_through_the_command_line(trial: StartTrial
     assert not [line for line in shown.splitlines() if line.startswith("kohort ready")]
 
 
-def test_no_name_forges_a_line_of_the_log(trial: StartTrial) -> None:
+def test_no_name_forges_a_log_line(trial: StartTrial) -> None:
     with trial() as attacked:
         forge(attacked)
         send_garbage(attacked.connect(), FORGED)

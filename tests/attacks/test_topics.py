@@ -31,7 +31,7 @@ def answered(line: Line) -> None:
         return
 
 
-def test_a_thousand_topics_in_one_request(trial: StartTrial) -> None:
+def test_a_thousand_topics_are_created_in_one_request(trial: StartTrial) -> None:
     with trial() as attacked:
         line = attacked.connect()
         request = CreateTopicsRequest(topics=tuple(creatable(f"t-{number}") for number in range(TOPICS)))
@@ -41,7 +41,7 @@ def test_a_thousand_topics_in_one_request(trial: StartTrial) -> None:
         assert time.monotonic() - began_s < TOPICS_WITHIN_S
 
 
-def test_a_thousand_topics_one_by_one(trial: StartTrial) -> None:
+def test_a_thousand_topics_are_created_one_by_one(trial: StartTrial) -> None:
     with trial() as attacked:
         line = attacked.connect()
         began_s = time.monotonic()
@@ -50,7 +50,7 @@ def test_a_thousand_topics_one_by_one(trial: StartTrial) -> None:
         assert time.monotonic() - began_s < TOPICS_WITHIN_S
 
 
-def test_more_partitions_than_anybody_needs(trial: StartTrial) -> None:
+def test_absurd_partition_counts_are_refused(trial: StartTrial) -> None:
     with trial() as attacked:
         line = attacked.connect()
         create(line, "small")

@@ -56,7 +56,7 @@ def broker(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[BrokerPro
     indirect=["broker"],
     ids=["hidden", "authorizer", "authorizer, said", "open"],
 )
-def test_who_may_alter_settings_reads_no_records_by_that(broker: BrokerProcess, status: int) -> None:
+def test_permission_to_alter_settings_does_not_reveal_records(broker: BrokerProcess, status: int) -> None:
     """Access control lists know nothing of the page, so it shows records where an operator wants it to."""
     line = Line(broker.address)
     create(line, "secrets")
@@ -70,7 +70,7 @@ def test_who_may_alter_settings_reads_no_records_by_that(broker: BrokerProcess, 
 
 @pytest.mark.parametrize("broker", [[]], indirect=True, ids=[""])
 @pytest.mark.parametrize("version", [11, 12, 15])
-def test_who_says_that_it_is_a_broker_has_quotas_all_the_same(broker: BrokerProcess, version: int) -> None:
+def test_a_client_that_claims_to_be_a_broker_has_quotas(broker: BrokerProcess, version: int) -> None:
     line = Line(broker.address)
     create(line, "t")
     for _ in range(8):

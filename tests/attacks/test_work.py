@@ -163,12 +163,12 @@ WITH_IDS: dict[str, Callable[[], Message]] = {
 
 
 @pytest.mark.parametrize("name", some_by_day(WITH_IDS, "Fetch", "Metadata"))
-def test_ids_that_were_made_to_have_one_hash(trial: StartTrial, name: str) -> None:
+def test_ids_with_one_hash_are_refused(trial: StartTrial, name: str) -> None:
     with trial() as attacked:
         asked_by_all(attacked, [WITH_IDS[name]()])
 
 
-def test_a_fetch_session_to_which_such_ids_are_added_one_by_one(trial: StartTrial) -> None:
+def test_ids_with_one_hash_cannot_be_added_to_a_fetch_session_one_by_one(trial: StartTrial) -> None:
     with trial() as attacked:
         attacked.is_fair = True
         line = attacked.connect()

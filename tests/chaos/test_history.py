@@ -22,11 +22,11 @@ def sound() -> History:
     return history
 
 
-def test_nothing_is_found_where_all_is_well() -> None:
+def test_a_correct_history_has_no_violations() -> None:
     assert sound().violations(LOGS) == []
 
 
-def test_a_record_that_nobody_acknowledged_may_be_there_or_not() -> None:
+def test_an_unacknowledged_record_can_exist_or_not() -> None:
     assert sound().violations({**LOGS, 1: [(0, b"d"), (1, b"nobody was told of it")]}) == []
 
 
@@ -41,7 +41,7 @@ FAULTS: dict[str, Callable[[History], object]] = {
 
 
 @pytest.mark.parametrize("kind", FAULTS)
-def test_each_fault_is_seen_by_its_name_and_no_other(kind: str) -> None:
+def test_only_the_planted_violation_is_found(kind: str) -> None:
     history = sound()
     FAULTS[kind](history)
     (found,) = history.violations(LOGS)
@@ -60,7 +60,7 @@ def test_a_record_at_another_offset_than_acknowledged_is_seen() -> None:
     assert found.startswith("lost or moved")
 
 
-def test_a_group_whose_offsets_are_gone_is_seen() -> None:
+def test_a_group_that_lost_its_offsets_is_found() -> None:
     history = sound()
     history.looked_up(history.commits("group"), {})
     assert len(history.violations(LOGS)) == 2

@@ -79,7 +79,7 @@ def traffic(tmp_path: Path) -> Iterator[Traffic]:
         broker.kill()
 
 
-def test_nothing_is_seen_where_nothing_was_planted(traffic: Traffic) -> None:
+def test_without_a_planted_fault_nothing_is_found(traffic: Traffic) -> None:
     assert traffic.violations() == []
 
 
@@ -91,7 +91,7 @@ PLANTED: dict[str, Callable[[Traffic], None]] = {
 
 
 @pytest.mark.parametrize("kind", PLANTED)
-def test_what_was_planted_is_seen(traffic: Traffic, kind: str) -> None:
+def test_a_planted_fault_is_found(traffic: Traffic, kind: str) -> None:
     PLANTED[kind](traffic)
     found = traffic.violations()
     assert any(each.startswith(kind) for each in found), found

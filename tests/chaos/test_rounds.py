@@ -236,7 +236,7 @@ def log_of(bootstrap: str, partition: int) -> Log:
 
 
 @only_by_night
-def test_nothing_is_lost_doubled_or_rebalanced_whatever_dies(
+def test_no_record_is_lost_or_duplicated_and_no_group_rebalances_under_chaos(
     etcd_members: EtcdMembers, tmp_path: Path
 ) -> None:
     seed = int(os.environ.get("SEED") or random.randrange(2**31))

@@ -93,7 +93,7 @@ def test_entries_are_added_listed_and_removed(broker: BrokerProcess) -> None:
         (("add", "alice", "read", "--topic", "t", "--group", "g"), "give one of --topic"),
     ],
 )
-def test_wrong_uses_say_what_would_be_right(
+def test_usage_errors_name_the_right_use(
     broker: BrokerProcess, arguments: tuple[str, ...], words: str
 ) -> None:
     done = run(broker, *arguments)
@@ -101,7 +101,7 @@ def test_wrong_uses_say_what_would_be_right(
     assert words in done.stderr
 
 
-def test_who_may_not_is_told_so(tmp_path: Path) -> None:
+def test_a_user_without_permission_is_refused(tmp_path: Path) -> None:
     open_ = "allow.everyone.if.no.acl.found=true"
     with (
         serving(tmp_path, AUTHORIZER, open_) as broker,
@@ -132,7 +132,7 @@ def test_who_may_not_is_told_so(tmp_path: Path) -> None:
         assert len(admin.delete_acls(AclFilter(principal=ME), AclFilter(principal=ME))) == 2
 
 
-def test_without_an_authorizer_it_says_so(tmp_path: Path) -> None:
+def test_without_an_authorizer_the_command_says_so(tmp_path: Path) -> None:
     with serving(tmp_path) as plain:
         done = run(plain, "list")
     assert (done.returncode, done.stderr) == (

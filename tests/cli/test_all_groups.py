@@ -78,7 +78,7 @@ def test_a_group_that_cannot_be_described_hides_no_other(
     )
 
 
-def test_deleting_every_group_takes_a_yes(
+def test_deleting_every_group_needs_a_confirmation(
     own_broker: BrokerProcess, groups: Groups, three: tuple[str, ...]
 ) -> None:
     command = ["groups", "delete", "--all-groups", "--bootstrap-server", own_broker.bootstrap]
@@ -96,7 +96,7 @@ def test_deleting_every_group_takes_a_yes(
     assert groups("list").out == ""
 
 
-def test_where_nobody_can_answer_every_group_is_deleted_with_yes_alone(
+def test_without_a_terminal_deleting_every_group_needs_yes(
     own_broker: BrokerProcess, groups: Groups, three: tuple[str, ...]
 ) -> None:
     command = ["groups", "delete", "--all-groups", "--bootstrap-server", own_broker.bootstrap]

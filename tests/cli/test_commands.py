@@ -35,7 +35,7 @@ def test_a_topic_from_its_making_to_its_end(kohort: Kohort, topic: str) -> None:
     assert kohort("topics", "delete", topic, "--if-exists").returncode == 0
 
 
-def test_what_exists_or_does_not_is_said_in_one_line(kohort: Kohort, topic: str) -> None:
+def test_existing_and_missing_topics_are_reported_in_one_line(kohort: Kohort, topic: str) -> None:
     again = kohort("topics", "create", topic)
     assert (again.returncode, again.stderr.count("\n")) == (1, 1)
     assert "already exists" in again.stderr
@@ -57,7 +57,7 @@ def test_what_exists_or_does_not_is_said_in_one_line(kohort: Kohort, topic: str)
     assert (fewer.returncode, fewer.stderr.count("\n")) == (1, 1)
 
 
-def test_lines_go_in_and_come_out(kohort: Kohort, topic: str) -> None:
+def test_produced_lines_are_consumed(kohort: Kohort, topic: str) -> None:
     lines = "".join(f"line {number}\n" for number in range(1_000))
     produced = kohort("produce", topic, "--compression", "zstd", stdin=lines)
     assert (produced.returncode, produced.stdout) == (0, "")
@@ -98,7 +98,7 @@ def test_a_line_without_its_key_stops_with_its_number(kohort: Kohort, topic: str
     assert (done.returncode, done.stderr) == (1, "kohort: line 2 has no key separator ':': 'b'\n")
 
 
-def test_a_partition_and_an_offset_to_begin_with(kohort: Kohort, topic: str) -> None:
+def test_consume_starts_at_a_partition_and_an_offset(kohort: Kohort, topic: str) -> None:
     kohort("produce", topic, "--partition", "2", stdin="a\nb\nc\n")
     done = kohort("consume", topic, "--partition", "2", "--offset", "1", "--timeout-ms", "1000")
     assert (done.returncode, done.stdout) == (0, "b\nc\n")
@@ -111,7 +111,7 @@ def test_a_partition_and_an_offset_to_begin_with(kohort: Kohort, topic: str) -> 
     )
 
 
-def test_a_group_goes_on_where_it_was(kohort: Kohort, topic: str) -> None:
+def test_a_group_continues_at_its_committed_offset(kohort: Kohort, topic: str) -> None:
     group = f"readers-of-{topic}"
     kohort("produce", topic, "-p", "0", stdin="a\nb\nc\n")
     first = kohort("consume", topic, "--group", group, "--from-beginning", "-n", "2")
@@ -144,7 +144,7 @@ def test_a_group_goes_on_where_it_was(kohort: Kohort, topic: str) -> None:
     assert group not in kohort("groups", "list", "--in-state", "Stable").stdout.split()
 
 
-def test_an_unknown_group_is_said_in_one_line(kohort: Kohort) -> None:
+def test_an_unknown_group_is_reported_in_one_line(kohort: Kohort) -> None:
     done = kohort("groups", "describe", "nosuch")
     assert (done.returncode, done.stdout, done.stderr) == (
         1,
@@ -222,9 +222,7 @@ def test_a_long_input_shows_its_progress_on_a_terminal(
     assert f"20,000 records written to {topic}".encode() in shown
 
 
-def test_produce_waits_for_lines_that_are_typed(
-    kohort: Kohort, environment: dict[str, str], topic: str
-) -> None:
+def test_produce_sends_typed_lines_at_once(kohort: Kohort, environment: dict[str, str], topic: str) -> None:
     process = subprocess.Popen([*COMMAND, "produce", topic, "-q"], stdin=subprocess.PIPE, env=environment)
     assert process.stdin is not None
     process.stdin.write(b"first\n")

@@ -14,7 +14,7 @@ from tests.cli.conftest import COMMAND, Kohort
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_there_is_a_completion_for_each_shell(shell: str) -> None:
+def test_every_shell_has_a_completion(shell: str) -> None:
     done = here.kohort("completion", shell)
     assert done.returncode == 0
     assert "_KOHORT_COMPLETE" in done.stdout
@@ -89,6 +89,8 @@ def test_settings_of_the_first_topic_are_completed() -> None:
         assert "retention.ms" in completed("kohort topics create new --config reten", environment)
 
 
-def test_any_of_several_brokers_completes(environment: dict[str, str], bootstrap: str, topic: str) -> None:
+def test_completion_works_with_several_bootstrap_servers(
+    environment: dict[str, str], bootstrap: str, topic: str
+) -> None:
     several = {**environment, "KOHORT_BOOTSTRAP_SERVERS": f"127.0.0.1:1,{bootstrap}"}
     assert completed(f"kohort topics describe {topic[:-1]}", several) == [topic]

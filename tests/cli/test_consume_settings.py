@@ -34,7 +34,7 @@ def test_a_setting_of_the_consumer_as_an_option(kohort: Kohort, numbers: str, op
     assert (done.returncode, done.stdout.split()) == (0, ["first", "last"])
 
 
-def test_a_setting_of_the_consumer_in_the_file_and_one_that_goes_before_it(
+def test_the_command_line_overrides_consumer_settings_of_the_file(
     kohort: Kohort, numbers: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "client.properties"
@@ -52,7 +52,7 @@ def test_a_setting_of_the_consumer_in_the_file_and_one_that_goes_before_it(
     assert "unknown setting 'isolation.level'" in topics.stderr
 
 
-def test_the_group_may_be_a_setting(kohort: Kohort, bootstrap: str, numbers: str) -> None:
+def test_the_group_can_be_set_as_a_property(kohort: Kohort, bootstrap: str, numbers: str) -> None:
     group = f"group-of-{numbers}"
     options = ("--property", f"group.id={group}", "--property", "auto.offset.reset=earliest", "-n", "1")
     assert kohort("consume", numbers, *options).stdout.split() == ["first"]
@@ -84,7 +84,7 @@ def test_the_group_may_be_a_setting(kohort: Kohort, bootstrap: str, numbers: str
         (["--share", "s", "--property", "isolation.level=read_committed"], "but not a ShareConsumer"),
     ],
 )
-def test_what_does_not_fit_is_said_in_words(
+def test_contradicting_options_are_refused(
     kohort: Kohort, numbers: str, options: list[str], words: str
 ) -> None:
     done = kohort("consume", numbers, "--timeout-ms", "500", *options)
@@ -92,7 +92,7 @@ def test_what_does_not_fit_is_said_in_words(
     assert words in " ".join(done.stderr.split())
 
 
-def test_a_share_consumer_takes_settings_too(kohort: Kohort, numbers: str) -> None:
+def test_a_share_consumer_accepts_settings(kohort: Kohort, numbers: str) -> None:
     done = kohort(
         "consume",
         numbers,
@@ -106,7 +106,7 @@ def test_a_share_consumer_takes_settings_too(kohort: Kohort, numbers: str) -> No
     assert done.returncode == 0
 
 
-def test_a_look_at_a_topic_takes_no_static_members_place(
+def test_consume_does_not_use_the_group_instance_id_of_the_environment(
     kohort: Kohort, bootstrap: str, numbers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KOHORT_GROUP_INSTANCE_ID", "orders-0")

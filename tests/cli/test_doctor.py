@@ -74,7 +74,7 @@ def failures(*servers: str) -> dict[str, str]:
     ids=["ssh", "redis", "zeros", "cut", "silent"],
     indirect=["strange"],
 )
-def test_a_second_bootstrap_server_that_speaks_no_kafka_fails(one: str, strange: str, words: str) -> None:
+def test_a_second_bootstrap_server_without_kafka_fails(one: str, strange: str, words: str) -> None:
     found = failures(one, strange)
     assert list(found) == [f"bootstrap server {strange}"]
     assert words in found[f"bootstrap server {strange}"]

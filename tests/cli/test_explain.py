@@ -132,13 +132,13 @@ def explained(kohort: Kohort, *arguments: str) -> dict[str, Any]:
     return found
 
 
-def test_without_any_event_it_says_why_there_is_none(kohort: Kohort) -> None:
+def test_without_events_the_command_says_why(kohort: Kohort) -> None:
     done = kohort("groups", "explain", "nosuch")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "there is no topic __group_events" in done.stderr
 
 
-def test_members_that_came_one_by_one_are_told_of_with_their_names_and_what_to_change(
+def test_members_that_joined_one_by_one_are_explained_with_advice(
     kohort: Kohort, broker: BrokerProcess
 ) -> None:
     with members(broker.bootstrap, "one-by-one", "w1", "w2", "w3"):
@@ -162,7 +162,7 @@ def test_members_that_came_one_by_one_are_told_of_with_their_names_and_what_to_c
         assert over_http["rebalances"][0]["cause"]["client_id"] == "w3"
 
 
-def test_while_a_rebalance_is_under_way_it_says_who_is_missing(kohort: Kohort, broker: BrokerProcess) -> None:
+def test_a_rebalance_under_way_names_missing_members(kohort: Kohort, broker: BrokerProcess) -> None:
     with members(broker.bootstrap, "missing", "w1") as readers:
         readers[0].pause()
         readers.append(Reader(broker.bootstrap, "missing", "w2"))
@@ -181,7 +181,7 @@ def test_while_a_rebalance_is_under_way_it_says_who_is_missing(kohort: Kohort, b
         wait_until(shared(readers), "both share the partitions")
 
 
-def test_follow_tells_each_rebalance_as_it_happens_until_it_is_interrupted(
+def test_follow_prints_each_rebalance_until_it_is_interrupted(
     environment: dict[str, str], broker: BrokerProcess
 ) -> None:
     with members(broker.bootstrap, "followed", "w1") as readers:
@@ -200,9 +200,7 @@ def test_follow_tells_each_rebalance_as_it_happens_until_it_is_interrupted(
         assert any("generation 2, stable" in line for line in told[began:])
 
 
-def test_a_group_that_does_not_read_is_behind_in_offsets_and_seconds_and_has_stopped(
-    kohort: Kohort, broker: BrokerProcess
-) -> None:
+def test_a_stopped_group_has_a_lag_in_offsets_and_seconds(kohort: Kohort, broker: BrokerProcess) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(10):
         producer.produce(TOPIC, str(number), partition=1)
@@ -233,7 +231,7 @@ def test_a_group_that_does_not_read_is_behind_in_offsets_and_seconds_and_has_sto
     assert 'kafka_topic_partition_current_offset{partition="1",topic="orders"} 10.0' in lines
 
 
-def test_a_member_that_was_killed_is_said_to_have_died(
+def test_a_killed_member_is_reported_as_died(
     kohort: Kohort, broker: BrokerProcess, environment: dict[str, str]
 ) -> None:
     process = subprocess.Popen(
@@ -254,7 +252,7 @@ def test_a_member_that_was_killed_is_said_to_have_died(
     assert 0 < causes()[-1]["connection_closed_ms"] <= causes()[-1]["after_ms"]
 
 
-def test_what_happened_before_a_restart_is_still_told(kohort: Kohort, broker: BrokerProcess) -> None:
+def test_rebalances_before_a_restart_are_still_explained(kohort: Kohort, broker: BrokerProcess) -> None:
     with members(broker.bootstrap, "lasting", "w1"):
         pass
 
@@ -268,7 +266,7 @@ def test_what_happened_before_a_restart_is_still_told(kohort: Kohort, broker: Br
     assert explained(kohort, "lasting", "--http", broker.http)["rebalances"] == []
 
 
-def test_what_cannot_be_asked_is_said_in_one_line(kohort: Kohort, broker: BrokerProcess) -> None:
+def test_impossible_requests_are_refused_in_one_line(kohort: Kohort, broker: BrokerProcess) -> None:
     with members(broker.bootstrap, "witness", "w1"):
         pass
     wait_until(lambda: kohort("groups", "explain", "witness").returncode == 0, "events have their topic")
@@ -295,7 +293,7 @@ def follow(environment: dict[str, str], *arguments: str) -> subprocess.Popen[str
     )
 
 
-def test_a_share_group_is_told_of_by_its_records(
+def test_a_share_group_is_explained_by_its_records(
     kohort: Kohort, environment: dict[str, str], broker: BrokerProcess
 ) -> None:
     with Admin(bootstrap_servers=broker.bootstrap) as admin:

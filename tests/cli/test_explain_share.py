@@ -55,7 +55,7 @@ def delivery_event(outcome: Outcome, reason: Reason | None, first: int, last: in
     return Happened(AT_MS, outcome, reason, A, 2, first, last)
 
 
-def test_what_holds_back_is_said_with_whose_fault_it_is() -> None:
+def test_a_blocked_delivery_is_explained_with_its_cause() -> None:
     hold_ups = (
         HoldUp(HoldUpKind.NO_STATE_YET, "jobs", (0, 1)),
         HoldUp(HoldUpKind.NO_SUCH_TOPIC, "mail"),
@@ -75,7 +75,7 @@ def test_what_holds_back_is_said_with_whose_fault_it_is() -> None:
     ]
 
 
-def test_each_thing_that_happened_has_its_words() -> None:
+def test_each_delivery_event_has_a_text() -> None:
     again = Outcome.COMES_AGAIN
     found = told(
         a_partition(
@@ -103,7 +103,7 @@ def test_each_thing_that_happened_has_its_words() -> None:
     ]
 
 
-def test_only_the_first_runs_that_are_held_are_shown_and_the_last_things_that_happened() -> None:
+def test_only_the_first_acquired_runs_and_the_last_events_are_shown() -> None:
     held = tuple(
         Held(2 * number, 2 * number, A, 1, AT_MS - 12_000, AT_MS + (18_000 if number else 0))
         for number in range(HELD_TOLD + 3)
@@ -120,7 +120,7 @@ def test_only_the_first_runs_that_are_held_are_shown_and_the_last_things_that_ha
     assert "offset 29:" in found[-1]
 
 
-def test_a_partition_that_nobody_reads_is_told_of_by_its_past() -> None:
+def test_a_partition_without_readers_is_explained_by_its_past() -> None:
     found = told(a_partition(delivery_event(Outcome.COMES_AGAIN, Reason.RELEASED, 4, 4), start_offset=None))
     assert found[2:] == [
         "jobs 0: nobody reads it now.",
@@ -165,7 +165,7 @@ def of_broker(
     return ShareGroupExplained(group_id="workers", broker_id=broker_id, group=group, partitions=partitions)
 
 
-def test_what_several_brokers_say_is_told_as_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_answers_of_several_brokers_are_merged(capsys: pytest.CaptureFixture[str]) -> None:
     other = msgspec.structs.replace(a_partition(), partition=1)
     with brokers([of_broker(1, other)], [], [of_broker(2, a_partition(), group=STABLE)]) as http:
         ShareTelling("workers", as_json=False).all(share_group_jsons(http, "workers"), 3, AT_MS)
@@ -178,7 +178,7 @@ def test_what_several_brokers_say_is_told_as_one(capsys: pytest.CaptureFixture[s
     assert merged([of_broker(1, other)]).partitions == (other,)
 
 
-def test_a_broker_that_is_down_leaves_the_others_to_be_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broker_that_is_down_does_not_hide_the_others(capsys: pytest.CaptureFixture[str]) -> None:
     with brokers([of_broker(1, a_partition())]) as http:
         told = share_group_jsons(f"127.0.0.1:1,{http}", "workers")
     ShareTelling("workers", as_json=False).all(told, 3, AT_MS)
@@ -187,12 +187,12 @@ def test_a_broker_that_is_down_leaves_the_others_to_be_told_of(capsys: pytest.Ca
     )
 
 
-def test_a_group_that_nobody_knows_is_not_found() -> None:
+def test_an_unknown_share_group_is_not_found() -> None:
     with brokers([], []) as http, pytest.raises(click.ClickException, match="Group workers not found"):
         ShareTelling("workers", as_json=False).all(share_group_jsons(http, "workers"), 3, AT_MS)
 
 
-def test_what_happens_later_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_later_events_are_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     first = delivery_event(Outcome.COMES_AGAIN, Reason.RELEASED, 4, 4)
     second = delivery_event(Outcome.GIVEN_UP, Reason.REJECTED, 5, 5)
     held_back = msgspec.structs.replace(STABLE, hold_ups=(HoldUp(HoldUpKind.NO_SUCH_TOPIC, "mail"),))

@@ -82,7 +82,7 @@ def committed(bootstrap: str, group: str) -> dict[int, int]:
         (["--to-datetime", (NOW - timedelta(hours=2.5)).strftime("%Y-%m-%dT%H:%M:%S.000+02:00")], [15, 0, 0]),
     ],
 )
-def test_each_way_to_say_where_to(  # noqa: PLR0917 - Fixtures and a case.
+def test_offsets_can_be_reset_in_each_way(  # noqa: PLR0917 - Fixtures and a case.
     bootstrap: str, groups: Groups, orders: str, group: str, way: list[str], offsets: list[int]
 ) -> None:
     shown = groups("reset-offsets", group, "--topic", orders, *way)
@@ -120,7 +120,7 @@ def test_shifts_end_where_the_log_does(  # noqa: PLR0917 - Fixtures and a case.
     assert words in shown.err
 
 
-def test_what_was_never_committed_is_not_shifted(groups: Groups, orders: str, group: str) -> None:
+def test_an_uncommitted_offset_cannot_be_shifted(groups: Groups, orders: str, group: str) -> None:
     done = groups("reset-offsets", group, "--topic", orders, "--shift-by", "1")
     assert done.status == 1
     assert f"Cannot shift offset for partition {orders}-1" in done.err
@@ -148,7 +148,7 @@ def test_an_exported_file_can_be_imported(
 
 
 @pytest.mark.requirement("R28")
-def test_a_group_with_members_is_left_alone(bootstrap: str, groups: Groups, orders: str, group: str) -> None:
+def test_a_group_with_members_is_not_changed(bootstrap: str, groups: Groups, orders: str, group: str) -> None:
     with Consumer(orders, bootstrap_servers=bootstrap, group_id=group) as consumer:
         wait_until(lambda: consumer.poll(timeout_ms=50) or consumer.assignment(), "an assignment")
         done = groups("reset-offsets", group, "--all-topics", "--to-earliest", "--execute")
@@ -206,7 +206,7 @@ def test_offsets_and_groups_are_deleted(bootstrap: str, groups: Groups, orders: 
         (["delete"], "or --all-groups"),
     ],
 )
-def test_a_mistake_is_one_line_that_says_what_is_right(
+def test_a_mistake_is_reported_in_one_line_with_the_right_use(
     groups: Groups, arguments: list[str], words: str
 ) -> None:
     done = groups(*arguments)

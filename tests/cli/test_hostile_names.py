@@ -92,9 +92,7 @@ def test_a_command_shows_hostile_names_and_does_not_obey_them(
 @pytest.mark.parametrize(
     "arguments", ["groups list", "groups describe GROUP --members", "groups explain GROUP"]
 )
-def test_json_for_scripts_keeps_the_names_in_printable_letters(
-    kohort: Run, group: str, arguments: str
-) -> None:
+def test_json_contains_only_printable_characters(kohort: Run, group: str, arguments: str) -> None:
     text = kohort(*(each.replace("GROUP", group) for each in arguments.split()), "--json")
     assert is_harmless(text)
     found = json.loads(text)
@@ -111,7 +109,7 @@ def test_the_brokers_console_log_has_no_line_of_a_clients_making(
     assert is_harmless(text)
 
 
-def test_commands_print_by_one_function() -> None:
+def test_commands_print_through_one_function() -> None:
     """`click.echo` and `print` obey what they are given."""
     folder = Path(command_line.__path__[0])
     callers = {

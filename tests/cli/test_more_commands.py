@@ -43,7 +43,7 @@ def web() -> Iterator[str]:
 @pytest.mark.parametrize(
     "command", ["topics list", "produce t", "consume t", "groups list", "cluster describe"]
 )
-def test_an_http_address_is_called_one_at_once(command: str, web: str) -> None:
+def test_an_http_address_given_as_bootstrap_is_reported(command: str, web: str) -> None:
     done = here.kohort(*command.split(), "-b", web)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert done.stderr.startswith(f"kohort: {web} is an HTTP address")
@@ -60,13 +60,13 @@ def test_an_http_address_is_called_one_at_once(command: str, web: str) -> None:
         ("spark ingst", "ingest"),
     ],
 )
-def test_a_slip_of_the_pen_is_told_what_it_meant(typed: str, meant: str) -> None:
+def test_a_mistyped_command_is_answered_with_the_right_one(typed: str, meant: str) -> None:
     done = here.kohort(*typed.split())
     assert done.returncode == 2
     assert f"Did you mean '{meant}'?" in done.stderr
 
 
-def test_the_cluster_tells_of_its_brokers(kohort: Kohort, bootstrap: str) -> None:
+def test_cluster_describe_lists_the_brokers(kohort: Kohort, bootstrap: str) -> None:
     (broker,) = (found := json.loads(kohort("cluster", "describe", "--json").stdout))["brokers"]
     assert (f"{broker['host']}:{broker['port']}", found["controller_id"]) == (bootstrap, broker["id"])
     lines = kohort("cluster", "describe").stdout.splitlines()
@@ -74,7 +74,7 @@ def test_the_cluster_tells_of_its_brokers(kohort: Kohort, bootstrap: str) -> Non
     assert lines[2].split()[:4] == [str(broker["id"]), bootstrap, "-", "yes"]
 
 
-def test_settings_are_shown_set_and_taken_back(kohort: Kohort, topic: str) -> None:
+def test_topic_settings_are_shown_set_and_reset(kohort: Kohort, topic: str) -> None:
     assert kohort("config", "show", "--topic", topic).stderr.startswith("Nothing is set")
     done = kohort("config", "set", "retention.ms=60000", "--topic", topic)
     assert (done.returncode, done.stdout) == (0, f"Set retention.ms for topic {topic}.\n")
@@ -93,7 +93,7 @@ def test_settings_are_shown_set_and_taken_back(kohort: Kohort, topic: str) -> No
     assert kohort("config", "show", "--topic", topic, "--broker", "1").returncode == 2
 
 
-def test_a_brokers_settings_are_shown_and_set_for_one_and_for_all(kohort: Kohort) -> None:
+def test_broker_settings_are_shown_and_set_for_one_or_all(kohort: Kohort) -> None:
     assert "group.initial.rebalance.delay.ms=0" in kohort("config", "show").stdout
     assert kohort("config", "set", "max.connections=500", "--broker", "all").returncode == 0
     assert "max.connections=500" in kohort("config", "show").stdout
@@ -111,7 +111,7 @@ def test_a_brokers_settings_are_shown_and_set_for_one_and_for_all(kohort: Kohort
         (("--topic", "TOPIC"), "topic 'TOPIC': Unknown topic config name: nope"),
     ],
 )
-def test_a_setting_that_is_refused_is_said_with_whose_it_is(
+def test_a_refused_setting_names_its_resource(
     kohort: Kohort, topic: str, whose: tuple[str, str], words: str
 ) -> None:
     done = kohort("config", "set", "nope=1", whose[0], whose[1].replace("TOPIC", topic))
@@ -128,13 +128,13 @@ def test_a_setting_that_is_refused_is_said_with_whose_it_is(
         "cluster undrain 7",
     ],
 )
-def test_a_broker_that_does_not_run_is_said_at_once(kohort: Kohort, command: str) -> None:
+def test_a_missing_broker_is_reported_at_once(kohort: Kohort, command: str) -> None:
     done = kohort(*command.split())
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "kohort: broker 7 does not exist or does not run; these run: 1\n"
 
 
-def test_a_setting_that_no_topic_has_cannot_be_taken_back(kohort: Kohort, topic: str) -> None:
+def test_an_unknown_topic_setting_cannot_be_reset(kohort: Kohort, topic: str) -> None:
     done = kohort("topics", "alter", topic, "--delete-config", "nope")
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "kohort: a topic has no setting 'nope'\n")
 
@@ -165,7 +165,7 @@ def test_records_are_deleted_and_the_topic_stays(kohort: Kohort, topic: str) -> 
     assert kohort("consume", topic, "--from-beginning", "-e", "-q").stdout == ""
 
 
-def test_a_consumer_stops_at_the_end_also_where_somebody_goes_on_writing(kohort: Kohort, topic: str) -> None:
+def test_a_consumer_stops_at_the_initial_end_during_writes(kohort: Kohort, topic: str) -> None:
     kohort("produce", topic, "-q", stdin="".join(f"{number}\n" for number in range(1_000)))
     done = kohort("consume", topic, "--from-beginning", "--exit-at-end")
     assert (done.returncode, done.stderr) == (0, "1,000 records read\n")
@@ -173,7 +173,7 @@ def test_a_consumer_stops_at_the_end_also_where_somebody_goes_on_writing(kohort:
     assert kohort("consume", topic, "-e", "--group", "g").returncode == 2
 
 
-def test_records_as_json_go_in_as_they_come_out(kohort: Kohort, topic: str) -> None:
+def test_records_survive_consume_and_produce_as_json(kohort: Kohort, topic: str) -> None:
     source = "\n".join(
         (
             '{"key": "k", "value": "v", "headers": [["a", "b"], ["n", null]], "partition": 2}',
@@ -224,14 +224,14 @@ def test_a_line_that_is_no_record_stops_with_its_number(
     assert words in done.stderr
 
 
-def test_a_tab_separates_and_a_marker_stands_for_no_value(kohort: Kohort, topic: str) -> None:
+def test_a_tab_separates_key_and_value_and_a_marker_means_null(kohort: Kohort, topic: str) -> None:
     arguments = ("-k", r"\t", "--null-marker", "NULL", "-p", "0", "-q")
     assert kohort("produce", topic, *arguments, stdin="a\t1\na\tNULL\n").returncode == 0
     read = kohort("consume", topic, "--from-beginning", "-e", "-q", "--format", "{key}={value}")
     assert read.stdout == "a=1\na=null\n"
 
 
-def test_nothing_into_a_topic_that_is_not_there_is_an_error(kohort: Kohort) -> None:
+def test_producing_nothing_into_a_missing_topic_is_an_error(kohort: Kohort) -> None:
     done = kohort("produce", "gone", stdin="")
     assert (done.returncode, done.stdout, done.stderr) == (
         1,
@@ -241,7 +241,7 @@ def test_nothing_into_a_topic_that_is_not_there_is_an_error(kohort: Kohort) -> N
     assert "gone" not in kohort("topics", "list").stdout.split()
 
 
-def test_changes_are_told_as_json(kohort: Kohort) -> None:
+def test_changes_are_printed_as_json(kohort: Kohort) -> None:
     name = f"json-{uuid.uuid4().hex[:8]}"
     for command, result in (
         (["create", name, "-p", "1"], "created"),
@@ -254,7 +254,7 @@ def test_changes_are_told_as_json(kohort: Kohort) -> None:
         assert json.loads(done.stdout) == [{"topic": name, "result": result}]
 
 
-def test_changes_of_settings_are_told_as_json(kohort: Kohort, topic: str) -> None:
+def test_changed_settings_are_printed_as_json(kohort: Kohort, topic: str) -> None:
     done = kohort("config", "set", "retention.ms=60000", "--topic", topic, "--json")
     assert json.loads(done.stdout) == [{"topic": topic, "set": {"retention.ms": "60000"}}]
     done = kohort("config", "unset", "retention.ms", "--topic", topic, "--json")
@@ -285,7 +285,7 @@ def test_groups_are_watched(kohort: Kohort, committed: str) -> None:
     assert kohort("groups", "watch", "nosuch", "-n", "1").returncode == 1
 
 
-def test_what_is_done_to_groups_is_told_as_json(kohort: Kohort, committed: str, topic: str) -> None:
+def test_changed_groups_are_printed_as_json(kohort: Kohort, committed: str, topic: str) -> None:
     (plan,) = json.loads(
         kohort("groups", "reset-offsets", committed, "--all-topics", "--to-latest", "--json").stdout
     )
@@ -299,7 +299,7 @@ def test_what_is_done_to_groups_is_told_as_json(kohort: Kohort, committed: str, 
     assert (gone.returncode, outcome["error"] is None) == (1, False)
 
 
-def test_members_are_made_to_leave(kohort: Kohort, bootstrap: str, topic: str) -> None:
+def test_members_can_be_removed(kohort: Kohort, bootstrap: str, topic: str) -> None:
     group = f"removed-{topic}"
     options = {"group_id": group, "group_instance_id": "one", "bootstrap_servers": bootstrap}
     with Consumer(topic, **options) as consumer:
@@ -344,7 +344,7 @@ def test_doctor_finds_nothing_wrong_with_a_broker_that_is_well(kohort: Kohort, b
     assert f"broker 1, advertised as {bootstrap}" in {each["subject"] for each in found}
 
 
-def test_doctor_says_what_is_wrong_and_what_to_do(web: str) -> None:
+def test_doctor_names_the_problem_and_the_fix(web: str) -> None:
     done = here.kohort("doctor", "-b", "127.0.0.1:1")
     assert done.returncode == 1
     assert "FAIL  bootstrap server 127.0.0.1:1: Connection refused\n" in done.stdout
@@ -357,7 +357,7 @@ def test_doctor_says_what_is_wrong_and_what_to_do(web: str) -> None:
     assert "what answers there is no kohort broker" in elsewhere.stdout
 
 
-def test_a_failure_of_the_system_is_in_its_words_alone(tmp_path: Path, kohort: Kohort, topic: str) -> None:
+def test_a_system_error_is_printed_without_errno(tmp_path: Path, kohort: Kohort, topic: str) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     done = kohort("produce", topic, "--file", str(folder))

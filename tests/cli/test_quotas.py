@@ -66,7 +66,7 @@ def test_quotas_are_set_listed_and_removed(broker: BrokerProcess) -> None:
         (("remove", "--user", "alice", "bytes"), "is no quota: producer_byte_rate"),
     ],
 )
-def test_what_is_no_quota_is_a_wrong_use(arguments: tuple[str, ...], words: str) -> None:
+def test_an_invalid_quota_is_a_usage_error(arguments: tuple[str, ...], words: str) -> None:
     done = here.kohort("quotas", *arguments)
     assert done.returncode == 2
     assert words in done.stderr

@@ -51,7 +51,7 @@ def refused(*arguments: str, code: int = 1) -> str:
     return done.stderr
 
 
-def test_an_ephemeral_broker_leaves_nothing_and_makes_nobody_wait() -> None:
+def test_an_ephemeral_broker_leaves_no_files_and_stops_quickly() -> None:
     with served("--ephemeral") as ready:
         folder = Path(ready["data"])
         assert folder.exists()
@@ -67,7 +67,7 @@ def test_an_ephemeral_broker_has_no_data_folder() -> None:
     assert "leave --data out" in refused("--ephemeral", "--data", "x", code=2)
 
 
-def test_the_file_says_where_and_the_command_line_has_the_last_word(tmp_path: Path) -> None:
+def test_the_command_line_overrides_the_configuration_file(tmp_path: Path) -> None:
     file = tmp_path / "kohort.toml"
     file.write_text(f'listen = "127.0.0.1:0"\nhttp = "127.0.0.1:1"\ndata = "{tmp_path}/from-file"\n')
     with served("--config", str(file), "--http", "127.0.0.1:0") as ready:
@@ -77,7 +77,7 @@ def test_the_file_says_where_and_the_command_line_has_the_last_word(tmp_path: Pa
     assert "listen: 'nowhere' is not HOST:PORT" in refused("--config", str(file))
 
 
-def test_who_comes_by_a_listener_is_told_the_address_that_is_advertised_there(tmp_path: Path) -> None:
+def test_each_listener_returns_its_advertised_address(tmp_path: Path) -> None:
     two = ("--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0", "--advertise", "localhost:0",
            "--advertise", "127.0.0.2:19092")  # fmt: skip
     with served(*two, "--http", "127.0.0.1:0", "--data", str(tmp_path / "data")) as ready:
@@ -124,7 +124,7 @@ def test_a_file_names_several_listeners(tmp_path: Path) -> None:
     assert "2 addresses are advertised of 1 listeners" in refused("--config", str(file))
 
 
-def test_a_file_that_asks_for_protection_starts_no_broker_without(tmp_path: Path) -> None:
+def test_a_file_with_unsupported_security_settings_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     places = f"http=127.0.0.1:0\nlog.dirs={tmp_path}/data\n"
     inside = "listeners=INSIDE://127.0.0.1:0\nlistener.security.protocol.map=INSIDE:SASL_PLAINTEXT\n"
@@ -144,7 +144,7 @@ def test_a_file_that_asks_for_protection_starts_no_broker_without(tmp_path: Path
     assert not (tmp_path / "data").exists()
 
 
-def test_writes_over_http_need_names_that_cannot_be_forged() -> None:
+def test_http_writes_need_explicit_host_names() -> None:
     words = refused("--ephemeral", "--http-allow-writes", "--set", "kohort.http.allowed.hosts=*")
     assert "name the hosts instead" in words
     with served("--ephemeral", "--http-allow-writes") as ready:

@@ -70,9 +70,7 @@ def starts(kohort: Kohort, group: str) -> list[tuple[int, int, int | None]]:
     ]
 
 
-def test_what_is_printed_is_accepted_and_the_rest_is_there_for_others(
-    kohort: Kohort, done: str, jobs: str
-) -> None:
+def test_printed_records_are_accepted_and_the_rest_is_available(kohort: Kohort, done: str, jobs: str) -> None:
     assert starts(kohort, done)[0] == (0, 4, 6)  # The start is behind what is done with, at once.
     rest = kohort("consume", jobs, "--share", done, "--max-messages", "6", "--json")
     records = [json.loads(line) for line in rest.stdout.splitlines()]
@@ -113,7 +111,7 @@ def test_a_share_group_is_described(kohort: Kohort, member: ShareConsumer, worke
     assert told["members"][0]["assignment"] == {jobs: [0, 1, 2]}
 
 
-def test_each_kind_of_group_names_the_command_that_shows_it(
+def test_each_kind_of_group_names_its_command(
     kohort: Kohort, member: ShareConsumer, workers: str, topic: str
 ) -> None:
     other = kohort("groups", "describe", workers)
@@ -151,7 +149,7 @@ def test_offsets_are_shown_exported_and_set(kohort: Kohort, done: str, jobs: str
     assert rest.stdout.splitlines() == ["job 7", "job 8", "job 9"]
 
 
-def test_a_group_with_members_is_left_as_it_is(
+def test_a_group_with_members_is_not_changed(
     kohort: Kohort, member: ShareConsumer, workers: str, jobs: str
 ) -> None:
     refused = kohort("share-groups", "reset-offsets", workers, "--all-topics", "--to-earliest", "--execute")
@@ -173,7 +171,7 @@ def test_offsets_and_groups_are_deleted(kohort: Kohort, done: str, jobs: str) ->
     assert (told.returncode, "is not a share group" in told.stderr) == (1, True)
 
 
-def test_what_does_not_fit_together_is_a_wrong_use(kohort: Kohort) -> None:
+def test_contradicting_options_are_usage_errors(kohort: Kohort) -> None:
     for arguments in (
         ("consume", "t", "--share", "g", "--group", "h"),
         ("consume", "t", "--share", "g", "--from-beginning"),
@@ -186,7 +184,7 @@ def test_what_does_not_fit_together_is_a_wrong_use(kohort: Kohort) -> None:
         assert kohort(*arguments).returncode == 2, arguments
 
 
-def test_the_admin_asks_for_some_partitions_and_names_what_fails(
+def test_the_admin_client_lists_some_partitions_and_names_failures(
     bootstrap: str, kohort: Kohort, done: str, jobs: str
 ) -> None:
     where = TopicPartition(jobs, 0)
@@ -199,7 +197,7 @@ def test_the_admin_asks_for_some_partitions_and_names_what_fails(
         assert where not in admin.list_share_group_offsets(done)
 
 
-def test_the_lag_is_the_same_wherever_it_is_shown(
+def test_every_command_shows_the_same_lag(
     kohort: Kohort, process: BrokerProcess | None, done: str, jobs: str
 ) -> None:
     ((_, _, lag),) = [each for each in starts(kohort, done) if each[0] == 0]

@@ -38,7 +38,7 @@ def test_a_request_is_shown_byte_by_byte() -> None:
 
 
 @pytest.mark.parametrize("from_file", [True, False])
-def test_an_answer_is_read_as_what_it_is_said_to_be(from_file: bool, tmp_path: Path) -> None:
+def test_an_answer_is_decoded_as_the_given_api(from_file: bool, tmp_path: Path) -> None:
     (tmp_path / "answer.xxd").write_text(f"00000000: {ANSWER.hex(' ', 2)}  ............\n")
     given = ("--file", str(tmp_path / "answer.xxd")) if from_file else ("-",)
     done = kohort("wire", "--answer", "heartbeat", "--api-version", "4", *given, stdin=ANSWER.hex())
@@ -46,14 +46,14 @@ def test_an_answer_is_read_as_what_it_is_said_to_be(from_file: bool, tmp_path: P
     assert "27: REBALANCE_IN_PROGRESS" in done.stdout
 
 
-def test_as_json_each_frame_is_a_line() -> None:
+def test_json_output_has_one_line_for_each_frame() -> None:
     done = kohort("wire", "--json", "-", stdin=(HEARTBEAT * 2).hex())
     frames = [json.loads(line) for line in done.stdout.splitlines()]
     assert [each["api"] for each in frames] == ["Heartbeat", "Heartbeat"]
     assert b"".join(bytes.fromhex(each["bytes"]) for each in frames[0]["fields"]) == HEARTBEAT
 
 
-def test_what_is_damaged_is_shown_up_to_there() -> None:
+def test_a_damaged_frame_is_shown_up_to_the_damage() -> None:
     done = kohort("wire", HEARTBEAT[:-4].hex())
     assert done.returncode == 1
     assert "cut short: only" in done.stdout
@@ -73,12 +73,12 @@ def test_what_is_damaged_is_shown_up_to_there() -> None:
         (("--proxy", "a:b:c"), 2, "is not an address"),
     ],
 )
-def test_what_cannot_be_meant_is_said(arguments: Sequence[str], code: int, words: str) -> None:
+def test_impossible_arguments_are_reported(arguments: Sequence[str], code: int, words: str) -> None:
     done = kohort("wire", *arguments)
     assert (done.returncode, words in done.stderr) == (code, True), done.stderr
 
 
-def test_nothing_that_serves_imports_construct() -> None:
+def test_broker_and_client_do_not_import_construct() -> None:
     text = (
         "import sys, kohort.broker.main, kohort.client, kohort.cli.commands\n"
         "from kohort.client import Admin, Consumer, Producer\nprint('construct' in sys.modules)"
@@ -90,7 +90,7 @@ def test_nothing_that_serves_imports_construct() -> None:
 # -- captures ---------------------------------------------------------------------------------------------
 
 
-def test_a_capture_is_put_together(tmp_path: Path) -> None:
+def test_a_capture_is_reassembled(tmp_path: Path) -> None:
     talk = Talk(CLIENT, BROKER)
     sent = [*talk.opening, *talk.says(HEARTBEAT, 9)[::-1], *talk.says(ANSWER, side=1)]
     path = tmp_path / "kafka.pcap"
@@ -109,7 +109,7 @@ def test_a_capture_is_put_together(tmp_path: Path) -> None:
     assert (other.returncode, "the capture has 9092, 40000" in other.stderr) == (1, True)
 
 
-def test_packets_that_are_missing_are_said(tmp_path: Path) -> None:
+def test_missing_packets_are_reported(tmp_path: Path) -> None:
     talk = Talk(CLIENT, BROKER)
     sent = talk.says(HEARTBEAT) + talk.says(HEARTBEAT, begin=len(HEARTBEAT) + 9)
     path = tmp_path / "kafka.pcap"
@@ -120,14 +120,14 @@ def test_packets_that_are_missing_are_said(tmp_path: Path) -> None:
     assert "packets are missing" in done.stderr
 
 
-def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_capture_is_refused(tmp_path: Path) -> None:
     (tmp_path / "kafka.pcap").write_bytes(b"nothing of that kind, for 24 bytes and more")
     done = kohort("wire", "--capture", str(tmp_path / "kafka.pcap"))
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_time_that_no_clock_shows_is_left_out(tmp_path: Path) -> None:
+def test_an_impossible_timestamp_is_omitted(tmp_path: Path) -> None:
     talk = Talk(CLIENT, BROKER)
     path = tmp_path / "kafka.pcapng"
     path.write_bytes(pcapng([*talk.opening, *talk.says(HEARTBEAT)], 101, resolution=0, seconds=1e15))
@@ -207,7 +207,7 @@ def with_kafka_python(at: str) -> bytes:
 
 
 @pytest.mark.parametrize("client", [with_librdkafka, with_kafka_python])
-def test_real_clients_go_through_and_all_they_say_is_shown(client: Any, broker: Broker) -> None:
+def test_real_clients_work_through_the_proxy_and_all_frames_are_shown(client: Any, broker: Broker) -> None:
     proxy = Proxy("--proxy", broker.bootstrap, "--rewrite", "--json")
     try:
         assert client(proxy.at) == b"value"
@@ -226,7 +226,7 @@ def test_real_clients_go_through_and_all_they_say_is_shown(client: Any, broker: 
     assert ports == {broker.bootstrap.rpartition(":")[2]}
 
 
-def test_an_address_that_is_taken_is_one_line() -> None:
+def test_an_address_in_use_is_reported_in_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         at = f"127.0.0.1:{taken.getsockname()[1]}"
         done = kohort("wire", "--proxy", "127.0.0.1:1", "--listen", at)
@@ -234,7 +234,7 @@ def test_an_address_that_is_taken_is_one_line() -> None:
     assert "in use" in done.stderr
 
 
-def test_without_rewriting_it_says_that_clients_go_around_it(broker: Broker) -> None:
+def test_without_rewriting_the_proxy_warns_that_clients_bypass_it(broker: Broker) -> None:
     proxy = Proxy("--proxy", broker.bootstrap, "--json")
     try:
         assert with_kafka_python(proxy.at) == b"value"
@@ -248,7 +248,7 @@ def test_without_rewriting_it_says_that_clients_go_around_it(broker: Broker) -> 
 PAGE = Path(__file__).parents[2] / "docs" / "wire.md"
 
 
-def test_the_page_shows_what_is_printed() -> None:
+def test_the_examples_on_the_page_are_the_real_output() -> None:
     examples = re.findall(r"```text\n\$ kohort (.*?)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert len(examples) == 3
     for command, printed in examples:

@@ -73,7 +73,7 @@ def codes(error: ItemsError) -> dict[object, int | None]:
     return {item: each.code for item, each in error.errors.items()}
 
 
-def test_folders_are_told_with_the_size_of_each_replica(bootstrap: str) -> None:
+def test_log_dirs_have_the_size_of_each_replica(bootstrap: str) -> None:
     with Admin(bootstrap_servers=bootstrap) as admin, Producer(bootstrap_servers=bootstrap) as producer:
         name = new_topic(admin)
         producer.send(name, b"x" * 5_000, partition=1).result()
@@ -96,7 +96,7 @@ def test_folders_are_told_with_the_size_of_each_replica(bootstrap: str) -> None:
             admin.describe_log_dirs([node_id])  # type: ignore[arg-type]
 
 
-def test_moves_between_brokers_are_begun_listed_and_given_up(bootstrap: str) -> None:
+def test_reassignments_are_started_listed_and_cancelled(bootstrap: str) -> None:
     with Admin(bootstrap_servers=bootstrap, default_api_timeout_ms=5_000) as admin:
         name = new_topic(admin)
         node_id = admin.describe_cluster().nodes[0].node_id
@@ -124,7 +124,7 @@ def test_leaders_are_elected_where_that_is_needed(kafka: str) -> None:
         assert raised.value.results == {known: False}
 
 
-def test_features_are_told_and_changed(kafka: str) -> None:
+def test_features_are_described_and_updated(kafka: str) -> None:
     with Admin(bootstrap_servers=kafka, default_api_timeout_ms=5_000) as admin:
         before = admin.describe_features()
         level = before.finalized["group.version"].max_level
@@ -138,7 +138,7 @@ def test_features_are_told_and_changed(kafka: str) -> None:
             admin.update_features({"nonsense": 1})
 
 
-def test_what_a_broker_does_not_speak_is_said(own: str) -> None:
+def test_an_api_that_the_broker_lacks_is_reported(own: str) -> None:
     with Admin(bootstrap_servers=own) as admin:
         with pytest.raises(UnsupportedVersionError, match="does not speak UpdateFeatures"):
             admin.update_features({"group.version": 1})
@@ -202,7 +202,7 @@ def close_within(seconds: float, sharing: ShareConsumer) -> None:
     closing.join(seconds)
 
 
-def test_groups_of_several_protocols_are_asked_about_at_once(kafka: str) -> None:
+def test_groups_of_several_protocols_are_described_together(kafka: str) -> None:
     with Admin(bootstrap_servers=kafka, default_api_timeout_ms=5_000) as admin:
         topic = new_topic(admin)
         groups = {each: f"{each}-{uuid.uuid4().hex[:8]}" for each in ("classic", "consumer", "share")}

@@ -16,7 +16,7 @@ both_loops = pytest.mark.parametrize("loop", ["asyncio", "trio"])
 
 
 @both_loops
-def test_tasks_produce_and_read_together(bootstrap: str, topic: MakeTopic, group: str, loop: str) -> None:
+def test_tasks_produce_and_consume_together(bootstrap: str, topic: MakeTopic, group: str, loop: str) -> None:
     name = topic(3)
     seen: list[int] = []
 
@@ -72,7 +72,7 @@ def test_listeners_are_awaited_and_a_cancelled_poll_can_be_repeated(
 
 
 @both_loops
-def test_who_is_cancelled_commits_and_leaves_at_once(
+def test_a_cancelled_consumer_commits_and_leaves_at_once(
     bootstrap: str, topic: MakeTopic, group: str, loop: str
 ) -> None:
     name = topic(1)
@@ -123,7 +123,7 @@ def test_the_admin_of_both_loops(bootstrap: str, topic: MakeTopic, loop: str) ->
 
 @both_loops
 @pytest.mark.parametrize("acks", ["all", 0])
-def test_what_was_accepted_is_written_even_if_the_block_raises(
+def test_accepted_records_are_written_although_the_block_raises(
     bootstrap: str, topic: MakeTopic, loop: str, acks: str | int
 ) -> None:
     name = topic(1)
@@ -144,7 +144,7 @@ def test_what_was_accepted_is_written_even_if_the_block_raises(
 
 
 @both_loops
-def test_what_is_cancelled_at_once_takes_no_record_and_sends_none(
+def test_a_send_cancelled_at_once_accepts_and_sends_no_record(
     bootstrap: str, topic: MakeTopic, loop: str
 ) -> None:
     name = topic(1)

@@ -33,7 +33,7 @@ from tests.client.steps import Diary, MakeTopic, numbers, produce, read
 from tests.interop.waiting import wait_until
 
 
-def test_what_is_sent_is_read(bootstrap: str, topic: MakeTopic, group: str) -> None:
+def test_sent_records_are_read(bootstrap: str, topic: MakeTopic, group: str) -> None:
     name = topic(3)
     with Producer(bootstrap_servers=bootstrap) as producer:
         producer.send(name, value=b"a value", key=b"a key", headers=[("h", b"1"), ("none", None)])
@@ -72,7 +72,7 @@ def test_every_compression_and_acks(
         assert [each.value for each in read(consumer, 100)] == [b"x" * 500] * 100
 
 
-def test_a_break_in_the_loop_commits_exactly_what_was_looked_at(
+def test_a_break_in_the_loop_commits_exactly_the_handled_records(
     bootstrap: str, topic: MakeTopic, group: str
 ) -> None:
     name = topic(1)
@@ -173,7 +173,7 @@ def test_heartbeats_go_on_while_the_users_thread_computes(
     assert told.events == [("assigned", 1), ("revoked", 1)]
 
 
-def test_who_does_not_poll_leaves_and_comes_back(bootstrap: str, topic: MakeTopic, group: str) -> None:
+def test_a_member_that_does_not_poll_leaves_and_rejoins(bootstrap: str, topic: MakeTopic, group: str) -> None:
     name = topic(1)
     produce(bootstrap, name, 2)
     told = Diary()
@@ -197,7 +197,7 @@ def test_who_does_not_poll_leaves_and_comes_back(bootstrap: str, topic: MakeTopi
     assert told.events == [("assigned", 1), ("lost", 1), ("assigned", 1), ("revoked", 1)]
 
 
-def test_commits_are_kept_with_their_metadata(bootstrap: str, topic: MakeTopic, group: str) -> None:
+def test_commits_keep_their_metadata(bootstrap: str, topic: MakeTopic, group: str) -> None:
     name = topic(2)
     first, second = TopicPartition(name, 0), TopicPartition(name, 1)
     with Consumer(bootstrap_servers=bootstrap, group_id=group) as consumer:
@@ -205,7 +205,7 @@ def test_commits_are_kept_with_their_metadata(bootstrap: str, topic: MakeTopic, 
         assert consumer.committed(first, second) == {first: OffsetAndMetadata(5, "a note"), second: None}
 
 
-def test_seeking_pausing_and_looking_up(bootstrap: str, topic: MakeTopic) -> None:
+def test_seek_pause_and_offset_lookups(bootstrap: str, topic: MakeTopic) -> None:
     name = topic(1)
     with Producer(bootstrap_servers=bootstrap) as producer:
         for number in range(10):
@@ -232,7 +232,7 @@ def test_seeking_pausing_and_looking_up(bootstrap: str, topic: MakeTopic) -> Non
 
 
 @pytest.mark.requirement("R17")
-def test_without_a_committed_offset_none_is_an_error_and_a_duration_goes_back(
+def test_without_a_committed_offset_none_is_an_error_and_a_duration_is_a_start(
     bootstrap: str, topic: MakeTopic, group: str
 ) -> None:
     name = topic(1)
@@ -274,7 +274,7 @@ def test_a_topic_that_appears_later_is_read(bootstrap: str, topic: MakeTopic, gr
         assert consumer.subscription() == (prefix, f"{prefix}-more")
 
 
-def test_ones_own_assignor_shares_out(bootstrap: str, topic: MakeTopic, group: str) -> None:
+def test_a_custom_assignor_assigns(bootstrap: str, topic: MakeTopic, group: str) -> None:
     def only_the_last(
         subscriptions: Mapping[str, Subscription], partition_counts: Mapping[str, int]
     ) -> Assignment:
@@ -289,7 +289,7 @@ def test_ones_own_assignor_shares_out(bootstrap: str, topic: MakeTopic, group: s
         assert consumer.assignment() == (TopicPartition(wanted, 3),)
 
 
-def test_an_assignor_that_raises_is_told_to_the_user(bootstrap: str, topic: MakeTopic, group: str) -> None:
+def test_an_error_in_an_assignor_is_raised_to_the_user(bootstrap: str, topic: MakeTopic, group: str) -> None:
     def broken(subscriptions: object, partition_counts: object) -> Assignment:
         raise ZeroDivisionError("oops")
 
@@ -303,7 +303,7 @@ def test_an_assignor_that_raises_is_told_to_the_user(bootstrap: str, topic: Make
         read(consumer, 1)
 
 
-def test_members_without_a_common_assignor_are_told(bootstrap: str, topic: MakeTopic, group: str) -> None:
+def test_members_without_a_common_assignor_get_an_error(bootstrap: str, topic: MakeTopic, group: str) -> None:
     name = topic(1)
     range_only: ConsumerOptions = {
         "bootstrap_servers": bootstrap,
@@ -342,7 +342,7 @@ def test_unsubscribing_leaves_and_subscribing_again_joins(
         assert numbers(read(consumer, 1)) == [1]
 
 
-def test_what_is_wrong_with_a_record_is_said_at_once(bootstrap: str, topic: MakeTopic) -> None:
+def test_a_wrong_record_is_refused_at_once(bootstrap: str, topic: MakeTopic) -> None:
     name = topic(2)
     with Producer(bootstrap_servers=bootstrap) as producer:
         with pytest.raises(TypeError, match=r"encode it: value=text.encode\(\)"):
@@ -354,7 +354,7 @@ def test_what_is_wrong_with_a_record_is_said_at_once(bootstrap: str, topic: Make
         assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_a_batch_that_the_broker_refuses_fails_its_records_alone(bootstrap: str, topic: MakeTopic) -> None:
+def test_only_records_of_a_refused_batch_fail(bootstrap: str, topic: MakeTopic) -> None:
     name = topic(1)
     with Admin(bootstrap_servers=bootstrap) as admin:
         admin.alter_configs(ResourceType.TOPIC, name, values={"max.message.bytes": "1000"})
@@ -365,7 +365,7 @@ def test_a_batch_that_the_broker_refuses_fails_its_records_alone(bootstrap: str,
         assert producer.send(name, value=b"small").result().offset == 0
 
 
-def test_a_closed_client_says_so(bootstrap: str, topic: MakeTopic) -> None:
+def test_a_closed_client_raises_closed_error(bootstrap: str, topic: MakeTopic) -> None:
     name = topic(1)
     producer = Producer(bootstrap_servers=bootstrap)
     delivery = producer.send(name, value=b"x")

@@ -99,9 +99,7 @@ def read(bootstrap: str, topic: str, count: int) -> list[Read]:
 
 @pytest.mark.requirement("R25")
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_another_library_reads_the_records_that_were_sent(
-    bootstrap: str, name: str, compression: str
-) -> None:
+def test_another_library_reads_the_sent_records(bootstrap: str, name: str, compression: str) -> None:
     with Producer(bootstrap_servers=bootstrap, compression_type=compression, linger_ms=50) as producer:
         deliveries = [
             producer.send(
@@ -139,7 +137,7 @@ def test_keys_go_where_every_other_client_sends_them(bootstrap: str, name: str) 
     assert {len(each) for each in partitions.values()} == {1}
 
 
-def test_without_keys_all_partitions_get_their_share(bootstrap: str, name: str) -> None:
+def test_records_without_keys_are_spread_over_all_partitions(bootstrap: str, name: str) -> None:
     with Producer(bootstrap_servers=bootstrap) as producer:
         for _ in range(6_000):
             producer.send(name, b"x" * 100)
@@ -175,7 +173,7 @@ def to_json(value: object) -> bytes:
     return json.dumps(value).encode()
 
 
-def test_callbacks_are_called_once_the_fate_is_known(bootstrap: str, name: str) -> None:
+def test_callbacks_are_called_once_when_the_result_is_known(bootstrap: str, name: str) -> None:
     told: list[int] = []
     blocked: list[KohortError] = []
 
@@ -237,7 +235,7 @@ def test_many_threads_send_side_by_side_each_in_its_order(bootstrap: str, name: 
     assert orders == {thread: list(range(500)) for thread in range(4)}
 
 
-def test_metrics_count_under_kafkas_names(bootstrap: str, name: str) -> None:
+def test_metrics_have_kafkas_names(bootstrap: str, name: str) -> None:
     with Producer(bootstrap_servers=bootstrap, client_id="counted") as producer:
         for _ in range(100):
             producer.send(name, b"x" * 100, partition=0)
@@ -252,7 +250,7 @@ def test_metrics_count_under_kafkas_names(bootstrap: str, name: str) -> None:
     assert found["request-latency-avg"] >= 0
 
 
-def test_a_broker_that_is_gone_is_named_when_time_is_up() -> None:
+def test_an_unreachable_broker_is_named_when_the_timeout_expires() -> None:
     options: ProducerOptions = {"delivery_timeout_ms": 900, "request_timeout_ms": 800, "max_block_ms": 300}
     with (
         Producer(bootstrap_servers="127.0.0.1:1", **options) as producer,
@@ -290,7 +288,9 @@ def test_a_full_buffer_blocks_and_a_stopped_broker_is_why(tmp_path_factory: pyte
         broker.kill()
 
 
-def test_each_failure_of_a_call_about_several_things_is_told(bootstrap: str, name: str, group: str) -> None:
+def test_every_failure_of_a_call_with_several_items_is_reported(
+    bootstrap: str, name: str, group: str
+) -> None:
     with Admin(bootstrap_servers=bootstrap) as admin:
         with pytest.raises(ItemsError) as caught:
             admin.create_topics(NewTopic(f"{name}-new", partitions=1), NewTopic(name), NewTopic("a b"))
@@ -344,7 +344,7 @@ def test_settings_that_are_lists_grow_and_shrink(bootstrap: str, name: str) -> N
         assert caught.value.code is ErrorCode.INVALID_CONFIG
 
 
-def test_the_record_with_the_newest_time_is_found(bootstrap: str, name: str) -> None:
+def test_the_record_with_the_largest_timestamp_is_found(bootstrap: str, name: str) -> None:
     where = TopicPartition(name, 0)
     with Producer(bootstrap_servers=bootstrap) as producer:
         for timestamp_ms in (5_000, 9_000, 7_000):
@@ -404,7 +404,7 @@ def test_the_cluster_and_its_brokers_settings(bootstrap: str) -> None:
         assert settings["node.id"].value == str(cluster.nodes[0].node_id)
 
 
-def test_a_consumers_metrics_count_under_kafkas_names(bootstrap: str, name: str, group: str) -> None:
+def test_metrics_of_a_consumer_have_kafkas_names(bootstrap: str, name: str, group: str) -> None:
     with Producer(bootstrap_servers=bootstrap) as producer:
         for number in range(90):
             producer.send(name, b"x" * 100, partition=number % 3)

@@ -96,7 +96,7 @@ def test_a_time_limit_around_a_transaction_holds_with_a_silent_broker(
     assert committed(broker.bootstrap, name, 2) == [b"counts", b"counts"]
 
 
-def test_leaving_the_producer_itself_takes_no_longer(
+def test_leaving_the_producer_block_takes_no_longer(
     broker: BrokerProcess, topic: MakeTopic, transactional_id: str
 ) -> None:
     name = topic(1)

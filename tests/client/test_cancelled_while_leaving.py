@@ -59,7 +59,7 @@ def members_and_offset(bootstrap: str, name: str, group: str) -> tuple[int, int]
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("cancellations", [1, 3])
-def test_a_task_that_is_cancelled_while_its_consumer_closes_has_left_its_group(
+def test_a_consumer_cancelled_during_its_close_has_left_its_group(
     bootstrap: str, topic: MakeTopic, group: str, protocol: str, cancellations: int
 ) -> None:
     name = topic(1)
@@ -81,7 +81,7 @@ def test_a_task_that_is_cancelled_while_its_consumer_closes_has_left_its_group(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_timeout_of_asyncio_around_a_close_is_told_when_the_group_is_left(
+def test_an_asyncio_timeout_around_a_close_is_raised_after_the_group_was_left(
     bootstrap: str, topic: MakeTopic, group: str, protocol: str
 ) -> None:
     name = topic(1)
@@ -101,7 +101,7 @@ def test_a_timeout_of_asyncio_around_a_close_is_told_when_the_group_is_left(
 
 @both_loops
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_cancelled_scope_around_an_unsubscription_leaves_the_group(
+def test_a_cancelled_scope_around_an_unsubscribe_leaves_the_group(
     bootstrap: str, topic: MakeTopic, group: str, protocol: str, loop: str
 ) -> None:
     name = topic(1)
@@ -124,7 +124,7 @@ def test_a_cancelled_scope_around_an_unsubscription_leaves_the_group(
 
 
 @both_loops
-def test_a_scope_that_is_cancelled_while_a_consumer_closes_waits_for_its_goodbye(
+def test_a_scope_cancelled_during_a_close_waits_for_the_leave(
     bootstrap: str, topic: MakeTopic, group: str, loop: str
 ) -> None:
     name = topic(1)
@@ -141,7 +141,7 @@ def test_a_scope_that_is_cancelled_while_a_consumer_closes_waits_for_its_goodbye
     assert members_and_offset(bootstrap, name, group) == (0, 1)
 
 
-def test_a_task_that_is_cancelled_while_its_share_consumer_closes_has_left_and_acknowledged(
+def test_a_share_consumer_cancelled_during_its_close_has_left_and_acknowledged(
     bootstrap: str, topic: MakeTopic, group: str
 ) -> None:
     name = topic(1)
@@ -175,7 +175,7 @@ def test_a_task_that_is_cancelled_while_its_share_consumer_closes_has_left_and_a
     anyio.run(main)
 
 
-def test_a_pool_whose_task_is_cancelled_commits_what_was_done_and_leaves(
+def test_a_cancelled_pool_commits_finished_work_and_leaves(
     bootstrap: str, topic: MakeTopic, group: str
 ) -> None:
     name = topic(1)
@@ -213,7 +213,7 @@ def interrupt_soon() -> None:
     threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
 
 
-def test_an_interrupt_while_a_blocking_consumer_closes_is_raised_when_it_has_left(
+def test_an_interrupt_during_a_blocking_close_is_raised_after_the_leave(
     bootstrap: str, topic: MakeTopic, group: str
 ) -> None:
     name = topic(1)
@@ -229,7 +229,7 @@ def test_an_interrupt_while_a_blocking_consumer_closes_is_raised_when_it_has_lef
     assert members_and_offset(bootstrap, name, group) == (0, 1)
 
 
-def test_an_interrupt_while_a_blocking_share_consumer_closes_is_raised_when_it_has_left(
+def test_an_interrupt_during_a_blocking_share_close_is_raised_after_the_leave(
     bootstrap: str, topic: MakeTopic, group: str
 ) -> None:
     consumer: ShareConsumer = ShareConsumer(topic(1), bootstrap_servers=bootstrap, group_id=group)
@@ -243,7 +243,7 @@ def test_an_interrupt_while_a_blocking_share_consumer_closes_is_raised_when_it_h
         assert admin.describe_groups(group)[group].members == ()
 
 
-def test_an_interrupt_of_trios_main_task_waits_for_the_goodbye(
+def test_an_interrupt_of_trios_main_task_waits_for_the_leave(
     bootstrap: str, topic: MakeTopic, group: str
 ) -> None:
     name = topic(1)
@@ -262,7 +262,7 @@ def test_an_interrupt_of_trios_main_task_waits_for_the_goodbye(
 
 
 @both_loops
-def test_the_patience_of_who_is_cancelled_has_an_end(loop: str) -> None:
+def test_the_wait_of_a_cancelled_task_has_a_limit(loop: str) -> None:
     async def main() -> None:
         async with anyio.create_task_group() as tasks:
             with anyio.fail_after(5), anyio.move_on_after(0.01) as scope:
@@ -273,7 +273,7 @@ def test_the_patience_of_who_is_cancelled_has_an_end(loop: str) -> None:
 
 
 @both_loops
-def test_what_the_work_raises_is_raised_to_who_waits(loop: str) -> None:
+def test_an_error_of_the_work_is_raised_to_the_waiter(loop: str) -> None:
     async def fail() -> None:
         raise ZeroDivisionError
 

@@ -116,7 +116,7 @@ def test_the_asynchronous_consumer_wakes_up_calls_back_and_closes(
 
 
 @pytest.mark.requirement("R22")
-def test_commits_in_the_background_keep_their_order_and_call_back_in_the_polling_thread(
+def test_background_commits_keep_their_order_and_call_back_in_the_polling_thread(
     bootstrap: str, topic: MakeTopic, options: ConsumerOptions
 ) -> None:
     name = topic(1)
@@ -215,7 +215,7 @@ def test_a_member_that_processes_during_a_rebalance_can_commit_its_partitions(  
 
 
 @pytest.mark.requirement("R22")
-def test_records_can_be_committed_only_while_their_partitions_stay(
+def test_records_can_be_committed_only_while_their_partitions_stay_assigned(
     bootstrap: str, topic: MakeTopic, options: ConsumerOptions, neighbour: Callable[..., Neighbour]
 ) -> None:
     """A partition that went and came back may have been read on: what was polled before is void."""
@@ -246,7 +246,7 @@ def test_records_can_be_committed_only_while_their_partitions_stay(
 
 
 @pytest.mark.requirement("R22")
-def test_the_lag_is_known_from_the_answers_to_fetches(
+def test_the_lag_is_taken_from_fetch_answers(
     bootstrap: str, topic: MakeTopic, options: ConsumerOptions
 ) -> None:
     name = topic(1)
@@ -310,7 +310,7 @@ def test_a_fenced_static_member_gets_a_fatal_error(
 
 
 @pytest.mark.requirement("R13", "R27")
-def test_a_poll_that_comes_too_late_reports_what_took_how_long_and_which_setting_to_change(
+def test_a_late_poll_reports_the_time_spent_and_the_setting_to_change(
     bootstrap: str,
     topic: MakeTopic,
     options: ConsumerOptions,
@@ -343,7 +343,7 @@ def test_a_poll_that_comes_too_late_reports_what_took_how_long_and_which_setting
 
 
 @pytest.mark.requirement("R23")
-def test_a_leaving_member_calls_its_listener_and_leaves_even_if_that_fails(
+def test_a_leaving_member_calls_its_listener_and_leaves_although_it_fails(
     bootstrap: str, topic: MakeTopic, options: ConsumerOptions, group: str
 ) -> None:
     class Fails(Diary):

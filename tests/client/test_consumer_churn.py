@@ -78,7 +78,7 @@ class Writer:
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 @pytest.mark.requirement("R14", "R22")
-def test_every_record_is_read_once_while_members_come_and_go(
+def test_every_record_is_read_once_while_members_join_and_leave(
     bootstrap: str, topic: Callable[[int], str], group: str, strategy: str
 ) -> None:
     random = Random(SEED)

@@ -181,7 +181,7 @@ def put_out(bootstrap: str, group: str, member_id: str) -> None:
     anyio.run(main)
 
 
-def test_members_share_and_take_over_from_one_that_leaves_and_one_that_is_killed(
+def test_members_share_and_take_over_from_a_leaving_and_a_killed_one(
     bootstrap: str, topic: MakeTopic, group: str
 ) -> None:
     name = topic(6)
@@ -205,7 +205,7 @@ def test_members_share_and_take_over_from_one_that_leaves_and_one_that_is_killed
 
 
 @both_loops
-def test_the_asynchronous_consumer_commits_and_goes_on_where_it_left(
+def test_the_asynchronous_consumer_commits_and_continues(
     bootstrap: str, topic: MakeTopic, group: str, loop: str
 ) -> None:
     name = topic(2)
@@ -233,7 +233,7 @@ def test_the_asynchronous_consumer_commits_and_goes_on_where_it_left(
     anyio.run(main, backend=loop)
 
 
-def test_a_static_member_comes_back_to_what_it_had_and_a_second_one_is_refused(
+def test_a_returning_static_member_gets_its_partitions_and_a_second_one_is_refused(
     bootstrap: str, topic: MakeTopic, group: str
 ) -> None:
     name = topic(4)
@@ -272,7 +272,7 @@ def test_a_pattern_is_resolved_by_the_broker(bootstrap: str, group: str) -> None
         )
 
 
-def test_whoever_was_put_out_loses_its_partitions_says_so_and_joins_again(
+def test_a_removed_member_loses_its_partitions_and_rejoins(
     bootstrap: str, topic: MakeTopic, group: str
 ) -> None:
     name = topic(2)
@@ -285,7 +285,7 @@ def test_whoever_was_put_out_loses_its_partitions_says_so_and_joins_again(
     reader.close()
 
 
-def test_a_commit_of_who_was_put_out_is_refused_with_its_partitions(
+def test_a_commit_of_a_removed_member_names_its_partitions(
     bootstrap: str, topic: MakeTopic, group: str
 ) -> None:
     name = topic(1)
@@ -302,7 +302,9 @@ def test_a_commit_of_who_was_put_out_is_refused_with_its_partitions(
 
 
 @only_mixed
-def test_commits_count_while_members_come_and_go(bootstrap: str, topic: MakeTopic, group: str) -> None:
+def test_commits_are_consistent_while_members_join_and_leave(
+    bootstrap: str, topic: MakeTopic, group: str
+) -> None:
     """Each by-hand commit counts or names its partitions; no record is missed, none goes back behind it."""
     name = topic(4)
     first = Reader(name, options(bootstrap, group, auto_commit_interval_ms=50))

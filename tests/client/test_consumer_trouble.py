@@ -134,7 +134,7 @@ def test_an_offset_out_of_range_is_reset_or_raised(
 
 @pytest.mark.requirement("R17")
 @pytest.mark.parametrize("policy, expected", [("by_duration:PT1H", [1, 2]), ("by_duration:P1D", [0, 1, 2])])
-def test_without_a_commit_a_duration_leads_back_in_time(
+def test_without_a_commit_a_duration_is_a_start(
     bootstrap: str, topic: MakeTopic, options: ConsumerOptions, policy: str, expected: list[int]
 ) -> None:
     name = topic(1)
@@ -272,7 +272,7 @@ def test_a_static_leader_returns_without_a_rebalance_and_stays_leader(
 
 
 @pytest.mark.parametrize("by_hand", [False, True])
-def test_a_topic_that_does_not_exist_is_told_of_within_a_second(
+def test_a_missing_topic_is_reported_within_a_second(
     bootstrap: str, options: ConsumerOptions, by_hand: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     options = {**options, "allow_auto_create_topics": False}

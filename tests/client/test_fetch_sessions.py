@@ -53,7 +53,7 @@ def test_a_consumer_that_is_closed_ends_its_session(
     wait_until(lambda: sessions(broker) == 0, "the broker has forgotten it")
 
 
-def test_an_asynchronous_consumer_does_so_too(broker: BrokerProcess, topic: MakeTopic) -> None:
+def test_an_asynchronous_consumer_ends_its_sessions_too(broker: BrokerProcess, topic: MakeTopic) -> None:
     name = topic(1)
     produce(broker.bootstrap, name, 1)
 
@@ -70,7 +70,7 @@ def test_an_asynchronous_consumer_does_so_too(broker: BrokerProcess, topic: Make
     wait_until(lambda: sessions(broker) == 0, "the broker has forgotten it")
 
 
-def test_a_close_waits_no_longer_than_it_may_for_a_broker_that_is_stuck(
+def test_a_close_waits_only_a_limited_time_for_a_stuck_broker(
     broker: BrokerProcess, topic: MakeTopic
 ) -> None:
     name = topic(1)
@@ -85,7 +85,7 @@ def test_a_close_waits_no_longer_than_it_may_for_a_broker_that_is_stuck(
         os.kill(broker.pid, signal.SIGCONT)
 
 
-def test_a_close_says_nothing_of_a_broker_that_is_away(broker: BrokerProcess, topic: MakeTopic) -> None:
+def test_a_close_reports_no_error_for_a_missing_broker(broker: BrokerProcess, topic: MakeTopic) -> None:
     name = topic(1)
     produce(broker.bootstrap, name, 1)
     wait_until(lambda: sessions(broker) == 0, "no other session is kept")

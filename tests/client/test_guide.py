@@ -57,13 +57,13 @@ def test_the_readmes_first_lines_run(new_broker: str) -> None:
     assert all(carrier in printed for carrier in ("UA", "DL", "AA"))
 
 
-def test_the_guide_begins_as_the_readme_does() -> None:
+def test_the_guide_starts_like_the_readme() -> None:
     (_, first), (_, readme) = next(blocks(GUIDE)), next(blocks(README))
     assert first == readme
     assert len([line for line in first.splitlines() if line]) <= 11
 
 
-def test_every_public_name_has_a_place_in_the_guide() -> None:
+def test_every_public_name_is_in_the_guide() -> None:
     text = GUIDE.read_text(encoding="utf-8")
     for name in (
         "Consumer",

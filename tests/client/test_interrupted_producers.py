@@ -16,7 +16,7 @@ IN_A_CALL = ("blocking/producer.py", "loop_thread.py", "producer_session.py")
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_a_send_that_is_interrupted_anywhere_leaves_a_producer_that_works(
+def test_a_send_interrupted_anywhere_leaves_a_working_producer(
     bootstrap: str, topic: MakeTopic, is_known: bool
 ) -> None:
     name = topic(1)
@@ -34,7 +34,7 @@ def test_a_send_that_is_interrupted_anywhere_leaves_a_producer_that_works(
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_producer_whose_sender_fails_says_that_it_is_over(
+def test_a_producer_whose_sender_failed_raises_an_error(
     bootstrap: str, topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def no_memory(self: Sender) -> int | None:

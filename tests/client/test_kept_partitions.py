@@ -74,7 +74,7 @@ def three_members(bootstrap: str, strategy: str) -> Iterator[tuple[Member, Worki
 
 @pytest.mark.requirement("R14")
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_a_kept_partition_is_read_on_during_a_cooperative_rebalance_alone(bootstrap: str, name: str) -> None:
+def test_a_kept_partition_is_read_during_a_cooperative_rebalance_only(bootstrap: str, name: str) -> None:
     with (
         three_members(bootstrap, STRATEGIES[name]) as (steady, working, join),
         Admin(bootstrap_servers=bootstrap) as admin,

@@ -47,7 +47,7 @@ async def test_a_run_is_written_in_order_in_the_least_memory(tmp_path: Path) -> 
         assert found == keys_of(count)
 
 
-async def test_a_producer_with_a_serializer_takes_no_run() -> None:
+async def test_a_producer_with_a_serializer_refuses_a_key_run() -> None:
     producer = Producer(bootstrap_servers="127.0.0.1:1", value_serializer=str.encode)
     with pytest.raises(ConfigurationError):
         await send_keys(producer, "t", 0, [b"k"], b"v")  # type: ignore[arg-type]

@@ -45,7 +45,7 @@ def test_a_restart_of_the_broker_loses_nothing_and_needs_no_help(
     assert told.events == [("assigned", 2), ("revoked", 2)], "no rebalance"
 
 
-def test_a_program_that_forgets_to_close_still_ends_commits_and_leaves(
+def test_a_program_without_a_close_still_commits_and_leaves_at_its_end(
     bootstrap: str, topic: MakeTopic, group: str
 ) -> None:
     name = topic(1)
@@ -71,7 +71,7 @@ for record in consumer:
         assert admin.list_offsets({where: LATEST})[where].offset == 4, "what was sent is there"
 
 
-def test_an_interrupt_ends_a_poll_and_the_consumer_goes_on(
+def test_an_interrupt_ends_a_poll_and_the_consumer_continues(
     bootstrap: str, topic: MakeTopic, group: str
 ) -> None:
     name = topic(1)
@@ -90,7 +90,7 @@ def test_an_interrupt_ends_a_poll_and_the_consumer_goes_on(
 @pytest.mark.requirement("R22")
 @pytest.mark.parametrize("instance", [None, "one"])
 @pytest.mark.parametrize("leave_group", [None, True, False])
-def test_close_tells_the_group_whether_to_reassign_partitions_at_once(
+def test_close_decides_whether_partitions_are_reassigned_at_once(
     bootstrap: str, topic: MakeTopic, group: str, instance: str | None, leave_group: bool | None
 ) -> None:
     name = topic(1)

@@ -72,7 +72,7 @@ def test_committed_waits_for_the_end_of_the_transaction(bootstrap: str, topic: M
         ("read_committed", False, []),
     ],
 )
-def test_a_consumer_that_does_not_fit_a_transaction_is_told_of(
+def test_a_consumer_that_does_not_fit_a_transaction_is_warned_about(
     bootstrap: str,
     topic: MakeTopic,
     group: str,

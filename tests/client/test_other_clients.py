@@ -38,7 +38,7 @@ def new_broker(tmp_path: Path) -> Iterator[str]:
     process.stop()
 
 
-def test_each_client_does_on_the_page_what_it_says(new_broker: str) -> None:
+def test_every_client_prints_what_the_page_says(new_broker: str) -> None:
     printed = run_page(PAGE, new_broker)
     assert printed.count(f"-- {PAGE.name}") == len(list(blocks(PAGE)))
     for client in ("kohort", "confluent-kafka", "kafka-python", "aiokafka"):

@@ -143,7 +143,7 @@ def test_an_idempotent_producer_writes_each_record_once_and_in_order(mortal: Mor
 
 
 @pytest.mark.requirement("R26")
-def test_without_idempotence_nothing_is_lost_though_some_may_come_twice(mortal: Mortal) -> None:
+def test_without_idempotence_nothing_is_lost_and_some_can_be_duplicated(mortal: Mortal) -> None:
     deliveries = write_while_killing(mortal, 1, {"enable_idempotence": False})
     found = read_all(mortal.bootstrap)
     for each in deliveries:
@@ -153,7 +153,7 @@ def test_without_idempotence_nothing_is_lost_though_some_may_come_twice(mortal: 
 
 
 @pytest.mark.requirement("R26")
-def test_without_acknowledgements_no_record_is_duplicated_though_some_may_be_lost(mortal: Mortal) -> None:
+def test_without_acknowledgements_nothing_is_duplicated_and_some_can_be_lost(mortal: Mortal) -> None:
     write_while_killing(mortal, 1, {"acks": 0})
     counts = Counter(number for each in read_all(mortal.bootstrap).values() for number in each)
     assert set(counts.values()) == {1}, f"SEED={SEED}"

@@ -40,7 +40,7 @@ def rows(records: list[ConsumerRecord]) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_a_table_holds_what_a_poll_reads(bootstrap: str, topic: MakeTopic, compression: str) -> None:
+def test_a_table_equals_the_polled_records(bootstrap: str, topic: MakeTopic, compression: str) -> None:
     pytest.importorskip("pyarrow")
     name = topic(3)
     produce(bootstrap, name, 999, 3, compression_type=compression)
@@ -130,9 +130,7 @@ def test_a_partition_with_enough_ahead_does_not_keep_others_from_being_fetched(
         wait_until(lambda: chunks_ahead(consumer, quiet), "the quiet one was fetched")
 
 
-def test_a_partition_that_waits_for_records_does_not_hold_up_one_that_has_them(
-    bootstrap: str, topic: MakeTopic
-) -> None:
+def test_a_partition_without_records_does_not_delay_another(bootstrap: str, topic: MakeTopic) -> None:
     busy, empty = TopicPartition(topic(1), 0), TopicPartition(topic(1), 0)
     produce(bootstrap, busy.topic, 500, batch_size=1_000, batch_max_size=1_000)
     with Consumer(
@@ -151,7 +149,7 @@ def test_a_partition_that_waits_for_records_does_not_hold_up_one_that_has_them(
 
 
 @pytest.mark.skipif("KOHORT_TEST_BOOTSTRAP" in os.environ, reason="that broker is not ours to restart")
-def test_reading_goes_on_after_the_broker_was_killed(broker: BrokerProcess, topic: MakeTopic) -> None:
+def test_reading_continues_after_the_broker_was_killed(broker: BrokerProcess, topic: MakeTopic) -> None:
     """The broker has forgotten the fetch session, and perhaps begun a new leader epoch."""
     name = topic(4)
     produce(broker.bootstrap, name, 400, 4)
@@ -170,7 +168,7 @@ def test_reading_goes_on_after_the_broker_was_killed(broker: BrokerProcess, topi
     ]
 
 
-def test_a_topic_that_is_made_anew_is_read_under_its_new_id(bootstrap: str, topic: MakeTopic) -> None:
+def test_a_recreated_topic_is_read_with_its_new_id(bootstrap: str, topic: MakeTopic) -> None:
     name, other = topic(1), topic(1)
     produce(bootstrap, name, 5)
     with Consumer(
@@ -198,7 +196,7 @@ def test_a_partition_that_does_not_exist_does_not_affect_the_others(bootstrap: s
         assert [each.offset for each in read(consumer, 3)] == [0, 1, 2]
 
 
-def test_what_is_fetched_ahead_has_a_bound_and_paused_partitions_take_it_from_no_other(
+def test_fetched_bytes_are_bounded_and_paused_partitions_use_none_of_others(
     bootstrap: str, topic: MakeTopic
 ) -> None:
     name = topic(4)

@@ -40,7 +40,7 @@ def contents(bootstrap: str, name: str, partitions: int) -> list[list[bytes | No
 
 @pytest.mark.parametrize("before, after", [(4, 1), (1, 4), (3, 3), (2, 5), (5, 2)])
 @pytest.mark.parametrize("is_idempotent", [True, False])
-def test_records_with_keys_are_all_written_to_a_topic_that_was_made_anew(
+def test_records_with_keys_are_all_written_to_a_recreated_topic(
     bootstrap: str, topic: MakeTopic, before: int, after: int, is_idempotent: bool
 ) -> None:
     name = topic(before)
@@ -71,7 +71,9 @@ def test_records_without_keys_are_all_written_to_a_topic_with_fewer_partitions(
     assert sorted(value or b"" for each in contents(bootstrap, name, 2) for value in each) == sorted(values)
 
 
-def test_in_a_transaction_records_go_where_their_keys_belong_now(bootstrap: str, topic: MakeTopic) -> None:
+def test_in_a_transaction_records_go_to_the_current_partitions_of_their_keys(
+    bootstrap: str, topic: MakeTopic
+) -> None:
     name = topic(4)
     with Producer(bootstrap_servers=bootstrap, transactional_id=name) as producer:
         with producer.transaction():
@@ -85,7 +87,7 @@ def test_in_a_transaction_records_go_where_their_keys_belong_now(bootstrap: str,
     assert sorted(value or b"" for value in values) == sorted(KEYS)
 
 
-def test_a_named_partition_that_is_gone_is_told_at_once(bootstrap: str, topic: MakeTopic) -> None:
+def test_a_removed_partition_is_reported_at_once(bootstrap: str, topic: MakeTopic) -> None:
     name = topic(4)
     with Producer(bootstrap_servers=bootstrap) as producer:
         producer.send(name, b"", partition=3).result(PATIENCE_S)
@@ -98,7 +100,7 @@ def test_a_named_partition_that_is_gone_is_told_at_once(bootstrap: str, topic: M
             producer.send(name, b"", partition=3)
 
 
-def test_a_partition_that_was_added_takes_records_at_once(bootstrap: str, topic: MakeTopic) -> None:
+def test_an_added_partition_accepts_records_at_once(bootstrap: str, topic: MakeTopic) -> None:
     name = topic(1)
     with Producer(bootstrap_servers=bootstrap) as producer:
         producer.send(name, b"").result(PATIENCE_S)
@@ -116,7 +118,7 @@ def broker_without_creation(tmp_path_factory: pytest.TempPathFactory) -> Iterato
     process.stop()
 
 
-def test_a_topic_that_is_gone_for_good_is_told_by_its_name(broker_without_creation: str) -> None:
+def test_a_topic_that_stays_missing_is_reported_by_name(broker_without_creation: str) -> None:
     with Admin(bootstrap_servers=broker_without_creation) as admin:
         admin.create_topics(NewTopic("gone", partitions=2))
     with Producer(

@@ -52,7 +52,7 @@ def read_until(consumer: Consumer, wanted: int, within_s: float = 30) -> Counter
 
 @pytest.mark.parametrize("how", ["classic", "consumer", "by hand"])
 @pytest.mark.parametrize("auto_commit", [True, False])
-def test_all_records_of_the_new_topic_come_once(
+def test_all_records_of_a_recreated_topic_are_read_once(
     bootstrap: str, topic: MakeTopic, group: str, how: str, auto_commit: bool
 ) -> None:
     name = topic(3)
@@ -99,7 +99,9 @@ def test_records_of_the_old_topic_are_not_committed_for_the_new_one(
             consumer.commit(old)
 
 
-def test_who_reads_on_from_no_certain_place_is_told(bootstrap: str, topic: MakeTopic, group: str) -> None:
+def test_without_a_reset_policy_a_recreated_topic_raises(
+    bootstrap: str, topic: MakeTopic, group: str
+) -> None:
     name = topic(3)
     write(bootstrap, name, "old", 30)
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="none") as consumer:

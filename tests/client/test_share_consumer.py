@@ -144,7 +144,7 @@ def test_a_poll_accepts_the_records_of_the_poll_before(
         assert nothing_comes(consumer), "the close has accepted the last ones"
 
 
-def test_a_loop_accepts_record_by_record_and_a_failing_one_gives_back_what_it_had(
+def test_iteration_accepts_each_record_and_a_failure_releases_the_rest(
     bootstrap: str, topic: MakeTopic, share_group: str
 ) -> None:
     name = topic(1)
@@ -162,7 +162,7 @@ def test_a_loop_accepts_record_by_record_and_a_failing_one_gives_back_what_it_ha
         assert [value(each) for each in polled(consumer, 2)] == ["c", "d"]
 
 
-def test_each_record_by_itself_is_accepted_released_or_rejected(
+def test_each_record_can_be_accepted_released_or_rejected(
     bootstrap: str, topic: MakeTopic, share_group: str
 ) -> None:
     name = topic(1)
@@ -188,7 +188,7 @@ def test_each_record_by_itself_is_accepted_released_or_rejected(
         assert nothing_comes(consumer)
 
 
-def test_what_is_not_acknowledged_in_time_comes_again_and_a_late_word_is_refused(
+def test_an_unacknowledged_record_is_redelivered_and_a_late_acknowledgement_is_refused(
     bootstrap: str, topic: MakeTopic, share_group: str
 ) -> None:
     name = topic(1)
@@ -209,7 +209,7 @@ def test_what_is_not_acknowledged_in_time_comes_again_and_a_late_word_is_refused
 
 
 @only_mixed
-def test_a_record_that_is_renewed_stays(bootstrap: str, topic: MakeTopic, share_group: str) -> None:
+def test_a_renewed_record_is_not_redelivered(bootstrap: str, topic: MakeTopic, share_group: str) -> None:
     name = topic(1)
     produce(bootstrap, name, "long")
     with (
@@ -227,9 +227,7 @@ def test_a_record_that_is_renewed_stays(bootstrap: str, topic: MakeTopic, share_
         assert nothing_comes(other, LOCK_MS + 200)
 
 
-def test_commits_in_the_background_are_told_of_later(
-    bootstrap: str, topic: MakeTopic, share_group: str
-) -> None:
+def test_background_commits_are_reported_later(bootstrap: str, topic: MakeTopic, share_group: str) -> None:
     name = topic(1)
     produce(bootstrap, name, "a", "b")
     told: list[int] = []
@@ -277,7 +275,9 @@ def test_the_asynchronous_share_consumer(
     assert len(told) == 20
 
 
-def test_what_a_killed_member_had_comes_again(bootstrap: str, topic: MakeTopic, share_group: str) -> None:
+def test_records_of_a_killed_member_are_redelivered(
+    bootstrap: str, topic: MakeTopic, share_group: str
+) -> None:
     name = topic(1)
     produce(bootstrap, name, "a", "b", "c")
     victim = subprocess.Popen(
@@ -338,7 +338,9 @@ def test_a_record_that_can_not_be_read_is_an_error_and_the_others_go_on(
         assert consumer.poll(timeout_ms=500) == []
 
 
-def test_a_topic_is_left_and_another_taken(bootstrap: str, topic: MakeTopic, share_group: str) -> None:
+def test_a_subscription_can_change_to_another_topic(
+    bootstrap: str, topic: MakeTopic, share_group: str
+) -> None:
     one, two = topic(1), topic(1)
     produce(bootstrap, one, "one")
     produce(bootstrap, two, "two")
@@ -353,9 +355,7 @@ def test_a_topic_is_left_and_another_taken(bootstrap: str, topic: MakeTopic, sha
         assert nothing_comes(consumer)
 
 
-def test_whoever_never_waits_gets_records_all_the_same(
-    bootstrap: str, topic: MakeTopic, share_group: str
-) -> None:
+def test_polling_without_waiting_returns_records(bootstrap: str, topic: MakeTopic, share_group: str) -> None:
     name = topic(1)
     produce(bootstrap, name, "a", "b")
     with ShareConsumer(name, **options(bootstrap, share_group)) as consumer:
@@ -366,7 +366,7 @@ def test_whoever_never_waits_gets_records_all_the_same(
         )
 
 
-def test_it_shares_a_connection_with_others(bootstrap: str, topic: MakeTopic, share_group: str) -> None:
+def test_a_share_consumer_can_share_a_connection(bootstrap: str, topic: MakeTopic, share_group: str) -> None:
     name = topic(2)
     with ClusterConnection(bootstrap_servers=bootstrap) as cluster:
         with Producer(cluster=cluster) as producer:
@@ -380,7 +380,7 @@ def test_it_shares_a_connection_with_others(bootstrap: str, topic: MakeTopic, sh
             )
 
 
-def test_a_poll_is_woken_and_what_it_would_need_is_said(bootstrap: str, group: str) -> None:
+def test_a_poll_can_be_woken_and_a_missing_setting_is_named(bootstrap: str, group: str) -> None:
     with ShareConsumer("nothing-here", **options(bootstrap, group)) as consumer:
         consumer.wakeup()
         with pytest.raises(WakeupError):

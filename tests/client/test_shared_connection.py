@@ -42,7 +42,7 @@ def total(metrics: object, name: str) -> float:
     return sum(value for each, value in metrics.items() if each.name == name)
 
 
-def test_clients_have_one_thread_and_one_main_connection(
+def test_clients_of_a_connection_have_one_thread_and_one_main_connection(
     bootstrap: str, topic: MakeTopic, group: str, threads: Callable[[], list[str]]
 ) -> None:
     name = topic(2)
@@ -73,7 +73,7 @@ def test_clients_have_one_thread_and_one_main_connection(
     assert threads() == []
 
 
-def test_a_consumer_that_waits_for_records_delays_nobody(bootstrap: str, topic: MakeTopic) -> None:
+def test_a_waiting_consumer_does_not_delay_others(bootstrap: str, topic: MakeTopic) -> None:
     name = topic(1)
     with (
         ClusterConnection(bootstrap_servers=bootstrap) as cluster,
@@ -88,7 +88,7 @@ def test_a_consumer_that_waits_for_records_delays_nobody(bootstrap: str, topic: 
         assert time.monotonic() - began_s < 10
 
 
-def test_one_that_is_closed_leaves_the_others(bootstrap: str, topic: MakeTopic) -> None:
+def test_closing_one_client_keeps_the_others(bootstrap: str, topic: MakeTopic) -> None:
     name = topic(1)
     with ClusterConnection(bootstrap_servers=bootstrap) as cluster:
         first = Producer(cluster=cluster)
@@ -100,7 +100,7 @@ def test_one_that_is_closed_leaves_the_others(bootstrap: str, topic: MakeTopic) 
             assert second.send(name, b"three").result(10).offset == 1
 
 
-def test_who_is_left_when_the_connection_closes_is_closed(
+def test_closing_the_connection_closes_its_clients(
     bootstrap: str, topic: MakeTopic, threads: Callable[[], list[str]]
 ) -> None:
     name = topic(1)
@@ -152,7 +152,7 @@ def test_a_callback_cannot_wait_for_its_own_thread(bootstrap: str, topic: MakeTo
 @pytest.mark.parametrize(
     "options", [{"bootstrap_servers": "127.0.0.1:1"}, {"metadata_recovery_strategy": "none"}]
 )
-def test_what_belongs_to_the_connection_is_not_told_to_clients(
+def test_settings_of_the_connection_are_refused_by_its_clients(
     bootstrap: str, options: dict[str, str]
 ) -> None:
     with ClusterConnection(bootstrap_servers=bootstrap, request_timeout_ms=7_000) as cluster:

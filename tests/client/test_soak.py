@@ -354,7 +354,7 @@ def warnings() -> Iterator[Counter[str]]:
 
 
 @pytest.mark.skipif(SOAK_VARIABLE not in os.environ, reason=f"{SOAK_VARIABLE}=600 runs it")
-def test_memory_stays_flat_and_no_task_is_left_behind(tmp_path: Path, warnings: Counter[str]) -> None:
+def test_memory_stays_flat_and_no_task_remains(tmp_path: Path, warnings: Counter[str]) -> None:
     broker = BrokerProcess(tmp_path, "group.initial.rebalance.delay.ms=0")
     broker.start()
     soak = Soak(broker)

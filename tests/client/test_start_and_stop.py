@@ -19,7 +19,7 @@ both_loops = pytest.mark.parametrize("loop", ["asyncio", "trio"])
 
 
 @both_loops
-def test_one_task_starts_what_another_one_stops(
+def test_one_task_can_start_what_another_stops(
     bootstrap: str, topic: MakeTopic, group: str, loop: str
 ) -> None:
     name = topic(1)
@@ -86,7 +86,7 @@ def test_a_start_that_is_cancelled_and_a_client_that_was_never_started(loop: str
     anyio.run(main, backend=loop)
 
 
-def test_a_block_that_another_task_leaves_says_what_to_do(bootstrap: str) -> None:
+def test_leaving_a_block_in_another_task_says_what_to_do(bootstrap: str) -> None:
     async def enter() -> Producer:
         return await Producer(bootstrap_servers=bootstrap).__aenter__()
 
@@ -103,7 +103,7 @@ def test_a_block_that_another_task_leaves_says_what_to_do(bootstrap: str) -> Non
 
 @pytest.mark.parametrize("call", ["send", "flush", "partitions_for"])
 @both_loops
-def test_another_event_loop_is_told_apart(bootstrap: str, topic: MakeTopic, loop: str, call: str) -> None:
+def test_another_event_loop_is_detected(bootstrap: str, topic: MakeTopic, loop: str, call: str) -> None:
     name = topic(2)
     raised: list[BaseException] = []
     delivery: list[Delivery] = []
@@ -136,7 +136,7 @@ def test_another_event_loop_is_told_apart(bootstrap: str, topic: MakeTopic, loop
     assert len(raised) == 2
 
 
-def test_a_client_of_a_loop_that_has_ended_says_so(bootstrap: str, topic: MakeTopic) -> None:
+def test_a_client_of_a_closed_loop_raises_an_error(bootstrap: str, topic: MakeTopic) -> None:
     name = topic(1)
     first, second = asyncio.new_event_loop(), asyncio.new_event_loop()
     producer = first.run_until_complete(Producer(bootstrap_servers=bootstrap).start())

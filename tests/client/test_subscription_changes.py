@@ -36,7 +36,7 @@ def topics_polled(consumer: Consumer, wanted: str, within_s: float = 20) -> Coun
 
 @pytest.mark.parametrize("first_by", ["name", "pattern"])
 @pytest.mark.parametrize("then_by", ["name", "pattern"])
-def test_records_of_a_topic_that_is_left_do_not_come_any_more(
+def test_records_of_an_unsubscribed_topic_are_not_returned(
     bootstrap: str, topic: MakeTopic, options: ConsumerOptions, first_by: str, then_by: str
 ) -> None:
     left, wanted = topic(1), topic(1)
@@ -57,7 +57,7 @@ def test_records_of_a_topic_that_is_left_do_not_come_any_more(
             assert admin.list_group_offsets(str(options["group_id"]))[where].offset == 5
 
 
-def test_who_comes_back_to_a_topic_at_once_reads_on_where_it_was(
+def test_resubscribing_at_once_continues_at_the_position(
     bootstrap: str, topic: MakeTopic, options: ConsumerOptions
 ) -> None:
     left, other = topic(1), topic(1)
@@ -69,7 +69,7 @@ def test_who_comes_back_to_a_topic_at_once_reads_on_where_it_was(
         assert sorted(each.offset for each in read(consumer, 95)) == list(range(5, 100))
 
 
-def test_a_topic_that_stays_in_the_subscription_is_read_on(
+def test_a_topic_that_stays_subscribed_continues(
     bootstrap: str, topic: MakeTopic, options: ConsumerOptions
 ) -> None:
     kept, left, new = topic(1), topic(1), topic(1)
@@ -89,7 +89,7 @@ def poll_for(consumer: Consumer, seconds: float) -> None:
         consumer.poll(timeout_ms=50)
 
 
-def test_a_deleted_topic_is_not_made_anew_by_who_subscribes_to_a_pattern(
+def test_a_pattern_subscription_does_not_create_a_deleted_topic_again(
     bootstrap: str, topic: MakeTopic, options: ConsumerOptions
 ) -> None:
     kept, deleted = topic(1), topic(1)
@@ -124,7 +124,7 @@ def test_a_leader_does_not_make_the_topics_of_other_members(
             assert others not in admin.list_topics()
 
 
-def test_a_topic_that_is_left_and_deleted_is_not_made_anew(
+def test_an_unsubscribed_deleted_topic_is_not_created_again(
     bootstrap: str, topic: MakeTopic, options: ConsumerOptions
 ) -> None:
     left, new = topic(1), topic(1)
@@ -138,7 +138,7 @@ def test_a_topic_that_is_left_and_deleted_is_not_made_anew(
         assert left not in admin.list_topics()
 
 
-def test_a_topic_that_is_subscribed_to_by_name_is_made_where_it_is_missing(
+def test_a_missing_topic_is_created_by_a_subscription_by_name(
     bootstrap: str, topic: MakeTopic, options: ConsumerOptions
 ) -> None:
     missing = f"{topic(1)}-missing"
@@ -148,7 +148,7 @@ def test_a_topic_that_is_subscribed_to_by_name_is_made_where_it_is_missing(
         assert {each.topic for each in consumer.assignment()} == {missing}
 
 
-def test_a_share_consumer_hands_out_nothing_of_a_topic_that_it_has_left(
+def test_a_share_consumer_returns_no_records_of_an_unsubscribed_topic(
     bootstrap: str, topic: MakeTopic, group: str
 ) -> None:
     left, wanted = topic(1), topic(1)

@@ -51,7 +51,7 @@ def committed(bootstrap: str, topic: str, count: int) -> list[bytes | None]:
 
 
 @pytest.mark.usefixtures("protocol")
-def test_a_block_counts_as_a_whole_or_not_at_all(
+def test_a_transaction_block_is_atomic(
     bootstrap: str, topic: MakeTopic, group: str, transactional_id: str
 ) -> None:
     name = topic(3)
@@ -78,9 +78,7 @@ def test_a_block_counts_as_a_whole_or_not_at_all(
 
 
 @pytest.mark.usefixtures("protocol")
-def test_an_abort_drops_what_was_not_sent_yet(
-    bootstrap: str, topic: MakeTopic, transactional_id: str
-) -> None:
+def test_an_abort_drops_unsent_records(bootstrap: str, topic: MakeTopic, transactional_id: str) -> None:
     name = topic(1)
     with Producer(
         bootstrap_servers=bootstrap, transactional_id=transactional_id, linger_ms=5_000
@@ -121,7 +119,7 @@ def test_the_newest_producer_of_an_id_fences_the_others(
 
 
 @pytest.mark.usefixtures("protocol")
-def test_whatever_a_fenced_producer_calls_first_says_so(
+def test_every_first_call_of_a_fenced_producer_raises_fenced(
     bootstrap: str, topic: MakeTopic, group: str, transactional_id: str
 ) -> None:
     name = topic(1)
@@ -156,7 +154,7 @@ def test_whatever_a_fenced_producer_calls_first_says_so(
 
 
 @pytest.mark.usefixtures("protocol")
-def test_offsets_of_a_member_that_was_thrown_out_fail_the_transaction(
+def test_offsets_of_a_removed_member_fail_the_transaction(
     bootstrap: str, topic: MakeTopic, group: str, transactional_id: str
 ) -> None:
     name = topic(1)
@@ -180,7 +178,7 @@ def test_offsets_of_a_member_that_was_thrown_out_fail_the_transaction(
         assert admin.list_group_offsets(group)[TopicPartition(name, 0)].offset == 1
 
 
-def test_who_was_thrown_out_commits_nothing_that_it_had_polled_before(
+def test_a_removed_member_cannot_commit_records_polled_before(
     bootstrap: str, topic: MakeTopic, group: str, transactional_id: str
 ) -> None:
     where = TopicPartition(topic(1), 0)
@@ -232,7 +230,9 @@ def test_a_record_that_fails_fails_all(bootstrap: str, topic: MakeTopic, transac
     assert committed(bootstrap, name, 1) == [b"counts"]
 
 
-def test_calls_that_do_not_fit_say_so(bootstrap: str, topic: MakeTopic, transactional_id: str) -> None:
+def test_calls_in_the_wrong_state_raise_an_error(
+    bootstrap: str, topic: MakeTopic, transactional_id: str
+) -> None:
     name = topic(1)
     with Producer(bootstrap_servers=bootstrap, transactional_id=transactional_id) as producer:
         for call in (
@@ -256,7 +256,9 @@ def test_calls_that_do_not_fit_say_so(bootstrap: str, topic: MakeTopic, transact
             Producer(bootstrap_servers=bootstrap, **options)  # type: ignore[arg-type]
 
 
-def test_what_is_open_at_the_end_is_aborted(bootstrap: str, topic: MakeTopic, transactional_id: str) -> None:
+def test_an_open_transaction_is_aborted_at_the_close(
+    bootstrap: str, topic: MakeTopic, transactional_id: str
+) -> None:
     name = topic(1)
     producer = Producer(bootstrap_servers=bootstrap, transactional_id=transactional_id)
     producer.begin_transaction()

@@ -67,7 +67,7 @@ MAKERS: dict[str, Callable[[str, str], object]] = {
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-def test_a_client_that_nobody_holds_warns_and_ends_its_thread(bootstrap: str, group: str, kind: str) -> None:
+def test_a_forgotten_client_warns_and_ends_its_thread(bootstrap: str, group: str, kind: str) -> None:
     before = client_threads()
     drop([MAKERS[kind](bootstrap, f"{group}-{kind[0]}")])
     wait_until(lambda: client_threads() <= before, "the thread's end")
@@ -92,9 +92,7 @@ def test_many_leave_neither_threads_nor_descriptors(bootstrap: str, topic: MakeT
         wait_until(lambda: client_threads() <= threads and descriptors() <= opened + 1, "their end")
 
 
-def test_a_consumer_that_nobody_holds_leaves_its_group_at_once(
-    bootstrap: str, topic: MakeTopic, group: str
-) -> None:
+def test_a_forgotten_consumer_leaves_its_group_at_once(bootstrap: str, topic: MakeTopic, group: str) -> None:
     name = topic(1)
     produce(bootstrap, name, 10)
 
@@ -121,7 +119,7 @@ def test_a_consumer_that_nobody_holds_leaves_its_group_at_once(
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_what_was_sent_is_written_though_the_producer_is_gone(bootstrap: str, topic: MakeTopic) -> None:
+def test_records_of_a_forgotten_producer_are_written(bootstrap: str, topic: MakeTopic) -> None:
     name = topic(1)
     before = client_threads()
     assert Producer(bootstrap_servers=bootstrap).send(name, b"a").result(20).offset == 0
@@ -134,7 +132,7 @@ def test_what_was_sent_is_written_though_the_producer_is_gone(bootstrap: str, to
         assert admin.list_offsets({where: LATEST})[where].offset == 11
 
 
-def test_a_client_holds_the_connection_that_it_was_given(bootstrap: str, topic: MakeTopic) -> None:
+def test_a_client_keeps_its_connection_alive(bootstrap: str, topic: MakeTopic) -> None:
     name, before = topic(1), client_threads()
     producer = Producer(cluster=ClusterConnection(bootstrap_servers=bootstrap))
     gc.collect()
@@ -170,7 +168,7 @@ def test_a_closed_client_warns_of_nothing(
     assert [str(each.message) for each in ours] == []
 
 
-def test_a_program_that_drops_its_clients_at_its_end_has_written_and_left(
+def test_a_program_that_drops_its_clients_has_written_and_left(
     bootstrap: str, topic: MakeTopic, group: str
 ) -> None:
     name = topic(1)
@@ -208,7 +206,7 @@ AIO: dict[str, Callable[[str, str], object]] = {
 
 @pytest.mark.parametrize("how", ["__aenter__", "start"])
 @pytest.mark.parametrize("kind", AIO)
-def test_an_asynchronous_client_that_nobody_holds_warns_and_ends_its_tasks(
+def test_a_forgotten_asynchronous_client_warns_and_ends_its_tasks(
     bootstrap: str, group: str, kind: str, how: str
 ) -> None:
     async def open_and_drop() -> None:
@@ -231,7 +229,7 @@ def test_an_asynchronous_client_that_nobody_holds_warns_and_ends_its_tasks(
 
 
 @pytest.mark.parametrize("loop, how", [("asyncio", "__aenter__"), ("asyncio", "start"), ("trio", "start")])
-def test_an_asynchronous_consumer_that_nobody_holds_leaves_its_group(
+def test_a_forgotten_asynchronous_consumer_leaves_its_group(
     bootstrap: str, topic: MakeTopic, group: str, loop: str, how: str
 ) -> None:
     name = topic(1)
@@ -258,9 +256,7 @@ def test_an_asynchronous_consumer_that_nobody_holds_leaves_its_group(
     anyio.run(main, backend=loop)
 
 
-def test_what_was_sent_is_written_though_the_started_producer_is_gone(
-    bootstrap: str, topic: MakeTopic
-) -> None:
+def test_records_of_a_forgotten_started_producer_are_written(bootstrap: str, topic: MakeTopic) -> None:
     name = topic(1)
 
     async def main() -> None:
@@ -279,7 +275,7 @@ def test_what_was_sent_is_written_though_the_started_producer_is_gone(
     anyio.run(main)
 
 
-def test_an_asynchronous_client_that_outlives_its_loop_warns_alone(bootstrap: str, group: str) -> None:
+def test_an_asynchronous_client_that_outlives_its_loop_only_warns(bootstrap: str, group: str) -> None:
     made: list[object] = []
 
     async def open_it() -> None:

@@ -134,7 +134,7 @@ def test_every_record_is_handled_once_in_the_order_of_its_key_and_committed(
     assert committed(bootstrap, name, group, 3) == RECORDS
 
 
-def test_without_order_a_slow_record_holds_up_neither_its_key_nor_its_partition(
+def test_without_order_a_slow_record_delays_neither_key_nor_partition(
     bootstrap: str, topic: MakeTopic, group: str
 ) -> None:
     name, handled, release = topic(1), Handled(), threading.Event()
@@ -189,7 +189,7 @@ def test_pools_hand_partitions_over_without_handling_a_record_twice(
     assert all(numbers == sorted(numbers) for numbers in handled.by_key().values())
 
 
-def test_a_stopped_pool_has_committed_what_it_did(bootstrap: str, topic: MakeTopic, group: str) -> None:
+def test_a_stopped_pool_has_committed_finished_work(bootstrap: str, topic: MakeTopic, group: str) -> None:
     name, handled = topic(3), Handled(slow_s=0.005)
     produce(bootstrap, name)
     with running(make(bootstrap, name, group, handled)):
@@ -218,7 +218,7 @@ def test_a_handler_that_fails_stops_the_pool_before_its_record(
     assert committed(bootstrap, name, group, 1) == 200
 
 
-def test_an_error_callback_takes_failed_records_over(bootstrap: str, topic: MakeTopic, group: str) -> None:
+def test_an_error_callback_handles_failed_records(bootstrap: str, topic: MakeTopic, group: str) -> None:
     name, handled = topic(2), Handled()
     produce(bootstrap, name)
     failed: list[int] = []
@@ -238,7 +238,7 @@ def test_an_error_callback_takes_failed_records_over(bootstrap: str, topic: Make
     assert committed(bootstrap, name, group, 2) == RECORDS
 
 
-def test_what_does_not_end_in_time_is_handled_again_by_the_next(
+def test_work_that_does_not_end_in_time_is_handled_again_by_the_next_pool(
     bootstrap: str, topic: MakeTopic, group: str
 ) -> None:
     name, handled, release = topic(1), Handled(), threading.Event()
@@ -259,7 +259,7 @@ def test_what_does_not_end_in_time_is_handled_again_by_the_next(
     assert sorted(handled.numbers) == list(range(10))
 
 
-def test_wrong_settings_are_said_at_once() -> None:
+def test_wrong_settings_are_refused_at_once() -> None:
     def handle(record: ConsumerRecord) -> None:
         del record
 
@@ -325,7 +325,7 @@ def test_an_async_handler_that_fails_stops_the_pool(
 
 
 @both_loops
-def test_a_cancelled_pool_commits_what_was_done(
+def test_a_cancelled_pool_commits_finished_work(
     bootstrap: str, topic: MakeTopic, group: str, loop: str
 ) -> None:
     name = topic(1)
@@ -388,7 +388,7 @@ class Slow:
 
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("group_protocol", ["classic", "consumer"])
-def test_offsets_of_a_topic_are_not_committed_for_one_that_is_made_anew(
+def test_offsets_of_a_topic_are_not_committed_for_its_successor(
     bootstrap: str,
     topic: MakeTopic,
     group: str,

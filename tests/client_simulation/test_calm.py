@@ -25,7 +25,7 @@ Mutate = Callable[[pytest.MonkeyPatch], None]
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.requirement("R14", "R23")
-def test_no_partition_has_two_owners_and_no_member_revokes_what_it_keeps(seed: int) -> None:
+def test_no_partition_has_two_owners_and_no_member_revokes_kept_partitions(seed: int) -> None:
     assert CalmWorld(seed).play().handovers > 0
 
 

@@ -121,7 +121,7 @@ async def elect(broker: BrokerProcess, kind: int) -> dict[int, int]:
 # -- drained brokers --------------------------------------------------------------------------------------
 
 
-async def test_a_drained_broker_leads_nothing_until_it_is_so_no_more_and_is_asked_to(
+async def test_a_drained_broker_leads_nothing_until_it_is_undrained(
     cluster: BrokerCluster,
 ) -> None:
     one, two, _ = cluster.brokers.values()
@@ -141,7 +141,7 @@ async def test_a_drained_broker_leads_nothing_until_it_is_so_no_more_and_is_aske
     await until(is_elected)
 
 
-async def test_a_clean_stop_hands_over_before_it_ends(cluster: BrokerCluster) -> None:
+async def test_a_clean_stop_hands_over_leadership_first(cluster: BrokerCluster) -> None:
     one, two, three = cluster.brokers.values()
     await create(one, "air", (2, 1), (2, 3), (3, 2))
     assert await trio.to_thread.run_sync(two.stop) == 0
@@ -187,7 +187,7 @@ async def test_a_process_that_dies_is_noticed_long_before_its_lease_ends(
     assert now.controller_id in others
 
 
-async def test_a_process_that_only_stands_still_is_left_to_its_lease(cluster: BrokerCluster) -> None:
+async def test_a_suspended_process_is_left_to_its_lease(cluster: BrokerCluster) -> None:
     one, two, _ = cluster.brokers.values()
     await create(one, "air", (2, 1))
     os.kill(two.pid, signal.SIGSTOP)
@@ -222,7 +222,7 @@ async def moves(broker: BrokerProcess) -> dict[int, tuple[tuple[int, ...], ...]]
     }
 
 
-async def test_a_move_is_seen_by_all_brokers_and_can_be_given_up(cluster: BrokerCluster) -> None:
+async def test_a_reassignment_is_seen_by_all_brokers_and_can_be_cancelled(cluster: BrokerCluster) -> None:
     one, two, three = cluster.brokers.values()
     await create(one, "air", (1, 2))
     os.kill(two.pid, signal.SIGSTOP)  # It will not be in sync, so that the move lasts.
@@ -245,7 +245,7 @@ async def _has_replicas(broker: BrokerProcess, expected: tuple[int, ...]) -> boo
     return (await topic_of(broker, "air")).partitions[0].replica_nodes == expected
 
 
-async def test_replicas_that_are_only_taken_away_or_put_in_order_are_so_at_once(
+async def test_removed_or_reordered_replicas_apply_at_once(
     cluster: BrokerCluster,
 ) -> None:
     one, _, three = cluster.brokers.values()
@@ -264,7 +264,7 @@ async def test_replicas_that_are_only_taken_away_or_put_in_order_are_so_at_once(
     await until_led(one, "air", 3, 2)
 
 
-async def test_a_broker_that_is_gone_is_taken_out_with_its_settings(cluster: BrokerCluster) -> None:
+async def test_a_missing_broker_is_unregistered_with_its_settings(cluster: BrokerCluster) -> None:
     one, two, _ = cluster.brokers.values()
     await set_drained(two, 2, "true")
 
@@ -283,7 +283,7 @@ async def test_a_broker_that_is_gone_is_taken_out_with_its_settings(cluster: Bro
     assert [each.key.decode()[-1] for each in found.items] == ["1", "3"]
 
 
-async def test_a_broker_that_is_taken_out_while_it_runs_is_back_as_another_life(
+async def test_a_running_broker_that_is_unregistered_registers_again(
     cluster: BrokerCluster,
 ) -> None:
     one, two, _ = cluster.brokers.values()

@@ -67,7 +67,7 @@ def read_errors(cluster: BrokerCluster, topic: str) -> list[object]:
     return found
 
 
-def test_entries_hold_everywhere_and_let_brokers_copy_from_each_other(cluster: BrokerCluster) -> None:
+def test_access_control_applies_everywhere_and_brokers_can_replicate(cluster: BrokerCluster) -> None:
     with Admin(bootstrap_servers=cluster.bootstrap) as admin:
         admin.create_topics(NewTopic("t", 3, 3, configs={"min.insync.replicas": "3"}))
         assert produced(cluster, "t") == [None] * 3

@@ -97,7 +97,7 @@ async def coordinator(broker: BrokerProcess, group_id: str) -> int:
 # -- what they tell ---------------------------------------------------------------------------------------
 
 
-async def test_all_brokers_tell_the_same_of_brokers_racks_and_controller(calm_cluster: BrokerCluster) -> None:
+async def test_all_brokers_return_the_same_brokers_racks_and_controller(calm_cluster: BrokerCluster) -> None:
     told = [await described(broker) for broker in calm_cluster.brokers.values()]
     assert told[0].cluster_id
     for each in told:
@@ -108,7 +108,7 @@ async def test_all_brokers_tell_the_same_of_brokers_racks_and_controller(calm_cl
         assert (each.cluster_id, each.controller_id) == (told[0].cluster_id, told[0].controller_id)
 
 
-async def test_a_topic_is_known_everywhere_and_its_replicas_lie_in_different_racks(
+async def test_a_topic_is_known_everywhere_and_its_replicas_are_in_different_racks(
     calm_cluster: BrokerCluster,
 ) -> None:
     await create(calm_cluster.brokers[1], "air", 6, 2)
@@ -126,7 +126,7 @@ async def _is_known(broker: BrokerProcess, name: str) -> bool:
     return (await topic_of(broker, name)).error_code == 0
 
 
-async def test_only_the_leader_serves(calm_cluster: BrokerCluster) -> None:
+async def test_only_the_leader_serves_a_partition(calm_cluster: BrokerCluster) -> None:
     await create(calm_cluster.brokers[1], "led", 3, 1)
     led = await leaders(calm_cluster.brokers[1], "led")
     for node_id, broker in calm_cluster.brokers.items():
@@ -136,7 +136,7 @@ async def test_only_the_leader_serves(calm_cluster: BrokerCluster) -> None:
             assert await end_offset(broker, "led", index) == expected
 
 
-async def test_only_the_coordinator_answers_for_a_group(calm_cluster: BrokerCluster) -> None:
+async def test_only_the_coordinator_serves_a_group(calm_cluster: BrokerCluster) -> None:
     groups = [f"group-{number}" for number in range(12)]
     found = {group: await coordinator(calm_cluster.brokers[1], group) for group in groups}
     assert len(set(found.values())) > 1
@@ -185,7 +185,7 @@ def test_clients_produce_and_consume_over_all_brokers(calm_cluster: BrokerCluste
 # -- one that dies ----------------------------------------------------------------------------------------
 
 
-async def test_a_broker_that_dies_is_gone_and_leads_anew_what_it_had_when_it_is_back(
+async def test_a_broker_that_died_leads_its_partitions_again_after_its_return(
     cluster: BrokerCluster,
 ) -> None:
     one, two, three = cluster.brokers.values()
@@ -249,7 +249,7 @@ async def test_a_restart_within_the_lease_leads_under_new_epochs_at_once(cluster
     assert (await topic_of(two, "air")).partitions[index].leader_epoch > before.partitions[index].leader_epoch
 
 
-async def test_another_controller_takes_over_from_one_that_died(cluster: BrokerCluster) -> None:
+async def test_another_controller_takes_over_when_one_dies(cluster: BrokerCluster) -> None:
     first = (await described(cluster.brokers[1])).controller_id
     others = [broker for node_id, broker in cluster.brokers.items() if node_id != first]
     await create(others[0], "air", 3, 2)
@@ -306,7 +306,7 @@ async def test_a_broker_that_was_paused_past_its_lease_serves_nothing_that_anoth
     await until(is_back)
 
 
-async def test_without_etcd_brokers_serve_until_their_leases_are_over_and_again_when_it_is_back(
+async def test_without_etcd_brokers_serve_until_their_leases_end_and_again_after_its_return(
     own_etcd: EtcdProcess, tmp_path: Path
 ) -> None:
     with BrokerCluster(own_etcd, "c", tmp_path, 1) as cluster:
@@ -347,9 +347,7 @@ def failed_start(folder: Path, *arguments: str) -> str:
     return ended.stderr.splitlines()[-1]
 
 
-def test_a_node_id_that_is_in_use_ends_the_start_with_one_line(
-    calm_cluster: BrokerCluster, tmp_path: Path
-) -> None:
+def test_a_node_id_in_use_ends_the_start_with_one_line(calm_cluster: BrokerCluster, tmp_path: Path) -> None:
     said = failed_start(
         tmp_path / "other", "--node-id", "2", "--cluster", calm_cluster.url,
         "--set", "broker.session.timeout.ms=1000", "--set", "broker.heartbeat.interval.ms=200",
@@ -361,7 +359,7 @@ def test_a_node_id_that_is_in_use_ends_the_start_with_one_line(
     )
 
 
-def test_an_etcd_that_cannot_be_reached_ends_the_start_with_one_line(tmp_path: Path) -> None:
+def test_an_unreachable_etcd_ends_the_start_with_one_line(tmp_path: Path) -> None:
     nobody = f"127.0.0.1:{free_port()}"
     said = failed_start(
         tmp_path, "--node-id", "1", "--cluster", f"etcd://{nobody}/c",
@@ -412,7 +410,7 @@ async def test_a_folder_of_another_cluster_is_refused(
 # -- folders ----------------------------------------------------------------------------------------------
 
 
-async def test_a_broker_that_was_alone_begins_a_cluster_with_all_that_it_had(
+async def test_a_single_broker_starts_a_cluster_with_its_data(
     shared_etcd: EtcdProcess, tmp_path: Path
 ) -> None:
     with BrokerCluster(shared_etcd, uuid4().hex, tmp_path, 0) as cluster:
@@ -439,7 +437,7 @@ async def test_a_broker_that_was_alone_begins_a_cluster_with_all_that_it_had(
         await until(lambda: _serves(member, "air", 0))
 
 
-async def test_a_folder_of_a_broker_alone_is_kept_from_a_cluster_that_there_is(
+async def test_a_folder_of_a_single_broker_cannot_join_an_existing_cluster(
     calm_cluster: BrokerCluster, tmp_path: Path
 ) -> None:
     (tmp_path / "alone").mkdir()
@@ -461,7 +459,7 @@ async def is_in_sync_again(broker: BrokerProcess) -> bool:
     )
 
 
-async def test_a_broker_whose_folder_is_lost_is_in_sync_with_nothing(cluster: BrokerCluster) -> None:
+async def test_a_broker_that_lost_its_folder_is_in_no_isr(cluster: BrokerCluster) -> None:
     one, two, _ = cluster.brokers.values()
     await create(one, "air", 3, 2)
     await create(one, "sea", 3, 1)

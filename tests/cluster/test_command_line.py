@@ -100,7 +100,7 @@ def test_an_administrator_drains_moves_and_balances(bootstrap: str) -> None:
     assert kohort(bootstrap, "cluster", "reassign", "--list") == "0 partition(s) move.\n"
 
 
-def test_what_cannot_be_is_said_in_one_line(bootstrap: str) -> None:
+def test_impossible_changes_are_refused_in_one_line(bootstrap: str) -> None:
     for arguments, words in (
         (("cluster", "unregister", "77"), "Broker ID 77 is not currently registered"),
         (("cluster", "reassign", "--brokers", "77"), "broker 77 does not run"),
@@ -116,7 +116,7 @@ def test_what_cannot_be_is_said_in_one_line(bootstrap: str) -> None:
         assert words in done.stderr
 
 
-def test_without_an_etcd_there_is_a_word_on_how_to_have_one(tmp_path: Path) -> None:
+def test_without_an_etcd_the_command_says_how_to_get_one(tmp_path: Path) -> None:
     done = subprocess.run(
         [*KOHORT, "cluster", "up", "--data", str(tmp_path / "data")],
         capture_output=True, text=True, env={**os.environ, "PATH": str(tmp_path)}, check=False,

@@ -36,7 +36,7 @@ def commit(consumer: Consumer, offset: int) -> None:
 
 
 @away
-async def test_traffic_goes_on_without_etcd_while_leases_last(
+async def test_traffic_continues_without_etcd_while_leases_last(
     own_etcd: EtcdProcess, tmp_path: Path, away_seconds: int
 ) -> None:
     with BrokerCluster(own_etcd, uuid4().hex, tmp_path, 3, *QUICK, LONG_LEASE) as cluster:
@@ -78,7 +78,7 @@ async def test_traffic_goes_on_without_etcd_while_leases_last(
 
 
 @away
-async def test_where_leases_end_without_etcd_nothing_is_acknowledged_and_nothing_is_lost(
+async def test_when_leases_end_without_etcd_nothing_is_acknowledged_or_lost(
     own_etcd: EtcdProcess, tmp_path: Path, away_seconds: int
 ) -> None:
     with BrokerCluster(own_etcd, uuid4().hex, tmp_path, 3, *QUICK) as cluster:

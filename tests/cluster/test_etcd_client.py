@@ -64,7 +64,7 @@ async def test_a_key_is_put_found_and_deleted(shared_etcd: EtcdProcess) -> None:
         assert (await client.range(Range(b"keys/\x00\xff"))).items == ()
 
 
-async def test_all_keys_are_read_as_of_one_revision_however_many(shared_etcd: EtcdProcess) -> None:
+async def test_any_number_of_keys_is_read_at_one_revision(shared_etcd: EtcdProcess) -> None:
     async with connected(shared_etcd.url) as client:
         for begin in range(0, 2_300, 100):
             await client.txn([], [Put(b"many/%05d" % each, b"") for each in range(begin, begin + 100)])
@@ -90,7 +90,7 @@ async def test_a_transaction_is_done_only_where_everything_it_compares_holds(
         assert not late.succeeded
 
 
-async def test_what_etcd_refuses_is_an_error_of_its_own(shared_etcd: EtcdProcess) -> None:
+async def test_a_refusal_of_etcd_has_its_own_error(shared_etcd: EtcdProcess) -> None:
     async with connected(shared_etcd.url) as client:
         with pytest.raises(EtcdRejected, match="future revision") as caught:
             await client.range(Range(b"a", revision=1 << 40))
@@ -102,7 +102,7 @@ async def test_what_etcd_refuses_is_an_error_of_its_own(shared_etcd: EtcdProcess
 # -- leases -----------------------------------------------------------------------------------------------
 
 
-async def test_a_key_under_a_lease_goes_when_the_lease_is_revoked(shared_etcd: EtcdProcess) -> None:
+async def test_a_key_with_a_lease_is_deleted_when_the_lease_is_revoked(shared_etcd: EtcdProcess) -> None:
     async with connected(shared_etcd.url) as client:
         lease = await client.grant(30)
         await client.put(Put(b"lease/a", b"", lease.id))
@@ -120,14 +120,14 @@ async def test_a_key_under_a_lease_goes_when_the_lease_is_revoked(shared_etcd: E
 # -- endpoints --------------------------------------------------------------------------------------------
 
 
-async def test_an_endpoint_that_refuses_is_passed_over(shared_etcd: EtcdProcess) -> None:
+async def test_an_endpoint_that_refuses_is_skipped(shared_etcd: EtcdProcess) -> None:
     async with connected(nowhere(), nowhere(), shared_etcd.url) as client:
         done = await client.txn([not_there(b"turn/a")], [Put(b"turn/a", b"")])
         assert done.succeeded
         assert client.at == 2
 
 
-async def test_an_endpoint_that_hangs_costs_a_part_of_the_time(
+async def test_a_hanging_endpoint_uses_only_a_part_of_the_timeout(
     shared_etcd: EtcdProcess, own_etcd: EtcdProcess
 ) -> None:
     own_etcd.signal(signal.SIGSTOP)
@@ -142,7 +142,7 @@ async def test_an_endpoint_that_hangs_costs_a_part_of_the_time(
         own_etcd.signal(signal.SIGCONT)
 
 
-async def test_where_nobody_answers_the_call_ends_in_its_time_and_says_who_was_asked() -> None:
+async def test_without_an_answer_the_call_ends_in_time_and_names_the_endpoints() -> None:
     first, second = nowhere(), nowhere()
     async with connected(first, second, call_seconds=0.4) as client:
         began = trio.current_time()
@@ -154,7 +154,7 @@ async def test_where_nobody_answers_the_call_ends_in_its_time_and_says_who_was_a
     assert second in str(caught.value)
 
 
-async def test_a_call_waits_for_an_etcd_that_comes_back_in_time(own_etcd: EtcdProcess) -> None:
+async def test_a_call_waits_for_an_etcd_that_returns_in_time(own_etcd: EtcdProcess) -> None:
     own_etcd.kill()
     async with (
         connected(own_etcd.url, call_seconds=PATIENCE_SECONDS) as client,
@@ -164,7 +164,7 @@ async def test_a_call_waits_for_an_etcd_that_comes_back_in_time(own_etcd: EtcdPr
         assert (await client.put(Put(b"back", b""))) > 1
 
 
-async def test_what_is_no_etcd_is_named(tmp_path: Path) -> None:
+async def test_an_endpoint_that_is_not_etcd_is_named(tmp_path: Path) -> None:
     async def answer(stream: trio.SocketStream) -> None:
         await stream.receive_some()
         await stream.send_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
@@ -203,7 +203,7 @@ class Told:
                 await self._more.wait()
 
 
-async def test_a_watch_tells_every_change_of_a_revision_together(shared_etcd: EtcdProcess) -> None:
+async def test_a_watch_returns_all_changes_of_a_revision_together(shared_etcd: EtcdProcess) -> None:
     async with connected(shared_etcd.url) as client, trio.open_nursery() as nursery:
         begin = await client.put(Put(b"watch/before", b""))
         told = Told()
@@ -221,7 +221,7 @@ async def test_a_watch_tells_every_change_of_a_revision_together(shared_etcd: Et
     assert (told.all[-1].revision, watch.revision) == (gone_at, gone_at + 1)
 
 
-async def test_a_watch_goes_on_from_its_revision_when_etcd_was_away(own_etcd: EtcdProcess) -> None:
+async def test_a_watch_continues_at_its_revision_after_etcd_was_away(own_etcd: EtcdProcess) -> None:
     async with (
         connected(own_etcd.url, call_seconds=PATIENCE_SECONDS) as client,
         trio.open_nursery() as nursery,
@@ -238,7 +238,7 @@ async def test_a_watch_goes_on_from_its_revision_when_etcd_was_away(own_etcd: Et
     assert [each.item.key for each in told.changes] == [b"w1", b"w2"]
 
 
-async def test_a_silent_watch_is_asked_for_anew_and_tells_nothing_twice(shared_etcd: EtcdProcess) -> None:
+async def test_a_silent_watch_is_restarted_and_repeats_nothing(shared_etcd: EtcdProcess) -> None:
     async with connected(shared_etcd.url) as client, trio.open_nursery() as nursery:
         begin = await client.put(Put(b"silent/a", b""))
         told = Told()
@@ -252,7 +252,7 @@ async def test_a_silent_watch_is_asked_for_anew_and_tells_nothing_twice(shared_e
     assert [each.item.key for each in told.changes] == [b"silent/a", b"silent/b"]
 
 
-async def test_a_watch_from_before_a_compaction_says_so(shared_etcd: EtcdProcess) -> None:
+async def test_a_watch_from_before_a_compaction_raises_an_error(shared_etcd: EtcdProcess) -> None:
     async with connected(shared_etcd.url) as client:
         first = await client.put(Put(b"compact", b""))
         last = await client.put(Put(b"compact", b""))
@@ -295,7 +295,7 @@ async def enable_users(url: str) -> None:
             await client.call(path, form)
 
 
-async def test_a_user_may_what_its_role_may_and_its_token_is_renewed(guarded_etcd: EtcdProcess) -> None:
+async def test_a_user_has_the_rights_of_its_role_and_its_token_is_renewed(guarded_etcd: EtcdProcess) -> None:
     await enable_users(guarded_etcd.url)
     known = Credentials(user="kohort", password="secret")
     async with connected(guarded_etcd.url, credentials=known) as client, trio.open_nursery() as nursery:

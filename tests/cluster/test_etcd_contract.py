@@ -192,7 +192,7 @@ def keys_of(answer: Answer) -> str:
 
 
 @conversation
-async def test_a_range_may_be_limited_counted_and_sorted(etcd: Gateway) -> None:
+async def test_a_range_can_be_limited_counted_and_sorted(etcd: Gateway) -> None:
     await _put_three(etcd)
     every = {"key": KEY, "range_end": text(b"z")}
     limited = await etcd.ask("kv/range", **every, limit="2")
@@ -241,7 +241,7 @@ async def test_keys_are_read_as_of_a_revision(etcd: Gateway) -> None:
 
 
 @conversation
-async def test_what_is_deleted_before_a_compaction_is_gone_from_it_on(etcd: Gateway) -> None:
+async def test_keys_deleted_before_a_compaction_are_gone_after_it(etcd: Gateway) -> None:
     await _put_three(etcd)
     await etcd.ask("kv/deleterange", key=OTHER)
     await etcd.ask("kv/compaction", revision=etcd.at(5))
@@ -262,7 +262,7 @@ async def test_a_request_without_a_key_is_refused(etcd: Gateway) -> None:
 
 
 @conversation
-async def test_what_etcd_does_not_have_is_not_found(etcd: Gateway) -> None:
+async def test_an_unknown_call_is_not_found(etcd: Gateway) -> None:
     assert await etcd.ask("kv/nothing") == (404, {"code": 5, "message": "Not Found"})
 
 
@@ -307,7 +307,7 @@ async def test_a_transaction_answers_each_of_its_operations(etcd: Gateway) -> No
 
 
 @conversation
-async def test_where_a_comparison_fails_the_other_operations_are_done(etcd: Gateway) -> None:
+async def test_a_failed_comparison_runs_the_other_operations(etcd: Gateway) -> None:
     done = await etcd.ask(
         "kv/txn",
         compare=[{"key": KEY, "target": "MOD", "result": "EQUAL", "mod_revision": "7"}],
@@ -321,7 +321,7 @@ async def test_where_a_comparison_fails_the_other_operations_are_done(etcd: Gate
 
 
 @conversation
-async def test_each_comparison_holds_where_it_should(etcd: Gateway) -> None:
+async def test_each_comparison_is_true_for_matching_keys_only(etcd: Gateway) -> None:
     for value in (ONE, TWO):
         await etcd.ask("kv/put", key=KEY, value=value)
     made, changed, future = etcd.at(1), etcd.at(2), etcd.at(3)
@@ -401,7 +401,7 @@ async def test_a_lease_has_a_number_and_a_time(etcd: Gateway) -> None:
 
 
 @conversation
-async def test_keys_go_with_their_lease_at_one_revision(etcd: Gateway) -> None:
+async def test_keys_are_deleted_with_their_lease_at_one_revision(etcd: Gateway) -> None:
     await etcd.ask("lease/grant", TTL="10", ID="123")
     for key in (KEY, OTHER, THIRD):
         await etcd.ask("kv/put", key=key, lease="123")
@@ -420,7 +420,7 @@ async def test_keys_go_with_their_lease_at_one_revision(etcd: Gateway) -> None:
 
 
 @conversation
-async def test_a_lease_that_nobody_keeps_alive_ends(etcd: Gateway) -> None:
+async def test_a_lease_without_keep_alive_expires(etcd: Gateway) -> None:
     await etcd.ask("lease/grant", TTL="2", ID="5")
     await etcd.ask("lease/grant", TTL="60", ID="6")
     await etcd.ask("kv/put", key=KEY, lease="5")
@@ -442,7 +442,7 @@ async def test_a_lease_that_nobody_keeps_alive_ends(etcd: Gateway) -> None:
 
 
 @conversation
-async def test_a_watch_tells_from_its_revision_on(etcd: Gateway) -> None:
+async def test_a_watch_starts_at_its_revision(etcd: Gateway) -> None:
     await _put_three(etcd)
     await etcd.ask(
         "kv/txn", success=[{"request_put": {"key": THIRD}}, {"request_delete_range": {"key": OTHER}}]
@@ -459,7 +459,7 @@ async def test_a_watch_tells_from_its_revision_on(etcd: Gateway) -> None:
 
 
 @conversation
-async def test_a_watch_goes_on_with_what_comes(etcd: Gateway) -> None:
+async def test_a_watch_continues_with_later_changes(etcd: Gateway) -> None:
     await etcd.ask("kv/put", key=KEY)
     async with etcd.watch(key=KEY) as messages:
         assert await anext(messages) == {"header": 1, "created": True}
@@ -480,7 +480,7 @@ async def test_a_watch_from_a_later_revision_waits_for_it(etcd: Gateway) -> None
 
 
 @conversation
-async def test_a_watch_may_leave_out_puts_or_deletions(etcd: Gateway) -> None:
+async def test_a_watch_can_filter_puts_or_deletions(etcd: Gateway) -> None:
     await etcd.ask("kv/put", key=KEY)
     await etcd.ask("kv/deleterange", key=KEY)
     for unwanted, kinds in (("NOPUT", ["DELETE"]), ("NODELETE", [None])):
@@ -492,7 +492,7 @@ async def test_a_watch_may_leave_out_puts_or_deletions(etcd: Gateway) -> None:
 
 
 @conversation
-async def test_a_watch_behind_a_compaction_is_cancelled(etcd: Gateway) -> None:
+async def test_a_watch_before_a_compaction_is_cancelled(etcd: Gateway) -> None:
     await _put_three(etcd)
     await etcd.ask("kv/compaction", revision=etcd.at(3))
     async with etcd.watch(**EVERYTHING, start_revision=etcd.at(2)) as messages:
@@ -518,7 +518,7 @@ async def test_a_watch_of_nothing_is_cancelled(etcd: Gateway) -> None:
 
 
 @conversation
-async def test_etcd_tells_its_version_and_its_revision(etcd: Gateway) -> None:
+async def test_etcd_reports_its_version_and_revision(etcd: Gateway) -> None:
     await etcd.ask("kv/put", key=KEY)
     status = await etcd.ask("maintenance/status")
     assert status["header"] == 1

@@ -108,9 +108,7 @@ async def until(holds: Callable[[], bool]) -> None:
 # -- changes ----------------------------------------------------------------------------------------------
 
 
-async def test_etcd_itself_refuses_what_was_decided_on_old_metadata(
-    shared_etcd: EtcdProcess, name: str
-) -> None:
+async def test_etcd_refuses_a_change_based_on_old_metadata(shared_etcd: EtcdProcess, name: str) -> None:
     async with opened(shared_etcd.url, name) as store:
         await put(store, topic("a"))
     async with opened(shared_etcd.url, name, follows=False) as late, trio.open_nursery() as nursery:
@@ -153,9 +151,7 @@ class LosesAnswers(httpx.AsyncHTTPTransport):
         return response
 
 
-async def test_a_change_whose_answer_was_lost_is_found_to_be_made(
-    shared_etcd: EtcdProcess, name: str
-) -> None:
+async def test_a_change_with_a_lost_answer_is_found_again(shared_etcd: EtcdProcess, name: str) -> None:
     network = LosesAnswers()
     async with opened(shared_etcd.url, name, transport=network) as store:
         network.lost_answers = 1
@@ -164,7 +160,7 @@ async def test_a_change_whose_answer_was_lost_is_found_to_be_made(
         assert (after.topics["a"], network.lost_answers) == (first, 0)
 
 
-async def test_producer_ids_whose_answer_was_lost_are_left_out(shared_etcd: EtcdProcess, name: str) -> None:
+async def test_producer_ids_with_a_lost_answer_are_skipped(shared_etcd: EtcdProcess, name: str) -> None:
     network = LosesAnswers()
     async with opened(shared_etcd.url, name, transport=network) as store:
         first = await store.allocate_producer_ids(10)
@@ -174,9 +170,7 @@ async def test_producer_ids_whose_answer_was_lost_are_left_out(shared_etcd: Etcd
         assert len(second) == 10
 
 
-async def test_without_etcd_a_change_ends_with_an_error_and_the_snapshot_stays(
-    own_etcd: EtcdProcess, name: str
-) -> None:
+async def test_without_etcd_a_change_fails_and_the_snapshot_stays(own_etcd: EtcdProcess, name: str) -> None:
     async with opened(own_etcd.url, name, call_seconds=0.5) as store:
         before = await put(store, topic("a"))
         own_etcd.kill()
@@ -188,7 +182,9 @@ async def test_without_etcd_a_change_ends_with_an_error_and_the_snapshot_stays(
         assert sorted(after.topics) == ["a", "c"]
 
 
-async def test_who_is_behind_a_compaction_reads_everything_anew(shared_etcd: EtcdProcess, name: str) -> None:
+async def test_a_store_behind_a_compaction_reads_everything_again(
+    shared_etcd: EtcdProcess, name: str
+) -> None:
     async with opened(shared_etcd.url, name) as other:
         await put(other, topic("a"), topic("b"))
         async with opened(shared_etcd.url, name, follows=False) as late, trio.open_nursery() as nursery:
@@ -204,9 +200,7 @@ async def test_who_is_behind_a_compaction_reads_everything_anew(shared_etcd: Etc
             nursery.cancel_scope.cancel()
 
 
-async def test_a_value_that_cannot_be_read_is_named_and_waited_out(
-    shared_etcd: EtcdProcess, name: str
-) -> None:
+async def test_an_unreadable_value_is_named_and_the_store_waits(shared_etcd: EtcdProcess, name: str) -> None:
     key = Keys(name).topic("broken")
     async with opened(shared_etcd.url, name) as store:
         await put(store, topic("a"))
@@ -229,7 +223,7 @@ async def test_a_newer_format_is_refused(shared_etcd: EtcdProcess, name: str) ->
             pass
 
 
-async def test_what_a_person_sees_in_etcd_can_be_read(shared_etcd: EtcdProcess, name: str) -> None:
+async def test_values_in_etcd_are_readable_by_people(shared_etcd: EtcdProcess, name: str) -> None:
     keys = Keys(name)
     state = PartitionState(
         0, leader=3, leader_epoch=4, replicas=(3, 1), isr=(3,), partition_epoch=9, elr=(1,)
@@ -275,7 +269,7 @@ async def test_brokers_see_each_other_and_the_epoch_is_the_revision_of_the_regis
         await until(lambda: one.snapshot().brokers == snapshot.brokers)
 
 
-async def test_a_new_address_is_known_once_the_watch_has_told_of_it(
+async def test_a_new_address_is_known_after_the_watch_reported_it(
     shared_etcd: EtcdProcess, name: str
 ) -> None:
     async with EtcdClient([shared_etcd.url]) as client, trio.open_nursery() as nursery:
@@ -301,7 +295,7 @@ async def test_a_new_address_is_known_once_the_watch_has_told_of_it(
         nursery.cancel_scope.cancel()
 
 
-async def test_who_goes_on_renewing_lives_and_who_does_not_is_gone_by_itself(
+async def test_a_broker_that_renews_its_lease_lives_and_another_expires(
     shared_etcd: EtcdProcess, name: str
 ) -> None:
     heard = Heard()
@@ -324,7 +318,7 @@ async def test_who_goes_on_renewing_lives_and_who_does_not_is_gone_by_itself(
         nursery.cancel_scope.cancel()
 
 
-async def test_whose_lease_is_gone_may_change_nothing_until_it_has_registered_anew(
+async def test_a_broker_without_a_lease_cannot_change_metadata_until_it_registers_again(
     shared_etcd: EtcdProcess, name: str
 ) -> None:
     heard = Heard()
@@ -344,7 +338,7 @@ async def test_whose_lease_is_gone_may_change_nothing_until_it_has_registered_an
         assert "a" in (await put(one, topic("a"))).topics
 
 
-async def test_a_broker_that_comes_back_within_its_lease_takes_its_place_under_a_new_epoch(
+async def test_a_broker_that_returns_within_its_lease_registers_with_a_new_epoch(
     shared_etcd: EtcdProcess, name: str
 ) -> None:
     old_heard = Heard()
@@ -359,7 +353,7 @@ async def test_a_broker_that_comes_back_within_its_lease_takes_its_place_under_a
         assert old_heard.losses == 1
 
 
-async def test_a_folder_that_lost_something_takes_its_place_as_another(
+async def test_a_folder_that_lost_data_registers_with_a_new_directory_id(
     shared_etcd: EtcdProcess, name: str
 ) -> None:
     async with opened(shared_etcd.url, name) as old, opened(shared_etcd.url, name) as new:
@@ -371,7 +365,7 @@ async def test_a_folder_that_lost_something_takes_its_place_as_another(
         assert (known.directories, known.former_directories) == ((OTHER_FOLDER,), (FOLDER,))
 
 
-async def test_who_registered_last_is_known_when_it_is_gone(shared_etcd: EtcdProcess, name: str) -> None:
+async def test_the_last_registration_is_known_after_it_ended(shared_etcd: EtcdProcess, name: str) -> None:
     async with opened(shared_etcd.url, name) as one:
         assert await one.last_life(1) is None
         first, second = broker(1), broker(1)
@@ -398,7 +392,7 @@ async def test_a_node_id_that_another_folder_has_is_refused_clearly(
         nursery.cancel_scope.cancel()
 
 
-async def test_a_node_id_whose_broker_died_is_had_once_its_lease_has_run_out(
+async def test_a_node_id_is_free_after_the_lease_of_a_dead_broker_ended(
     shared_etcd: EtcdProcess, name: str
 ) -> None:
     async with opened(shared_etcd.url, name) as one, opened(shared_etcd.url, name) as two:
@@ -419,7 +413,7 @@ async def test_a_clean_leave_is_seen_at_once(shared_etcd: EtcdProcess, name: str
 # -- the controller ---------------------------------------------------------------------------------------
 
 
-async def test_there_is_one_controller_and_another_once_its_lease_is_gone(
+async def test_there_is_one_controller_and_another_after_its_lease_ended(
     shared_etcd: EtcdProcess, name: str
 ) -> None:
     async with opened(shared_etcd.url, name) as one, opened(shared_etcd.url, name) as two:
@@ -444,7 +438,7 @@ def _is_controller(store: EtcdMetadataStore, node_id: int, epoch: int) -> bool:
     return (now.controller_id, now.controller_epoch) == (node_id, epoch)
 
 
-async def test_a_dead_broker_is_taken_out_before_its_lease_ends_and_is_the_controller_no_more(
+async def test_a_dead_broker_is_removed_before_its_lease_ends_and_loses_the_controller_role(
     shared_etcd: EtcdProcess, name: str
 ) -> None:
     heard = Heard()
@@ -479,7 +473,7 @@ async def test_the_last_life_of_a_broker_is_forgotten_only_while_it_is_not_regis
         assert await two.last_life(1) is None
 
 
-async def test_who_is_not_registered_itself_takes_nobody_out(shared_etcd: EtcdProcess, name: str) -> None:
+async def test_an_unregistered_broker_cannot_remove_another(shared_etcd: EtcdProcess, name: str) -> None:
     async with opened(shared_etcd.url, name) as one, opened(shared_etcd.url, name) as two:
         first = (await one.register(broker(1))).broker(1)
         assert first is not None
@@ -506,6 +500,6 @@ async def test_a_controller_of_before_changes_nothing(shared_etcd: EtcdProcess, 
 @pytest.mark.skipif(
     not os.path.exists("/proc/uptime"), reason="the time since the machine's start is unknown"
 )
-def test_the_clock_counts_from_the_start_of_the_machine() -> None:
+def test_the_clock_counts_from_the_boot_of_the_machine() -> None:
     with open("/proc/uptime", encoding="ascii") as uptime:
         assert abs(float(uptime.read().split()[0]) * 1000 - boot_time_ms()) < 5_000

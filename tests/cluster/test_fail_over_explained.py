@@ -77,7 +77,7 @@ def fail_over(cluster: BrokerCluster, count: int) -> dict[str, object]:
         time.sleep(0.2)
 
 
-def test_a_coordinator_that_was_killed_and_one_that_stops_are_told_of(cluster: BrokerCluster) -> None:
+def test_a_killed_and_a_stopping_coordinator_are_explained(cluster: BrokerCluster) -> None:
     trio.run(partial(create, cluster, "air", 3))
     member = Member(cluster.bootstrap)
     member.start()

@@ -30,7 +30,7 @@ def grow_no_further(pid: int, size_bytes: int) -> None:
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (size_bytes, hard))
 
 
-async def test_others_lead_what_a_full_disk_takes_no_more_of(cluster: BrokerCluster) -> None:
+async def test_other_brokers_lead_partitions_of_a_full_disk(cluster: BrokerCluster) -> None:
     await create(cluster, "air")
     led_by = await leader(cluster.brokers[1], "air")
     full = cluster.brokers[led_by]

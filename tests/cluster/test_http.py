@@ -108,7 +108,7 @@ def groups(cluster: BrokerCluster) -> list[str]:
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_any_broker_tells_of_all_groups(cluster: BrokerCluster, groups: list[str], number: int) -> None:
+def test_any_broker_lists_all_groups(cluster: BrokerCluster, groups: list[str], number: int) -> None:
     broker = cluster.brokers[number]
     told = get(broker, "/api/v1/groups")
     assert [each["group_id"] for each in told["groups"] if each["group_id"] in groups] == sorted(groups)
@@ -124,7 +124,9 @@ def test_any_broker_tells_of_all_groups(cluster: BrokerCluster, groups: list[str
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_any_brokers_page_shows_the_cluster(cluster: BrokerCluster, groups: list[str], number: int) -> None:
+def test_the_page_of_any_broker_shows_the_cluster(
+    cluster: BrokerCluster, groups: list[str], number: int
+) -> None:
     broker = cluster.brokers[number]
     shown = get(broker, "/api/v1/live/groups?order=name")
     assert [each["group_id"] for each in shown["groups"] if each["group_id"] in groups] == sorted(groups)
@@ -169,7 +171,7 @@ def test_a_feed_of_any_broker_is_of_the_cluster(
 
 
 @pytest.mark.parametrize("name", ["a\nb", "a/b", "a%2Fb", "a b+c", "é\u2028"])
-def test_any_broker_finds_a_group_whatever_its_name(cluster: BrokerCluster, name: str) -> None:
+def test_any_broker_finds_a_group_with_any_name(cluster: BrokerCluster, name: str) -> None:
     create(cluster, topic := uuid4().hex)
     commit(cluster, name, topic, 0)
     for broker in cluster.brokers.values():
@@ -197,7 +199,7 @@ def test_one_address_is_enough_for_the_command_line(cluster: BrokerCluster, grou
             assert done.returncode == 0, done.stderr
 
 
-def test_any_broker_changes_a_group_where_its_coordinator_is(cluster: BrokerCluster) -> None:
+def test_any_broker_forwards_a_group_change_to_its_coordinator(cluster: BrokerCluster) -> None:
     create(cluster, topic := uuid4().hex)
     produce(cluster, topic)
     for number in range(GROUPS):
@@ -219,7 +221,7 @@ def write(broker: BrokerProcess, change: dict[str, str]) -> str:
         return str(json.load(told)["done"])
 
 
-def test_any_broker_tells_all_of_a_share_group(cluster: BrokerCluster) -> None:
+def test_any_broker_explains_a_share_group_completely(cluster: BrokerCluster) -> None:
     create(cluster, topic := uuid4().hex)
     with ShareConsumer(bootstrap_servers=cluster.bootstrap, group_id=topic) as consumer:
         consumer.subscribe(topic)
@@ -275,7 +277,7 @@ def test_a_broker_that_does_not_answer_is_named(shared_etcd: EtcdProcess, tmp_pa
         assert get(first, f"/api/v1/groups/{its[0]}")["group_id"] == its[0]
 
 
-def test_secrets_are_asked_for_once_and_not_passed_on(shared_etcd: EtcdProcess, tmp_path: Path) -> None:
+def test_secrets_are_checked_once_and_not_forwarded(shared_etcd: EtcdProcess, tmp_path: Path) -> None:
     secrets = tmp_path / "secrets"
     secrets.write_text(f"someone:{SECRET}\n")
     secrets.chmod(0o600)
@@ -292,7 +294,7 @@ def test_secrets_are_asked_for_once_and_not_passed_on(shared_etcd: EtcdProcess, 
             assert len(told["groups"]) == GROUPS
 
 
-def test_a_broker_that_may_change_nothing_has_no_other_one_do_so(
+def test_a_broker_without_writes_cannot_make_another_one_write(
     shared_etcd: EtcdProcess, tmp_path: Path
 ) -> None:
     with BrokerCluster(

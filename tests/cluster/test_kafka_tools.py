@@ -72,7 +72,7 @@ def plan(folder: Path, *moves: tuple[int, list[int]]) -> str:
     return str(file)
 
 
-def test_kafka_topics_shows_who_is_out_of_sync_and_who_is_gone(run: Run, cluster: BrokerCluster) -> None:
+def test_kafka_topics_shows_replicas_out_of_sync_and_missing(run: Run, cluster: BrokerCluster) -> None:
     created(run, "1:3,2:3", "--config", "min.insync.replicas=2")
     created(run, "3", topic="alone")
     assert [each[:2] for each in partitions(run)] == [("1", "1,3"), ("2", "2,3")]
@@ -177,7 +177,9 @@ def test_kafka_configs_alters_single_brokers_and_all(run: Run) -> None:
         assert "log.retention.ms=3600000" in shown.out
 
 
-def test_kafka_cluster_tells_of_the_cluster_and_takes_brokers_out(run: Run, cluster: BrokerCluster) -> None:
+def test_kafka_cluster_describes_the_cluster_and_unregisters_brokers(
+    run: Run, cluster: BrokerCluster
+) -> None:
     told = run("kafka-cluster", "cluster-id")
     assert told.lines[0].startswith("Cluster ID: ")
     assert len(run("kafka-cluster", "list-endpoints").lines) == 4

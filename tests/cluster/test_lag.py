@@ -62,7 +62,7 @@ def lag(cluster: Cluster, group: str) -> dict[int, PartitionLag]:
     return {each.partition: each for each in rows}
 
 
-def test_partitions_of_all_leaders_count(cluster: Cluster) -> None:
+def test_the_lag_includes_partitions_of_all_leaders(cluster: Cluster) -> None:
     topic = cluster.create_topic("spread", PARTITIONS)
     assert len({cluster.leader(topic, index) for index in range(PARTITIONS)}) > 1
     produce(cluster, topic)
@@ -84,7 +84,7 @@ def test_a_group_that_falls_silent_has_stopped_in_the_partitions_of_all_leaders(
     )
 
 
-def test_what_nobody_is_given_is_no_lag_whoever_leads(cluster: Cluster) -> None:
+def test_unreadable_records_are_no_lag_for_any_leader(cluster: Cluster) -> None:
     topic = cluster.create_topic("transactions", PARTITIONS)
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "t"})
     producer.init_transactions(PATIENCE_SECONDS)
@@ -106,7 +106,7 @@ def test_what_nobody_is_given_is_no_lag_whoever_leads(cluster: Cluster) -> None:
     assert {row.lag for row in found.values()} == {4}
 
 
-def test_a_leader_that_does_not_answer_is_told_of_and_costs_the_others_nothing() -> None:
+def test_a_leader_that_does_not_answer_is_reported_and_the_others_count() -> None:
     with Cluster({"kohort.lag.interval.ms": 100}) as cluster:
         topic = create_unreplicated(cluster, "alone")
         produce(cluster, topic)
@@ -127,7 +127,7 @@ def test_a_leader_that_does_not_answer_is_told_of_and_costs_the_others_nothing()
         )
 
 
-async def test_what_brokers_ask_each_other_is_offered_to_no_client(cluster: Cluster) -> None:
+async def test_requests_between_brokers_are_not_offered_to_clients(cluster: Cluster) -> None:
     host, port = next(iter(cluster.brokers.values())).bootstrap.rsplit(":", 1)
     client = Client(await trio.open_tcp_stream(host, int(port)))
     offered = await client.ask(
@@ -136,7 +136,7 @@ async def test_what_brokers_ask_each_other_is_offered_to_no_client(cluster: Clus
     assert not {each.api_key for each in offered.api_keys} & BETWEEN_BROKERS.keys()
 
 
-async def test_a_broker_alone_closes_the_connection_of_who_asks_it_as_a_broker_would() -> None:
+async def test_a_single_broker_closes_a_connection_with_requests_of_brokers() -> None:
     with Broker() as broker:
         host, port = broker.bootstrap.rsplit(":", 1)
         client = Client(await trio.open_tcp_stream(host, int(port)))

@@ -141,7 +141,7 @@ def read(bootstrap: str) -> list[bytes]:
     return values
 
 
-def test_who_joins_late_lacks_nothing_that_is_acknowledged(tmp_path: Path) -> None:
+def test_a_replica_that_joins_late_lacks_no_acknowledged_record(tmp_path: Path) -> None:
     etcd = HoldingEtcd()
     try:
         with BrokerCluster(etcd, "late", tmp_path, 3, *SETTINGS) as cluster:

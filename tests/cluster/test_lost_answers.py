@@ -148,7 +148,7 @@ CHANGES = (shrunk, grown, deleted, set_up, created, created_with_many_partitions
 
 
 @pytest.mark.parametrize("change", CHANGES)
-async def test_a_change_that_is_held_back_is_made_once(
+async def test_a_delayed_change_is_made_once(
     shared_etcd: EtcdProcess, change: Callable[[Snapshot], Mutation]
 ) -> None:
     async with opened(shared_etcd.url) as cluster:
@@ -160,7 +160,7 @@ async def test_a_change_that_is_held_back_is_made_once(
 
 
 @pytest.mark.parametrize("change", CHANGES)
-async def test_a_change_whose_answer_was_lost_is_made_once(
+async def test_a_change_with_a_lost_answer_is_made_once(
     shared_etcd: EtcdProcess, change: Callable[[Snapshot], Mutation]
 ) -> None:
     async with opened(shared_etcd.url) as cluster:
@@ -180,7 +180,7 @@ async def test_a_change_whose_answer_was_lost_is_made_once(
         (set_up, lambda now: Mutation(configs={SETTINGS: {}})),
     ],
 )
-async def test_what_was_removed_again_does_not_come_back_with_a_request_that_comes_late(
+async def test_a_late_request_does_not_restore_a_removed_topic(
     shared_etcd: EtcdProcess, change: Callable[[Snapshot], Mutation], undo: Callable[[Snapshot], Mutation]
 ) -> None:
     async with opened(shared_etcd.url) as cluster:
@@ -195,7 +195,7 @@ async def test_what_was_removed_again_does_not_come_back_with_a_request_that_com
 
 
 @pytest.mark.parametrize("change", CHANGES)
-async def test_without_any_answer_nobody_says_that_a_change_is_refused(
+async def test_without_an_answer_a_change_is_not_reported_as_refused(
     shared_etcd: EtcdProcess, change: Callable[[Snapshot], Mutation]
 ) -> None:
     async with opened(shared_etcd.url) as cluster:
@@ -215,7 +215,7 @@ async def test_without_any_answer_nobody_says_that_a_change_is_refused(
         )  # Its first hundred mean nothing yet.
 
 
-async def test_who_was_overtaken_after_its_answer_was_lost_knows_that_it_was_made(
+async def test_a_change_with_a_lost_answer_is_known_as_made_after_a_later_one(
     shared_etcd: EtcdProcess,
 ) -> None:
     async with opened(shared_etcd.url) as cluster:
@@ -235,7 +235,7 @@ async def test_who_was_overtaken_after_its_answer_was_lost_knows_that_it_was_mad
         assert overtaken[0].topics["a"].partitions[0].isr == ()
 
 
-async def test_who_was_overtaken_by_another_change_is_refused(shared_etcd: EtcdProcess) -> None:
+async def test_a_change_overtaken_by_another_is_refused(shared_etcd: EtcdProcess) -> None:
     async with opened(shared_etcd.url) as cluster:
         before = await update(cluster.store, lambda _: Mutation(put=(topic("a"),)))
         await cluster.told(lambda now: "a" in now.topics)
@@ -271,7 +271,7 @@ def led_anew_both(now: Snapshot) -> Mutation:
     [(set_up_both, set_up), (deleted_both, deleted), (led_anew_both, led_anew)],
     ids=["made", "deleted", "changed"],
 )
-async def test_who_was_overtaken_by_a_part_of_the_same_change_is_refused(
+async def test_a_change_overtaken_by_a_part_of_itself_is_refused(
     shared_etcd: EtcdProcess,
     change: Callable[[Snapshot], Mutation],
     part: Callable[[Snapshot], Mutation],
@@ -296,7 +296,7 @@ async def test_who_was_overtaken_by_a_part_of_the_same_change_is_refused(
 
 @pytest.mark.parametrize("change", [shrunk, set_up, deleted, led_anew_both])
 @pytest.mark.parametrize("is_registered", [True, False])
-async def test_what_another_broker_has_written_is_not_taken_for_ones_own(
+async def test_a_change_of_another_broker_is_not_taken_for_an_own_one(
     shared_etcd: EtcdProcess, change: Callable[[Snapshot], Mutation], is_registered: bool
 ) -> None:
     async with opened(shared_etcd.url) as cluster:
@@ -317,7 +317,7 @@ async def test_what_another_broker_has_written_is_not_taken_for_ones_own(
         assert await cluster.network.release() == [False]
 
 
-async def test_a_change_that_nobody_knows_of_is_not_taken_for_the_next_one(shared_etcd: EtcdProcess) -> None:
+async def test_an_unknown_change_is_not_taken_for_the_next_one(shared_etcd: EtcdProcess) -> None:
     async with opened(shared_etcd.url) as cluster:
         await cluster.store.register(broker(1))
         await update(cluster.store, lambda _: Mutation(put=(topic("a"),)))
@@ -341,7 +341,7 @@ async def test_a_change_that_nobody_knows_of_is_not_taken_for_the_next_one(share
 
 
 @pytest.mark.parametrize("change", [shrunk, set_up, created])
-async def test_who_is_taken_out_after_its_answer_was_lost_does_not_take_it_for_refused(
+async def test_a_removed_broker_does_not_take_a_lost_answer_for_a_refusal(
     shared_etcd: EtcdProcess, change: Callable[[Snapshot], Mutation]
 ) -> None:
     async with opened(shared_etcd.url) as cluster:
@@ -391,7 +391,7 @@ class _After:
 # -- what compares brokers --------------------------------------------------------------------------------
 
 
-async def test_who_registered_anew_does_not_join_by_what_was_asked_for_its_earlier_life(
+async def test_a_broker_that_registered_again_does_not_join_by_an_old_proposal(
     shared_etcd: EtcdProcess,
 ) -> None:
     async with opened(shared_etcd.url) as cluster:
@@ -411,7 +411,7 @@ async def test_who_registered_anew_does_not_join_by_what_was_asked_for_its_earli
         assert await cluster.store.change(now, shrunk(now), broker_epochs={2: second.epoch})
 
 
-async def test_what_joins_late_is_refused_once_the_joiner_is_gone(shared_etcd: EtcdProcess) -> None:
+async def test_a_late_join_is_refused_after_the_joiner_left(shared_etcd: EtcdProcess) -> None:
     async with opened(shared_etcd.url) as cluster:
         now = await update(cluster.store, lambda _: Mutation(put=(topic("a"),)))
         joiner = (await cluster.other.register(broker(2))).broker(2)
@@ -424,7 +424,7 @@ async def test_what_joins_late_is_refused_once_the_joiner_is_gone(shared_etcd: E
         assert not any(await cluster.network.release())
 
 
-async def test_what_a_broker_said_of_itself_before_is_not_put_over_what_it_says_now(
+async def test_a_delayed_registration_does_not_overwrite_a_newer_one(
     shared_etcd: EtcdProcess,
 ) -> None:
     async with opened(shared_etcd.url) as cluster:
@@ -441,7 +441,7 @@ async def test_what_a_broker_said_of_itself_before_is_not_put_over_what_it_says_
         )
 
 
-async def test_a_registration_whose_answer_was_lost_is_not_made_later(shared_etcd: EtcdProcess) -> None:
+async def test_a_registration_with_a_lost_answer_is_not_made_later(shared_etcd: EtcdProcess) -> None:
     async with opened(shared_etcd.url) as cluster:
         cluster.network.holds = 1
         with pytest.raises(Exception, match="no answer"):
@@ -465,7 +465,7 @@ async def test_a_life_is_not_forgotten_late(shared_etcd: EtcdProcess) -> None:
         assert await cluster.store.last_life(2) == second.incarnation_id
 
 
-async def test_whether_a_broker_is_the_controller_nobody_knows_without_an_answer(
+async def test_without_an_answer_the_controller_is_unknown(
     shared_etcd: EtcdProcess,
 ) -> None:
     async with opened(shared_etcd.url) as cluster:
@@ -479,7 +479,7 @@ async def test_whether_a_broker_is_the_controller_nobody_knows_without_an_answer
         await cluster.told(lambda now: (now.controller_id, now.controller_epoch) == (1, epoch))
 
 
-async def test_a_broker_is_taken_out_though_an_answer_is_lost(shared_etcd: EtcdProcess) -> None:
+async def test_a_broker_is_removed_although_an_answer_is_lost(shared_etcd: EtcdProcess) -> None:
     async with opened(shared_etcd.url) as cluster:
         one = (await cluster.other.register(broker(2))).broker(2)
         assert one is not None

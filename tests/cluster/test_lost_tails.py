@@ -28,7 +28,7 @@ def break_sync(broker: RealBroker) -> None:
     log._sync = fail  # type: ignore[method-assign]  # As a disk does.
 
 
-def test_what_followers_have_survives_a_leader_whose_sync_has_failed() -> None:
+def test_records_of_followers_survive_a_leader_with_a_failed_sync() -> None:
     with Cluster(replica_lag_time_max_ms=1_000) as cluster:
         cluster.create_topic(TOPIC, 1, flush_messages=SYNCED_EVERY)
         cluster.until(lambda: cluster.in_sync(TOPIC) == {1, 2, 3})

@@ -64,7 +64,7 @@ async def fill(store: EtcdMetadataStore, client: EtcdClient, keys: Keys) -> None
         await store.change(store.snapshot(), Mutation(put=[topic]))
 
 
-async def test_a_dead_brokers_leaderships_move_within_a_second_of_its_being_known(
+async def test_leadership_of_a_dead_broker_moves_within_a_second(
     shared_etcd: EtcdProcess,
 ) -> None:
     name, tenure = uuid4().hex, LeasedTenure(CONTROLLER, SESSION_MS, boot_time_ms)

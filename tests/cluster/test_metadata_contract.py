@@ -120,7 +120,7 @@ def next_epoch(state: PartitionState, **changed: object) -> PartitionState:
 # -- what is kept -----------------------------------------------------------------------------------------
 
 
-async def test_in_the_beginning_there_is_nothing_but_the_cluster(opened: Opened) -> None:
+async def test_a_new_cluster_has_no_topics_or_settings(opened: Opened) -> None:
     async with opened() as store:
         snapshot = store.snapshot()
     assert (dict(snapshot.topics), dict(snapshot.configs), snapshot.cluster_id) == ({}, {}, "c")
@@ -154,7 +154,7 @@ async def test_everything_outlives_the_process(opened: Opened) -> None:
     )
 
 
-async def test_an_authorizer_follows_the_entries_that_come_and_go(opened: Opened) -> None:
+async def test_an_authorizer_follows_added_and_removed_entries(opened: Opened) -> None:
     pattern = Pattern(AclResourceType.TOPIC, AclPatternType.PREFIXED, "or/ders")
     entry = Entry("User:CN=alice, O=x", "::1", AclOperation.READ, AclPermission.ALLOW)
     question = "User:CN=alice, O=x", "::1", AclOperation.DESCRIBE, AclResourceType.TOPIC, "or/ders-2"
@@ -187,7 +187,7 @@ async def test_a_thousand_entries_of_one_pattern_are_one_change(opened: Opened) 
         assert sorted(bindings(store.snapshot(), Filter())) == sorted(many)
 
 
-async def test_what_is_kept_of_passwords_comes_and_goes(opened: Opened) -> None:
+async def test_credentials_are_added_and_removed(opened: Opened) -> None:
     salted = b"\0\xff" * 16
     async with opened() as store:
         outcome = await scram_users.alter(
@@ -202,7 +202,7 @@ async def test_what_is_kept_of_passwords_comes_and_goes(opened: Opened) -> None:
         assert scram_users.users(store.snapshot()) == {}
 
 
-async def test_a_topic_may_have_thousands_of_partitions_and_get_more(opened: Opened) -> None:
+async def test_a_topic_can_have_thousands_of_partitions_and_grow(opened: Opened) -> None:
     async with opened() as store:
         wide = topic("wide", 2_500)
         await put(store, wide, topic("slim"))
@@ -223,7 +223,7 @@ async def test_thousands_of_partitions_change_together(opened: Opened) -> None:
     assert {each.leader for each in after.topics["wide"].partitions} == {-1}
 
 
-async def test_a_deleted_topic_is_gone_with_its_partitions_and_may_come_again(opened: Opened) -> None:
+async def test_a_deleted_topic_loses_its_partitions_and_can_be_created_again(opened: Opened) -> None:
     async with opened() as store:
         await put(store, topic("a", 3), topic("b"))
         await update(store, lambda _: Mutation(delete=("a",)))
@@ -235,7 +235,7 @@ async def test_a_deleted_topic_is_gone_with_its_partitions_and_may_come_again(op
         assert store.snapshot().topics["a"] == again
 
 
-async def test_a_topic_can_be_put_in_the_place_of_one_of_its_name(opened: Opened) -> None:
+async def test_a_topic_can_replace_one_with_its_name(opened: Opened) -> None:
     async with opened() as store:
         await put(store, topic("a", 3))
         other = topic("a", 2)
@@ -262,7 +262,7 @@ async def test_a_registered_broker_is_known_at_its_newest_address(opened: Opened
         ]
 
 
-async def test_producer_ids_are_never_given_out_twice(opened: Opened) -> None:
+async def test_producer_ids_are_never_allocated_twice(opened: Opened) -> None:
     async with opened() as store:
         given = [*await store.allocate_producer_ids(), *await store.allocate_producer_ids(5)]
     async with opened() as store:
@@ -350,7 +350,7 @@ def configured(basis: Snapshot, number: int) -> Mutation:
     ],
     ids=lambda change: change.__name__,
 )
-async def test_of_two_changes_of_the_same_one_is_a_conflict(
+async def test_of_two_concurrent_changes_one_is_a_conflict(
     opened: Opened, change: Callable[[Snapshot, int], Mutation]
 ) -> None:
     async with opened() as store, opened_beside(opened, store) as other:
@@ -380,7 +380,7 @@ async def until(store: MetadataStore, holds: Callable[[Snapshot], bool]) -> None
             await trio.sleep(0.001)
 
 
-async def test_a_change_of_what_was_deleted_meanwhile_is_a_conflict(opened: Opened) -> None:
+async def test_a_change_of_a_deleted_topic_is_a_conflict(opened: Opened) -> None:
     async with opened() as store:
         basis = await put(store, topic("a", 2))
         await update(store, lambda _: Mutation(delete=("a",)))
@@ -393,7 +393,7 @@ async def test_a_change_of_what_was_deleted_meanwhile_is_a_conflict(opened: Open
                 await store.change(basis, change(basis, 1))
 
 
-async def test_many_who_change_the_same_at_once_all_come_to_it(opened: Opened) -> None:
+async def test_many_concurrent_changes_are_all_applied(opened: Opened) -> None:
     async with opened() as store, opened_beside(opened, store) as other:
         await put(store, topic("a"))
         await until(other, lambda now: "a" in now.topics)
@@ -414,7 +414,7 @@ async def test_many_who_change_the_same_at_once_all_come_to_it(opened: Opened) -
 # -- who is told ------------------------------------------------------------------------------------------
 
 
-async def test_watchers_hear_of_every_change_before_the_one_who_made_it(opened: Opened) -> None:
+async def test_watchers_see_every_change_before_its_author(opened: Opened) -> None:
     async with opened() as store:
         told: list[tuple[Snapshot, Snapshot]] = []
         first = await put(store, topic("a"))
@@ -428,7 +428,7 @@ async def test_watchers_hear_of_every_change_before_the_one_who_made_it(opened: 
         assert len(told) == 1
 
 
-async def test_an_error_of_one_watcher_is_logged_with_its_name_and_kept_from_the_others(
+async def test_an_error_of_one_watcher_is_logged_and_the_others_are_called(
     opened: Opened,
 ) -> None:
     def faulty(_before: Snapshot, _after: Snapshot) -> None:
@@ -448,7 +448,7 @@ async def test_an_error_of_one_watcher_is_logged_with_its_name_and_kept_from_the
         assert "b" in (await put(store, topic("b"))).topics, "and the next change comes about"
 
 
-async def test_what_has_not_changed_is_the_same_object(opened: Opened) -> None:
+async def test_unchanged_objects_are_the_same_object(opened: Opened) -> None:
     async with opened() as store:
         before = await put(store, topic("a", 3), topic("b"))
         after = await store.change(before, partition_changed(before, 1))
@@ -457,7 +457,7 @@ async def test_what_has_not_changed_is_the_same_object(opened: Opened) -> None:
         assert after.topics["a"] is not before.topics["a"]
 
 
-async def test_a_snapshot_that_was_handed_out_never_changes(opened: Opened) -> None:
+async def test_an_earlier_snapshot_never_changes(opened: Opened) -> None:
     async with opened() as store:
         before = await put(store, topic("a", 2))
         kept = dict(before.topics)

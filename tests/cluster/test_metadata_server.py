@@ -17,24 +17,24 @@ from tests.interop.waiting import wait_until
 Test = Callable[..., Awaitable[None]]
 ABOUT_IT = (
     test_etcd_client.test_a_key_is_put_found_and_deleted,
-    test_etcd_client.test_all_keys_are_read_as_of_one_revision_however_many,
+    test_etcd_client.test_any_number_of_keys_is_read_at_one_revision,
     test_etcd_client.test_a_transaction_is_done_only_where_everything_it_compares_holds,
-    test_etcd_client.test_what_etcd_refuses_is_an_error_of_its_own,
-    test_etcd_client.test_a_key_under_a_lease_goes_when_the_lease_is_revoked,
-    test_etcd_client.test_a_watch_tells_every_change_of_a_revision_together,
-    test_etcd_client.test_a_silent_watch_is_asked_for_anew_and_tells_nothing_twice,
-    test_etcd_client.test_a_watch_from_before_a_compaction_says_so,
-    test_etcd_store.test_who_is_behind_a_compaction_reads_everything_anew,
+    test_etcd_client.test_a_refusal_of_etcd_has_its_own_error,
+    test_etcd_client.test_a_key_with_a_lease_is_deleted_when_the_lease_is_revoked,
+    test_etcd_client.test_a_watch_returns_all_changes_of_a_revision_together,
+    test_etcd_client.test_a_silent_watch_is_restarted_and_repeats_nothing,
+    test_etcd_client.test_a_watch_from_before_a_compaction_raises_an_error,
+    test_etcd_store.test_a_store_behind_a_compaction_reads_everything_again,
     test_etcd_store.test_brokers_see_each_other_and_the_epoch_is_the_revision_of_the_registration,
-    test_etcd_store.test_who_goes_on_renewing_lives_and_who_does_not_is_gone_by_itself,
-    test_etcd_store.test_whose_lease_is_gone_may_change_nothing_until_it_has_registered_anew,
-    test_etcd_store.test_there_is_one_controller_and_another_once_its_lease_is_gone,
-    test_etcd_store.test_a_dead_broker_is_taken_out_before_its_lease_ends_and_is_the_controller_no_more,
+    test_etcd_store.test_a_broker_that_renews_its_lease_lives_and_another_expires,
+    test_etcd_store.test_a_broker_without_a_lease_cannot_change_metadata_until_it_registers_again,
+    test_etcd_store.test_there_is_one_controller_and_another_after_its_lease_ended,
+    test_etcd_store.test_a_dead_broker_is_removed_before_its_lease_ends_and_loses_the_controller_role,
 )
 
 
 @pytest.mark.parametrize("about", ABOUT_IT, ids=lambda each: each.__name__)
-async def test_it_answers_as_etcd_does(about: Test) -> None:
+async def test_the_test_server_passes_the_etcd_contract(about: Test) -> None:
     server = MetadataServer()  # Of its own: one forgets what came before a revision.
     try:
         given = {"shared_etcd": server, "name": uuid4().hex}
@@ -44,7 +44,7 @@ async def test_it_answers_as_etcd_does(about: Test) -> None:
         server.close()
 
 
-def test_a_call_that_is_cut_short_ends_its_connection_and_says_nothing(
+def test_an_aborted_call_closes_its_connection_without_output(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     server = MetadataServer()

@@ -149,7 +149,7 @@ async def test_records_are_on_all_brokers_when_they_are_acknowledged(cluster: Br
     assert segments[0] == segments[1] == segments[2]
 
 
-async def test_what_was_acknowledged_survives_its_leader(cluster: BrokerCluster) -> None:
+async def test_acknowledged_records_survive_their_leader(cluster: BrokerCluster) -> None:
     await create(cluster, "air", min_insync_replicas="2")
     writer = Writer(cluster)
     for _ in range(2):
@@ -182,7 +182,7 @@ async def in_sync(cluster: BrokerCluster, topic: str, *node_ids: int) -> None:
 
 
 @only_by_night
-async def test_a_follower_that_is_away_leaves_the_in_sync_replicas_and_comes_back(
+async def test_an_absent_follower_leaves_the_isr_and_rejoins(
     cluster: BrokerCluster,
 ) -> None:
     await create(cluster, "air")
@@ -210,7 +210,7 @@ async def test_a_follower_that_is_away_leaves_the_in_sync_replicas_and_comes_bac
 
 
 @only_by_night
-async def test_a_follower_that_stands_still_is_taken_out_by_its_leader(cluster: BrokerCluster) -> None:
+async def test_a_suspended_follower_is_removed_from_the_isr_by_its_leader(cluster: BrokerCluster) -> None:
     await create(cluster, "air", min_insync_replicas="3")
     led_by = await leader(cluster.brokers[1], "air")
     slow = cluster.brokers[led_by % 3 + 1]
@@ -257,7 +257,7 @@ async def test_a_replica_that_lost_its_folder_gets_all_of_it_again(
     assert len(segments) == 1
 
 
-async def test_a_replica_whose_sealed_segment_was_cut_short_gets_what_it_lacks(
+async def test_a_replica_with_a_truncated_sealed_segment_fetches_the_missing_records(
     shared_etcd: EtcdProcess, tmp_path: Path
 ) -> None:
     """It is in sync only once it has all of it: else it would lead with a hole in the middle."""
@@ -288,7 +288,7 @@ async def test_a_replica_whose_sealed_segment_was_cut_short_gets_what_it_lacks(
 
 
 @pytest.mark.parametrize("is_leader", [False, True], ids=["a follower", "the leader"])
-async def test_a_replica_restored_from_a_backup_takes_nothing_with_it(
+async def test_a_replica_restored_from_a_backup_loses_no_record(
     shared_etcd: EtcdProcess, tmp_path: Path, is_leader: bool
 ) -> None:
     """It is back before anybody has noticed that it was gone, and in sync as far as the metadata know."""
@@ -336,7 +336,7 @@ async def test_a_replica_restored_from_a_backup_takes_nothing_with_it(
 
 
 @only_by_night
-async def test_a_leader_that_stood_still_for_longer_than_its_lease_acknowledges_nothing_wrongly(
+async def test_a_leader_suspended_beyond_its_lease_acknowledges_nothing_wrongly(
     cluster: BrokerCluster,
 ) -> None:
     await create(cluster, "air")
@@ -409,7 +409,7 @@ class Reader:
 
 
 @only_by_night
-def test_a_group_goes_on_at_another_coordinator_as_if_nothing_had_happened(cluster: BrokerCluster) -> None:
+def test_a_group_continues_on_another_coordinator(cluster: BrokerCluster) -> None:
     trio.run(partial(create, cluster, "air", 4))
     writer = Writer(cluster)
     for partition in range(4):
@@ -466,7 +466,7 @@ def commit_both(reader: Reader, ours: KohortConsumer[object, object]) -> dict[in
 
 
 @only_by_night
-async def test_what_a_dead_leader_alone_had_is_cut_when_it_comes_back(
+async def test_records_only_on_a_dead_leader_are_truncated_when_it_returns(
     shared_etcd: EtcdProcess, tmp_path: Path
 ) -> None:
     with BrokerCluster(shared_etcd, uuid4().hex, tmp_path, 3, "replica.fetch.backoff.ms=100") as cluster:
@@ -559,7 +559,7 @@ async def test_a_throttled_replica_catches_up_at_its_rate(
         )
 
 
-async def test_what_was_deleted_stays_deleted_when_its_leader_dies(cluster: BrokerCluster) -> None:
+async def test_deleted_records_stay_deleted_when_their_leader_dies(cluster: BrokerCluster) -> None:
     """It is answered once every replica begins there: before, one that leads next would show it again."""
     await create(cluster, "shortened", min_insync_replicas="2")
     leader = next(iter((await topic_of(cluster.brokers[1], "shortened")).partitions)).leader_id

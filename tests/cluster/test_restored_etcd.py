@@ -153,7 +153,7 @@ Prepare = Callable[[RestoredEtcd, BrokerProcess, AdminClient], list[Entry]]
         (partition_was_elsewhere, ["air-0.ID-stray"]),
     ],
 )
-def test_what_restored_metadata_lack_is_set_aside_as_at_a_start(
+def test_logs_missing_in_restored_metadata_are_set_aside_as_at_a_start(
     etcd: RestoredEtcd, tmp_path: Path, prepare: Prepare, expected: list[str]
 ) -> None:
     with BrokerCluster(etcd, "restored", tmp_path, 1) as cluster:
@@ -176,7 +176,7 @@ def _is_created(admin: AdminClient, name: str) -> bool:
     return error is None or error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
 
 
-def test_without_any_metadata_nothing_is_touched_until_they_are_restored(
+def test_without_any_metadata_no_log_is_touched_until_they_are_restored(
     etcd: RestoredEtcd, tmp_path: Path
 ) -> None:
     with BrokerCluster(etcd, "restored", tmp_path, 1) as cluster:
@@ -207,7 +207,7 @@ def _takes(broker: BrokerProcess) -> bool:
         return True
 
 
-def test_metadata_that_are_removed_key_by_key_take_no_log_along(etcd: RestoredEtcd, tmp_path: Path) -> None:
+def test_metadata_removed_key_by_key_delete_no_log(etcd: RestoredEtcd, tmp_path: Path) -> None:
     with BrokerCluster(etcd, "restored", tmp_path, 1) as cluster:
         broker, admin = administered(cluster)
         create(admin)
@@ -228,7 +228,7 @@ def committed(broker: BrokerProcess) -> dict[str, int]:
         return {place.topic: each.offset for place, each in admin.list_group_offsets("g").items()}
 
 
-def test_offsets_outlive_metadata_that_step_back_and_go_with_a_deletion(
+def test_offsets_survive_older_metadata_and_are_deleted_with_their_topic(
     etcd: RestoredEtcd, tmp_path: Path
 ) -> None:
     with BrokerCluster(etcd, "restored", tmp_path, 1, "offsets.topic.replication.factor=1") as cluster:
@@ -264,7 +264,7 @@ def leader_epoch(etcd: RestoredEtcd) -> int:
 
 @pytest.mark.parametrize("brokers", [1, 2])
 @pytest.mark.parametrize("is_running", [True, False])
-def test_a_leader_epoch_never_goes_back(
+def test_a_leader_epoch_never_decreases(
     etcd: RestoredEtcd, tmp_path: Path, brokers: int, is_running: bool
 ) -> None:
     with BrokerCluster(etcd, "restored", tmp_path, brokers) as cluster:

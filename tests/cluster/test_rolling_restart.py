@@ -142,7 +142,7 @@ def test_clients_do_not_notice_a_rolling_restart(cluster: BrokerCluster) -> None
 
 
 @only_by_night
-def test_a_killed_broker_costs_clients_a_pause_and_no_record(cluster: BrokerCluster) -> None:
+def test_a_killed_broker_pauses_clients_and_loses_no_record(cluster: BrokerCluster) -> None:
     with admin(cluster) as asked, Traffic(cluster.bootstrap) as traffic:
         until(lambda: traffic.delivered > 50 and sum(map(len, traffic.read.values())) > 50)
         for node_id, broker in cluster.brokers.items():

@@ -112,7 +112,7 @@ def lags(cluster: BrokerCluster) -> list[int]:
 
 
 @pytest.mark.requirement("R32")
-def test_partitions_states_and_groups_may_be_on_different_brokers(
+def test_partitions_states_and_groups_can_be_on_different_brokers(
     cluster: BrokerCluster, members: list[ShareMember]
 ) -> None:
     """Six partitions with their states spread over three brokers: whoever leads asks who keeps."""
@@ -125,7 +125,7 @@ def test_partitions_states_and_groups_may_be_on_different_brokers(
 
 
 @pytest.mark.requirement("R32")
-def test_each_record_is_dealt_with_whichever_broker_dies(
+def test_each_record_is_completed_for_any_broker_that_dies(
     cluster: BrokerCluster, members: list[ShareMember], capsys: pytest.CaptureFixture[str]
 ) -> None:
     chance = random.Random(SEED)
@@ -176,7 +176,7 @@ def make_letters_elsewhere(cluster: BrokerCluster) -> None:
 
 
 @pytest.mark.requirement("R32")
-def test_each_archived_record_has_a_dead_letter_whichever_broker_dies(
+def test_each_archived_record_has_a_dead_letter_for_any_broker_that_dies(
     cluster: BrokerCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A third is rejected, a third released as often as it comes; letters go to partitions led elsewhere."""

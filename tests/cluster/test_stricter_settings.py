@@ -99,7 +99,7 @@ def lose_power(broker: BrokerProcess) -> None:
     lives.write_text(json.dumps(known | {"boot_id": "another"}))
 
 
-async def test_a_leader_that_lost_what_it_had_not_synced_is_in_sync_with_nothing_by_stricter_settings(
+async def test_a_leader_that_lost_unsynced_records_is_in_no_isr_after_the_topic_became_strict(
     shared_etcd: EtcdProcess, tmp_path: Path
 ) -> None:
     """It is back within its lease, and finds that its topic is strict: that says nothing of its records."""

@@ -100,7 +100,7 @@ def test_markers_reach_the_partitions_that_others_lead(cluster: BrokerCluster) -
     assert sorted(read(cluster, "spread", 9)) == sorted(expected)
 
 
-def test_what_is_open_times_out_under_the_next_coordinator(cluster: BrokerCluster) -> None:
+def test_an_open_transaction_times_out_on_the_next_coordinator(cluster: BrokerCluster) -> None:
     create(cluster, "open", 3)
     producer = Producer(
         {
@@ -125,7 +125,7 @@ def test_what_is_open_times_out_under_the_next_coordinator(cluster: BrokerCluste
 
 
 @pytest.mark.parametrize("library", ["confluent-kafka", "kohort"])
-def test_all_of_a_transaction_counts_or_none_whoever_dies(cluster: BrokerCluster, library: str) -> None:
+def test_transactions_are_atomic_when_any_broker_dies(cluster: BrokerCluster, library: str) -> None:
     print(f"SEED={SEED}")  # noqa: T201
     dice = random.Random(SEED)
     create(cluster, TOPIC, 2)

@@ -50,7 +50,7 @@ def produce(cluster: BrokerCluster, topic: str, size_bytes: int) -> None:
     assert producer.flush(PATIENCE_SECONDS) == 0
 
 
-def test_a_broker_is_ready_and_the_cluster_healthy_once_replicas_have_caught_up(
+def test_the_broker_is_ready_and_the_cluster_healthy_after_replicas_caught_up(
     shared_etcd: EtcdProcess, tmp_path: Path
 ) -> None:
     with BrokerCluster(shared_etcd, uuid4().hex, tmp_path, 3, *SETTINGS) as cluster:

@@ -95,9 +95,7 @@ def places() -> list[int]:
 
 @pytest.mark.parametrize("strikes", [1, 1_000_000])
 @pytest.mark.parametrize("strike", [disk_full, failing, failing_sync, torn_write])
-def test_what_was_acknowledged_outlives_a_disk_that_breaks(
-    strike: Strike, strikes: int, places: list[int]
-) -> None:
+def test_acknowledged_records_survive_a_failing_disk(strike: Strike, strikes: int, places: list[int]) -> None:
     with capture_logs():
         trio.run(break_everywhere, strike, strikes, places)
 
@@ -137,7 +135,7 @@ async def test_a_disk_that_cannot_be_read_for_a_while_is_no_reason_to_answer_wro
 
 
 @pytest.mark.parametrize("reads", [1, 10])
-def test_a_start_on_a_disk_that_cannot_be_read_says_so_or_serves_all(reads: int) -> None:
+def test_a_start_on_an_unreadable_disk_fails_or_serves_everything(reads: int) -> None:
     disk, workload = BreakingFileSystem(), Workload()
     trio.run(life, disk, workload)
     survivor = disk.after_crash()
@@ -152,7 +150,7 @@ def test_a_start_on_a_disk_that_cannot_be_read_says_so_or_serves_all(reads: int)
                 trio.run(check, broken.after_crash(), workload)
 
 
-def test_a_disk_that_lied_about_syncs_is_found_out_after_a_power_failure() -> None:
+def test_a_disk_that_lied_about_syncs_is_detected_after_a_power_failure() -> None:
     """Its checkpoints say what was there: the broker starts, serves what is left, and says what is lost."""
     disk, workload = BreakingFileSystem(), Workload()
     disk.strike, disk.strikes = lying_sync, 1_000_000

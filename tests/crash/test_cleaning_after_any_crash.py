@@ -259,7 +259,7 @@ def noted(where: str) -> Iterator[None]:
 
 @pytest.mark.parametrize("seed", range(repetitions(10, by_night=100)))
 @pytest.mark.parametrize("config", [COMPACT, DELETE], ids=["compact", "delete"])
-def test_any_log_keeps_what_it_must(config: LogConfig, seed: int) -> None:
+def test_compaction_keeps_required_records_after_any_crash(config: LogConfig, seed: int) -> None:
     life = Life(seed, config)
     life.run(120)
     last_sequences = {producer_id: state.last_sequence for producer_id, state in life.log.producers.items()}

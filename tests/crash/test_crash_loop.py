@@ -238,7 +238,7 @@ def kill_at_a_random_moment(broker: BrokerProcess, dice: random.Random, moments:
         broker.start_and_kill(moments.starts_s[-1])
 
 
-def test_nothing_acknowledged_is_lost_and_nothing_is_doubled(tmp_path: Path) -> None:
+def test_no_acknowledged_record_is_lost_or_duplicated(tmp_path: Path) -> None:
     print(f"SEED={SEED} ROUNDS={ROUNDS}")  # noqa: T201  # Shown with a failure.
     dice, moments = random.Random(SEED), Moments()
     broker = BrokerProcess(tmp_path, *SETTINGS)

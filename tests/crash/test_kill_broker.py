@@ -133,7 +133,7 @@ def test_acknowledged_records_are_there_once_and_in_order(
 
 
 @pytest.mark.requirement("R15")
-def test_acknowledged_commits_stand(broker: BrokerProcess, topic: str) -> None:
+def test_acknowledged_commits_survive_a_kill(broker: BrokerProcess, topic: str) -> None:
     """Kill it at a random moment while a simple consumer commits ever higher offsets."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")  # noqa: T201  # Shown with a failure.

@@ -32,7 +32,7 @@ while True:
 
 
 @pytest.mark.parametrize("lines", [1, 40, 150])
-def test_what_a_killed_process_said_to_be_flushed_is_there(tmp_path: Path, lines: int) -> None:
+def test_flushed_records_survive_a_kill(tmp_path: Path, lines: int) -> None:
     writer = subprocess.Popen(
         [sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True
     )

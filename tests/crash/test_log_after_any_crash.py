@@ -156,7 +156,7 @@ def check_derived_state(log: PartitionLog, expected: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(repetitions(2, by_night=16)))
-def test_a_log_keeps_its_promises_whenever_the_machine_dies(seed: int) -> None:
+def test_a_log_is_intact_after_a_power_failure_at_any_operation(seed: int) -> None:
     life = Life(seed)
     life.run(80)
     for operations in range(len(life.file_system.operations) + 1):
@@ -167,7 +167,7 @@ def test_a_log_keeps_its_promises_whenever_the_machine_dies(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(repetitions(2, by_night=16)))
-def test_a_log_keeps_its_promises_whenever_the_process_dies(seed: int) -> None:
+def test_a_log_is_intact_after_a_kill_at_any_operation(seed: int) -> None:
     life = Life(seed)
     life.run(80)
     for operations in range(len(life.file_system.operations) + 1):

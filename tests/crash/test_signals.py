@@ -13,7 +13,7 @@ from tests.interop.broker_process import COMMAND_VARIABLE, BrokerProcess
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda each: each.name)
-def test_a_signal_that_asks_for_an_end_gets_a_clean_one(tmp_path: Path, how: signal.Signals) -> None:
+def test_a_stop_signal_causes_a_clean_stop(tmp_path: Path, how: signal.Signals) -> None:
     broker = BrokerProcess(tmp_path)
     broker.start()
     assert broker.stop(how) == 0

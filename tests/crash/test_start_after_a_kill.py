@@ -52,7 +52,7 @@ def last_value(broker: BrokerProcess, topic: str) -> str:
         consumer.close()
 
 
-def test_what_was_at_rest_is_not_opened(tmp_path: Path) -> None:
+def test_resting_logs_are_not_opened(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path, *SETTINGS)
     try:
         broker.start()

@@ -52,7 +52,7 @@ def watching(library: str) -> list[str]:
 
 
 @pytest.mark.parametrize("library", ["confluent-kafka", "kohort", pytest.param("java", marks=only_by_night)])
-def test_all_of_a_transaction_counts_or_none(tmp_path: Path, library: str) -> None:
+def test_transactions_are_atomic(tmp_path: Path, library: str) -> None:
     print(f"SEED={SEED}")  # noqa: T201
     dice = random.Random(SEED)
     broker = BrokerProcess(tmp_path, *SETTINGS)

@@ -51,7 +51,7 @@ def test_two_brokers_of_the_same_kind_answer_alike(ours: Broker, tmp_path: Path)
 
 
 @pytest.mark.parametrize("setting", ["group.max.size=1", "offset.metadata.max.bytes=3"])
-def test_a_broker_that_answers_otherwise_is_found_out(ours: Broker, tmp_path: Path, setting: str) -> None:
+def test_a_broker_with_different_answers_is_detected(ours: Broker, tmp_path: Path, setting: str) -> None:
     with kohort(tmp_path, setting) as another:
         outcomes = trio.run(play_all, range(5), ours, another)
     assert seen(outcomes).different
@@ -68,7 +68,7 @@ class Nobody(Broker):
 
 
 @pytest.mark.parametrize("in_the_end", [Verdict.SAME, Verdict.DIFFERENT, Verdict.TOO_SLOW])
-def test_a_script_that_is_undecided_beside_others_is_played_alone(
+def test_an_undecided_script_is_played_again_alone(
     in_the_end: Verdict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     under_way: set[int] = set()

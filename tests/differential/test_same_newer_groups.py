@@ -48,6 +48,6 @@ def test_scripts_are_answered_as_apache_kafka_has_answered_them(kind: Kind, tmp_
         ("streams-groups", "group.streams.num.standby.replicas=1"),
     ],
 )
-def test_a_broker_that_answers_otherwise_is_found_out(name: str, setting: str, tmp_path: Path) -> None:
+def test_a_broker_with_different_answers_is_detected(name: str, setting: str, tmp_path: Path) -> None:
     played = play(KINDS[name], tmp_path, 12, setting)
     assert any(each.told.differences for each in played)

@@ -425,7 +425,7 @@ def test_both_brokers_deny_and_show_the_same(sides: tuple[Side, Side]) -> None:
     assert passed > 100
 
 
-def test_what_apache_kafka_has_kept_is_taken_over(tmp_path: Path) -> None:
+def test_access_control_entries_of_apache_kafka_are_imported(tmp_path: Path) -> None:
     theirs = ApacheKafka(tmp_path, *SETTINGS)
     try:
         theirs.start()

@@ -229,7 +229,7 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[tuple[
 
 @pytest.mark.parametrize("is_mixed", [False, True], ids=["one-protocol", "both-protocols"])
 @pytest.mark.parametrize("seed", range(repetitions(0, by_night=100)))
-async def test_both_answer_a_transactional_producer_alike(
+async def test_both_brokers_answer_a_transactional_producer_in_the_same_way(
     addresses: tuple[tuple[str, int], ...], seed: int, *, is_mixed: bool
 ) -> None:
     steps, told = script(seed, is_mixed=is_mixed), []

@@ -32,7 +32,7 @@ def test_every_flight_counted_once_passes() -> None:
     assert (verdict.missing, verdict.read_twice) == ((), 0)
 
 
-def test_one_missing_flight_fails_and_is_named() -> None:
+def test_a_missing_flight_fails_and_is_named() -> None:
     verdict = ledger_of(*COUNTED[:2]).verify(TRUTH)
     assert not verdict.passed
     assert verdict.missing == (2,)
@@ -50,14 +50,14 @@ def test_a_flight_counted_under_another_carrier_fails() -> None:
     assert ledger_of(*COUNTED[:2], swapped).verify(TRUTH).wrong_means == ("OO", "UA")
 
 
-def test_the_busiest_member_is_who_read_last_from_the_longest_rest() -> None:
+def test_the_busiest_member_is_the_last_reader_with_the_largest_backlog() -> None:
     ledger = Ledger(expected=10)
     ledger.add("one", [Counted(0, 0, 0, "UA", 1, 1)])
     ledger.add("two", [Counted(1, 0, 1, "UA", 1, 1)])
     assert ledger.unread_by_member({0: 4, 1: 6, 2: 0}) == {"one": 3, "two": 5}
 
 
-def test_a_line_without_its_end_waits_for_the_rest(tmp_path: Path) -> None:
+def test_an_incomplete_line_waits_for_its_end(tmp_path: Path) -> None:
     journal, reader = Journal(tmp_path, "one"), JournalReader(tmp_path, "one")
     value = b'{"index":7,"date":"2013-01-01","carrier":"UA","number":1,"tail_number":null,"origin":"EWR",'
     value += b'"destination":"IAH","departure_delay":2,"arrival_delay":null,"distance":1400}'
@@ -71,7 +71,7 @@ def test_a_line_without_its_end_waits_for_the_rest(tmp_path: Path) -> None:
     assert reader.new() == [Counted(3, 4, 7, "UA", 2, None)]
 
 
-def test_events_of_all_members_come_in_the_order_of_time(tmp_path: Path) -> None:
+def test_events_of_all_members_are_sorted_by_time(tmp_path: Path) -> None:
     one, two = Journal(tmp_path, "one"), Journal(tmp_path, "two")
     one.note("assigned", [2, 1])
     two.note("assigned", [3])
@@ -102,7 +102,7 @@ def test_the_file_read_line_by_line_agrees_with_the_data_frame(ledger_of_the_fil
     assert sum(carrier.flights for carrier in truth.values()) == FLIGHTS
 
 
-def test_the_brokers_account_is_kept_over_its_restart() -> None:
+def test_the_rebalances_of_the_broker_are_kept_over_its_restart() -> None:
     first = b"""{"group_id":"g","history":[{"outcome":"stable","generation_id":1,"started_ms":1000,
         "cause":{"kind":"a member joined","at_ms":1000,"client_id":"aiokafka"},"still_ms":40,"members":3,
         "waited_for":[{"member_id":"m","client_id":"slow","waited_ms":30,"joined":false}],"moves":[{}]}]}"""

@@ -61,7 +61,7 @@ def test_every_topic_setting_of_kafka_is_there() -> None:
     assert len(TOPIC_DEFINITIONS) == len(TopicConfig.DEFINITIONS) - 1
 
 
-def test_every_broker_setting_of_kafka_is_there_or_known_to_mean_nothing_here() -> None:
+def test_every_broker_setting_of_kafka_exists_or_is_listed_as_unused() -> None:
     ours = {each.name for each in KAFKA_HAS}
     assert not ours & unused_names()
     assert {name for kind, name in KAFKA if kind == "broker"} == ours | unused_names()

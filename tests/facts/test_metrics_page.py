@@ -74,7 +74,7 @@ def page(broker: Broker, accept: str) -> str:
 
 
 @FORMATS
-def test_each_family_comes_once_with_its_help_and_its_series_once_each(
+def test_each_metric_family_has_one_help_and_each_series_appears_once(
     broker: Broker, accept: str, parse: Parse
 ) -> None:
     text = page(broker, accept)
@@ -91,7 +91,7 @@ def test_each_family_comes_once_with_its_help_and_its_series_once_each(
 
 
 @FORMATS
-def test_every_series_is_one_that_is_declared(broker: Broker, accept: str, parse: Parse) -> None:
+def test_every_series_is_declared(broker: Broker, accept: str, parse: Parse) -> None:
     declared = {each.name.removesuffix("_total"): set(each.labels) for each in FAMILIES}
     shown = [each for each in parse(page(broker, accept)) if each.name.startswith(OURS)]
     assert {each.name for each in shown} <= {*declared, *(each.name for each in FAMILIES)}
@@ -102,7 +102,7 @@ def test_every_series_is_one_that_is_declared(broker: Broker, accept: str, parse
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda each: each.name)
-def test_a_name_is_as_promtool_wants_it(family: object) -> None:
+def test_metric_names_follow_promtool(family: object) -> None:
     name, kind, labels, documentation = family  # type: ignore[misc]
     assert re.fullmatch(r"[a-z][a-z0-9_]*", name)
     assert documentation
@@ -117,7 +117,7 @@ def test_a_name_is_as_promtool_wants_it(family: object) -> None:
     assert not TYPES.search(name)
 
 
-def test_all_that_looks_like_kafkas_is_kafkas() -> None:
+def test_every_metric_with_a_kafka_name_exists_in_kafka() -> None:
     named = {each.name for each in FAMILIES if each.name.startswith("kafka_")}
     assert named - KAFKA_EXPORTER <= of_kafka()
     assert named & KAFKA_EXPORTER == KAFKA_EXPORTER

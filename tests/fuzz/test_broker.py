@@ -32,7 +32,7 @@ EVERY_VERSION = {
 }
 
 
-def test_no_request_harms_the_broker_or_an_innocent_client(
+def test_no_request_breaks_the_broker_or_another_client(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     facts: dict[str, object] = {}
@@ -46,7 +46,7 @@ def test_no_request_harms_the_broker_or_an_innocent_client(
     assert facts["answers"], f"seed {SEED}: the fuzzer ruins everything"
 
 
-def test_every_api_and_version_has_its_turn() -> None:
+def test_every_api_and_version_is_sent() -> None:
     maker = Maker(Random(SEED), Known())
     cases = [maker.case(number) for number in range(len(EVERY_VERSION))]
     assert {(case.api.api_key, case.version) for case in cases} == EVERY_VERSION
@@ -71,7 +71,7 @@ def test_sound_cases_are_requests() -> None:
     assert crowds.total() - crowds["crowded"] <= 4, crowds
 
 
-def test_most_cases_are_not_what_any_client_sends() -> None:
+def test_most_cases_are_invalid_requests() -> None:
     maker = Maker(Random(SEED), Known())
     kinds = [maker.case(number).title.split()[0] for number in range(400)]
     assert set(kinds) >= {"meant", "ruined", "long", "crowded", "deep"}
@@ -87,7 +87,7 @@ class Killing(Fuzzer):
             os.kill(self._trial.broker.pid, signal.SIGKILL)
 
 
-def test_a_broker_that_ends_is_noticed_and_what_ended_it_is_kept(
+def test_a_broker_that_ends_is_noticed_and_its_requests_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fuzzing, "Fuzzer", Killing)
@@ -97,7 +97,7 @@ def test_a_broker_that_ends_is_noticed_and_what_ended_it_is_kept(
     assert len(sent) >= 30
 
 
-def test_what_was_kept_can_be_sent_again(tmp_path: Path) -> None:
+def test_kept_requests_can_be_sent_again(tmp_path: Path) -> None:
     maker = Maker(Random(7), Known())
     cases = [maker.case(number) for number in range(40)]
     kept = [(number % 3, case.data, case.title) for number, case in enumerate(cases)]
@@ -122,7 +122,7 @@ def test_an_answer_that_cannot_be_read_is_noticed(tmp_path: Path) -> None:
         fuzzer._learn(talk, sound + b"\0")
 
 
-def test_known_learns_from_answers() -> None:
+def test_known_values_are_taken_from_answers() -> None:
     known = Known()
     known.learn(JoinGroupResponse(error_code=0, protocol_name="p", leader="", member_id="one", members=()))
     assert "one" in known.member_ids

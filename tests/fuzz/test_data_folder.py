@@ -153,7 +153,7 @@ async def use(broker: Broker, workload: Workload) -> None:
 
 
 @pytest.mark.parametrize("cleanly", [True, False], ids=["closed", "killed"])
-def test_a_broker_on_damaged_files_serves_what_is_sound(cleanly: bool) -> None:
+def test_a_broker_on_damaged_files_serves_intact_records(cleanly: bool) -> None:
     async def try_all() -> None:
         sound, workload = await lived(cleanly=cleanly)
         limiter = trio.CapacityLimiter(AT_A_TIME)

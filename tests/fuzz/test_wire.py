@@ -32,7 +32,7 @@ def test_a_value_that_equals_nothing_is_no_disagreement() -> None:
     Fuzzer(7).compare(AlterClientQuotasRequest, 1, data)
 
 
-def test_the_fuzzer_tells_what_broke_a_decoder() -> None:
+def test_the_fuzzer_names_the_input_that_broke_a_decoder() -> None:
     def careless(data: bytes) -> int:
         return data[4]
 
@@ -40,7 +40,7 @@ def test_the_fuzzer_tells_what_broke_a_decoder() -> None:
         Fuzzer(7).feed("careless", careless, b"ab")
 
 
-def test_the_fuzzer_sees_memory_that_a_length_made_up() -> None:
+def test_the_fuzzer_notices_memory_for_a_false_length() -> None:
     fuzzer = Fuzzer(7)
     fuzzer.inputs = MEASURED_ONE_IN - 1
     with pytest.raises(Broken, match=r"seed 7: greedy took \d+ bytes of memory"):

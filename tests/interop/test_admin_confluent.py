@@ -97,7 +97,7 @@ def test_topics_are_described_with_their_ids(admin: AdminClient, make_topic: Mak
     assert str(described.topic_id) not in ("", "AAAAAAAAAAAAAAAAAAAAAA")
 
 
-def test_configs_are_changed_one_by_one_and_all_at_once(admin: AdminClient, make_topic: MakeTopic) -> None:
+def test_configs_are_changed_incrementally_and_completely(admin: AdminClient, make_topic: MakeTopic) -> None:
     name = make_topic(1)[0].topic
     entry = ConfigEntry("retention.ms", "7200000", incremental_operation=AlterConfigOpType.SET)
     one = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=[entry])

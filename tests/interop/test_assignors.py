@@ -104,7 +104,7 @@ def test_a_thousand_random_groups_end_as_with_java(random_results: Results) -> N
 
 
 @pytest.mark.requirement("R14")
-def test_where_java_leaves_partitions_out_they_go_to_a_subscriber(random_results: Results) -> None:
+def test_partitions_that_java_leaves_unassigned_go_to_a_subscriber(random_results: Results) -> None:
     astray = [(case, assignor) for case, assignor, given in random_results if goes_astray(case, given)]
     assert 0 < len(astray) < len(random_results) / 50
     for case, assignor in astray:

@@ -78,9 +78,7 @@ def answers(broker: BrokerProcess) -> bool:
 
 
 @pytest.mark.parametrize("name", GARBAGE)
-def test_garbage_costs_its_sender_the_connection_and_the_log_one_line(
-    own_broker: BrokerProcess, name: str
-) -> None:
+def test_malformed_bytes_close_the_connection_and_log_one_line(own_broker: BrokerProcess, name: str) -> None:
     time.sleep(LINE_EVERY_S)
     before_bytes = own_broker.resident_bytes()
     with connected(own_broker) as patient, connected(own_broker) as connection:
@@ -95,7 +93,7 @@ def test_garbage_costs_its_sender_the_connection_and_the_log_one_line(
     assert own_broker.resident_bytes() - before_bytes < 16 * MEBIBYTE
 
 
-def test_random_bytes_never_take_the_broker_down(own_broker: BrokerProcess) -> None:
+def test_random_bytes_never_end_the_broker(own_broker: BrokerProcess) -> None:
     for round_number in range(50):
         noise = uuid.uuid5(uuid.NAMESPACE_OID, str(round_number)).bytes * 40
         with connected(own_broker) as connection:
@@ -120,7 +118,7 @@ def fetch_of(topic: str, correlation_id: int) -> bytes:
     return struct.pack(">i", len(header) + len(body)) + header + body
 
 
-def test_half_a_frame_and_a_client_that_never_reads_are_given_up(own_broker: BrokerProcess) -> None:
+def test_a_half_frame_and_a_client_that_never_reads_are_closed(own_broker: BrokerProcess) -> None:
     """Both at once, for each takes its time. The deaf one costs bounded memory, whatever it asked for."""
     topic = f"unread-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": own_broker.bootstrap})
@@ -158,7 +156,7 @@ def ask_until_nothing_more_is_taken(connection: socket.socket, topic: str) -> in
     raise AssertionError(f"the broker reads on and on: {sent} bytes of requests")
 
 
-def test_a_thousand_connections_come_and_go_without_a_trace(own_broker: BrokerProcess) -> None:
+def test_a_thousand_connections_leave_no_resources(own_broker: BrokerProcess) -> None:
     assert answers(own_broker)
     wait_until(lambda: own_broker.open_files() < 200, "earlier connections are gone")
     files, before_bytes = own_broker.open_files(), own_broker.resident_bytes()

@@ -126,7 +126,7 @@ def test_kafka_consumer_groups_describes_a_group_without_members(
     assert "GroupIdNotFoundException: Group nosuch not found." in nobody.out
 
 
-def test_kafka_consumer_groups_describes_members_and_leaves_them_alone(
+def test_kafka_consumer_groups_describes_members_without_changes(
     run: Run, topic: str, bootstrap: str
 ) -> None:
     run("kafka-topics", "--create", "--topic", topic, "--partitions", "2")
@@ -208,7 +208,7 @@ def test_kafka_configs_describes_and_alters(run: Run, topic: str) -> None:
     assert any(line.startswith("  offsets.topic.num.partitions=50 ") for line in brokers.lines)
 
 
-def test_kafka_configs_sets_what_holds_for_one_group(run: Run, group: str) -> None:
+def test_kafka_configs_sets_settings_of_one_group(run: Run, group: str) -> None:
     entity = ("--entity-type", "groups", "--entity-name", group)
     setting = "consumer.session.timeout.ms"
     changed = run("kafka-configs", "--alter", *entity, "--add-config", f"{setting}=60000")
@@ -247,7 +247,7 @@ def test_every_api_is_usable_by_kafkas_client(run: Run, bootstrap: str) -> None:
     assert usable.keys() >= APIS.keys()
 
 
-def test_kafka_log_dirs_tells_sizes(run: Run, read_group: str, topic: str) -> None:
+def test_kafka_log_dirs_shows_sizes(run: Run, read_group: str, topic: str) -> None:
     printed = run("kafka-log-dirs", "--describe", "--topic-list", topic)
     assert read_group
     answer = json.loads(printed.lines[-1])

@@ -188,7 +188,7 @@ def produce(bootstrap: str, places: list[Place], values: range) -> None:
     assert producer.flush(20) == 0
 
 
-def test_librdkafkas_members_share_and_take_over_from_one_that_leaves_and_one_that_is_killed(
+def test_librdkafkas_members_share_and_take_over_from_a_leaving_and_a_killed_one(
     bootstrap: str, group: str, make_topic: MakeTopic
 ) -> None:
     places = make_topic(6)
@@ -252,7 +252,7 @@ def test_a_regular_expression_and_a_static_member_of_librdkafka(
         consumer.close()
 
 
-def test_franz_gos_members_share_with_librdkafkas_and_one_of_them_is_killed(
+def test_franz_gos_members_share_with_librdkafkas_and_one_is_killed(
     bootstrap: str, group: str, make_topic: MakeTopic
 ) -> None:
     places = make_topic(6)
@@ -276,7 +276,7 @@ def test_franz_gos_members_share_with_librdkafkas_and_one_of_them_is_killed(
     other.close()
 
 
-def test_javas_consumer_shares_with_librdkafkas_and_kafkas_tool_tells_of_both(
+def test_javas_consumer_shares_with_librdkafkas_and_kafkas_tool_shows_both(
     bootstrap: str, group: str, make_topic: MakeTopic
 ) -> None:
     places = make_topic(4)

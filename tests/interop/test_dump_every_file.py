@@ -164,7 +164,7 @@ def dumped(lines: list[str]) -> set[str]:
     return {line.removeprefix("Dumping ") for line in lines if line.startswith("Dumping ")}
 
 
-def test_there_is_nothing_that_nobody_reads(folder: Path) -> None:
+def test_no_file_is_left_undumped(folder: Path) -> None:
     leaving = (".deleted", ".cleaned")  # The next start removes them.
     others = {path.name for path in every_file(folder) if path.suffix not in (*SUFFIXES, *leaving)}
     assert others <= NOT_FOR_THE_TOOL, "nothing is left half done, and nothing is of a kind of our own"

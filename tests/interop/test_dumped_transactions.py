@@ -58,7 +58,7 @@ def dumped(libs: Path, paths: Iterable[Path], *how: str) -> list[str]:
     return lines
 
 
-def test_its_decoder_reads_what_the_coordinator_has_decided(libs: Path, folder: Path) -> None:
+def test_its_decoder_reads_the_transaction_log(libs: Path, folder: Path) -> None:
     lines = dumped(libs, folder.glob("__transaction_state-0/*.log"), "--transaction-log-decoder")
     told = [line for line in lines if line.startswith("| ")]
     assert all('key: {"type":"0","data":{"transactionalId":"id"}}' in line for line in told)
@@ -73,7 +73,9 @@ def test_its_decoder_reads_what_the_coordinator_has_decided(libs: Path, folder: 
 @pytest.mark.parametrize(
     "place, decoder", [("t-0", "--print-data-log"), ("__consumer_offsets-0", "--offsets-decoder")]
 )
-def test_it_finds_a_marker_behind_each_that_ended(libs: Path, folder: Path, place: str, decoder: str) -> None:
+def test_it_finds_a_marker_after_each_ended_transaction(
+    libs: Path, folder: Path, place: str, decoder: str
+) -> None:
     lines = dumped(libs, folder.glob(f"{place}/*.log"), decoder)
     batches = [line for line in lines if line.startswith("baseOffset")]
     assert all("isTransactional: true" in line for line in batches)
@@ -82,7 +84,7 @@ def test_it_finds_a_marker_behind_each_that_ended(libs: Path, folder: Path, plac
     assert re.findall(r"endTxnMarker: (\w+)", "\n".join(lines)) == ["COMMIT", "ABORT"]
 
 
-def test_it_reads_the_list_of_those_that_were_aborted(libs: Path, folder: Path) -> None:
+def test_it_reads_the_index_of_aborted_transactions(libs: Path, folder: Path) -> None:
     lines = dumped(libs, folder.glob("t-0/*.txnindex"))
     found = [line for line in lines if "firstOffset" in line]
     assert len(found) == 1

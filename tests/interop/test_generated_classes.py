@@ -130,7 +130,7 @@ def exchanges(jvm: Jvm) -> Mapping[str, list[Exchange]]:
 
 
 @every_message
-def test_kafka_reads_what_kohort_writes_and_writes_the_same_bytes(
+def test_kafka_reads_messages_of_kohort_and_writes_the_same_bytes(
     cls: type[Message], exchanges: Mapping[str, list[Exchange]]
 ) -> None:
     asked = exchanges[_java_class(cls)]
@@ -154,7 +154,7 @@ def _ruined_but_accepted(rng: random.Random) -> Iterator[tuple[Question, Message
                 yield Question(_java_class(cls), version, body), message
 
 
-def test_what_kohort_accepts_kafka_accepts_and_reads_alike(jvm: Jvm) -> None:
+def test_messages_accepted_by_kohort_are_accepted_by_kafka(jvm: Jvm) -> None:
     ruined = list(_ruined_but_accepted(random.Random(SEED)))
     assert len(ruined) > len(EVERY_MESSAGE)
     answers = jvm.ask([question for question, _ in ruined])
@@ -187,7 +187,7 @@ REFUSED: list[tuple[type[Message], int, bytes, str]] = [
 ]
 
 
-def test_kafka_refuses_what_kohort_refuses(jvm: Jvm) -> None:
+def test_messages_refused_by_kohort_are_refused_by_kafka(jvm: Jvm) -> None:
     answers = jvm.ask([Question(_java_class(cls), version, body) for cls, version, body, _ in REFUSED])
     for (cls, version, body, reason), answer in zip(REFUSED, answers, strict=True):
         with pytest.raises(WireError):
@@ -196,7 +196,7 @@ def test_kafka_refuses_what_kohort_refuses(jvm: Jvm) -> None:
         assert re.search(reason, answer.data.decode()), answer.data.decode()
 
 
-def test_kohort_passes_over_the_unknown_tagged_fields_that_kafka_keeps(jvm: Jvm) -> None:
+def test_kohort_skips_unknown_tagged_fields_that_kafka_keeps(jvm: Jvm) -> None:
     message = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
     body = message.encode(4)[:-1] + b"\x01\x63\x03abc"
     (answer,) = jvm.ask([Question(_java_class(HeartbeatRequest), 4, body)])
@@ -204,7 +204,7 @@ def test_kohort_passes_over_the_unknown_tagged_fields_that_kafka_keeps(jvm: Jvm)
     assert HeartbeatRequest.decode(body, 4) == message
 
 
-def test_the_error_codes_are_those_of_kafka(jvm: Jvm) -> None:
+def test_error_codes_equal_those_of_kafka(jvm: Jvm) -> None:
     (answer,) = jvm.ask([Question("errors", 0, b"")])
     kafkas = [line.split() for line in answer.data.decode().splitlines()]
     ours = [[str(each.value), each.name, str(each.retriable).lower()] for each in ErrorCode]

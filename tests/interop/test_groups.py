@@ -28,7 +28,7 @@ def values_of(*members: Member) -> list[bytes]:
 
 
 @pytest.mark.requirement("R2", "R8", "R11")
-def test_members_share_partitions_and_take_over_from_one_that_leaves(
+def test_members_share_partitions_and_take_over_from_a_leaving_one(
     client: Client, bootstrap: str, make_topic: MakeTopic, join: Join
 ) -> None:
     places = make_topic(4)
@@ -101,7 +101,7 @@ def test_all_three_clients_agree_on_a_named_assignor(
     ids="+".join,
 )
 @pytest.mark.requirement("R14")
-def test_a_cooperative_member_keeps_the_partitions_that_stay_assigned_to_it(
+def test_a_cooperative_member_keeps_its_assigned_partitions(
     names: tuple[str, str], make_topic: MakeTopic, join: Join
 ) -> None:
     places = make_topic(4)

@@ -30,13 +30,13 @@ def test_two_java_consumers_share_a_group_and_take_over(printed: dict[str, str])
     assert (printed["state"], printed["members"]) == ("Stable", "2")
 
 
-def test_java_commits_seeks_and_looks_offsets_up(printed: dict[str, str]) -> None:
+def test_java_commits_seeks_and_looks_up_offsets(printed: dict[str, str]) -> None:
     assert printed["committed"] == "{" + ", ".join(f"java-flights-{each}=100" for each in range(4)) + "}"
     assert printed["read again after seek"] == "5"
     assert (printed["by time"], printed["end"], printed["metadata"]) == ("0", "100", "a note")
 
 
-def test_javas_admin_client_gets_what_it_asks_for(printed: dict[str, str]) -> None:
+def test_javas_admin_client_gets_the_expected_answers(printed: dict[str, str]) -> None:
     expected = {
         "partitions": "4",
         "grown": "6",

@@ -131,7 +131,7 @@ class Rolling:
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_a_live_group_of_four_clients_is_upgraded_one_by_one_and_goes_back(
+def test_a_live_group_of_four_clients_is_upgraded_and_downgraded_member_by_member(
     bootstrap: str, group: str, make_topic: MakeTopic, strategy: str
 ) -> None:
     names = ["kohort", "confluent-kafka", "kafka-python", "java"]

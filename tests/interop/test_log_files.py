@@ -134,7 +134,7 @@ def test_kafka_reads_every_file_that_a_kohort_broker_wrote(libs: Path, kohort_fo
     assert f'"offset":{COMMITTED}' in decoded
 
 
-def test_both_dumps_say_the_same_to_the_letter(libs: Path, kohort_folder: Path) -> None:
+def test_both_dumps_are_identical(libs: Path, kohort_folder: Path) -> None:
     """Batches and records of segments, decoded offsets, indexes and snapshots."""
     data = kohort_folder / f"{TOPIC}-0"
     offsets = kohort_folder / "__consumer_offsets-0"
@@ -268,9 +268,7 @@ def test_a_folder_that_kafka_wrote_is_read_with_its_records_and_offsets(
 
 
 @pytest.mark.parametrize("end", ["stopped", "killed"])
-def test_a_broker_takes_over_a_folder_that_kafka_wrote(
-    end: str, kafka_folders: dict[str, Path], tmp_path: Path
-) -> None:
+def test_a_broker_imports_a_folder_of_kafka(end: str, kafka_folders: dict[str, Path], tmp_path: Path) -> None:
     """Topics, settings, records and committed offsets; it goes on from there, and over its own restart."""
     broker = BrokerProcess(tmp_path)
     shutil.copytree(kafka_folders[end], broker.data)

@@ -101,7 +101,7 @@ CASES = [
 
 @pytest.mark.parametrize("strategy, names", CASES)
 @pytest.mark.requirement("R5", "R11", "R14", "R22")
-def test_all_clients_share_a_group_with_kohorts(  # noqa: PLR0917  # Fixtures.
+def test_all_clients_share_a_group_with_kohorts_client(  # noqa: PLR0917  # Fixtures.
     bootstrap: str,
     make_topic: MakeTopic,
     group: str,

@@ -65,7 +65,7 @@ def test_without_a_commit_earliest_reads_all_records_and_latest_only_new_ones(
     assert late.records[0].offset >= 10
 
 
-def test_a_plain_commit_takes_the_position(
+def test_a_commit_without_arguments_commits_the_position(
     client: Client, bootstrap: str, make_topic: MakeTopic, join: Join
 ) -> None:
     place = make_topic(1)[0]
@@ -77,7 +77,7 @@ def test_a_plain_commit_takes_the_position(
     assert member.call(lambda consumer: consumer.position(place)) == 10
 
 
-def test_an_asynchronous_commit_tells_when_it_is_done(
+def test_an_asynchronous_commit_calls_back(
     client: Client, bootstrap: str, make_topic: MakeTopic, join: Join
 ) -> None:
     place = make_topic(1)[0]
@@ -89,7 +89,7 @@ def test_an_asynchronous_commit_tells_when_it_is_done(
     assert member.call(lambda consumer: consumer.committed(place)) == 10
 
 
-def test_closing_commits_what_was_read(
+def test_closing_commits_the_position(
     client: Client, bootstrap: str, make_topic: MakeTopic, join: Join
 ) -> None:
     place = make_topic(1)[0]

@@ -19,7 +19,7 @@ def told(*times_s: float) -> Changes:
     return changes
 
 
-def test_one_after_another_is_never_twice() -> None:
+def test_consecutive_owners_do_not_overlap() -> None:
     owned = owners([("a", told(1, 3, 8), EVER_S), ("b", told(4, 7), EVER_S)])
     assert [(each.begins_s, each.ends_s, each.name) for each in owned[PLACE]] == [
         (1, 3, "a"),
@@ -30,12 +30,12 @@ def test_one_after_another_is_never_twice() -> None:
     assert longest_gap_s(owned) == 1
 
 
-def test_who_has_not_given_it_up_still_has_it() -> None:
+def test_a_member_that_has_not_revoked_is_still_the_owner() -> None:
     owned = owners([("a", told(1, 5), EVER_S), ("b", told(4), EVER_S)])
     (found,) = owned_twice(owned)
     assert "a had it for 1.000 s more when b had it" in found
 
 
 @pytest.mark.parametrize(("left_s", "count"), [(3.0, 0), (5.0, 1)])
-def test_who_leaves_has_it_until_then(left_s: float, count: int) -> None:
+def test_a_member_owns_its_partitions_until_it_leaves(left_s: float, count: int) -> None:
     assert len(owned_twice(owners([("a", told(1), left_s), ("b", told(4), EVER_S)]))) == count

@@ -61,7 +61,7 @@ def test_every_compression_is_read_by_every_client(
         ], reader.name
 
 
-def test_records_of_a_key_stay_in_order(client: Client, bootstrap: str, make_topic: MakeTopic) -> None:
+def test_records_of_a_key_keep_their_order(client: Client, bootstrap: str, make_topic: MakeTopic) -> None:
     places = make_topic(4)
     sent = [Outgoing(f"{index}".encode(), f"key-{index % 10}".encode()) for index in range(2_000)]
     client.produce(bootstrap, places[0].topic, sent)
@@ -101,7 +101,7 @@ def test_a_waiting_reader_gets_a_record_at_once(
         reader.close()
 
 
-def test_a_reader_from_the_end_sees_only_what_comes_later(
+def test_a_reader_from_the_end_sees_only_later_records(
     client: Client, bootstrap: str, make_topic: MakeTopic
 ) -> None:
     places = make_topic(1)

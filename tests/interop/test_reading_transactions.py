@@ -101,7 +101,7 @@ def test_read_committed_reads_neither_aborted_nor_open_transactions(
     assert read(kafka, partition, "read_committed", 11) == committed
 
 
-def test_tables_leave_aborted_transactions_out_as_well(kafka: str, partition: TopicPartition) -> None:
+def test_tables_skip_aborted_transactions_too(kafka: str, partition: TopicPartition) -> None:
     pytest.importorskip("pyarrow")
     producer = transactional(kafka)
     for number in range(6):

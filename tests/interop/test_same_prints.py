@@ -209,13 +209,13 @@ CHANGES: tuple[tuple[str, ...], ...] = (
 
 
 @pytest.mark.parametrize("look", [each for each in LOOKS if each not in OTHER_WORDS])
-def test_a_look_prints_the_same(pair: Pair, look: str) -> None:
+def test_read_commands_print_the_same(pair: Pair, look: str) -> None:
     tool, *arguments = LOOKS[look]
     assert pair.same(tool, *arguments)
 
 
 @pytest.mark.parametrize("look", sorted(OTHER_WORDS))
-def test_what_is_refused_is_refused_alike(pair: Pair, look: str) -> None:
+def test_refused_commands_are_refused_in_the_same_way(pair: Pair, look: str) -> None:
     tool, *arguments = LOOKS[look]
     ours, theirs = (pair.printed(where, tool, *arguments) for where in pair.addresses)
     assert ours[0] == theirs[0] != "status 0"
@@ -228,6 +228,6 @@ def refusal(lines: list[str]) -> set[str]:
     return found or {lines[1].partition(" : ")[0]}
 
 
-def test_changes_print_the_same_and_so_does_what_they_lead_to(pair: Pair) -> None:
+def test_changes_and_their_results_print_the_same(pair: Pair) -> None:
     for tool, *arguments in CHANGES:
         pair.same(tool, *arguments)

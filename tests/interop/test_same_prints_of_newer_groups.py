@@ -238,12 +238,12 @@ OF_STREAMS: tuple[tuple[str, ...], ...] = (
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_a_look_at_newer_groups_prints_the_same(live: Live, look: str) -> None:
+def test_read_commands_for_newer_groups_print_the_same(live: Live, look: str) -> None:
     tool, *arguments = LOOKS[look]
     assert live.pair.same(tool, *arguments)
 
 
-def test_settings_of_a_group_are_those_that_kafka_has(live: Live) -> None:
+def test_settings_of_a_group_equal_those_of_kafka(live: Live) -> None:
     ours, theirs = (live.pair.printed(where, *ALL_SETTINGS) for where in live.pair.addresses)
     assert [line for line in ours if line.partition("=")[0] not in OF_KAFKA_4_4] == theirs
 

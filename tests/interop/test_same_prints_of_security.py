@@ -132,7 +132,7 @@ def test_users_print_the_same(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_is_refused_is_refused_alike(pair: Pair, what: str) -> None:
+def test_refused_commands_are_refused_in_the_same_way(pair: Pair, what: str) -> None:
     tool, *arguments = REFUSED[what]
     ours, theirs = (pair.printed(where, tool, *arguments) for where in pair.addresses)
     assert ours[0] == theirs[0]

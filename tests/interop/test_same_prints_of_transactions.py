@@ -89,19 +89,19 @@ def tables(pair: Pair, *arguments: str) -> list[list[dict[str, str]]]:
     ],
     ids=" ".join,
 )
-def test_it_prints_the_same(pair: Pair, arguments: tuple[str, ...]) -> None:
+def test_transaction_commands_print_the_same(pair: Pair, arguments: tuple[str, ...]) -> None:
     ours, theirs = tables(pair, *arguments)
     assert ours == theirs
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_is_refused_is_refused_alike(pair: Pair, what: str) -> None:
+def test_refused_commands_are_refused_in_the_same_way(pair: Pair, what: str) -> None:
     ours, theirs = (pair.printed(where, TOOL, *REFUSED[what]) for where in pair.addresses)
     assert ours[0] == theirs[0]
     assert refusal(ours) == refusal(theirs)
 
 
-def test_what_is_aborted_by_hand_is_aborted_alike(pair: Pair) -> None:
+def test_a_manual_abort_has_the_same_result(pair: Pair) -> None:
     row = ("--topic", "orders", "--partition", "0")
     before, same = tables(pair, "describe-producers", *row)
     assert before == same
@@ -112,7 +112,7 @@ def test_what_is_aborted_by_hand_is_aborted_alike(pair: Pair) -> None:
     assert {each["CurrentTransactionStartOffset"] for each in ours} == {"None"}
 
 
-def test_what_is_ended_by_hand_is_ended_alike(pair: Pair) -> None:
+def test_a_forced_termination_has_the_same_result(pair: Pair) -> None:
     pair.same(TOOL, "forceTerminateTransaction", "--transactionalId", OPEN)
     ours, theirs = tables(pair, "describe", "--transactional-id", OPEN)
     assert ours == theirs

@@ -39,7 +39,7 @@ def test_a_message_has_the_versions_and_the_key_of_the_schema(
 
 
 @every_message
-def test_the_fields_are_those_of_the_schema(cls: type[Message], schemas: Mapping[str, Schema]) -> None:
+def test_the_fields_equal_those_of_the_schema(cls: type[Message], schemas: Mapping[str, Schema]) -> None:
     schema = schemas[cls.__name__]
     commons = {str(each["name"]): _fields(each) for each in _list(schema.get("commonStructs", []))}
     _compare(cls, _fields(schema), commons, frozenset(versions_of(cls)))

@@ -96,7 +96,7 @@ def test_a_record_that_no_member_accepts_is_archived_at_its_delivery_limit(
     assert [each.deliveries for each in member.deliveries] == [1, 2]
 
 
-def test_strict_members_get_no_more_records_at_once_than_they_ask_for(
+def test_strict_members_get_at_most_the_requested_number_of_records(
     bootstrap: str, group: str, make_topic: MakeTopic, java: Start
 ) -> None:
     topic = make_topic(1)[0].topic
@@ -127,7 +127,7 @@ def test_librdkafkas_member_shares_with_javas_and_with_kohorts(
     assert sorted(one.values + two.values + own.values) == sorted(values + more)
 
 
-def test_what_kohorts_member_releases_javas_may_get_and_what_it_rejects_nobody(
+def test_records_released_by_kohorts_member_go_to_javas_and_rejected_ones_to_nobody(
     bootstrap: str, group: str, make_topic: MakeTopic, java: Start
 ) -> None:
     topic = make_topic(1)[0].topic
@@ -205,7 +205,7 @@ def test_a_member_of_franz_go_releases_rejects_and_renews(
     assert deliveries == {(each, 1) for each in values} | {(f"release-{index}", 2) for index in range(5)}
 
 
-def test_what_a_killed_member_of_franz_go_had_goes_to_kohorts(
+def test_records_of_a_killed_franz_go_member_go_to_kohorts(
     bootstrap: str, group: str, make_topic: MakeTopic, franz_go: Start
 ) -> None:
     topic = make_topic(1)[0].topic

@@ -39,7 +39,7 @@ def member(bootstrap: str, group: str, topic: str) -> Iterator[ShareConsumer]:
         yield consumer
 
 
-def test_what_it_prints_is_what_kafkas_tool_prints(
+def test_the_command_prints_the_same_as_kafkas_tool(
     bootstrap: str, group: str, topic: str, member: ShareConsumer, tools: Tools
 ) -> None:
     def theirs(*arguments: str) -> str:

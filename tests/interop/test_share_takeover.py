@@ -23,7 +23,7 @@ SETTINGS = (
 
 
 @pytest.mark.skipif(MIXED_VARIABLE not in os.environ, reason=f"{MIXED_VARIABLE}=1 runs it")
-def test_what_members_have_acknowledged_to_kafka_is_not_handed_out_again(tmp_path: Path) -> None:
+def test_records_acknowledged_to_kafka_are_not_delivered_again(tmp_path: Path) -> None:
     done, left = ([f"{what}-{index}" for index in range(10)] for what in ("done", "left"))
     try:
         with running(tmp_path, *SETTINGS) as bootstrap:

@@ -74,7 +74,7 @@ def write_lines(bootstrap: str, dice: random.Random) -> Counter[str]:
 
 
 @only_by_night
-def test_words_are_counted_exactly_once_over_kills(broker: BrokerProcess, tmp_path: Path) -> None:
+def test_words_are_counted_exactly_once_despite_kills(broker: BrokerProcess, tmp_path: Path) -> None:
     print(f"SEED={SEED}")  # noqa: T201
     dice = random.Random(SEED)
     try:

@@ -69,7 +69,7 @@ def test_words_are_counted_once_while_an_instance_and_the_broker_are_killed(
     counted.check()
 
 
-def test_the_topics_of_a_join_are_made_as_it_needs_them_and_every_order_finds_its_city(
+def test_a_streams_join_has_its_topics_created_and_finds_every_match(
     broker: BrokerProcess, tmp_path: Path
 ) -> None:
     make_topics(broker, "orders", "users", "joined")

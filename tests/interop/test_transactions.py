@@ -59,7 +59,7 @@ def read(bootstrap: str, topic: str, index: int = 0, level: str = "read_committe
         consumer.close()
 
 
-def test_confluent_reads_what_confluent_has_committed(bootstrap: str, topic: str) -> None:
+def test_confluent_reads_committed_transactions_of_confluent(bootstrap: str, topic: str) -> None:
     producer = transactional(bootstrap, uuid.uuid4().hex)
     for number in range(6):
         producer.begin_transaction()

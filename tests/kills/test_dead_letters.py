@@ -34,7 +34,7 @@ def kind_of(number: int) -> AcknowledgeType:
 
 
 @pytest.mark.requirement("R32")
-def test_each_archived_record_has_a_dead_letter_under_broker_kills(tmp_path: Path) -> None:
+def test_each_archived_record_has_a_dead_letter_despite_broker_kills(tmp_path: Path) -> None:
     topic, group = f"topic-{uuid.uuid4().hex[:8]}", "workers"
     broker = BrokerProcess(tmp_path, *SETTINGS)
     broker.start()

@@ -83,7 +83,7 @@ def produce_while_killed(broker: BrokerProcess, topic: str) -> None:
 
 
 @pytest.mark.requirement("R32")
-def test_a_share_groups_records_are_each_handed_out_and_done_with_when_the_broker_is_killed(
+def test_each_record_of_a_share_group_is_completed_despite_broker_kills(
     broker: BrokerProcess, topic: str
 ) -> None:
     """An acknowledgement whose answer the kill cuts off may be kept: then its record does not come again."""
@@ -111,9 +111,7 @@ def test_a_share_groups_records_are_each_handed_out_and_done_with_when_the_broke
     members.stop()
 
 
-def test_a_consumer_groups_members_keep_their_place_when_the_broker_is_killed(
-    broker: BrokerProcess, topic: str
-) -> None:
+def test_members_of_a_consumer_group_stay_despite_broker_kills(broker: BrokerProcess, topic: str) -> None:
     group = f"group-{uuid.uuid4().hex[:8]}"
     seen: Counter[int] = Counter()
 

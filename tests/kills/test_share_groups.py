@@ -84,7 +84,7 @@ def lag(address: tuple[str, int]) -> int | None:
 
 
 @pytest.mark.requirement("R32")
-def test_each_record_is_acknowledged_at_least_once_under_kills(
+def test_each_record_is_acknowledged_at_least_once_despite_kills(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     random = Random(SEED)

@@ -125,7 +125,7 @@ class Windows(NamedTuple):
         return median(self.flooded) / median(self.calm)
 
 
-def test_a_flood_on_http_leaves_commits_their_time_and_memory_its_bounds(broker: BrokerProcess) -> None:
+def test_a_flood_on_http_leaves_commit_latency_and_memory_bounded(broker: BrokerProcess) -> None:
     with flood(broker) as told:
         windows = measured(broker, told)
         held = memory_bytes(broker.pid)
@@ -135,7 +135,7 @@ def test_a_flood_on_http_leaves_commits_their_time_and_memory_its_bounds(broker:
     assert windows.ratio < TIMES_MAX, windows
 
 
-def test_a_broker_that_stands_still_is_seen_by_this(broker: BrokerProcess) -> None:
+def test_a_stalling_broker_fails_the_latency_check(broker: BrokerProcess) -> None:
     """What the test above would say of pages made in one go, which takes longer than these stalls."""
     with stalls(broker) as told:
         windows = measured(broker, told)

@@ -277,7 +277,7 @@ def told_an_id(answer: bytes) -> int:
     return ErrorCode.NONE if code == ErrorCode.MEMBER_ID_REQUIRED else code
 
 
-def test_the_judge_sees_what_grows() -> None:
+def test_growth_is_detected() -> None:
     samples = Samples()
     for number in range(400):
         samples.memory_bytes.append(50e6 + number * 50_000)
@@ -290,7 +290,7 @@ def test_the_judge_sees_what_grows() -> None:
     assert after_s > before_s * LATENCY_RATIO_MAX + LATENCY_SECONDS_MAX
 
 
-def test_the_judge_lets_pass_what_is_flat() -> None:
+def test_flat_measurements_pass() -> None:
     samples = Samples()
     for number in range(400):
         samples.memory_bytes.append(50e6 + (number % 7) * 100_000)

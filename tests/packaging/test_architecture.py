@@ -32,7 +32,7 @@ def test_a_circle_is_refused(script: ModuleType) -> None:
         script.depths({("handlers", "transport"), ("transport", "handlers"), ("handlers", "group")})
 
 
-def test_imports_for_types_alone_count(script: ModuleType, tmp_path: Path) -> None:
+def test_type_checking_imports_are_counted_separately(script: ModuleType, tmp_path: Path) -> None:
     source = tmp_path / "module.py"
     lines = (
         "from typing import TYPE_CHECKING",

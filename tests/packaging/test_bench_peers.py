@@ -43,9 +43,7 @@ def peers(tmp_path: Path) -> Path:
     return folder
 
 
-def test_every_mode_of_kohort_has_a_server_of_its_own_and_a_failure_is_told(
-    peers: Path, tmp_path: Path
-) -> None:
+def test_every_mode_has_its_own_server_and_a_failure_is_reported(peers: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     options = ["--columns", "new;lax;kfake", "--modes", "commit,small", "--short", "--keep-docs"]
     done = subprocess.run(
@@ -73,7 +71,7 @@ def test_every_mode_of_kohort_has_a_server_of_its_own_and_a_failure_is_told(
     assert "new: small inflight1: it broke" in done.stderr
 
 
-def test_without_a_folder_of_peers_it_says_what_is_missing() -> None:
+def test_without_a_peers_folder_the_missing_folder_is_named() -> None:
     done = subprocess.run(
         [sys.executable, "benchmarks/peers.py"],
         cwd=ROOT,
@@ -87,13 +85,13 @@ def test_without_a_folder_of_peers_it_says_what_is_missing() -> None:
     assert "PEERS names no folder" in done.stderr
 
 
-def test_versions_take_turns_back_and_forth() -> None:
+def test_versions_alternate_in_both_orders() -> None:
     columns = [Column("old", "kohort", turns=3), Column("new", "kohort", turns=3), Column("kafka", "kafka")]
     names = [each.name for each in in_turns(columns)]
     assert names == ["old", "new", "kafka", "new", "old", "old", "new"]
 
 
-def test_memory_of_a_group_is_what_ten_thousand_added_to_a_thousand() -> None:
+def test_memory_of_a_group_is_the_difference_of_ten_thousand_and_a_thousand() -> None:
     lines = [
         {"mode": "groups", "variant": "g1000", "groups": 1_000, "rss_mib": 50.0, "per_s": 800.0},
         {"mode": "groups", "variant": "g10000", "groups": 10_000, "rss_mib": 150.0, "per_s": 700.0},
@@ -105,7 +103,7 @@ def test_memory_of_a_group_is_what_ten_thousand_added_to_a_thousand() -> None:
     assert not any("500" in name for name in found)
 
 
-def test_what_a_turn_repeats_counts_by_its_median() -> None:
+def test_repeated_measurements_of_a_turn_count_by_their_median() -> None:
     lines = [
         {"mode": "join", "variant": "n500", "assemble_ms": assembled, "round_ms": 30.0}
         for assembled in (80.0, 400.0, 90.0)
@@ -113,7 +111,7 @@ def test_what_a_turn_repeats_counts_by_its_median() -> None:
     assert figures(lines)["a group of 500 assembled, ms"] == 90.0
 
 
-def test_a_ratio_above_one_is_better_whether_more_or_less_is() -> None:
+def test_a_ratio_above_one_is_better_for_every_unit() -> None:
     by_name = {each.name: each for each in ROWS}
     of = {"new": 200.0, "old": 100.0}
     assert ratio(by_name["heartbeats/s, 10 members"], of, "new", "old") == 2.0
@@ -121,7 +119,7 @@ def test_a_ratio_above_one_is_better_whether_more_or_less_is() -> None:
     assert ratio(by_name["heartbeats/s, 10 members"], {"new": 1.0}, "new", "old") is None
 
 
-def test_the_table_leaves_open_what_was_not_measured() -> None:
+def test_unmeasured_cells_are_empty() -> None:
     run = {
         "columns": ["old", "new", "lax"],
         "medians": {"commits/s, 1 connection, depth 1": {"old": 2_500.0, "new": 5_000.0}},
@@ -133,7 +131,7 @@ def test_the_table_leaves_open_what_was_not_measured() -> None:
     ]
 
 
-def test_the_page_tells_what_earlier_runs_came_to() -> None:
+def test_the_page_shows_earlier_runs() -> None:
     where = {"cores": 2, "processor": "a CPU", "memory_gib": 24, "kernel": "6", "python": "3.11"}
 
     def run(version: str, commits: float) -> dict[str, object]:
@@ -162,7 +160,7 @@ def test_every_row_is_of_a_mode_that_is_measured() -> None:
     assert {each.mode for each in ROWS} == set(MODES)
 
 
-def test_pictures_are_sound_whatever_they_are_given() -> None:
+def test_charts_are_valid_for_any_values() -> None:
     bars = ratio_bars("a & b", {"row <1>": {"x": 0.25, "y": 3.0}, "empty": {}}, ["x", "y"])
     plots = panels({"one": ("n", "us", {"line": [(10, 1.0), (10_000, 1.2)]}), "none": ("n", "us", {})})
     for each in (bars, plots):

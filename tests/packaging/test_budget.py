@@ -46,7 +46,7 @@ def budget(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_what_costs_the_same_is_within_the_budget(budget: Path) -> None:
+def test_equal_cost_is_within_the_budget(budget: Path) -> None:
     done = run(NOTHING, "--check", "--budget", str(budget))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1].startswith("within the budget of")
@@ -55,7 +55,7 @@ def test_what_costs_the_same_is_within_the_budget(budget: Path) -> None:
 @pytest.mark.parametrize(
     "more, seen", [(ENCODED_TWICE, "calls"), (ENCODED_TWICE, "instructions"), (KEPT_FOR_EVER, "kept_blocks")]
 )
-def test_what_costs_more_is_named(budget: Path, more: str, seen: str) -> None:
+def test_higher_cost_is_named(budget: Path, more: str, seen: str) -> None:
     done = run(more, "--check", "--budget", str(budget))
     assert done.returncode == 1, done.stdout
     assert any(line.startswith(f"{WORKLOAD}: ") and f" {seen}," in line for line in done.stdout.splitlines())
@@ -72,7 +72,7 @@ def test_a_workload_without_a_budget_is_named(budget: Path, tmp_path: Path) -> N
     assert f"{WORKLOAD}: no budget is recorded" in done.stdout
 
 
-def test_an_interpreter_without_a_budget_is_told_of_and_not_judged(tmp_path: Path) -> None:
+def test_an_interpreter_without_a_budget_is_reported_and_not_checked(tmp_path: Path) -> None:
     done = run(NOTHING, "--check", "--budget", str(tmp_path / "none.json"))
     assert done.returncode == 0
     assert "nothing is judged" in done.stdout.splitlines()[-1]

@@ -40,12 +40,12 @@ def test_three_brokers_start_with_options_that_exist_each_with_its_own_places() 
         assert len(ports) == 3
 
 
-def test_all_brokers_are_of_one_cluster_and_name_every_etcd() -> None:
+def test_all_brokers_name_one_cluster_and_every_etcd() -> None:
     (url,) = {settings(each)["kohort.cluster"] for each in BROKERS}
     assert cluster_address(url).endpoints == tuple(f"http://{each}:2379" for each in ETCD)
 
 
-def test_every_etcd_knows_the_others_by_the_same_list() -> None:
+def test_every_etcd_has_the_same_member_list() -> None:
     lists = set()
     for name in ETCD:
         given = dict(each.removeprefix("--").partition("=")[::2] for each in SERVICES[name]["command"][1:])
@@ -56,7 +56,7 @@ def test_every_etcd_knows_the_others_by_the_same_list() -> None:
     assert lists == {",".join(f"{each}=http://{each}:2380" for each in ETCD)}
 
 
-def test_what_brokers_advertise_is_true_for_each_other_and_for_this_machine() -> None:
+def test_advertised_addresses_are_reachable_for_brokers_and_for_the_host() -> None:
     published = {port.partition(":")[2] for port in SERVICES["brokers"]["ports"]}
     for name in (*BROKERS, "client"):
         assert SERVICES[name]["network_mode"] == "service:brokers", "localhost is the same there"
@@ -77,7 +77,7 @@ def test_topics_survive_a_broker_and_are_acknowledged_by_two() -> None:
         assert found["min.insync.replicas"] == "2"
 
 
-def test_every_service_has_a_health_check_asked_where_it_is_told() -> None:
+def test_every_service_has_a_health_check_at_its_http_port() -> None:
     assert all("healthcheck" in each for each in SERVICES.values() if "profiles" not in each)
     for name in BROKERS:
         assert f":{options(name).http.port}/health/ready" in SERVICES[name]["healthcheck"]["test"][-1]
@@ -85,7 +85,7 @@ def test_every_service_has_a_health_check_asked_where_it_is_told() -> None:
         assert SERVICES[name]["depends_on"] == {each: {"condition": "service_healthy"} for each in waits_for}
 
 
-def test_every_named_volume_is_declared_and_no_two_brokers_share_one() -> None:
+def test_every_volume_is_declared_and_used_by_one_broker() -> None:
     used = [
         volume.split(":")[0]
         for service in SERVICES.values()
@@ -104,7 +104,7 @@ def test_prometheus_scrapes_every_broker_by_a_name_that_it_answers_to() -> None:
     assert all(settings(each)["kohort.http.allowed.hosts"] == host for each in BROKERS)
 
 
-def test_the_image_can_speak_to_etcd() -> None:
+def test_the_image_includes_the_etcd_client() -> None:
     assert '".[cluster]"' in (ROOT / "Dockerfile").read_text(encoding="utf-8")
 
 

@@ -22,14 +22,14 @@ def hook() -> ModuleType:
     return module
 
 
-def test_what_is_compiled_are_modules_of_the_parts_that_are_laid_together(hook: ModuleType) -> None:
+def test_compiled_modules_belong_to_the_shipped_packages(hook: ModuleType) -> None:
     for path in hook.COMPILED:
         assert (ROOT / path).is_file()
         assert path.partition("/")[0] in hook.PARTS
 
 
 @pytest.mark.parametrize("value", [None, "", "0"])
-def test_nobody_compiles_who_did_not_ask(
+def test_modules_are_not_compiled_without_a_request(
     hook: ModuleType, value: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv(hook.ASKED_FOR, raising=False)
@@ -42,7 +42,7 @@ def test_nobody_compiles_who_did_not_ask(
     assert made.dependencies() == []
 
 
-def test_who_asks_gets_what_compiles(
+def test_a_request_installs_the_compiler(
     hook: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(hook.ASKED_FOR, "1")
@@ -51,7 +51,7 @@ def test_who_asks_gets_what_compiles(
 
 
 @pytest.mark.skipif(builder.__file__.endswith(".py"), reason="make compiled runs it")
-def test_all_of_them_run_compiled(hook: ModuleType) -> None:
+def test_all_compiled_modules_are_loaded_compiled(hook: ModuleType) -> None:
     for path in hook.COMPILED:
         name = path.partition("/")[2].removesuffix(".py").replace("/", ".")
         assert Path(import_module(name).__file__ or "").suffix == ".so", name

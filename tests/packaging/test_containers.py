@@ -43,13 +43,13 @@ def test_the_image_starts_the_broker_with_options_that_exist() -> None:
     assert last("EXPOSE").split() == ["9092", "9644"]
 
 
-def test_the_image_advertises_an_address_that_a_published_port_makes_true() -> None:
+def test_the_image_advertises_an_address_of_a_published_port() -> None:
     """A broker on all interfaces advertises the container's host name, which nobody else can resolve."""
     options = parse(json.loads(last("CMD"))[1:])
     assert str(options.places.advertise) == f"localhost:{options.places.listen.port}"
 
 
-def test_the_image_is_built_in_one_stage_and_run_in_another_by_a_user_of_its_own() -> None:
+def test_the_image_is_built_in_two_stages_and_runs_as_its_own_user() -> None:
     names = [name for name, _ in instructions()]
     assert names.count("FROM") == 2
     assert last("USER") == "kohort"
@@ -64,12 +64,12 @@ def health_commands(compose: Compose) -> list[list[str]]:
     return [json.loads(image), compose["services"]["broker"]["healthcheck"]["test"][1:]]
 
 
-def test_the_health_of_the_image_is_asked_where_it_is_told(compose: Compose) -> None:
+def test_the_health_check_uses_the_http_port_of_the_image(compose: Compose) -> None:
     for command in health_commands(compose):
         assert "('127.0.0.1', 9644)" in command[-1]
 
 
-def test_the_health_check_says_whether_the_broker_is_ready(compose: Compose) -> None:
+def test_the_health_check_reports_readiness(compose: Compose) -> None:
     for command in health_commands(compose):
         with Broker(http=True) as broker:
             program = command[-1].replace("9644", broker.http.rpartition(":")[2])
@@ -78,7 +78,7 @@ def test_the_health_check_says_whether_the_broker_is_ready(compose: Compose) -> 
         assert subprocess.run(asked, check=False, capture_output=True, timeout=20).returncode != 0
 
 
-def test_what_the_image_copies_is_not_ignored() -> None:
+def test_copied_files_are_not_ignored() -> None:
     kept = (ROOT / ".dockerignore").read_text(encoding="utf-8")
     for needed in ("pyproject.toml", "constraints.txt", "README.md", "LICENSE", "broker", "cli", "testkit"):
         assert f"!{needed}\n" in kept
@@ -100,7 +100,7 @@ def test_compose_starts_a_broker_with_options_that_exist(compose: Compose) -> No
     assert any(str(options.places.data).startswith(volume.split(":")[1]) for volume in broker["volumes"])
 
 
-def test_no_port_is_published_beyond_this_machine(compose: Compose) -> None:
+def test_ports_are_published_only_on_this_machine(compose: Compose) -> None:
     published = [port for service in compose["services"].values() for port in service.get("ports", ())]
     assert published
     for port in published:
@@ -108,7 +108,7 @@ def test_no_port_is_published_beyond_this_machine(compose: Compose) -> None:
         assert (interface, outside) == ("127.0.0.1", inside)
 
 
-def test_clients_of_the_network_come_by_a_listener_that_is_advertised_to_them(compose: Compose) -> None:
+def test_clients_in_the_network_use_an_advertised_listener(compose: Compose) -> None:
     client, broker = compose["services"]["client"], compose["services"]["broker"]
     given = client["environment"]["KOHORT_BOOTSTRAP_SERVERS"]
     advertised = [str(each.advertise) for each in parse(broker["command"][1:]).places.listeners]

@@ -54,7 +54,7 @@ def check_expression(expression: str) -> None:
         assert labels <= LABELS[family(name)], expression
 
 
-def test_alerts_name_metrics_that_there_are_and_say_what_is_wrong() -> None:
+def test_alerts_name_existing_metrics_and_describe_the_problem() -> None:
     for rule in alerts():
         check_expression(rule["expr"])
         assert rule["labels"]["severity"] in {"critical", "warning", "info"}
@@ -136,7 +136,7 @@ def test_the_manifests_start_a_broker_with_options_that_exist() -> None:
 
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
-def test_the_manifests_are_what_kubernetes_schema_has(path: Path) -> None:
+def test_the_manifests_follow_the_kubernetes_schema(path: Path) -> None:
     if "KOHORT_TEST_APPLICATIONS" not in os.environ:
         pytest.skip("the schema is a package of its own: make applications runs it")
     from kubernetes.client import models  # type: ignore[import-not-found]  # See above.

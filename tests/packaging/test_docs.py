@@ -23,7 +23,7 @@ page = pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative
 
 
 @pytest.mark.parametrize("script", ["docs/tables.py", "docs/requirements.py", "docs/imports.py"])
-def test_the_tables_are_what_the_code_declares(script: str) -> None:
+def test_the_tables_equal_the_declarations(script: str) -> None:
     checked = subprocess.run(
         [sys.executable, script, "--check"], cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -30,7 +30,7 @@ def test_ci_ends_within_an_hour_with_the_line_of_a_test_runner() -> None:
     assert text.endswith('\nexit "$status"\n')
 
 
-def test_ci_goes_on_behind_a_step_that_fails_and_its_status_tells(tmp_path: Path) -> None:
+def test_ci_continues_after_a_failed_step_and_returns_its_status(tmp_path: Path) -> None:
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci")
     git = tmp_path / "git"
@@ -62,13 +62,13 @@ def dry_run(*arguments: str) -> str:
 
 
 @pytest.mark.parametrize("target", ["demo", "test", "check", "sim", "sim-cluster", "interop", "crash"])
-def test_who_does_not_ask_for_spark_does_not_get_it(target: str) -> None:
+def test_spark_is_installed_only_on_request(target: str) -> None:
     assert "--group spark" not in dry_run(target)
     assert "--group spark" in dry_run("test-spark")
     assert "--group spark" in dry_run("test", "TESTS=tests/spark/test_read.py")
 
 
-def test_tests_are_run_by_one_of_the_three_targets() -> None:
+def test_every_test_is_run_by_one_of_three_targets() -> None:
     here, system, spark = (
         re.findall(r"pytest .*", dry_run(each))[0].split() for each in ("test", "test-system", "test-spark")
     )

@@ -43,7 +43,7 @@ def test_every_kind_of_growth_is_measured_with_a_kill_between() -> None:
 
 
 @pytest.mark.parametrize("name", flames.PATHS)
-def test_every_hot_path_can_be_asked_again_and_again(name: str, tmp_path: Path) -> None:
+def test_every_hot_path_can_be_repeated(name: str, tmp_path: Path) -> None:
     broker = MeasuredBroker(tmp_path)
     try:
         ask = flames.PATHS[name](broker)
@@ -56,12 +56,12 @@ def test_every_hot_path_can_be_asked_again_and_again(name: str, tmp_path: Path) 
         broker.close()
 
 
-def test_sizes_go_tenfold_up_to_the_last() -> None:
+def test_sizes_are_decades_up_to_the_last() -> None:
     assert growth.decades(10, 9_500) == [10, 100, 1_000, 9_500]
     assert growth.decades(1, 1) == [1]
 
 
-def test_the_table_says_how_the_largest_compares_with_the_smallest() -> None:
+def test_the_table_compares_the_largest_size_with_the_smallest() -> None:
     figures = {"us a heartbeat": {"10": 8.0, "1000": 12.0, "100": 9.0}}
     assert list(growth.table("groups", figures)) == [
         "| groups | 10 | 100 | 1k | last / first |",

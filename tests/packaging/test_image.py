@@ -59,7 +59,7 @@ def patterns() -> list[str]:
         ("client/kohort/client/__pycache__/x.pyc", True),
     ],
 )
-def test_the_context_has_what_the_wheel_is_built_of_and_no_tests(path: str, ignored: bool) -> None:
+def test_the_build_context_has_the_sources_and_no_tests(path: str, ignored: bool) -> None:
     assert is_ignored(path, patterns()) == ignored
 
 
@@ -160,7 +160,7 @@ def in_image(image: Path, *arguments: str) -> list[str]:
     return [str(image / "kohort" / "bin" / "python"), "-I", "-m", "kohort.cli", *arguments]
 
 
-def test_the_image_has_compiled_modules_and_says_so(image: Path) -> None:
+def test_the_image_has_compiled_modules_and_shows_it(image: Path) -> None:
     shown = subprocess.run(
         in_image(image, "--version"), capture_output=True, text=True, check=False, timeout=60
     )

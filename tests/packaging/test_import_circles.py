@@ -32,7 +32,7 @@ def test_no_modules_import_each_other() -> None:
     assert not found, "\n".join(" <-> ".join(each) for each in sorted(found))
 
 
-def test_circles_are_found_whatever_their_length() -> None:
+def test_circles_of_any_length_are_found() -> None:
     graph = grimp.ImportGraph()
     for importer, imported in (
         ("a", "b"),

@@ -32,13 +32,13 @@ def python(text: str) -> str:
     return f"{shlex.quote(sys.executable)} -c {shlex.quote(text)}"
 
 
-def test_every_switch_that_tests_look_at_is_set_by_some_step() -> None:
+def test_every_switch_read_by_tests_is_set_by_a_step() -> None:
     files = [path for room in CODE for path in (ROOT / room).rglob("*.py") if path != Path(nightly.__file__)]
     looked_at = {name for path in files for name in SWITCH.findall(path.read_text(encoding="utf-8"))}
     assert looked_at == {name for step in STEPS for name in step.settings if SWITCH.fullmatch(name)}
 
 
-def test_what_repeats_more_by_night_is_run_by_night() -> None:
+def test_tests_with_more_repetitions_by_night_run_by_night() -> None:
     asking = {
         path.relative_to(ROOT).as_posix()
         for room in CODE
@@ -79,7 +79,7 @@ def test_long_targets_are_all_among_the_steps() -> None:
     } <= commands
 
 
-def test_a_step_that_fails_or_takes_too_long_does_not_stop_the_others_and_fails_the_run(
+def test_a_failing_or_slow_step_does_not_stop_the_others_and_fails_the_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(nightly, "GRACE_S", 5.0)
@@ -103,7 +103,7 @@ def test_a_step_that_fails_or_takes_too_long_does_not_stop_the_others_and_fails_
     assert play(steps[2:], io.StringIO()) == 0
 
 
-def test_what_make_nightly_was_told_is_not_told_to_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_of_make_nightly_are_not_passed_to_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ARGS", "ONLY", "MAKEFLAGS"):
         monkeypatch.setenv(name, "--list")
     monkeypatch.setenv("SEED", "7")
@@ -112,7 +112,7 @@ def test_what_make_nightly_was_told_is_not_told_to_its_steps(monkeypatch: pytest
     assert {"ARGS", "ONLY", "MAKEFLAGS"}.isdisjoint(given)
 
 
-def test_nothing_that_a_step_started_is_left_behind(tmp_path: Path) -> None:
+def test_processes_started_by_a_step_are_ended(tmp_path: Path) -> None:
     file = tmp_path / "pid"
     child = "[sys.executable, '-c', 'import time; time.sleep(60)']"
     sleeper = f"import subprocess, sys; open({{!r}}, 'w').write(str(subprocess.Popen({child}).pid))"
@@ -131,7 +131,7 @@ def _is_alive(pid: int) -> bool:
         return False
 
 
-def test_a_name_that_is_no_step_says_which_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_step_is_answered_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         nightly.main(["sleep"])
     assert "there is no step 'sleep', but applications, attacks, busy, " in capsys.readouterr().err

@@ -37,7 +37,7 @@ def hook() -> ModuleType:
     return module
 
 
-def test_every_page_has_its_place_in_the_navigation_once() -> None:
+def test_every_page_is_in_the_navigation_once() -> None:
     settings = yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), Loader)  # A SafeLoader.
     assert settings["strict"]
     listed = pages(settings["nav"])
@@ -45,7 +45,7 @@ def test_every_page_has_its_place_in_the_navigation_once() -> None:
     assert set(listed) == {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
 
 
-def test_links_out_of_the_docs_lead_to_pages_with_the_files_and_others_stay() -> None:
+def test_links_to_repository_files_lead_to_generated_pages() -> None:
     lead = hook().with_pages_of_files
     guides = PurePosixPath("guides")
     assert lead("see [the file](../../deploy/alerts.yml), too", guides) == (
@@ -59,11 +59,11 @@ def test_links_out_of_the_docs_lead_to_pages_with_the_files_and_others_stay() ->
 
 
 @pytest.mark.parametrize("target", ["../../../etc/passwd", "../.git/config", "../missing.py"])
-def test_nothing_but_files_of_the_repository_gets_a_page(target: str) -> None:
+def test_only_files_of_the_repository_get_a_page(target: str) -> None:
     assert hook().outside(PurePosixPath(), target) is None
 
 
-def test_pages_of_files_have_the_text_and_those_of_folders_the_names() -> None:
+def test_generated_pages_have_the_text_of_files_and_the_names_of_folders() -> None:
     module = hook()
     scenario = "tests/scenarios/commits_are_kept.txt"
     assert (ROOT / scenario).read_text(encoding="utf-8") in module.text_of(scenario)
@@ -72,28 +72,28 @@ def test_pages_of_files_have_the_text_and_those_of_folders_the_names() -> None:
     assert decisions.count("](../../decisions/") == len(list((DOCS / "decisions").glob("*.md")))
 
 
-def test_no_page_asks_another_host_for_a_script() -> None:
+def test_no_page_loads_a_script_from_another_host() -> None:
     settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert "font: false" in settings
     for page in DOCS.rglob("*.md"):
         assert "```mermaid" not in page.read_text(encoding="utf-8"), page
 
 
-def test_the_index_names_every_page_but_those_of_a_list() -> None:
+def test_the_index_names_every_page_except_those_in_lists() -> None:
     index = (DOCS / "index.md").read_text(encoding="utf-8")
     for page in DOCS.rglob("*.md"):
         name = page.relative_to(DOCS).as_posix()
         assert name == "index.md" or name.startswith("decisions/") or f"({name})" in index, name
 
 
-def test_the_workflow_calls_what_people_call() -> None:
+def test_the_workflow_runs_the_documented_commands() -> None:
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))
     steps = [step.get("run") for job in workflow["jobs"].values() for step in job["steps"]]
     assert ".ci/run" in steps
     assert "make docs" in steps
 
 
-def test_who_contributes_is_told_of_targets_and_files_that_exist() -> None:
+def test_contributing_names_existing_targets_and_files() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     for name in ("CONTRIBUTING.md", "SECURITY.md"):
         text = (ROOT / name).read_text(encoding="utf-8")

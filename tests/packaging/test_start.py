@@ -21,7 +21,7 @@ BLOCK = re.compile(r"^```(sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SECONDS_MAX = 120
 
 
-def test_the_first_five_minutes_go_as_the_page_says(tmp_path: Path) -> None:
+def test_the_commands_of_the_start_page_work(tmp_path: Path) -> None:
     if shutil.which("curl") is None:
         pytest.skip("there is no curl on this machine")
     kafka, http = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"

@@ -29,7 +29,7 @@ def run(*options: str) -> str:
     return done.stdout
 
 
-def test_a_heartbeat_goes_from_the_reactor_to_the_core_and_back() -> None:
+def test_the_trail_of_a_heartbeat_goes_from_the_reactor_to_the_core_and_back() -> None:
     walk = [line.strip() for line in run("--trail", "Heartbeat").splitlines()]
     assert walk[0] == "transport.reactor.Reactor._round"
     assert sum(line.startswith("group.") for line in walk) > 0
@@ -43,7 +43,7 @@ def test_a_produce_to_three_brokers_has_the_fetches_of_both_followers_in_it() ->
     assert sum(line.endswith("handlers.data.fetch.handle") for line in walk) >= 2
 
 
-def test_changes_are_counted_and_what_would_save_them() -> None:
+def test_module_changes_and_possible_savings_are_counted() -> None:
     assert trail.changes([each.module for each in WALK]) == 5
     assert trail.modules(WALK) == {"reactor", "clock", "handler"}
     assert trail.saved_in_caller(WALK)["clock"] == 4
@@ -54,7 +54,7 @@ def test_changes_are_counted_and_what_would_save_them() -> None:
     }
 
 
-def test_rounds_that_served_nobody_are_cut_off() -> None:
+def test_rounds_without_a_request_are_removed() -> None:
     other = (Entry(0, "reactor", "Reactor._round", ""), Entry(1, "loop", "drain", "reactor"))
     assert trail.of_requests((*other, *WALK, *other)) == WALK
 

@@ -52,12 +52,12 @@ def names(wheel: Path) -> list[str]:
         return archive.namelist()
 
 
-def test_site_packages_gets_one_name(names: list[str]) -> None:
+def test_site_packages_gets_one_top_level_name(names: list[str]) -> None:
     tops = {name.partition("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"kohort"}
 
 
-def test_all_portions_are_in_and_none_hides_the_others(names: list[str]) -> None:
+def test_all_packages_are_included_and_none_hides_the_others(names: list[str]) -> None:
     assert {name.split("/")[1] for name in names if name.startswith("kohort/")} == PORTIONS
     assert "kohort/__init__.py" not in names
     for portion in PORTIONS:
@@ -65,7 +65,7 @@ def test_all_portions_are_in_and_none_hides_the_others(names: list[str]) -> None
         assert f"kohort/{portion}/py.typed" in names
 
 
-def test_no_test_is_in(names: list[str]) -> None:
+def test_no_test_is_included(names: list[str]) -> None:
     assert not [name for name in names if "/test_" in name or name.endswith(("conftest.py", ".java"))]
 
 
@@ -117,7 +117,7 @@ def installed(wheel: Path, tmp_path: Path) -> Path:
     return python
 
 
-def test_the_command_runs_from_the_wheel_alone(installed: Path, tmp_path: Path) -> None:
+def test_the_command_runs_from_the_installed_wheel(installed: Path, tmp_path: Path) -> None:
     script = "import sys; from kohort.cli.main import main; sys.argv = ['kohort', '--help']; sys.exit(main())"
     shown = subprocess.run(
         [installed, "-I", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False

@@ -35,7 +35,7 @@ def served(*arguments: str) -> Iterator[tuple[str, str]]:
         assert (process.returncode, "Traceback" in errors) == (0, False), errors
 
 
-def test_it_keeps_its_schemas_in_the_brokers_folder(tmp_path: Path) -> None:
+def test_schemas_are_stored_in_the_brokers_folder(tmp_path: Path) -> None:
     arguments = ("--data", str(tmp_path / "data"), "--schema-registry", "127.0.0.1:0")
     with served(*arguments) as (_, url):
         assert register(url, "s", "string") == 1
@@ -44,7 +44,7 @@ def test_it_keeps_its_schemas_in_the_brokers_folder(tmp_path: Path) -> None:
         assert register(url, "s", "string") == 1
 
 
-def test_a_registry_that_fails_begins_again_and_the_broker_serves_on(tmp_path: Path) -> None:
+def test_a_failed_registry_restarts_and_the_broker_keeps_serving(tmp_path: Path) -> None:
     data = ("--data", str(tmp_path / "data"))
     with (
         served(*data, "--schema-registry", "127.0.0.1:0") as (kafka, url),
@@ -67,7 +67,7 @@ def test_a_registry_that_fails_begins_again_and_the_broker_serves_on(tmp_path: P
         (("--listen", "SSL://127.0.0.1:0"), "PLAINTEXT|ssl"),
     ],
 )
-def test_where_it_cannot_be_had_one_line_says_what_to_do(
+def test_an_unavailable_registry_ends_the_start_with_one_line(
     tmp_path: Path, arguments: tuple[str, ...], words: str
 ) -> None:
     command = [*SERVE, "--data", str(tmp_path), "--schema-registry", "127.0.0.1:0", *arguments]

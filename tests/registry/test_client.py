@@ -48,7 +48,7 @@ def read(broker: Broker, topic: str, avro: Avro, count: int) -> list[object]:
     return found
 
 
-def test_what_one_schema_has_written_is_read_by_another(url: str, broker: Broker, topic: str) -> None:
+def test_a_value_written_with_one_schema_is_read_with_another(url: str, broker: Broker, topic: str) -> None:
     avro = Avro(url)
     subject = f"{topic}-value"
     for schema, value in ((USER, {"name": "Ada"}), (OLDER, {"name": "Bob", "age": 7})):
@@ -59,12 +59,12 @@ def test_what_one_schema_has_written_is_read_by_another(url: str, broker: Broker
     assert read(broker, topic, Avro(url), 2) == [{"name": "Ada"}, {"name": "Bob", "age": 7}]
 
 
-def test_a_readers_schema_fills_in_what_was_not_written(url: str) -> None:
+def test_the_readers_schema_supplies_missing_fields(url: str) -> None:
     data = Avro(url).serializer(f"s-{uuid.uuid4().hex}", json.dumps(USER))({"name": "Ada"})
     assert Avro(url, reader_schema=OLDER)(data) == {"name": "Ada", "age": -1}
 
 
-async def test_the_asynchronous_clients_take_it_too(url: str, broker: Broker, topic: str) -> None:
+async def test_the_asynchronous_clients_accept_it(url: str, broker: Broker, topic: str) -> None:
     avro = Avro(url)
     serializer = avro.serializer(f"{topic}-value", USER)
     async with aio.Producer(bootstrap_servers=broker.bootstrap, value_serializer=serializer) as producer:
@@ -105,7 +105,7 @@ def test_confluents_serializers_and_ours_read_each_other(url: str, topic: str) -
     assert AvroDeserializer(client)(data, context) == value
 
 
-def test_without_registering_the_schema_has_to_be_there(url: str) -> None:
+def test_without_registration_the_schema_must_exist(url: str) -> None:
     subject = f"s-{uuid.uuid4().hex}"
     with pytest.raises(SchemaRegistryError) as refused:
         Avro(url).serializer(subject, USER, register=False)({"name": "Ada"})
@@ -138,7 +138,7 @@ def test_bytes_that_no_serializer_wrote_name_their_record(url: str, broker: Brok
     assert failure.value.record.value == b'{"json": true}'
 
 
-def test_the_registry_is_asked_once_for_an_id(url: str) -> None:
+def test_an_id_is_requested_once(url: str) -> None:
     data = Avro(url).serializer(f"s-{uuid.uuid4().hex}", USER)({"name": "Ada"})
     avro = Avro(url)
     assert avro(data) == {"name": "Ada"}
@@ -146,7 +146,7 @@ def test_the_registry_is_asked_once_for_an_id(url: str) -> None:
     assert avro(data) == {"name": "Ada"}
 
 
-def test_another_address_is_asked_where_one_does_not_answer(url: str) -> None:
+def test_another_url_is_used_if_one_does_not_answer(url: str) -> None:
     registry = SchemaRegistry("http://127.0.0.1:1", url)
     assert Avro(registry).serializer(f"s-{uuid.uuid4().hex}", USER)({"name": "Ada"})
     with pytest.raises(NetworkError, match="does not answer"):
@@ -154,6 +154,6 @@ def test_another_address_is_asked_where_one_does_not_answer(url: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", "127.0.0.1:8081", "ftp://host", "http://"])
-def test_what_is_no_url_is_refused_at_once(wrong: str) -> None:
+def test_an_invalid_url_is_refused_at_once(wrong: str) -> None:
     with pytest.raises(ConfigurationError):
         Avro(wrong)

@@ -25,7 +25,7 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-def test_nothing_acknowledged_is_lost_or_given_twice_when_the_topics_leader_stops(cluster: Cluster) -> None:
+def test_no_acknowledged_schema_is_lost_or_duplicated_when_the_leader_stops(cluster: Cluster) -> None:
     registries = [RunningRegistry(cluster.bootstrap, Address("127.0.0.1", 0)) for _ in range(2)]
     urls = [f"http://{each.address}" for each in registries]
     told: dict[str, int] = {}

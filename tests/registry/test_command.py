@@ -29,7 +29,7 @@ def running(broker: Broker, *arguments: str) -> Iterator[tuple[str, subprocess.P
             process.kill()
 
 
-def test_it_serves_until_it_is_told_to_stop(broker: Broker) -> None:
+def test_it_serves_until_it_is_stopped(broker: Broker) -> None:
     with running(broker) as (url, process):
         schema_id = register(url, "of-a-process", "string")
         process.send_signal(signal.SIGTERM)
@@ -38,7 +38,7 @@ def test_it_serves_until_it_is_told_to_stop(broker: Broker) -> None:
         assert ask(url, "GET", "/subjects/of-a-process/versions/1").content["id"] == schema_id
 
 
-def test_what_a_killed_process_has_acknowledged_is_there_and_another_one_writes_on(broker: Broker) -> None:
+def test_acknowledged_schemas_of_a_killed_process_exist_and_another_continues(broker: Broker) -> None:
     with running(broker) as (first, process), running(broker) as (second, _):
         ids = {number: register(first, f"killed-{number}", "long") for number in range(5)}
         process.kill()
@@ -57,7 +57,7 @@ def test_topics_are_registries_of_their_own(broker: Broker) -> None:
     "arguments, words",
     [(("--listen", "nowhere:x"), "--listen"), (("--bootstrap-server", "127.0.0.1:1"), "no broker at")],
 )
-def test_a_wrong_use_is_one_line(arguments: tuple[str, ...], words: str) -> None:
+def test_a_usage_error_is_reported_in_one_line(arguments: tuple[str, ...], words: str) -> None:
     done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode in (1, 2)
     assert words in done.stderr
@@ -68,7 +68,7 @@ def test_a_wrong_use_is_one_line(arguments: tuple[str, ...], words: str) -> None
     "partitions, policy, words",
     [(1, "delete", "cleanup.policy=delete"), (2, "compact", "must have one partition")],
 )
-def test_a_topic_that_is_not_fit_is_told_in_one_line(
+def test_an_unsuitable_topic_is_reported_in_one_line(
     broker: Broker, partitions: int, policy: str, words: str
 ) -> None:
     topic = f"unfit-{partitions}"

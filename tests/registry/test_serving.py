@@ -67,14 +67,14 @@ def test_the_topic_is_compacted_and_has_one_partition(url: str, broker: Broker) 
         assert admin.describe_configs(ResourceType.TOPIC, TOPIC)["cleanup.policy"].value == "compact"
 
 
-def test_a_schema_is_in_the_topic_when_its_id_is_told(url: str, broker: Broker) -> None:
+def test_a_schema_is_in_the_topic_when_its_id_is_returned(url: str, broker: Broker) -> None:
     subject = uuid.uuid4().hex
     schema_id = register(url, subject, "string")
     there = [each for each in records_of(broker) if each.key == SchemaKey(subject, 1)]
     assert there == [Record(SchemaKey(subject, 1), SchemaValue(subject, 1, schema_id, '"string"'))]
 
 
-def test_who_starts_again_knows_everything(url: str, other_url: str) -> None:
+def test_a_restarted_registry_has_the_same_state(url: str, other_url: str) -> None:
     subject = uuid.uuid4().hex
     schema_id = register(url, subject, enum(1))
     ask(url, "PUT", f"/config/{subject}", {"compatibility": "FULL"})
@@ -82,7 +82,7 @@ def test_who_starts_again_knows_everything(url: str, other_url: str) -> None:
     assert ask(other_url, "GET", f"/config/{subject}").content == {"compatibilityLevel": "FULL"}
 
 
-def test_each_registry_tells_at_once_what_another_one_has_taken(url: str, other_url: str) -> None:
+def test_each_registry_knows_schemas_of_another_at_once(url: str, other_url: str) -> None:
     for number in range(10):
         subject = uuid.uuid4().hex
         schema_id = register(url, subject, enum(number + 100))
@@ -110,7 +110,7 @@ def test_two_that_write_at_once_give_no_id_and_no_version_twice(
     assert {each.id for each in there} == set(ids)
 
 
-def test_a_registry_goes_on_after_its_broker_has_started_again() -> None:
+def test_a_registry_continues_after_its_broker_restarted() -> None:
     with Broker() as broker:
         registry = RunningRegistry(broker.bootstrap, LOCAL)
         url = f"http://{registry.address}"
@@ -121,7 +121,7 @@ def test_a_registry_goes_on_after_its_broker_has_started_again() -> None:
         registry.close()
 
 
-def test_an_id_is_told_while_no_broker_runs() -> None:
+def test_an_id_is_returned_while_no_broker_runs() -> None:
     with Broker() as broker:
         registry = RunningRegistry(broker.bootstrap, LOCAL)
         url = f"http://{registry.address}"
@@ -132,7 +132,7 @@ def test_an_id_is_told_while_no_broker_runs() -> None:
         registry.close()
 
 
-def test_what_an_older_registry_or_a_stranger_has_written_is_read() -> None:
+def test_records_of_an_older_or_unknown_registry_are_read() -> None:
     key, value = encode(Record(SchemaKey("old", 3), SchemaValue("old", 3, 40, '"string"')))
     with Broker() as broker:
         with Admin(bootstrap_servers=broker.bootstrap) as admin:
@@ -149,7 +149,7 @@ def test_what_an_older_registry_or_a_stranger_has_written_is_read() -> None:
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b'{"schema": 1}', b"\xff", b"[" * 50_000])
-def test_what_is_no_request_is_refused(url: str, body: bytes) -> None:
+def test_an_invalid_request_is_refused(url: str, body: bytes) -> None:
     assert ask(url, "POST", "/subjects/s/versions", body).status in (400, 422)
 
 
@@ -181,7 +181,7 @@ def test_a_hundred_requests_at_once_are_all_answered(url: str) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 2, 9])
-def test_a_topic_that_is_made_again_is_read_anew(count: int) -> None:
+def test_a_recreated_topic_is_read_again(count: int) -> None:
     """Whether the other topic is empty, shorter than the one before, or longer."""
     with Broker() as broker:
         registry = RunningRegistry(broker.bootstrap, LOCAL)

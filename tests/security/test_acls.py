@@ -164,7 +164,7 @@ def code_of(raised: pytest.ExceptionInfo[KafkaException]) -> int:
 # -- topics -----------------------------------------------------------------------------------------------
 
 
-def test_a_topic_that_one_may_not_describe_is_hidden(here: Secured, topic: str) -> None:
+def test_a_topic_without_describe_permission_is_hidden(here: Secured, topic: str) -> None:
     alice = admin_of(here, "alice")
     assert topic not in alice.list_topics(timeout=PATIENCE_S).topics
     named = alice.list_topics(topic, timeout=PATIENCE_S).topics[topic]
@@ -176,7 +176,7 @@ def test_a_topic_that_one_may_not_describe_is_hidden(here: Secured, topic: str) 
     assert topic not in admin_of(here, "bob").list_topics(timeout=PATIENCE_S).topics
 
 
-def test_who_may_not_write_writes_nothing(here: Secured, topic: str) -> None:
+def test_a_user_without_write_permission_cannot_write(here: Secured, topic: str) -> None:
     allow(here, entry(TOPIC, topic, O.READ))
     (error,) = produced(here, "alice", topic)
     assert error is not None
@@ -189,7 +189,7 @@ def test_who_may_not_write_writes_nothing(here: Secured, topic: str) -> None:
     assert (low, high) == (0, 5)
 
 
-def test_who_may_not_read_reads_nothing_and_no_more_once_it_may_not(here: Secured, topic: str) -> None:
+def test_a_user_without_read_permission_cannot_read_or_stops_reading(here: Secured, topic: str) -> None:
     group = f"reads-{uuid.uuid4().hex[:8]}"
     allow(here, entry(TOPIC, topic, O.DESCRIBE), entry(GROUP, group, O.READ))
     assert consumed(here, "alice", topic, group) == [KafkaError.TOPIC_AUTHORIZATION_FAILED]
@@ -228,7 +228,7 @@ def test_a_group_needs_a_right_of_its_own(here: Secured, topic: str) -> None:
     assert group not in {each.group_id for each in listed.valid}
 
 
-def test_committed_offsets_are_told_of_what_one_may_know_of(here: Secured, topic: str) -> None:
+def test_committed_offsets_are_returned_only_for_visible_topics(here: Secured, topic: str) -> None:
     group = f"of-{uuid.uuid4().hex[:8]}"
     admin = Consumer({**options(here, "admin"), "group.id": group})
     admin.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
@@ -255,7 +255,7 @@ def test_a_denial_wins(here: Secured, topic: str) -> None:
 # -- administration ---------------------------------------------------------------------------------------
 
 
-def test_topics_are_created_and_deleted_by_who_may(here: Secured) -> None:
+def test_only_permitted_users_create_and_delete_topics(here: Secured) -> None:
     alice, name = admin_of(here, "dora"), f"dora-{uuid.uuid4().hex[:8]}"
     with pytest.raises(KafkaException) as refused:
         alice.create_topics([NewTopic(name, 1, 1)])[name].result(PATIENCE_S)
@@ -273,7 +273,7 @@ def test_topics_are_created_and_deleted_by_who_may(here: Secured) -> None:
     alice.delete_topics([name])[name].result(PATIENCE_S)
 
 
-def test_who_may_not_alter_the_cluster_sees_and_changes_no_entries(here: Secured) -> None:
+def test_a_user_without_alter_permission_cannot_see_or_change_entries(here: Secured) -> None:
     eve = admin_of(here, "eve")
     mine = entry(TOPIC, "*", O.ALL, "eve")
     with pytest.raises(KafkaException) as refused:
@@ -309,7 +309,7 @@ def test_entries_outlive_a_restart(tmp_path: Path) -> None:
         assert produced(here, "alice", "kept") == [None]
 
 
-def test_authorized_operations_are_told(here: Secured, topic: str) -> None:
+def test_authorized_operations_are_returned(here: Secured, topic: str) -> None:
     allow(here, entry(TOPIC, topic, O.READ, "gina"), entry(CLUSTER, "kafka-cluster", O.DESCRIBE, "gina"))
     from confluent_kafka import TopicCollection
 

@@ -48,7 +48,7 @@ def known_as(here: Guarded, user: str, password: str) -> dict[str, Any]:
     }
 
 
-def test_who_did_what_stands_in_the_file_allowed_or_not(tmp_path: Path) -> None:
+def test_allowed_and_denied_operations_are_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     with guarded(tmp_path, *settings(path)) as here:
         with Admin(**known_as(here, USER, PASSWORD)) as admin:
@@ -88,7 +88,7 @@ def test_who_did_what_stands_in_the_file_allowed_or_not(tmp_path: Path) -> None:
     assert {each["salt"] for each in user["request"]["upsertions"]} == {"[hidden]"}
 
 
-def test_without_an_authorizer_it_is_kept_as_well_and_nobody_is_refused(tmp_path: Path) -> None:
+def test_without_an_authorizer_the_log_is_written_and_nobody_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     broker = BrokerProcess(tmp_path, *SETTINGS, f"kohort.audit.log.file={path}")
     broker.start()
@@ -107,7 +107,7 @@ def test_without_an_authorizer_it_is_kept_as_well_and_nobody_is_refused(tmp_path
     assert altered["errors"]
 
 
-def test_who_looks_at_records_by_http_stands_there_as_well(tmp_path: Path) -> None:
+def test_http_reads_of_records_are_logged(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     (tmp_path / "credentials").write_text("grace:a secret of the page\n")
     wanted = (f"kohort.audit.log.file={path}", f"kohort.http.credentials.file={tmp_path}/credentials")
@@ -126,7 +126,7 @@ def test_who_looks_at_records_by_http_stands_there_as_well(tmp_path: Path) -> No
     assert (seen["operation"], seen["resource"]) == ("READ", "TOPIC:orders")
 
 
-def test_the_file_is_turned_over_and_old_ones_go(tmp_path: Path) -> None:
+def test_the_file_is_rotated_and_old_ones_are_deleted(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     sizes = ("kohort.audit.log.max.bytes=20000", "kohort.audit.log.files.max=2")
     broker = BrokerProcess(tmp_path, *SETTINGS, f"kohort.audit.log.file={path}", *sizes)
@@ -148,7 +148,7 @@ def test_the_file_is_turned_over_and_old_ones_go(tmp_path: Path) -> None:
     assert newest["value"] == "1199"
 
 
-def test_a_disk_that_stands_still_holds_nobody_up_and_what_is_lost_is_counted(tmp_path: Path) -> None:
+def test_a_stalled_disk_blocks_nobody_and_lost_lines_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "audit"
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # Who reads nothing: 64 KiB, and then it stands.

@@ -185,14 +185,14 @@ def written(here: Guarded, topic: str) -> int:
 
 
 @CLIENTS
-def test_who_shows_a_token_writes(here: Guarded, issuer: Issuer, run: Run) -> None:
+def test_a_client_with_a_valid_token_writes(here: Guarded, issuer: Issuer, run: Run) -> None:
     topic = f"right-{uuid.uuid4().hex[:8]}"
     run(here.at(AT), issuer.token(), topic)
     assert written(here, topic)
 
 
 @CLIENTS
-def test_who_shows_a_wrong_one_does_not(here: Guarded, issuer: Issuer, run: Run) -> None:
+def test_a_client_with_a_wrong_token_cannot_write(here: Guarded, issuer: Issuer, run: Run) -> None:
     for wrong in (
         issuer.token(iss="https://another"),
         issuer.token(key=issuer.new_key("first")),
@@ -272,7 +272,7 @@ def test_a_token_ends_a_connection_unless_another_is_shown(tmp_path: Path, issue
     assert len(shown) >= 3
 
 
-def test_a_provider_that_fails_is_told(here: Guarded) -> None:
+def test_a_failing_token_provider_is_reported(here: Guarded) -> None:
     def fails() -> str:
         raise ZeroDivisionError("no token today")
 
@@ -283,7 +283,7 @@ def test_a_provider_that_fails_is_told(here: Guarded) -> None:
         admin.list_topics()
 
 
-def test_keys_come_by_http_and_change(tmp_path: Path) -> None:
+def test_keys_are_fetched_over_http_and_renewed(tmp_path: Path) -> None:
     issuer = Issuer(tmp_path)
 
     class Answers(BaseHTTPRequestHandler):

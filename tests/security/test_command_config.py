@@ -49,7 +49,7 @@ def file(here: Guarded, tmp_path: Path) -> Path:
     return path
 
 
-def test_commands_say_who_they_are(here: Guarded, file: Path) -> None:
+def test_commands_authenticate(here: Guarded, file: Path) -> None:
     place = ("-b", here.at("SASL_SSL"), "--command-config", str(file))
     kohort("topics", "create", "said", *place)
     assert "said" in kohort("topics", "list", *place)
@@ -69,7 +69,7 @@ def test_the_broker_logs_no_failed_handshake_for_a_command(here: Guarded, file: 
     assert not [line for line in here.broker.log_lines()[before:] if "handshake" in line]
 
 
-def test_a_handshake_that_fails_is_told_by_every_command(here: Guarded, file: Path, tmp_path: Path) -> None:
+def test_every_command_reports_a_failed_handshake(here: Guarded, file: Path, tmp_path: Path) -> None:
     strange = tmp_path / "strange.properties"
     lines = file.read_text().splitlines()
     strange.write_text("\n".join(line for line in lines if "truststore" not in line))
@@ -105,9 +105,7 @@ def test_names_are_completed(here: Guarded, file: Path, tmp_path: Path, protocol
     assert f"plain,completed-{protocol}" in done.stdout.splitlines()
 
 
-def test_records_are_forwarded_from_a_broker_that_wants_to_know_who_asks(
-    here: Guarded, file: Path, tmp_path: Path
-) -> None:
+def test_forward_works_with_an_authenticating_broker(here: Guarded, file: Path, tmp_path: Path) -> None:
     pushed: list[bytes] = []
 
     class Service(BaseHTTPRequestHandler):
@@ -185,7 +183,7 @@ def kohort_stderr(*arguments: str) -> str:
     return done.stderr
 
 
-def test_what_is_wrong_is_one_line(here: Guarded, file: Path, tmp_path: Path) -> None:
+def test_security_mistakes_are_reported_in_one_line(here: Guarded, file: Path, tmp_path: Path) -> None:
     place = ("topics", "list", "-b", here.at("SASL_SSL"))
     assert "speaks TLS: give --command-config FILE" in kohort(*place, code=1)
     wrong = tmp_path / "wrong.properties"
@@ -208,7 +206,7 @@ def test_what_is_wrong_is_one_line(here: Guarded, file: Path, tmp_path: Path) ->
         ("security.protocol=SASL_SSL", "sasl_mechanism is None"),
     ],
 )
-def test_a_wrong_file_is_told(here: Guarded, tmp_path: Path, text: str, right: str) -> None:
+def test_an_invalid_file_is_reported(here: Guarded, tmp_path: Path, text: str, right: str) -> None:
     (tmp_path / "client.properties").write_text(text)
     done = subprocess.run(
         [

@@ -100,7 +100,7 @@ def crowd(here: Guarded) -> Iterator[Callable[[], bool]]:
 
 
 @only_by_night
-def test_ten_thousand_strangers_take_little_and_make_nobody_wait(
+def test_ten_thousand_unauthenticated_connections_use_little_and_delay_nobody(
     tmp_path: Path, record_property: Record
 ) -> None:
     settings = ("sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512", f"sasl.jaas.config={PLAIN_USERS}")

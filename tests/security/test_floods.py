@@ -84,7 +84,7 @@ def logs_in(target: tuple[str, int], user: str = USER, password: str = PASSWORD)
     return False
 
 
-def test_who_connects_from_everywhere_and_says_nothing_keeps_few_logins_out(tmp_path: Path) -> None:
+def test_a_silent_flood_from_everywhere_keeps_few_logins_out(tmp_path: Path) -> None:
     with guarded(tmp_path, *PLAIN_SETTINGS) as here, flood(address(here)), ThreadPoolExecutor(4) as threads:
         came = sum(threads.map(lambda _: logs_in(address(here)), range(LOGINS)))
     # Two in five lose their place before their first word has come; with the oldest first none came in.
@@ -105,7 +105,7 @@ def held(here: Guarded, count: int, user: str, password: str, stack: ExitStack) 
     return len(there)
 
 
-def test_a_user_without_rights_shuts_out_neither_super_user_nor_others(tmp_path: Path) -> None:
+def test_a_user_without_rights_cannot_shut_out_others(tmp_path: Path) -> None:
     users = 'PlainLoginModule required user_alice="secret" user_bob="bob-secret" user_eve="eve";'
     settings = (
         "sasl.enabled.mechanisms=PLAIN",
@@ -124,7 +124,7 @@ def test_a_user_without_rights_shuts_out_neither_super_user_nor_others(tmp_path:
                     assert answer_of(client), user
 
 
-def test_strangers_in_all_places_shut_out_nobody(tmp_path: Path) -> None:
+def test_unauthenticated_connections_in_every_slot_shut_out_nobody(tmp_path: Path) -> None:
     with guarded(tmp_path, *PLAIN_SETTINGS, "max.connections=40") as here, ExitStack() as stack:
         for _ in range(200):
             stack.enter_context(socket.create_connection(address(here), PATIENCE_S))
@@ -158,7 +158,7 @@ def guessing(http: str, count: int) -> Iterator[None]:
             each.result()
 
 
-def test_who_guesses_secrets_of_pages_keeps_nobody_out(tmp_path: Path) -> None:
+def test_guessing_http_secrets_shuts_out_nobody(tmp_path: Path) -> None:
     (tmp_path / "credentials").write_text("pages:a secret of pages\n")
     with (
         guarded(tmp_path, *PLAIN_SETTINGS, f"kohort.http.credentials.file={tmp_path}/credentials") as here,

@@ -57,7 +57,7 @@ def new_topic() -> str:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_who_says_rightly_who_it_is_writes_and_reads(here: Guarded, protocol: str, mechanism: str) -> None:
+def test_an_authenticated_client_writes_and_reads(here: Guarded, protocol: str, mechanism: str) -> None:
     assert by_sasl(here, protocol, mechanism, USER, PASSWORD) == RECORDS
 
 
@@ -81,13 +81,13 @@ def by_tls(here: Secured, client: Path) -> list[bytes]:
     return written_and_read(here.bootstrap, new_topic(), COUNT, Trusted=str(here.trusted), Client=str(client))
 
 
-def test_certificates_are_taken_and_an_expired_one_is_not(sealed: Secured) -> None:
+def test_valid_certificates_are_accepted_and_expired_ones_refused(sealed: Secured) -> None:
     assert by_tls(sealed, sealed.client("right")) == RECORDS
     with pytest.raises(Refused, match="expired certificate"):
         by_tls(sealed, sealed.client("expired", expired=True))
 
 
-def test_a_broker_with_an_expired_certificate_is_told_nothing_until_it_has_another(sealed: Secured) -> None:
+def test_a_broker_with_an_expired_certificate_is_refused_until_it_has_another(sealed: Secured) -> None:
     client = sealed.client("right")
     sealed.certify("old", expired=True)
     refusal = next(each for each in outcomes(sealed, client) if isinstance(each, Refused))
@@ -106,7 +106,7 @@ def outcomes(here: Secured, client: Path) -> Iterator[list[bytes] | Refused]:
             yield refused
 
 
-def test_tokens_are_taken_and_those_of_a_key_that_was_taken_back_are_not(tmp_path: Path) -> None:
+def test_tokens_are_accepted_and_those_of_a_revoked_key_refused(tmp_path: Path) -> None:
     bearer = pytest.importorskip("tests.security.test_bearer_clients", reason="it needs joserfc")
     issuer = bearer.Issuer(tmp_path)
     with guarded(tmp_path, *bearer.settings(issuer.file.as_uri())) as here:

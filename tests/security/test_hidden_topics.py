@@ -150,7 +150,7 @@ ASKED = [pytest.param(each, id=each.name) for each in APIS.values() if each.name
 
 
 @pytest.mark.parametrize("api", ASKED)
-def test_what_is_there_is_answered_as_what_is_not(broker: BrokerProcess, api: Api) -> None:
+def test_hidden_and_missing_topics_have_the_same_answers(broker: BrokerProcess, api: Api) -> None:
     tenant = Asking(broker)
     for version in versions_of(api.request):
         asked = [about(api.request, version, name) for name in (THERE, GONE)]

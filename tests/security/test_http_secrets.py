@@ -72,14 +72,14 @@ def page(here: Guarded, path: str, secret: str | None = SECRET) -> tuple[int, st
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_no_page_has_a_secret(here: Guarded, path: str) -> None:
+def test_no_page_contains_a_secret(here: Guarded, path: str) -> None:
     status, text = page(here, path)
     assert status in (200, 404)
     assert not any(each in text for each in (*SECRETS, "never used"))
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_who_shows_none_or_a_wrong_one_sees_nothing(here: Guarded, path: str) -> None:
+def test_without_the_right_secret_no_page_is_shown(here: Guarded, path: str) -> None:
     for secret in (None, "a wrong one"):
         status, text = page(here, path, secret)
         if secret is None and path.startswith("/health/"):

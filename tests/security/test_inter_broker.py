@@ -129,7 +129,7 @@ def cluster(
         yield made
 
 
-def test_they_replicate_and_fail_over(cluster: SecureCluster) -> None:
+def test_secured_brokers_replicate_and_fail_over(cluster: SecureCluster) -> None:
     cluster.create("t")
     wait_for(lambda: cluster.isr("t") == {1, 2, 3})
     write(cluster, range(COUNT))
@@ -174,7 +174,7 @@ def test_a_transaction_reaches_partitions_that_others_lead(cluster: SecureCluste
 
 
 @pytest.mark.parametrize("way", [BY_TLS, BY_SCRAM], ids=["mutual TLS", "SCRAM"])
-def test_a_broker_that_cannot_prove_who_it_is_gets_no_record(
+def test_a_broker_without_valid_credentials_gets_no_records(
     shared_etcd: EtcdProcess, tmp_path: Path, way: tuple[str, tuple[str, ...]]
 ) -> None:
     refusal = "its certificate is refused" if way is BY_TLS else "a wrong proof of broker"

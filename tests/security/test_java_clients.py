@@ -98,7 +98,7 @@ def new_topic() -> str:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_who_says_rightly_who_it_is_writes_and_reads(
+def test_an_authenticated_client_writes_and_reads(
     java: JavaClient, here: Guarded, protocol: str, mechanism: str
 ) -> None:
     assert java.written_and_read(new_topic(), by_password(here, protocol, mechanism)) == VALUES
@@ -115,9 +115,7 @@ def test_a_wrong_name_or_password_gets_nothing(
     assert topic not in AdminClient({"bootstrap.servers": here.plain}).list_topics(timeout=5).topics
 
 
-def test_a_token_counts_by_its_issuer_its_end_and_its_key(
-    java: JavaClient, here: Guarded, issuer: Issuer
-) -> None:
+def test_a_token_is_checked_by_issuer_expiry_and_key(java: JavaClient, here: Guarded, issuer: Issuer) -> None:
     assert java.written_and_read(new_topic(), by_token(here, issuer.token())) == VALUES
     for wrong in (
         issuer.token(iss="https://another"),
@@ -174,7 +172,7 @@ def test_a_client_with_its_certificate_writes_and_reads(
 
 
 @pytest.mark.parametrize("who", ["nobody", "stranger", "expired"])
-def test_a_client_that_cannot_prove_who_it_is_gets_nothing(
+def test_a_client_without_a_valid_certificate_gets_nothing(
     java: JavaClient, strict: Secured, who: str
 ) -> None:
     client = {  # type: ignore[no-untyped-call]  # trustme's constructor has no types.
@@ -188,7 +186,7 @@ def test_a_client_that_cannot_prove_who_it_is_gets_nothing(
     assert any("a TLS handshake failed" in line and words in line for line in strict.broker.log_lines())
 
 
-def test_a_brokers_certificate_is_changed_and_one_that_has_expired_is_not_trusted(
+def test_a_brokers_certificate_is_renewed_and_an_expired_one_is_refused(
     java: JavaClient, tmp_path: Path
 ) -> None:
     with secured(tmp_path) as here:

@@ -40,7 +40,7 @@ def is_looked_at(answer: bytes) -> bool:
     return b"too many failures" not in answer
 
 
-def test_guesses_from_one_address_are_few_and_others_do_not_wait(tmp_path: Path) -> None:
+def test_guesses_from_one_address_are_limited_and_others_do_not_wait(tmp_path: Path) -> None:
     with guarded(tmp_path, *SETTINGS) as here:
         assert is_let_in(login(here, "bob", "bob-secret")), "let in before"
         answers = [login(here, USER, f"guess{each}") for each in range(200)]
@@ -56,7 +56,7 @@ def test_guesses_from_one_address_are_few_and_others_do_not_wait(tmp_path: Path)
         assert here.metric("kohort_sasl_locked_out_total") > 200
 
 
-def test_who_has_waited_is_looked_at_again(tmp_path: Path) -> None:
+def test_after_the_wait_a_login_is_checked_again(tmp_path: Path) -> None:
     with guarded(tmp_path, *SETTINGS, "kohort.lockout.max.ms=500") as here:
         while is_looked_at(login(here, USER, "guess")):
             pass
@@ -87,7 +87,7 @@ def test_secrets_of_pages_are_not_guessed_without_end(tmp_path: Path) -> None:
         assert status(here, "a secret number 1") == 401, "nothing is learned any more"
 
 
-def test_the_secret_of_a_name_that_is_known_is_not_guessed_without_end(tmp_path: Path) -> None:
+def test_guesses_for_a_known_name_are_limited(tmp_path: Path) -> None:
     (tmp_path / "credentials").write_text("alice:a long secret\nbob:another secret")
     settings = (*SETTINGS, f"kohort.http.credentials.file={tmp_path}/credentials")
     with guarded(tmp_path, *settings) as here:
@@ -97,7 +97,7 @@ def test_the_secret_of_a_name_that_is_known_is_not_guessed_without_end(tmp_path:
         assert status(here, "another secret", "bob") == 200
 
 
-def test_it_can_be_switched_off(tmp_path: Path) -> None:
+def test_the_lock_out_can_be_disabled(tmp_path: Path) -> None:
     with guarded(tmp_path, *SETTINGS, "kohort.lockout.max.ms=0") as here:
         assert all(is_looked_at(login(here, USER, f"guess{each}")) for each in range(100))
         assert is_let_in(login(here, USER, PASSWORD))

@@ -42,7 +42,7 @@ def open_to_others(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_whatever_the_umask_files_are_their_owners(tmp_path: Path, umask: int, workers: int) -> None:
+def test_files_are_private_for_any_umask(tmp_path: Path, umask: int, workers: int) -> None:
     broker = BrokerProcess(tmp_path, f"kohort.workers={workers}")
     use(broker)
     assert open_to_others(broker.data) == []
@@ -65,7 +65,7 @@ def test_a_folder_that_others_could_read_is_closed_to_them_at_the_start(tmp_path
     assert any("closed to them now" in line for line in broker.log_lines())
 
 
-def test_a_folder_that_others_need_is_left_as_it_is_and_told_of(tmp_path: Path) -> None:
+def test_a_shared_folder_is_not_changed_and_reported(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path)
     broker.data.mkdir(mode=0o755)
     (broker.data / "letters").write_text("of somebody else")

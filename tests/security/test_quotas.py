@@ -58,7 +58,7 @@ def run(broker: BrokerProcess, *arguments: str, tool: str = "kafka-configs") -> 
         return output.out
 
 
-def test_a_quick_producer_and_a_quick_consumer_are_held_back(broker: BrokerProcess, topic: str) -> None:
+def test_a_fast_producer_and_a_fast_consumer_are_throttled(broker: BrokerProcess, topic: str) -> None:
     name = f"quick-{uuid.uuid4().hex[:8]}"
     entity = ("--entity-type", "clients", "--entity-name", name)
     set_ = f"producer_byte_rate={RATE},consumer_byte_rate={RATE}"
@@ -144,7 +144,7 @@ def test_quotas_outlive_a_kill(tmp_path: Path) -> None:
     broker.stop()
 
 
-def test_an_address_that_connects_too_often_is_turned_away(tmp_path: Path) -> None:
+def test_an_address_that_connects_too_often_is_refused(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path)
     broker.start()
     # Ten a second over ten seconds are a hundred at once; the tool itself takes a few.
@@ -164,7 +164,7 @@ def test_an_address_that_connects_too_often_is_turned_away(tmp_path: Path) -> No
     broker.stop()
 
 
-def test_a_quota_holds_for_a_user_who_was_there_before_it(tmp_path: Path) -> None:
+def test_a_quota_applies_to_connected_users(tmp_path: Path) -> None:
     told: list[int] = []
 
     def note(text: str) -> None:

@@ -86,7 +86,7 @@ def here(tmp_path: Path) -> Iterator[Revoking]:
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_who_shows_a_revoked_certificate_does_not_come_in(here: Revoking, version: ssl.TLSVersion) -> None:
+def test_a_client_with_a_revoked_certificate_is_refused(here: Revoking, version: ssl.TLSVersion) -> None:
     good, bad = here.client("good"), here.client("bad")
     assert here.lets_in(good, version=version)
     assert here.lets_in(bad, version=version)
@@ -100,7 +100,7 @@ def test_who_shows_a_revoked_certificate_does_not_come_in(here: Revoking, versio
     assert here.lets_in(bad, version=version)
 
 
-def test_who_is_connected_by_a_certificate_that_is_revoked_later_is_closed(here: Revoking) -> None:
+def test_a_connection_with_a_certificate_revoked_later_is_closed(here: Revoking) -> None:
     good, bad, others = (
         here.client("good"),
         here.client("bad"),
@@ -126,7 +126,7 @@ def test_who_is_connected_by_a_certificate_that_is_revoked_later_is_closed(here:
         assert asked(lines[good])
 
 
-def test_a_handshake_that_began_before_the_list_lets_nobody_in(here: Revoking) -> None:
+def test_a_handshake_that_started_before_the_list_is_refused(here: Revoking) -> None:
     good, bad = here.client("good"), here.client("bad")
     context = ssl.create_default_context(cafile=str(here.trusted))
     context.load_cert_chain(bad)
@@ -152,7 +152,7 @@ def asked(line: ssl.SSLSocket) -> bool:
         return False
 
 
-def test_a_session_from_before_is_not_gone_on_with(here: Revoking) -> None:
+def test_a_tls_session_from_before_a_revocation_cannot_be_resumed(here: Revoking) -> None:
     bad = here.client("bad")
     context = ssl.create_default_context(cafile=str(here.trusted))
     context.load_cert_chain(bad)
@@ -175,7 +175,7 @@ def test_a_session_from_before_is_not_gone_on_with(here: Revoking) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"nonsense", b"-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n"]
 )
-def test_a_list_that_cannot_be_read_leaves_the_old_one_in_force(here: Revoking, content: bytes) -> None:
+def test_an_unreadable_list_leaves_the_old_one_in_force(here: Revoking, content: bytes) -> None:
     bad = here.client("bad")
     here.put(revoked_list(here.authority, serial(bad)))
     wait_until(lambda: here.reloads() == 1, "the list is read anew")
@@ -185,7 +185,7 @@ def test_a_list_that_cannot_be_read_leaves_the_old_one_in_force(here: Revoking, 
 
 
 @pytest.mark.parametrize("what", ["out of date", "of another"])
-def test_without_a_list_that_holds_nobody_comes_in(here: Revoking, what: str) -> None:
+def test_without_a_valid_list_nobody_is_accepted(here: Revoking, what: str) -> None:
     """Whoever keeps a new list from the broker would let revoked certificates in otherwise."""
     good = here.client("good")
     if what == "of another":

@@ -99,7 +99,7 @@ def shown(token: bytes, version: int = 1) -> bytes:
     return framed(36, version, SaslAuthenticateRequest(auth_bytes=token).encode(version))
 
 
-def test_silent_strangers_take_nobodys_place(
+def test_silent_unauthenticated_connections_displace_nobody(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     with beside_an_innocent_client(tmp_path, record_property) as here, ExitStack() as held:
@@ -115,7 +115,7 @@ def test_silent_strangers_take_nobodys_place(
         assert here.broker.open_files() < STRANGERS_MAX + 150
 
 
-def test_ruined_tokens_cost_their_connections_alone(
+def test_damaged_tokens_close_only_their_connections(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     chance = random.Random(SEED)
@@ -157,7 +157,7 @@ def told(stranger: socket.socket) -> bytes:
     return answer
 
 
-def test_who_guesses_waits_and_is_told_nothing(
+def test_a_guessing_client_waits_and_learns_nothing(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """On a machine that stands still a stranger's time may be over before it is judged: it guesses again."""
@@ -192,7 +192,7 @@ def first_answer(here: Guarded, user: str) -> tuple[bytes, bytes]:
         return base64.b64decode(found[1]), found[2]
 
 
-def test_a_stranger_does_not_learn_which_users_there_are(tmp_path: Path) -> None:
+def test_user_names_cannot_be_discovered(tmp_path: Path) -> None:
     settings = (
         "sasl.enabled.mechanisms=SCRAM-SHA-512",
         "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config="
@@ -209,7 +209,7 @@ def test_a_stranger_does_not_learn_which_users_there_are(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_salts_of_those_who_are_not_there_stay_as_those_of_users_do(tmp_path: Path, workers: int) -> None:
+def test_salts_of_unknown_users_are_as_stable_as_those_of_users(tmp_path: Path, workers: int) -> None:
     """From worker to worker, over a restart, and whether a user stands in the settings or nowhere."""
     settings = [
         f"kohort.workers={workers}",

@@ -159,7 +159,7 @@ REFUSED = (KafkaException, KafkaError, KafkaConnectionError, AioKafkaError)
 @CLIENTS
 @AT
 @BY
-def test_who_says_rightly_who_it_is_writes_and_reads(
+def test_an_authenticated_client_writes_and_reads(
     here: Guarded, run: Run, protocol: str, mechanism: str
 ) -> None:
     topic = f"right-{uuid.uuid4().hex[:8]}"
@@ -185,7 +185,7 @@ def test_a_wrong_name_or_password_gets_nothing(
 
 
 @BY
-def test_kafkas_own_tools_say_who_they_are(here: Guarded, tmp_path: Path, mechanism: str) -> None:
+def test_kafkas_tools_authenticate(here: Guarded, tmp_path: Path, mechanism: str) -> None:
     module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
     words = (
         "security.protocol=SASL_SSL\nssl.truststore.type=PEM\n"
@@ -204,7 +204,7 @@ def test_kafkas_own_tools_say_who_they_are(here: Guarded, tmp_path: Path, mechan
         assert "Authentication failed" in refused.out + refused.err
 
 
-def test_kafkas_tool_gives_users_passwords_and_takes_them(here: Guarded, tmp_path: Path) -> None:
+def test_kafkas_tool_sets_and_removes_user_passwords(here: Guarded, tmp_path: Path) -> None:
     users = ("--bootstrap-server", here.plain, "--entity-type", "users")
     carol = (*users, "--entity-name", "carol")
     proof = Proof(
@@ -249,7 +249,7 @@ def test_users_survive_a_start_and_the_file_has_no_password(tmp_path: Path) -> N
         )
 
 
-def test_a_client_that_says_it_again_in_time_notices_nothing(tmp_path: Path) -> None:
+def test_a_client_that_reauthenticates_in_time_continues(tmp_path: Path) -> None:
     with guarded(tmp_path, *SETTINGS, f"connections.max.reauth.ms={AGAIN_MS}") as here:
         heard: list[str] = []
         producer = Producer(

@@ -58,7 +58,7 @@ def options(
 
 @AT
 @BY
-def test_it_writes_and_reads(here: Guarded, protocol: str, mechanism: str) -> None:
+def test_an_authenticated_client_writes_and_reads(here: Guarded, protocol: str, mechanism: str) -> None:
     right = options(here, protocol, mechanism)
     topic = f"own-{uuid.uuid4().hex[:8]}"
     with Producer(**right) as producer:
@@ -76,7 +76,7 @@ def test_it_writes_and_reads(here: Guarded, protocol: str, mechanism: str) -> No
 
 @BY
 @pytest.mark.parametrize("user, password", [(USER, "a guess"), ("eve", PASSWORD)])
-def test_a_wrong_name_or_password_is_final_and_said_so(
+def test_a_wrong_name_or_password_is_a_final_error(
     here: Guarded, mechanism: str, user: str, password: str
 ) -> None:
     wrong = options(here, "SASL_PLAINTEXT", mechanism, user, password)
@@ -95,7 +95,7 @@ def test_a_wrong_name_or_password_is_final_and_said_so(
     assert time.monotonic() - began_s < 5, "nobody tried it again and again"
 
 
-def test_clients_of_a_connection_and_of_a_loop_say_it_too(here: Guarded) -> None:
+def test_shared_connections_and_asynchronous_clients_authenticate(here: Guarded) -> None:
     right = options(here, "SASL_SSL", "SCRAM-SHA-512")
     with ClusterConnection(**right) as connection, Admin(cluster=connection) as admin:
         assert isinstance(admin.list_topics(), list | set | tuple | dict)
@@ -121,7 +121,7 @@ def test_a_java_configuration_names_the_user(here: Guarded) -> None:
         Admin(**right, sasl_plain_username="x").open()
 
 
-def test_listeners_and_clients_tell_each_other_apart(here: Guarded) -> None:
+def test_mismatched_listeners_and_clients_are_reported(here: Guarded) -> None:
     def asks(wrong: ClientOptions) -> None:
         wrong["default_api_timeout_ms"] = 2_000
         with Admin(**wrong) as admin:
@@ -153,7 +153,7 @@ def test_listeners_and_clients_tell_each_other_apart(here: Guarded) -> None:
         asks(other)
 
 
-def test_it_says_so_again_while_it_writes_and_reads(tmp_path: Path) -> None:
+def test_it_reauthenticates_while_it_writes_and_reads(tmp_path: Path) -> None:
     with guarded(tmp_path, *SETTINGS, f"connections.max.reauth.ms={AGAIN_MS}") as here:
         right = options(here, "SASL_PLAINTEXT", "SCRAM-SHA-256")
         sent = 0

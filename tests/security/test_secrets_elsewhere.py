@@ -99,7 +99,7 @@ def test_a_command_refers_to_them(folder: Path) -> None:
         here.broker.stop()
 
 
-def test_what_is_not_there_is_told_by_its_name(folder: Path) -> None:
+def test_a_missing_secret_is_named(folder: Path) -> None:
     with pytest.raises(AssertionError, match=r"sasl\.jaas\.config: \$\{file:.*No such file"):
         started(folder, f"sasl.jaas.config={users(f'${{file:{folder}/none}}')}")
     with pytest.raises(ConfigurationError, match="the environment variable NOBODYS is not set"):

@@ -58,7 +58,7 @@ def hello() -> bytes:
     return out.read()
 
 
-def test_silent_strangers_take_nobodys_place(
+def test_silent_unauthenticated_connections_displace_nobody(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     with beside_an_innocent_client(tmp_path, record_property) as here, ExitStack() as held:
@@ -72,7 +72,7 @@ def test_silent_strangers_take_nobodys_place(
         assert here.broker.open_files() < HALF_OPEN_MAX + 150
 
 
-def test_ruined_handshakes_cost_their_connections_alone(
+def test_damaged_handshakes_close_only_their_connections(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     chance, begun = random.Random(SEED), hello()
@@ -91,7 +91,7 @@ def test_ruined_handshakes_cost_their_connections_alone(
                 stranger.recv(65_536)
 
 
-def test_those_who_write_slowly_or_take_nothing_are_held_within_limits(
+def test_clients_that_write_slowly_or_do_not_read_are_limited(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     context = ssl.create_default_context()
@@ -115,7 +115,7 @@ def test_those_who_write_slowly_or_take_nothing_are_held_within_limits(
             time.sleep(0.01)
 
 
-def test_new_keys_without_end_cost_their_connections_alone(
+def test_endless_key_updates_close_only_their_connections(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     context = ssl.create_default_context()

@@ -122,7 +122,7 @@ def test_a_client_with_its_certificate_writes_and_reads(here: Secured, run: Run)
 
 @CLIENTS
 @pytest.mark.parametrize("who", ["nobody", "stranger", "expired"])
-def test_a_client_that_cannot_prove_who_it_is_gets_nothing(here: Secured, run: Run, who: str) -> None:
+def test_a_client_without_a_valid_certificate_gets_nothing(here: Secured, run: Run, who: str) -> None:
     client = {  # type: ignore[no-untyped-call]  # trustme's constructor has no types.
         "nobody": lambda: None,
         "stranger": lambda: here.client("stranger", authority=trustme.CA()),
@@ -181,7 +181,7 @@ def test_changed_certificates_hold_for_new_connections_and_old_ones_go_on(tmp_pa
 
 
 @CLIENTS
-def test_a_changed_certificate_holds_for_new_clients_and_an_expired_one_is_not_trusted(
+def test_a_renewed_certificate_applies_to_new_clients_and_an_expired_one_is_refused(
     tmp_path: Path, run: Run
 ) -> None:
     with secured(tmp_path) as here:

@@ -37,7 +37,7 @@ def options(here: Secured, client: Path | None) -> ClientOptions:
     return found
 
 
-def test_it_writes_and_reads(here: Secured) -> None:
+def test_a_client_with_a_certificate_writes_and_reads(here: Secured) -> None:
     right = options(here, here.client("right"))
     topic = f"own-{uuid.uuid4().hex[:8]}"
     with Producer(**right) as producer:
@@ -54,7 +54,7 @@ def test_it_writes_and_reads(here: Secured) -> None:
 
 
 @pytest.mark.parametrize("who", ["nobody", "stranger", "expired"])
-def test_who_cannot_prove_who_it_is_hears_so(here: Secured, who: str) -> None:
+def test_a_client_without_a_valid_certificate_is_told(here: Secured, who: str) -> None:
     client = None
     if who != "nobody":
         client = here.client(
@@ -65,7 +65,7 @@ def test_who_cannot_prove_who_it_is_hears_so(here: Secured, who: str) -> None:
 
 
 @pytest.mark.parametrize("call", ["admin", "producer", "consumer"])
-def test_a_broker_that_is_not_trusted_is_asked_nothing(here: Secured, tmp_path: Path, call: str) -> None:
+def test_an_untrusted_broker_gets_no_request(here: Secured, tmp_path: Path, call: str) -> None:
     (tmp_path / "others.pem").write_bytes(trustme.CA().cert_pem.bytes())
     wrong = options(here, here.client("trusting"))
     wrong["ssl_truststore_location"] = str(tmp_path / "others.pem")
@@ -89,7 +89,7 @@ def with_consumer(given: ClientOptions) -> None:
         consumer.partitions_for("t")
 
 
-def test_tls_and_plaintext_tell_each_other_apart(here: Secured) -> None:
+def test_mismatched_tls_and_plaintext_are_reported(here: Secured) -> None:
     plain: ClientOptions = {"bootstrap_servers": here.bootstrap, "default_api_timeout_ms": 3_000}
     with pytest.raises(KohortError, match="it speaks TLS: security_protocol='SSL'"), Admin(**plain) as admin:
         admin.list_topics()
@@ -125,6 +125,6 @@ def test_tls_and_plaintext_tell_each_other_apart(here: Secured) -> None:
         ({"security_protocol": "SSL", "ssl_enabled_protocols": "SSLv3"}, "give TLSv1.2, TLSv1.3 or both"),
     ],
 )
-def test_wrong_settings_are_told_when_the_client_is_made(wrong: dict[str, str], right: str) -> None:
+def test_wrong_settings_are_reported_when_the_client_is_created(wrong: dict[str, str], right: str) -> None:
     with pytest.raises(ConfigurationError, match=right), Admin(**wrong):  # type: ignore[arg-type]  # Wrong ones.
         pass

@@ -89,14 +89,14 @@ def test_events_are_rows(spark: SparkSession, history: str) -> None:
     assert len(report.moves) == PARTITIONS
 
 
-def test_the_lag_now_is_what_the_broker_says(found: Analysis, topic: str) -> None:
+def test_the_current_lag_equals_that_of_the_broker(found: Analysis, topic: str) -> None:
     rows = {(row.group_id, row.partition): row for row in found.standings.collect()}
     assert rows["slow", 0].lag == 60
     assert rows["slow", 0].committed_offset == 40
     assert rows["restless", 0].topic == topic
 
 
-def test_the_lag_over_time_ends_with_the_lag_now(found: Analysis) -> None:
+def test_the_lag_over_time_ends_with_the_current_lag(found: Analysis) -> None:
     now = {(row.group_id, row.partition): row.lag for row in found.standings.collect()}
     last = found.lag.where(f"at_ms = {found.to_ms}").collect()
     assert {(row.group_id, row.partition): row.lag for row in last} == now
@@ -110,14 +110,14 @@ def test_a_storm_is_found_with_its_causes(found: Analysis) -> None:
     assert storm.causes["a member joined"] == REBALANCES
 
 
-def test_still_time_is_summed_over_the_rebalances(found: Analysis) -> None:
+def test_paused_time_is_summed_over_the_rebalances(found: Analysis) -> None:
     (still,) = found.still.collect()
     reports = found.rebalances.collect()
     assert still.rebalances == len(reports)
     assert still.still_ms == sum(row.still_ms for row in reports)
 
 
-def test_the_report_is_one_page_that_says_it_all_and_loads_nothing(found: Analysis, tmp_path: Path) -> None:
+def test_the_report_is_one_complete_page_that_loads_nothing(found: Analysis, tmp_path: Path) -> None:
     path = write_page(found, tmp_path / "report.html")
     text = path.read_text()
     for group in ("restless", "slow"):
@@ -191,6 +191,6 @@ def has_stopped(heard: list[Alert], group_id: str) -> bool:
     )
 
 
-def test_a_watch_that_has_nowhere_to_write_is_refused(spark: SparkSession, history: str) -> None:
+def test_a_watch_without_a_target_topic_is_refused(spark: SparkSession, history: str) -> None:
     with pytest.raises(WatchError, match="there is no topic 'nosuch'"):
         watch(spark, history, "nosuch")

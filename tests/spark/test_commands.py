@@ -52,7 +52,7 @@ def checkpoint(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_reconcile_shows_first_and_changes_when_told(
+def test_reconcile_shows_a_plan_and_changes_with_execute(
     bootstrap: str, topics: Topics, checkpoint: Path
 ) -> None:
     topics.make_named("air", 2)
@@ -74,13 +74,13 @@ def test_reconcile_shows_first_and_changes_when_told(
     assert found == {0: 40, 1: 7}
 
 
-def test_reconcile_says_what_it_lacks(bootstrap: str, tmp_path: Path) -> None:
+def test_reconcile_names_a_missing_commit(bootstrap: str, tmp_path: Path) -> None:
     done = kohort(bootstrap, "reconcile", str(tmp_path), "--group", "mirror")
     assert done.returncode == 1
     assert done.stderr == f"kohort: {tmp_path} has no batch that Spark has committed\n"
 
 
-def test_alerts_say_that_there_is_no_topic_before_spark_starts(bootstrap: str) -> None:
+def test_a_missing_alert_topic_is_reported_before_spark_starts(bootstrap: str) -> None:
     done = kohort(bootstrap, "alerts", "--to-topic", "nosuch")
     assert done.returncode == 1
     assert done.stderr == "kohort: there is no topic 'nosuch' to write alerts to: create it first\n"
@@ -104,7 +104,7 @@ def test_alerts_say_that_there_is_no_topic_before_spark_starts(bootstrap: str) -
         (("audit", "{there}"), "{there} holds no segments"),
     ],
 )
-def test_what_is_wrong_is_said_before_spark_starts(
+def test_wrong_arguments_are_reported_before_spark_starts(
     bootstrap: str, topics: Topics, tmp_path: Path, words: tuple[str, ...], error: str
 ) -> None:
     names = {"topic": topics.make(), "new": str(tmp_path / "new"), "there": str(tmp_path)}
@@ -115,9 +115,7 @@ def test_what_is_wrong_is_said_before_spark_starts(
     assert done.stderr.count("\n") == 1
 
 
-def test_jars_that_cannot_be_fetched_are_said_in_one_line(
-    bootstrap: str, topics: Topics, tmp_path: Path
-) -> None:
+def test_unavailable_jars_are_reported_in_one_line(bootstrap: str, topics: Topics, tmp_path: Path) -> None:
     settings = tmp_path / "ivy.xml"
     settings.write_text(NO_REPOSITORY)
     nowhere = ["packages=no.such:package:1", f"ivySettings={settings}", f"ivy={tmp_path}"]
@@ -132,7 +130,7 @@ def test_jars_that_cannot_be_fetched_are_said_in_one_line(
 
 @only_large
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_alerts_are_printed_and_summed_up_when_it_is_told_to_stop(
+def test_alerts_are_printed_and_summed_up_at_a_stop(
     bootstrap: str, topics: Topics, how: signal.Signals
 ) -> None:
     topic, alerts = topics.make(), topics.make()
@@ -150,9 +148,7 @@ def test_alerts_are_printed_and_summed_up_when_it_is_told_to_stop(
 
 
 @only_large
-def test_an_ingest_that_goes_on_ends_well_when_it_is_told_to_stop(
-    bootstrap: str, topics: Topics, tmp_path: Path
-) -> None:
+def test_a_continuous_ingest_stops_cleanly(bootstrap: str, topics: Topics, tmp_path: Path) -> None:
     topic = topics.make(2)
     topics.fill(topic, numbered(300, partitions=2))
     ends = {TopicPartition(topic, number): 150 for number in range(2)}
@@ -175,7 +171,7 @@ def test_an_ingest_that_goes_on_ends_well_when_it_is_told_to_stop(
 
 
 @only_large
-def test_ingest_replay_audit_and_analyse_say_what_they_did(
+def test_ingest_replay_audit_and_analyse_print_their_results(
     bootstrap: str, broker: BrokerProcess, topics: Topics, tmp_path: Path
 ) -> None:
     topic = topics.make(2)

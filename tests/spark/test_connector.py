@@ -60,7 +60,7 @@ def test_the_connector_reads_keys_headers_and_nulls(
     assert (second.key, second.value, second.headers) == (None, b"v", None)
 
 
-def test_the_connector_streams_what_is_there_and_goes_on_where_it_ended(
+def test_the_connector_streams_existing_records_and_continues(
     connector: SparkSession, bootstrap: str, topics: Topics, tmp_path: Path
 ) -> None:
     topic, table, checkpoint = topics.make(2), str(tmp_path / "table"), str(tmp_path / "checkpoint")
@@ -77,7 +77,7 @@ def test_the_connector_streams_what_is_there_and_goes_on_where_it_ended(
     assert values(connector.read.parquet(table)) == list(range(1_010))
 
 
-def test_the_connector_streams_micro_batches_as_records_come(
+def test_the_connector_streams_micro_batches_of_new_records(
     connector: SparkSession, bootstrap: str, topics: Topics, tmp_path: Path
 ) -> None:
     topic = topics.make(2)
@@ -112,7 +112,7 @@ def test_the_connector_writes_batches_and_streams(
     assert values(read(connector, bootstrap, target)) == sorted([*range(500)] * 2)
 
 
-def test_the_connector_shows_who_it_is_and_what_it_may_not_it_does_not(
+def test_the_connector_authenticates_and_respects_permissions(
     connector: SparkSession, tmp_path: Path
 ) -> None:
     with guarded(tmp_path, "sasl.enabled.mechanisms=SCRAM-SHA-512") as here:

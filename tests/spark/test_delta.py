@@ -110,7 +110,7 @@ def test_compaction_and_vacuum_between_two_runs_change_nothing(world: World, del
     finish(world, delta)
 
 
-def test_a_checkpoint_that_was_put_back_is_refused(world: World, delta: SparkSession) -> None:
+def test_a_restored_older_checkpoint_is_refused(world: World, delta: SparkSession) -> None:
     world.ingest(world.stream(delta))
     shutil.copytree(world.checkpoint, world.checkpoint + ".old")
     world.produce(ROWS)
@@ -124,7 +124,7 @@ def test_a_checkpoint_that_was_put_back_is_refused(world: World, delta: SparkSes
     assert OtherReader(world.table).to_pyarrow_dataset().count_rows() == RECORDS + ROWS
 
 
-def test_a_driver_two_hundred_batches_behind_never_touches_the_table(
+def test_a_driver_two_hundred_batches_behind_never_changes_the_table(
     delta: SparkSession, tmp_path: Path
 ) -> None:
     path = str(tmp_path / "table")
@@ -143,7 +143,7 @@ def test_a_driver_two_hundred_batches_behind_never_touches_the_table(
     assert sorted(after.to_pandas()["offset"]) == list(range(2010))
 
 
-def test_of_two_drivers_at_once_one_is_refused(delta: SparkSession, tmp_path: Path) -> None:
+def test_one_of_two_concurrent_drivers_is_refused(delta: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "table")
     drivers = [DeltaTable(delta, path), DeltaTable(delta, path)]
     drivers[0].put(rows(delta, 0, 10), batch_of(0))
@@ -155,7 +155,7 @@ def test_of_two_drivers_at_once_one_is_refused(delta: SparkSession, tmp_path: Pa
     assert sorted(OtherReader(path).to_pandas()["offset"]) == list(range(40))
 
 
-def test_compaction_between_two_drivers_looks_lets_neither_pass_the_other(
+def test_compaction_between_two_checks_lets_neither_driver_overtake(
     delta: SparkSession, tmp_path: Path
 ) -> None:
     path = str(tmp_path / "table")
@@ -191,7 +191,9 @@ def at_once(drivers: list[DeltaTable], frame: DataFrame, batch: Batch) -> list[o
     return results
 
 
-def test_where_the_log_does_not_say_the_rows_do(delta: SparkSession, tmp_path: Path) -> None:
+def test_without_an_entry_in_the_log_positions_come_from_the_rows(
+    delta: SparkSession, tmp_path: Path
+) -> None:
     path = str(tmp_path / "table")
     rows(delta, 0, 25).write.format("delta").save(path)
     table = DeltaTable(delta, path)
@@ -199,7 +201,7 @@ def test_where_the_log_does_not_say_the_rows_do(delta: SparkSession, tmp_path: P
     assert table.positions_before(batch_of(0)) == {AIR: 25}
 
 
-def test_a_table_is_laid_out_by_columns(delta: SparkSession, tmp_path: Path) -> None:
+def test_a_table_is_partitioned_by_columns(delta: SparkSession, tmp_path: Path) -> None:
     table = DeltaTable(delta, str(tmp_path / "table"), ["topic", "partition"])
     table.begin()
     assert table.put(rows(delta, 0, 10), batch_of(0)) == 10

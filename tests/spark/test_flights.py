@@ -30,7 +30,7 @@ def test_some_flights_are_averaged_as_in_the_file(
     assert (tmp_path / "groups.html").exists()
 
 
-def test_averages_that_are_not_those_of_the_file_are_noticed() -> None:
+def test_averages_that_differ_from_the_file_are_noticed() -> None:
     nothing = math.nan
     truth = {"UA": MeanDelays(2, 5.0, -1.0), "OO": MeanDelays(1, nothing, nothing)}
     assert on_spark.are_the_same(dict(truth), truth)
@@ -40,7 +40,7 @@ def test_averages_that_are_not_those_of_the_file_are_noticed() -> None:
 
 
 @only_large
-def test_all_flights_are_averaged_as_in_the_file() -> None:
+def test_averages_of_all_flights_equal_the_file() -> None:
     done = subprocess.run(
         [sys.executable, "examples/flights/on_spark.py"],
         cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False,

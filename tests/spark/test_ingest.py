@@ -105,7 +105,7 @@ def test_records_of_every_kind_arrive_as_they_are(world: World, spark: SparkSess
 
 
 @only_large
-def test_an_ingest_that_goes_on_tells_the_group_batch_by_batch(world: World, spark: SparkSession) -> None:
+def test_a_continuous_ingest_commits_the_group_after_each_batch(world: World, spark: SparkSession) -> None:
     world.produce(100)
     where = (world.table, world.checkpoint, world.group, world.broker.bootstrap)
     with ingest(world.stream(spark), *where, every="200 milliseconds", format=world.format) as job:
@@ -133,7 +133,7 @@ def test_offsets_below_the_log_start_are_an_error_unless_opted_out(world: World,
     world.assert_group_is_at_the_end()
 
 
-def test_a_lost_checkpoint_is_an_error_and_a_new_one_goes_on_where_the_table_ends(
+def test_a_lost_checkpoint_is_an_error_and_a_new_one_resumes_at_the_table_end(
     world: World, spark: SparkSession
 ) -> None:
     world.produce(300)
@@ -151,7 +151,7 @@ def test_a_lost_checkpoint_is_an_error_and_a_new_one_goes_on_where_the_table_end
     world.assert_nothing_is_lost_or_doubled(spark)
 
 
-def test_a_topic_that_was_made_anew_is_noticed_by_its_id(world: World, spark: SparkSession) -> None:
+def test_a_recreated_topic_is_detected_by_its_id(world: World, spark: SparkSession) -> None:
     """It has as many records again: by offsets alone there is nothing to see, and no batch would come."""
     world.produce(100)
     assert world.ingest(world.stream(spark)).rows == 100
@@ -170,7 +170,7 @@ def test_a_topic_that_was_made_anew_is_noticed_by_its_id(world: World, spark: Sp
 
 
 @only_large
-def test_a_new_checkpoint_that_begins_behind_the_tables_end_is_an_error(
+def test_a_new_checkpoint_that_starts_after_the_table_end_is_an_error(
     world: World, spark: SparkSession
 ) -> None:
     world.produce(100)
@@ -205,9 +205,7 @@ def test_a_group_with_live_members_is_refused(world: World, spark: SparkSession)
     assert not Path(world.table).exists()
 
 
-def test_a_group_that_somebody_else_has_moved_is_refused_or_told_to_go_back(
-    world: World, spark: SparkSession
-) -> None:
+def test_a_group_moved_by_others_is_refused_or_moved_back(world: World, spark: SparkSession) -> None:
     world.produce(100)
     world.ingest(world.stream(spark))
     world.produce(100)
@@ -226,7 +224,7 @@ def test_a_group_that_somebody_else_has_moved_is_refused_or_told_to_go_back(
     world.assert_group_is_at_the_end()
 
 
-def test_the_data_does_not_wait_for_a_coordinator_that_is_away(
+def test_the_data_does_not_wait_for_a_missing_coordinator(
     world: World, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group_offsets, "ATTEMPT_MS", 500)
@@ -247,7 +245,7 @@ def test_the_data_does_not_wait_for_a_coordinator_that_is_away(
 
 
 @only_large
-def test_what_a_killed_batch_has_left_behind_is_not_in_the_table_and_goes(
+def test_leftovers_of_a_killed_batch_are_not_in_the_table_and_are_deleted(
     world: World, spark: SparkSession
 ) -> None:
     if world.format == DELTA:
@@ -265,7 +263,7 @@ def test_what_a_killed_batch_has_left_behind_is_not_in_the_table_and_goes(
     world.assert_nothing_is_lost_or_doubled(spark)
 
 
-def test_a_folder_of_hadoops_keeps_the_same_promises(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_hadoop_folder_behaves_like_a_local_one(spark: SparkSession, tmp_path: Path) -> None:
     folder = HadoopFolder(spark, f"file://{tmp_path}/deep").child("er")
     assert folder.names() == set()
     folder.create("a", "grün")

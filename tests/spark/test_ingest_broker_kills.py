@@ -53,7 +53,7 @@ def assert_all_is_well(world: World, spark: SparkSession) -> None:
 
 @only_large
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_broker_that_is_killed_and_comes_back_at_this_moment(
+def test_a_broker_killed_and_restarted_at_this_moment(
     world: World, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     if moment == AFTER_WRITE and world.format == DELTA:
@@ -74,7 +74,7 @@ def test_a_broker_that_is_killed_and_comes_back_at_this_moment(
 
 @only_large
 @pytest.mark.parametrize("moment", [BEFORE_WRITE, IN_WRITE])
-def test_a_broker_that_is_killed_and_stays_away_ends_the_query_and_the_next_run_goes_on(
+def test_a_broker_that_stays_away_ends_the_query_and_the_next_run_continues(
     world: World, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     monkeypatch.setattr(group_offsets, "ATTEMPT_MS", 500)
@@ -91,7 +91,7 @@ def test_a_broker_that_is_killed_and_stays_away_ends_the_query_and_the_next_run_
 
 
 @only_large
-def test_a_coordinator_that_is_killed_as_spark_commits_hears_of_it_later(
+def test_a_coordinator_killed_during_sparks_commit_is_committed_later(
     world: World, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with world.start_until(AFTER_MANIFEST, spark, monkeypatch) as job:
@@ -106,7 +106,7 @@ def test_a_coordinator_that_is_killed_as_spark_commits_hears_of_it_later(
 
 
 @only_large
-def test_a_coordinator_that_is_away_when_a_run_begins_hears_of_it_later(
+def test_a_coordinator_missing_at_the_start_is_committed_later(
     world: World, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.ingest(world.stream(spark))
@@ -123,7 +123,7 @@ def test_a_coordinator_that_is_away_when_a_run_begins_hears_of_it_later(
     assert_all_is_well(world, spark)
 
 
-def test_a_coordinator_that_is_killed_at_the_end_of_a_run_hears_of_it_from_the_next(
+def test_a_coordinator_killed_at_the_end_is_committed_by_the_next_run(
     world: World, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group_offsets, "ATTEMPT_MS", 500)

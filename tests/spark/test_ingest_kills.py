@@ -54,7 +54,7 @@ def finish(world: World, spark: SparkSession) -> None:
     world.assert_group_is_at_the_end()
 
 
-def test_a_driver_that_is_killed_before_it_tells_the_group(world: World, spark: SparkSession) -> None:
+def test_a_driver_killed_before_it_commits_the_group(world: World, spark: SparkSession) -> None:
     world.kill_at(BEFORE_GROUP)
     world.assert_it_is(BEFORE_GROUP)
     finish(world, spark)
@@ -82,7 +82,7 @@ def test_a_driver_that_is_killed_again_and_again(world: World, spark: SparkSessi
 
 @only_large
 @pytest.mark.parametrize(("moment", "lost"), [(BEFORE_WRITE, range(200, 360, 2)), (AFTER_MANIFEST, range(0))])
-def test_offsets_that_go_below_the_log_start_after_a_kill_are_an_error_unless_opted_out(
+def test_offsets_that_fall_below_the_log_start_after_a_kill_are_an_error_unless_opted_out(
     world: World, spark: SparkSession, moment: str, lost: range
 ) -> None:
     """Of a batch that is in the table nothing is lost; Spark plans it once more nevertheless."""

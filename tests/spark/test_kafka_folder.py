@@ -119,7 +119,7 @@ def load(request: pytest.FixtureRequest, spark: SparkSession, kafka: str, kafka_
     return read
 
 
-def test_without_being_told_nobody_reads_what_was_aborted_or_is_open(load: Load, written: Written) -> None:
+def test_aborted_and_open_transactions_are_not_read_by_default(load: Load, written: Written) -> None:
     assert values(load(written.topic)) == sorted(written.committed)
     assert values(load(written.topic, isolation_level="read_committed")) == sorted(written.committed)
 
@@ -139,14 +139,14 @@ def test_every_segment_is_a_task_of_its_own(
     assert frame.rdd.getNumPartitions() == len(logs)
 
 
-def test_the_audit_finds_nothing_wrong_with_what_kafka_wrote(
+def test_the_audit_finds_no_problem_in_kafkas_files(
     spark: SparkSession, kafka_folder: Path, written: Written
 ) -> None:
     found = audit(spark, str(kafka_folder / "logs"), topics=[written.topic], deep=True)
     assert found.problem_count == 0, found.problems.collect()
 
 
-def test_a_stream_waits_for_the_end_of_a_transaction_and_the_groups_lag_is_true(
+def test_a_stream_waits_for_the_end_of_a_transaction_and_the_group_lag_is_right(
     spark: SparkSession,
     written: Written,
     open_producer: confluent_kafka.Producer,

@@ -30,9 +30,7 @@ def frame_of(spark: SparkSession, *values: bytes | None) -> DataFrame:
     return spark.createDataFrame(rows, "topic string, offset int, value binary")
 
 
-def test_json_becomes_columns_and_what_is_damaged_is_kept_as_it_came(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_json_becomes_columns_and_invalid_values_are_kept(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "flights.ddl").write_text(DDL)
     payload = parse_payload(f"json:{tmp_path}/flights.ddl")
     frame = decoded(frame_of(spark, GOOD, b"no json", None, b'{"delay": "late"}', b"{}"), payload)
@@ -60,12 +58,12 @@ def test_json_becomes_columns_and_what_is_damaged_is_kept_as_it_came(
         b"\xff\xfe",
     ],
 )
-def test_json_that_is_not_one_object_is_kept_as_it_came(spark: SparkSession, value: bytes) -> None:
+def test_json_that_is_not_one_object_is_kept(spark: SparkSession, value: bytes) -> None:
     (row,) = decoded(frame_of(spark, value), Payload("json", DDL)).collect()
     assert (row.value, bytes(row.undecoded)) == (None, value)
 
 
-def test_a_schema_may_be_sparks_own_json(spark: SparkSession) -> None:
+def test_a_schema_can_be_sparks_own_json(spark: SparkSession) -> None:
     schema = json.dumps(StructType().add("carrier", "string").jsonValue())
     (row,) = decoded(frame_of(spark, GOOD), Payload("json", schema)).collect()
     assert row.value.asDict() == {"carrier": "AA"}
@@ -84,7 +82,7 @@ def test_a_decoder_that_is_not_there_is_named(spark: SparkSession, tmp_path: Pat
         decoded(frame_of(spark, GOOD), payload)
 
 
-def test_avro_becomes_columns_and_what_is_damaged_is_kept_as_it_came(avro: SparkSession) -> None:
+def test_avro_becomes_columns_and_invalid_values_are_kept(avro: SparkSession) -> None:
     values = [
         b"\x02\x04AA\x02\x0e",
         b"no avro",
@@ -125,6 +123,6 @@ def test_an_avro_schema_that_is_none_is_an_error(avro: SparkSession, schema: str
         ("protobuf:/nowhere:air.Flight", "cannot be read"),
     ],
 )
-def test_what_is_no_description_of_values_is_an_error(text: str, says: str) -> None:
+def test_an_invalid_payload_description_is_an_error(text: str, says: str) -> None:
     with pytest.raises(PayloadError, match=says):
         parse_payload(text)

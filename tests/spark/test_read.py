@@ -31,7 +31,7 @@ def load(spark: SparkSession, bootstrap: str, topic: str, **options: str) -> Dat
     return spark.read.format("kohort").options(bootstrap=bootstrap, topics=topic, **options).load()
 
 
-def test_every_column_is_what_was_sent(spark: SparkSession, bootstrap: str, topics: Topics) -> None:
+def test_every_column_equals_the_sent_record(spark: SparkSession, bootstrap: str, topics: Topics) -> None:
     topic = topics.make(2)
     headers = [("a", b"1"), ("a", None), ("b", b"")]
     topics.fill(
@@ -52,7 +52,7 @@ def test_every_column_is_what_was_sent(spark: SparkSession, bootstrap: str, topi
 
 
 @pytest.mark.parametrize("kind, expected", [("CreateTime", 0), ("LogAppendTime", 1)])
-def test_who_gave_a_record_its_time_is_a_column(
+def test_the_timestamp_type_is_a_column(
     spark: SparkSession, bootstrap: str, topics: Topics, kind: str, expected: int
 ) -> None:
     topic = topics.make(message_timestamp_type=kind)
@@ -103,7 +103,7 @@ def test_a_schema_names_the_columns_that_are_wanted(
         ((f"timestamp:{T0 + 999_000}", "latest"), []),
     ],
 )
-def test_a_range_begins_and_ends_where_it_is_told(
+def test_a_range_starts_and_ends_at_the_given_offsets(
     spark: SparkSession,
     bootstrap: str,
     two_partitions: str,
@@ -116,7 +116,7 @@ def test_a_range_begins_and_ends_where_it_is_told(
     assert values(load(spark, bootstrap, two_partitions, starting=starting, ending=ending)) == expected
 
 
-def test_a_group_says_where_to_begin(spark: SparkSession, bootstrap: str, two_partitions: str) -> None:
+def test_a_group_gives_the_start_offsets(spark: SparkSession, bootstrap: str, two_partitions: str) -> None:
     with Admin(bootstrap_servers=bootstrap) as admin:
         admin.alter_group_offsets("readers", {TopicPartition(two_partitions, 1): OffsetAndMetadata(49)})
     frame = load(spark, bootstrap, two_partitions, starting="group:readers")
@@ -141,7 +141,7 @@ def test_a_pattern_chooses_topics(spark: SparkSession, bootstrap: str, topics: T
     assert values(read.load()) == [0, 1, 2, 3, 4]
 
 
-def test_deleted_records_are_an_error_unless_it_is_told_otherwise(
+def test_deleted_records_are_an_error_unless_allowed(
     spark: SparkSession, bootstrap: str, topics: Topics
 ) -> None:
     topic = topics.make()
@@ -176,7 +176,7 @@ def test_an_empty_topic_has_no_rows(spark: SparkSession, bootstrap: str, topics:
         ({"bootstrap": NOWHERE, "topics": "t", "timeout_ms": "300"}, "Connection refused"),
     ],
 )
-def test_a_wrong_option_is_said_in_one_line(
+def test_a_wrong_option_is_reported_in_one_line(
     spark: SparkSession, options: dict[str, str], complaint: str
 ) -> None:
     with pytest.raises(PySparkException, match=complaint):

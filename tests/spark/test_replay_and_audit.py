@@ -33,7 +33,7 @@ def committed(bootstrap: str, topic: str) -> int:
         return admin.list_group_offsets(GROUP)[TopicPartition(topic, 0)].offset
 
 
-def test_what_a_group_read_between_two_times_is_read_once_more_and_the_group_stays(
+def test_records_read_by_a_group_between_two_times_are_replayed_and_the_group_stays(
     spark: SparkSession, bootstrap: str, topics: Topics
 ) -> None:
     topic = topics.make(retention_ms="-1")
@@ -50,7 +50,7 @@ def test_what_a_group_read_between_two_times_is_read_once_more_and_the_group_sta
         replay(spark, bootstrap, [topic], starting=f"group:{GROUP}@1000")
 
 
-def test_a_range_by_time_goes_into_another_topic_once_however_often_it_is_written(
+def test_a_range_by_time_is_written_once_into_another_topic_for_any_number_of_runs(
     spark: SparkSession, bootstrap: str, topics: Topics
 ) -> None:
     topic, other = (topics.make(retention_ms="-1") for _ in range(2))
@@ -80,7 +80,7 @@ def test_a_sound_folder_has_no_problem_and_the_sums_are_right(
     assert everything.segments > 2
 
 
-def test_damage_of_each_kind_is_told_with_its_place(
+def test_damage_of_each_kind_is_reported_with_its_location(
     spark: SparkSession, topics: Topics, folder: Path, tmp_path: Path
 ) -> None:
     topic = topics.make(1, segment_bytes="1048576", retention_ms="-1")

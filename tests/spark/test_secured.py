@@ -47,7 +47,7 @@ def servers(here: Guarded) -> Servers:
     return found
 
 
-def test_a_driver_asks_a_broker_that_wants_to_know_who_comes(servers: Servers) -> None:
+def test_a_driver_authenticates_to_a_secured_broker(servers: Servers) -> None:
     with Brokers(servers, 10_000) as brokers:
         assert brokers.partitions(["flights"]) == [TopicPartition("flights", 0), TopicPartition("flights", 1)]
     guessed = Servers(servers.bootstrap, {**servers.settings, "sasl_plain_password": "a guess"})
@@ -75,7 +75,7 @@ def test_topics_are_written_read_ingested_and_replayed(
     assert values(again) == list(range(ROWS))
 
 
-def test_the_command_line_takes_a_clients_file(servers: Servers, tmp_path: Path) -> None:
+def test_the_command_line_reads_a_client_properties_file(servers: Servers, tmp_path: Path) -> None:
     (tmp_path / "commits").mkdir()
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "0").write_text('v1\n{"batchWatermarkMs":0}\n{"flights":{"0":40,"1":7}}')

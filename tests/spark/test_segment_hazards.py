@@ -64,7 +64,7 @@ def batch(first: int, count: int = 1, *, producer_id: int = -1) -> bytes:
     )
 
 
-def test_a_transaction_that_is_open_in_the_segment_where_the_log_begins(partition: Partition) -> None:
+def test_a_transaction_open_in_the_first_segment_is_found(partition: Partition) -> None:
     """Without a snapshot all of it has to be looked at, though it was cut to its middle."""
     partition.segment(0, batch(0, 3), batch(3), batch(4, producer_id=7))
     partition.segment(5, batch(5))
@@ -72,7 +72,7 @@ def test_a_transaction_that_is_open_in_the_segment_where_the_log_begins(partitio
     assert values(partition.load()) == [3]
 
 
-def test_a_transaction_that_was_opened_behind_a_snapshot_within_a_segment(partition: Partition) -> None:
+def test_a_transaction_opened_after_a_snapshot_within_a_segment_is_found(partition: Partition) -> None:
     first = partition.segment(0, batch(0, 3), batch(3, producer_id=7))
     partition.segment(4, batch(4))
     state = SNAPSHOT_ENTRY.pack(9, 0, 0, 9, 0, T0, 0, -1)
@@ -81,7 +81,7 @@ def test_a_transaction_that_was_opened_behind_a_snapshot_within_a_segment(partit
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_lz4_frames_whose_blocks_are_linked(partition: Partition, seed: int) -> None:
+def test_lz4_frames_with_linked_blocks_are_read(partition: Partition, seed: int) -> None:
     """As lz4's own library and kafka-python write them, with whatever checksums."""
     chance, batches, wanted = random.Random(seed), [], []
     for linked in (True, True, False, True):
@@ -113,7 +113,7 @@ def test_lz4_frames_whose_blocks_are_linked(partition: Partition, seed: int) -> 
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_damaged_linked_lz4_is_said_to_be_damaged(partition: Partition, seed: int) -> None:
+def test_damaged_linked_lz4_is_reported_as_damaged(partition: Partition, seed: int) -> None:
     """Without CRCs all that is wrong has to be found by the decoder itself, or is another value."""
     chance = random.Random(seed)
     text = b"".join(b"%d, " % n for n in range(40_000))
@@ -157,7 +157,7 @@ def test_a_segment_that_was_rewritten_while_the_query_ran_is_an_error(partition:
         ranges.map(lambda row: row.offset).collect()
 
 
-def test_a_damaged_length_takes_no_more_memory_than_is_read_at_a_time(partition: Partition) -> None:
+def test_a_damaged_length_uses_no_more_memory_than_one_read(partition: Partition) -> None:
     path = partition.segment(0, batch(0), batch(1))
     partition.segment(9, batch(9))
     content = bytearray(path.read_bytes())
@@ -185,7 +185,7 @@ def test_a_folder_with_any_name(spark: SparkSession, tmp_path: Path) -> None:
         assert values(there.load()) == [0, 1]
 
 
-def test_a_segment_that_is_not_there_when_a_task_begins(partition: Partition) -> None:
+def test_a_segment_deleted_before_its_task_starts_is_reported(partition: Partition) -> None:
     path = partition.segment(0, batch(0, 2))
     partition.segment(2, batch(2))
     planned = partition.load().rdd
@@ -195,7 +195,7 @@ def test_a_segment_that_is_not_there_when_a_task_begins(partition: Partition) ->
         planned.map(lambda row: row.offset).collect()
 
 
-def test_what_can_not_be_read_is_said_with_its_path(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_unreadable_file_is_reported_with_its_path(spark: SparkSession, tmp_path: Path) -> None:
     partition = Partition(spark, "kohort-segments", tmp_path)
     partition.segment(3, batch(3))
     (tmp_path / "t-0" / f"{0:020d}.log").mkdir()

@@ -125,7 +125,7 @@ def test_damage_that_is_no_torn_tail_is_an_error(
         load(tmp_path, "t").count()
 
 
-def test_gaps_of_compaction_are_read_over(load: Load, partition: Callable[..., Path], tmp_path: Path) -> None:
+def test_gaps_of_compaction_are_skipped(load: Load, partition: Callable[..., Path], tmp_path: Path) -> None:
     partition(0, batch(3, 3, 4), batch(9, 9))
     partition(20, batch(25, 25, 26), batch(40, 40))
     frame = load(tmp_path, "t")
@@ -137,7 +137,7 @@ def test_gaps_of_compaction_are_read_over(load: Load, partition: Callable[..., P
     ]
 
 
-def test_aborted_and_open_transactions_are_left_out(
+def test_aborted_and_open_transactions_are_skipped(
     load: Load, partition: Callable[..., Path], tmp_path: Path
 ) -> None:
     def transactional(first: int, producer_id: int, *numbers: int) -> bytes:
@@ -205,7 +205,7 @@ def test_a_batch_larger_than_a_read_is_read(
         ),
     ],
 )
-def test_a_wrong_option_is_said_in_one_line(
+def test_a_wrong_option_is_reported_in_one_line(
     load_with: LoadWith, partition: Callable[..., Path], options: dict[str, str], complaint: str
 ) -> None:
     partition(0, batch(0, 0))
@@ -224,14 +224,14 @@ def test_a_wrong_option_is_said_in_one_line(
         "1700000005000",
     ],
 )
-def test_a_time_may_be_written_in_several_ways(
+def test_a_time_can_be_written_in_several_ways(
     load: Load, partition: Callable[..., Path], tmp_path: Path, begin: str
 ) -> None:
     partition(0, build_batch([(T0 + 1_000 * n, None, b"%d" % n, ()) for n in range(9)]))
     assert values(load(tmp_path, "t", starting=f"timestamp:{begin}")) == [5, 6, 7, 8]
 
 
-def test_a_pattern_may_be_written_as_python_writes_it(
+def test_a_pattern_can_be_written_in_python_syntax(
     load_with: LoadWith, partition: Callable[..., Path]
 ) -> None:
     partition(0, batch(0, 0))
@@ -242,7 +242,7 @@ def test_a_pattern_may_be_written_as_python_writes_it(
         load_with({"topics": "t"}, "value string").count()
 
 
-def test_numbers_are_one_to_one(load: Load, broker: BrokerProcess, topics: Topics) -> None:
+def test_row_numbers_equal_the_sent_ones(load: Load, broker: BrokerProcess, topics: Topics) -> None:
     topic = topics.make(3)
     topics.fill(topic, numbered(1_000, partitions=3))
     assert values(load(broker.data, topic)) == list(range(1_000))

@@ -162,7 +162,7 @@ def test_sound_segments_are_the_same_rows_without_python(
         assert not python_helps(load(spark, "kohort-segments", tmp_path, **options))
 
 
-def test_each_codec_and_each_range_of_offsets(spark: SparkSession, tmp_path: Path) -> None:
+def test_each_codec_and_each_range_of_offsets_is_read(spark: SparkSession, tmp_path: Path) -> None:
     files = Files(tmp_path, 7)
     for codec in Compression:
         batches, offset = [], 0
@@ -180,9 +180,7 @@ def test_each_codec_and_each_range_of_offsets(spark: SparkSession, tmp_path: Pat
             assert all(start <= row.offset < end for row in found)
 
 
-def test_batches_larger_than_what_is_read_and_decompressed_at_a_time(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_batches_larger_than_one_read_are_decompressed(spark: SparkSession, tmp_path: Path) -> None:
     files, offset = Files(tmp_path, 9), 0
     for codec in Compression:
         first, batches = offset, []
@@ -196,7 +194,7 @@ def test_batches_larger_than_what_is_read_and_decompressed_at_a_time(
     assert [row.offset for row in found] == list(range(offset))
 
 
-def test_what_other_clients_compress_in_their_own_way(spark: SparkSession, tmp_path: Path) -> None:
+def test_unusual_compression_of_other_clients_is_read(spark: SparkSession, tmp_path: Path) -> None:
     """Snappy without a header, as librdkafka may write it, and zstd in two frames without their size."""
     records = [(T0 + n, b"key", b"value" * n, ()) for n in range(200)]
     plain = encode_records(records)
@@ -271,7 +269,7 @@ def test_much_damage_has_the_same_rows_or_the_same_complaint(spark: SparkSession
 
 @pytest.mark.parametrize("nth", range(3))
 @pytest.mark.parametrize("checked", ["true", "false"])
-def test_a_batch_that_is_damaged_to_lie_behind_its_segment_does_not_end_it(
+def test_a_batch_with_a_damaged_base_offset_does_not_end_the_segment(
     spark: SparkSession, tmp_path: Path, nth: int, checked: str
 ) -> None:
     files = Files(tmp_path, nth)
@@ -311,7 +309,7 @@ def test_headers_are_rows_as_well(spark: SparkSession, tmp_path: Path) -> None:
     }
 
 
-def test_who_gave_a_record_its_time_is_a_column(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_timestamp_type_is_a_column(spark: SparkSession, tmp_path: Path) -> None:
     of_producer = build_batch([(T0, b"k", b"v", ())])
     of_broker = bytearray(build_batch([(T0, b"k", b"v", ()), (T0, b"k", b"w", ())], base_offset=1))
     of_broker[22] |= LOG_APPEND_TIME_FLAG  # The low byte of the attributes.
@@ -347,7 +345,7 @@ def test_queries_need_no_more_columns_than_they_name(spark: SparkSession, tmp_pa
     assert "struct<value:binary>" in plan
 
 
-def test_each_query_looks_at_the_files_anew(spark: SparkSession, tmp_path: Path) -> None:
+def test_each_query_lists_the_files_again(spark: SparkSession, tmp_path: Path) -> None:
     files, offset = Files(tmp_path, 11), 0
     frame = None
     for _ in range(3):
@@ -406,7 +404,7 @@ def test_a_session_without_a_jvm_reads_in_python() -> None:
     assert session.names == ["kohort", "kohort-segments-python", "kohort-segments"]
 
 
-def test_another_spark_is_warned_of_once_and_python_reads() -> None:
+def test_an_unsupported_spark_is_warned_about_once_and_python_reads() -> None:
     session = OfSpark("9.9.1")
     with pytest.warns(RuntimeWarning, match=r"this Spark is 9\.9\.1, for which there is no .*-9\.9\.jar"):
         register(session)
@@ -450,7 +448,7 @@ def sealed(tmp_path: Path) -> Path:
         ("offset is not null", 6, 60),
     ],
 )
-def test_filters_leave_whole_segments_out(
+def test_filters_skip_whole_segments(
     spark: SparkSession, sealed: Path, condition: str, segments: int, rows: int
 ) -> None:
     frame = load(spark, "kohort-segments", sealed, topics="t").where(condition)
@@ -459,7 +457,7 @@ def test_filters_leave_whole_segments_out(
     assert load(spark, "kohort-segments-python", sealed, topics="t").where(condition).count() == rows
 
 
-def test_times_of_javas_newer_kind_leave_segments_out_as_well(spark: SparkSession, sealed: Path) -> None:
+def test_java_8_time_filters_skip_segments_too(spark: SparkSession, sealed: Path) -> None:
     spark.conf.set("spark.sql.datetime.java8API.enabled", "true")
     try:
         condition = f"timestamp >= timestamp_millis({T0 + 60_000})"
@@ -519,7 +517,7 @@ def test_ranges_by_time_are_planned_alike(spark: SparkSession, tmp_path: Path, s
         both(spark, tmp_path, **options)
 
 
-def test_who_registers_again_reads_in_the_jvm_still(spark: SparkSession, tmp_path: Path) -> None:
+def test_registering_again_still_reads_in_the_jvm(spark: SparkSession, tmp_path: Path) -> None:
     Files(tmp_path, 6).partition("t")
     register(spark)
 

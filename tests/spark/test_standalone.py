@@ -163,7 +163,7 @@ def test_executors_without_the_package_are_a_clear_error(
     assert "Traceback" not in done.stderr
 
 
-def test_a_driver_tells_executors_the_address_that_it_has_towards_the_master() -> None:
+def test_a_driver_advertises_its_address_towards_the_master() -> None:
     assert address_towards("127.0.0.1:7077") == "127.0.0.1"
     assert address_towards("no such host:7077") is None
     assert address_towards("127.0.0.1") is None

@@ -43,7 +43,7 @@ def table(spark: SparkSession, tmp_path: Path) -> list[int]:
     return values(spark.read.parquet(str(tmp_path / "table")))
 
 
-def test_a_stream_takes_what_is_there_and_goes_on_where_it_ended(
+def test_a_stream_reads_existing_records_and_continues(
     spark: SparkSession, run: Run, topics: Topics, tmp_path: Path
 ) -> None:
     topic = topics.make(2)
@@ -59,7 +59,7 @@ def test_a_stream_takes_what_is_there_and_goes_on_where_it_ended(
     assert written == {topic: {"0": 505, "1": 505}}
 
 
-def test_a_stream_takes_new_partitions_in_from_their_beginning(
+def test_a_stream_reads_new_partitions_from_their_start(
     spark: SparkSession, run: Run, topics: Topics, bootstrap: str, tmp_path: Path
 ) -> None:
     topic = topics.make(1)
@@ -72,9 +72,7 @@ def test_a_stream_takes_new_partitions_in_from_their_beginning(
     assert table(spark, tmp_path) == list(range(40))
 
 
-def test_a_stream_that_lost_records_says_so_unless_it_is_told_otherwise(
-    run: Run, topics: Topics, bootstrap: str
-) -> None:
+def test_a_stream_that_lost_records_fails_unless_allowed(run: Run, topics: Topics, bootstrap: str) -> None:
     topic = topics.make()
     topics.fill(topic, numbered(10))
     assert run(topic) == [10]
@@ -86,7 +84,7 @@ def test_a_stream_that_lost_records_says_so_unless_it_is_told_otherwise(
     assert run(topic, fail_on_data_loss="false") == [5]
 
 
-def test_a_topic_that_was_made_anew_is_an_error(run: Run, topics: Topics, bootstrap: str) -> None:
+def test_a_recreated_topic_is_an_error(run: Run, topics: Topics, bootstrap: str) -> None:
     topic = topics.make()
     topics.fill(topic, numbered(10))
     assert run(topic) == [10]
@@ -98,7 +96,7 @@ def test_a_topic_that_was_made_anew_is_an_error(run: Run, topics: Topics, bootst
         run(topic)
 
 
-def test_a_stream_begins_at_the_end_if_it_is_not_told_where(
+def test_a_stream_starts_at_the_end_by_default(
     spark: SparkSession, topics: Topics, bootstrap: str, tmp_path: Path
 ) -> None:
     topic = topics.make(2)
@@ -120,7 +118,7 @@ def test_a_stream_begins_at_the_end_if_it_is_not_told_where(
     assert query.lastProgress["sources"][0]["latestOffset"] is not None
 
 
-def test_a_stream_begins_once_however_fast_its_topic_grows(
+def test_a_stream_starts_once_for_a_fast_growing_topic(
     spark: SparkSession, topics: Topics, bootstrap: str, tmp_path: Path
 ) -> None:
     """Spark asks twice where a query begins. The second answer lay behind the end of the first batch."""
@@ -153,7 +151,7 @@ def test_a_stream_begins_once_however_fast_its_topic_grows(
         producer.join()
 
 
-def test_a_stream_that_ends_before_its_first_commit_begins_where_it_began(
+def test_a_stream_that_ends_before_its_first_commit_restarts_at_its_start(
     spark: SparkSession, topics: Topics, bootstrap: str, tmp_path: Path
 ) -> None:
     topic = topics.make(1)
@@ -192,9 +190,7 @@ def make_anew(topics: Topics, bootstrap: str, topic: str) -> None:
     topics.fill(topic, numbered(30, first=100))
 
 
-def test_a_topic_that_was_made_anew_with_more_records_is_an_error(
-    run: Run, topics: Topics, bootstrap: str
-) -> None:
+def test_a_recreated_topic_with_more_records_is_an_error(run: Run, topics: Topics, bootstrap: str) -> None:
     topic = topics.make()
     topics.fill(topic, numbered(10))
     assert run(topic) == [10]
@@ -203,7 +199,7 @@ def test_a_topic_that_was_made_anew_with_more_records_is_an_error(
         run(topic)
 
 
-def test_a_topic_that_was_made_anew_is_read_from_its_beginning_where_losses_are_taken(
+def test_a_recreated_topic_is_read_from_its_start_if_losses_are_allowed(
     spark: SparkSession, run: Run, topics: Topics, bootstrap: str, tmp_path: Path
 ) -> None:
     topic = topics.make()
@@ -215,7 +211,7 @@ def test_a_topic_that_was_made_anew_is_read_from_its_beginning_where_losses_are_
     assert table(spark, tmp_path) == [*range(10), *range(100, 130)]
 
 
-def test_of_a_topic_that_is_made_anew_during_a_run_nothing_is_skipped(
+def test_a_topic_recreated_during_a_run_is_read_completely(
     spark: SparkSession, topics: Topics, bootstrap: str, tmp_path: Path
 ) -> None:
     topic = topics.make()
@@ -241,7 +237,7 @@ def test_of_a_topic_that_is_made_anew_during_a_run_nothing_is_skipped(
 
 
 @pytest.mark.parametrize("choice", [{"topics": "{topic} , other"}, {"pattern": "{topic}|oth.r"}])
-def test_its_progress_tells_what_it_reads_and_how_far_behind_it_is(
+def test_the_progress_has_the_topics_and_the_lag(
     spark: SparkSession, topics: Topics, bootstrap: str, tmp_path: Path, choice: dict[str, str]
 ) -> None:
     """As that of Spark's Kafka source does."""

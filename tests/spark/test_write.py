@@ -160,7 +160,7 @@ def test_a_stream_whose_checkpoint_lost_its_commit_writes_nothing_twice(
 
 
 @pytest.mark.usefixtures("small_batches")
-def test_a_broker_that_is_killed_costs_no_row_and_doubles_none(
+def test_a_killed_broker_loses_and_duplicates_no_row(
     spark: SparkSession, topics: Topics, broker: BrokerProcess, tmp_path: Path
 ) -> None:
     topic, killed, restarted, pid = topics.make(2), tmp_path / "killed", tmp_path / "restarted", broker.pid
@@ -195,7 +195,7 @@ def test_a_broker_that_is_killed_costs_no_row_and_doubles_none(
         ("'a' as value, 9 as partition", {"topic": "there"}, "'there' has 1 partitions, no 9"),
     ],
 )
-def test_what_can_not_be_written_is_said_in_one_line(
+def test_an_unwritable_row_is_reported_in_one_line(
     spark: SparkSession, topics: Topics, columns: str, options: dict[str, str], complaint: str
 ) -> None:
     if options.get("topic") == "there":

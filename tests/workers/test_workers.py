@@ -133,7 +133,7 @@ def test_partitions_and_groups_are_spread_over_the_workers(calm: WorkersProcess)
     assert set(where) == {1, 2}
 
 
-def test_each_worker_has_a_port_of_its_own_beside_the_one_that_all_share(calm: WorkersProcess) -> None:
+def test_each_worker_has_its_own_port_beside_the_shared_one(calm: WorkersProcess) -> None:
     brokers = AdminClient({"bootstrap.servers": calm.bootstrap}).list_topics(timeout=PATIENCE_SECONDS).brokers
     assert set(brokers) == {1, 2}
     ports = {each.port for each in brokers.values()}
@@ -141,7 +141,7 @@ def test_each_worker_has_a_port_of_its_own_beside_the_one_that_all_share(calm: W
     assert calm.address[1] not in ports
 
 
-def test_one_member_of_a_group_reads_what_both_workers_have_with_kafka_python(calm: WorkersProcess) -> None:
+def test_one_member_reads_partitions_of_both_workers_with_kafka_python(calm: WorkersProcess) -> None:
     name = uuid4().hex
     create(calm.bootstrap, name)
     writer = kafka.KafkaProducer(bootstrap_servers=calm.bootstrap)
@@ -165,7 +165,7 @@ def test_one_member_of_a_group_reads_what_both_workers_have_with_kafka_python(ca
     assert found == set(range(40))
 
 
-def test_members_share_what_both_workers_have_with_aiokafka(calm: WorkersProcess) -> None:
+def test_members_share_partitions_of_both_workers_with_aiokafka(calm: WorkersProcess) -> None:
     name = uuid4().hex
     create(calm.bootstrap, name)
     produce(calm.bootstrap, name, range(40))
@@ -201,7 +201,7 @@ def test_workers_of_one_host_do_not_replicate(calm: WorkersProcess) -> None:
         create(calm.bootstrap, uuid4().hex, 2, replicas=2)
 
 
-def test_a_transaction_counts_on_both_workers_or_on_none(calm: WorkersProcess) -> None:
+def test_a_transaction_over_both_workers_is_atomic(calm: WorkersProcess) -> None:
     source, name = uuid4().hex, uuid4().hex
     create(calm.bootstrap, source)
     create(calm.bootstrap, name)
@@ -256,7 +256,7 @@ def kohort(process: BrokerProcess, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_a_worker_that_is_killed_comes_back_with_all_it_had_and_nobody_rebalances(
+def test_a_killed_worker_is_restarted_with_its_data_and_no_group_rebalances(
     workers: WorkersProcess, number: int
 ) -> None:
     create(workers.bootstrap, "orders")
@@ -283,7 +283,7 @@ def test_a_worker_that_is_killed_comes_back_with_all_it_had_and_nobody_rebalance
     assert len(began) == len(readers)
 
 
-def test_a_worker_that_asks_to_be_killed_again_and_again_is_started_anew_each_time(
+def test_a_worker_that_is_killed_repeatedly_is_restarted_each_time(
     workers: WorkersProcess,
 ) -> None:
     create(workers.bootstrap, "orders")
@@ -296,7 +296,7 @@ def test_a_worker_that_asks_to_be_killed_again_and_again_is_started_anew_each_ti
     reader.close()
 
 
-def test_both_workers_are_killed_at_once_and_come_back(workers: WorkersProcess) -> None:
+def test_both_workers_are_killed_at_once_and_restarted(workers: WorkersProcess) -> None:
     create(workers.bootstrap, "orders")
     produce(workers.bootstrap, "orders", range(80))
     for pid in [workers.worker_pid(1), workers.worker_pid(2)]:
@@ -308,7 +308,7 @@ def test_both_workers_are_killed_at_once_and_come_back(workers: WorkersProcess) 
     reader.close()
 
 
-def test_a_supervisor_that_is_killed_takes_its_workers_along_and_the_next_one_finds_all(
+def test_a_killed_supervisor_ends_its_workers_and_the_next_one_has_their_data(
     workers: WorkersProcess,
 ) -> None:
     create(workers.bootstrap, "orders")
@@ -333,7 +333,7 @@ def test_a_supervisor_that_is_killed_takes_its_workers_along_and_the_next_one_fi
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_one_signal_ends_all_of_it_cleanly(workers: WorkersProcess, how: signal.Signals) -> None:
+def test_one_signal_stops_all_workers_cleanly(workers: WorkersProcess, how: signal.Signals) -> None:
     create(workers.bootstrap, "orders")
     produce(workers.bootstrap, "orders", range(80))
     assert workers.stop(how) == 0
@@ -347,7 +347,7 @@ def test_one_signal_ends_all_of_it_cleanly(workers: WorkersProcess, how: signal.
     reader.close()
 
 
-def test_who_dies_in_the_middle_of_a_transaction_leaves_all_of_it_or_nothing(
+def test_a_worker_killed_during_a_transaction_leaves_it_atomic(
     workers: WorkersProcess,
 ) -> None:
     create(workers.bootstrap, "orders")
@@ -388,7 +388,7 @@ def refusal(process: WorkersProcess) -> str:
     return process.log_lines()[-1]
 
 
-def test_more_workers_may_come_and_fewer_only_where_those_hold_nothing(tmp_path: Path) -> None:
+def test_workers_can_be_added_and_only_empty_ones_removed(tmp_path: Path) -> None:
     two = WorkersProcess(tmp_path)
     two.start()
     create(two.bootstrap, "orders")
@@ -417,7 +417,7 @@ def test_more_workers_may_come_and_fewer_only_where_those_hold_nothing(tmp_path:
     end(two)
 
 
-def test_what_a_broker_of_one_process_had_is_the_first_workers(tmp_path: Path) -> None:
+def test_the_first_worker_has_the_data_of_a_single_process(tmp_path: Path) -> None:
     alone = WorkersProcess(tmp_path, None)
     alone.start()
     create(alone.bootstrap, "orders")
@@ -458,7 +458,7 @@ def get(process: BrokerProcess, path: str, accept: str = "*/*") -> str:
 
 
 @pytest.mark.parametrize("accept", ["*/*", "application/openmetrics-text; version=1.0.0"])
-def test_metrics_are_those_of_all_workers_each_under_its_number(calm: WorkersProcess, accept: str) -> None:
+def test_metrics_include_all_workers_with_their_numbers(calm: WorkersProcess, accept: str) -> None:
     name = uuid4().hex
     create(calm.bootstrap, name)
     produce(calm.bootstrap, name, range(80))
@@ -520,7 +520,7 @@ def test_the_lag_of_a_group_is_that_in_the_partitions_of_all_workers(calm: Worke
     assert {(each["lag"], each["lag_seconds"] is None) for each in found["offsets"]} == {(9, False)}
 
 
-def test_the_page_of_each_worker_says_which_others_there_are(calm: WorkersProcess) -> None:
+def test_the_page_of_each_worker_lists_the_others(calm: WorkersProcess) -> None:
     for path in ("/", "/workers/1/", "/workers/2/"):
         assert '<meta name="workers" content="1 2">' in get(calm, path, "text/html")
     assert json.loads(get(calm, "/workers/2/api/v1/live/groups"))["groups"] is not None
@@ -529,7 +529,7 @@ def test_the_page_of_each_worker_says_which_others_there_are(calm: WorkersProces
             get(calm, path)
 
 
-def test_who_is_ready_says_so_for_all_and_names_who_is_not(workers: WorkersProcess) -> None:
+def test_readiness_covers_all_workers_and_names_those_not_ready(workers: WorkersProcess) -> None:
     assert json.loads(get(workers, "/health/ready")) == {"status": "ready", "reasons": []}
     os.kill(workers.worker_pid(2), signal.SIGSTOP)
     with pytest.raises(HTTPError, match="503") as refused:
