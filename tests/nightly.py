@@ -100,11 +100,20 @@ STEPS = (
         60,
         {"ROUNDS": "100", "KOHORT_TEST_NIGHTLY": "1"},
     ),
+    *(
+        Step(
+            f"region-slow-{broker}",
+            f"{PYTEST} -s tests/queues/test_region_slow.py --on {broker}",
+            20,
+            {"KOHORT_TEST_REGION_S": "600", "KOHORT_TEST_REGION_KILL_S": "20"},
+        )
+        for broker in ("kohort", "kafka")
+    ),
     Step(
-        "region-slow",
-        f"{PYTEST} -s tests/queues/test_region_slow.py",
+        "region-walks",
+        f"{PYTEST} -n 2 tests/queues/test_region_walks.py",
         40,
-        {"KOHORT_TEST_REGION_S": "600", "KOHORT_TEST_REGION_KILL_S": "20", "KOHORT_TEST_NIGHTLY": "1"},
+        {"KOHORT_TEST_WALKS": "10000"},
     ),
     Step(
         "mean-delays",

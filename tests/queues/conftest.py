@@ -1,4 +1,4 @@
-"""A queue on kohort, by night on Apache Kafka, too, or on the broker that KOHORT_TEST_BOOTSTRAP names."""
+"""A queue on kohort, by night on Apache Kafka, too. `--on` or KOHORT_TEST_BOOTSTRAP name one broker."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -19,10 +20,25 @@ from tests.interop.waiting import wait_until
 from tests.ports import free_port
 from tests.repetitions import only_by_night
 
-BROKERS = ("kohort", pytest.param("Apache Kafka", marks=only_by_night))
+BROKERS = {"kohort": "kohort", "kafka": "Apache Kafka"}
+SCOPES: dict[str, Literal["module", "function"]] = {"bootstrap": "module", "mortal_broker": "function"}
 
 
-@pytest.fixture(scope="module", params=BROKERS)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a run of these tests name its broker: `pytest tests/queues/test_region_slow.py --on kafka`."""
+    parser.addoption("--on", choices=list(BROKERS), help="run the tests of queues on this broker alone")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test on the broker that is named, or on kohort by day, and on both by night."""
+    named = metafunc.config.getoption("--on", None)
+    both = [BROKERS["kohort"], pytest.param(BROKERS["kafka"], marks=only_by_night)]
+    for fixture, scope in SCOPES.items():
+        if fixture in metafunc.fixturenames:
+            metafunc.parametrize(fixture, [BROKERS[named]] if named else both, indirect=True, scope=scope)
+
+
+@pytest.fixture(scope="module")
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where the broker listens."""
     given = os.environ.get(BOOTSTRAP_VARIABLE)
@@ -33,13 +49,13 @@ def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
             yield address
 
 
-@pytest.fixture(params=BROKERS)
+@pytest.fixture
 def mortal_broker(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> Iterator[BrokerProcess | apache_kafka.ApacheKafka]:
     """A broker of the test's own, which it may kill and start again."""
     broker: BrokerProcess | apache_kafka.ApacheKafka
-    if request.param == "kohort":
+    if request.param == BROKERS["kohort"]:
         broker = BrokerProcess(tmp_path, *QUICK_KAFKA)
     else:
         broker = apache_kafka.ApacheKafka(tmp_path, *QUICK_KAFKA)

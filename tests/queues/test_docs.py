@@ -61,7 +61,7 @@ def forward_toml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_every_block_is_of_a_kind_that_is_tried() -> None:
     kinds = {each["kind"] for each in BLOCK.finditer(PAGE.read_text(encoding="utf-8"))}
-    assert kinds == {"python", "toml", ""}
+    assert kinds == {"python", "toml", "text", ""}  # A text is a diagram.
 
 
 def test_the_file_of_destinations_is_one(forward_toml: Path) -> None:

@@ -331,6 +331,47 @@ async def test_states_may_be_files(
 
 
 @needs_fsspec
+async def test_a_region_whose_checkpoint_was_deleted_begins_anew_by_command(
+    bootstrap: str, topic: str, options: ConsumerOptions, tmp_path: Path
+) -> None:
+    await trio.to_thread.run_sync(send, bootstrap, topic, range(100))
+    states_url = f"file://{tmp_path}/s"
+    region = Region(
+        f"gone-{topic}", members=2, period_ms=200, consecutive_resets_max=0, states_url=states_url
+    )
+    member = RegionMember(region, "a", Sum(), topics=[topic], **options)
+    dead = RegionMember(region, "dead", Sum(), topics=[topic], **options)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(RegionCoordinator(region, **options).run)
+        nursery.start_soon(member.run)
+        async with trio.open_nursery() as until_dead:
+            until_dead.start_soon(dead.run)
+            await until(options, region, partial(has_offsets, 100))
+            until_dead.cancel_scope.cancel()
+        folder = tmp_path / "s" / region.name
+        for each in folder.iterdir():
+            each.unlink()
+        await command(bootstrap, "reset", region.name)
+        state = await until(options, region, lambda state: state.phase == "failed")
+        assert "a did not restore its state: no state at" in state.reason
+        while "member dead is not in its group" not in (
+            told := await command(bootstrap, "status", region.name)
+        ):
+            await trio.sleep(0.2)  # Until its session is over.
+        assert f"kohort region run {region.name} dead" in told
+        assert "member a is not in its group" not in told
+        assert f"begin anew: kohort region reset {region.name} --to-beginning" in told
+        await command(bootstrap, "reset", region.name, "--to-beginning", "--without", "dead")
+        await until(options, region, lambda state: state.phase == "gathering")
+        told = await command(bootstrap, "status", region.name)
+        assert f"1 more member(s) have to register: kohort region run {region.name} MEMBER" in told
+        nursery.start_soon(RegionMember(region, "b", Sum(), topics=[topic], **options).run)
+        await until(options, region, partial(has_offsets, 100))
+        assert await sum_of(region, options) == sum(range(100))
+        nursery.cancel_scope.cancel()
+
+
+@needs_fsspec
 def test_an_address_that_nobody_knows_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="nowhere"):
         open_states(Region("r", members=1, states_url="nowhere://x"), {})
@@ -396,3 +437,9 @@ def test_a_wrong_use_is_said_in_one_line(bootstrap: str, arguments: tuple[str, .
     done = kohort("region", "run", "r", "a", *arguments, "-b", bootstrap)
     assert done.returncode == 2
     assert words in done.stderr
+
+
+def test_a_member_is_taken_out_with_all_checkpoints_alone(bootstrap: str) -> None:
+    done = kohort("region", "reset", "r", "--without", "a", "-b", bootstrap)
+    assert done.returncode == 2
+    assert "--without needs --to-beginning" in done.stderr

@@ -1,5 +1,7 @@
 """`kohort region coordinate`, `status`, `checkpoint` and `reset`."""
 
+from collections.abc import Iterator, Mapping
+
 import click
 import msgspec
 
@@ -13,7 +15,8 @@ from kohort.cli.queue_options import (
     run_until_told,
 )
 from kohort.queues.region import Asked, Phase, Region, RegionCoordinator, RegionStatus, ask, region_status
-from kohort.queues.region.entries import Report
+from kohort.queues.region.coordinating import contributions, members_reports
+from kohort.queues.region.entries import RegionState, Report
 
 _name = click.argument("name")
 _DEFAULTS = Region("NAME", members=1)
@@ -101,21 +104,57 @@ def status(*, name: str, servers: str, as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(found))
         return
-    if not found.coordinators:
-        print_line(f"no coordinator runs: start one with kohort region coordinate {name}")
-    state = found.state
-    if state is None:
+    for line in status_lines(name, found):
+        print_line(line)
+    if found.state is None:
         raise click.ClickException(f"no coordinator has decided for region {name} yet")
-    print_line(f"{state.phase} in attempt {state.attempt}: {state.reason or 'members are missing'}")
+
+
+def status_lines(name: str, found: RegionStatus) -> list[str]:
+    """Return how a region stands, and by which commands it goes on where it does not by itself."""
+    state = found.state
+    lines = []
+    if not found.coordinators:
+        size = state.size if state and state.size else "N"
+        lines.append(f"no coordinator runs: kohort region coordinate {name} --members {size}")
+    if state is None:
+        return lines
+    lines.append(f"{state.phase} in attempt {state.attempt}: {state.reason or 'members are missing'}")
     for member in sorted(state.members):
         report = found.members.get(member)
-        print_line(f"member {member}: {member_line(report)}" if report else f"member {member}: no report")
-    print_line(f"checkpoint {state.completed}, {sum(state.offsets.values()):,} records before its offsets")
-    print_line(f"{state.consecutive_resets} failure(s) in a row")
-    for reason in state.refused.values():
-        print_line(f"refused: {reason}")
-    if state.phase is Phase.FAILED:
-        print_line(f"go back to the last checkpoint with: kohort region reset {name}")
+        lines.append(f"member {member}: {member_line(report)}" if report else f"member {member}: no report")
+    lines.append(f"checkpoint {state.completed}, {sum(state.offsets.values()):,} records before its offsets")
+    lines.append(f"{state.consecutive_resets} failure(s) in a row")
+    lines += [f"refused: {reason}" for reason in state.refused.values()]
+    return [*lines, *_ways_on(name, state, found)]
+
+
+def _ways_on(name: str, state: RegionState, found: RegionStatus) -> Iterator[str]:
+    """Yield what the region waits for, and what to do for it."""
+    for member in found.absent:
+        yield f"member {member} is not in its group: kohort region run {name} {member} ..."
+    missing = state.size - len(state.members)
+    if missing > 0:
+        yield f"{missing} more member(s) have to register: kohort region run {name} MEMBER ..."
+    restart = f"kohort region reset {name} --to-beginning"
+    if missing < 0 < state.size:
+        yield f"take {-missing} member(s) out, all begin anew: {restart} --without MEMBER"
+    elif state.phase is Phase.FAILED:
+        yield f"go back to the last checkpoint: kohort region reset {name}"
+        yield f"if its states are lost, begin anew: {restart}"
+    elif waiting := waits_for(state, found.members):
+        yield f"waits for {', '.join(waiting)}"
+
+
+def waits_for(state: RegionState, reports: Mapping[str, Report]) -> list[str]:
+    """Return the members that have not reset yet, or not contributed to the checkpoint under way."""
+    there = [each for each in members_reports(state, reports) if each.attempt == state.attempt]
+    done = {each.name for each in there}
+    if state.phase is Phase.CHECKPOINTING:
+        done = set(contributions(state, there))
+    elif state.phase is not Phase.RESETTING:
+        return []
+    return sorted(state.members.keys() - done)
 
 
 def member_line(report: Report) -> str:
@@ -135,18 +174,31 @@ def checkpoint(*, name: str, servers: str, as_json: bool) -> None:
 
 @click.command()
 @_name
+@click.option(
+    "--to-beginning",
+    is_flag=True,
+    help="Forget all checkpoints: members begin with their first states, at the region's first offsets.",
+)
+@click.option(
+    "--without",
+    metavar="MEMBER",
+    default="",
+    help="With --to-beginning: take this member out, so that another one may come for it.",
+)
 @bootstrap_option
 @json_option
-def reset(*, name: str, servers: str, as_json: bool) -> None:
+def reset(*, name: str, to_beginning: bool, without: str, servers: str, as_json: bool) -> None:
     """Have region NAME go back to its last checkpoint; that clears its failures, too."""
-    _ask(name, Asked.RESET, servers, as_json=as_json)
+    if without and not to_beginning:
+        raise click.UsageError("--without needs --to-beginning: the checkpoints have that member's state")
+    _ask(name, Asked.RESTART if to_beginning else Asked.RESET, servers, as_json=as_json, without=without)
 
 
-def _ask(name: str, asked: Asked, servers: str, *, as_json: bool) -> None:
+def _ask(name: str, asked: Asked, servers: str, *, as_json: bool, without: str = "") -> None:
     options = client_options(servers)
 
     async def main() -> None:
-        await ask(Region(name, members=1), asked, **options)
+        await ask(Region(name, members=1), asked, without, **options)
 
     run_async(main)
     if as_json:

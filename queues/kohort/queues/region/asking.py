@@ -1,6 +1,6 @@
 """How a region stands, and what an operator asks of it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Unpack
 
@@ -25,35 +25,55 @@ async def region_state(region: Region, **options: Unpack[ConsumerOptions]) -> Re
 
 @dataclass(frozen=True, slots=True)
 class RegionStatus:
-    """What was decided last, what each member says by its name, and how many coordinators run."""
+    """What was decided last, what each member says by its name, and how many coordinators run.
+
+    `absent` are members whose process is not in its consumer group, or was replaced by one that is refused.
+    """
 
     state: RegionState | None
     members: Mapping[str, Report]
     coordinators: int
+    absent: tuple[str, ...] = ()
 
 
 async def region_status(region: Region, **options: Unpack[ConsumerOptions]) -> RegionStatus:
     """Return how a region, its members and its coordinators stand. Raises: KohortError."""
     async with one_error(), RegionLog(region, options) as log, Admin(**shared_options(options)) as admin:
         state, view = log.view.state, log.view
-        reports = view.reports.values() if state is None else members_reports(state, view.reports)
+        reports = list(view.reports.values()) if state is None else members_reports(state, view.reports)
         coordinators = await _members_of(admin, region.coordinators_group_id)
-        return RegionStatus(state, {each.name: each for each in reports}, coordinators)
+        present = {each: await _members_of(admin, each) for each in {report.group_id for report in reports}}
+        here = {each.name for each in reports if is_in_group(each, present[each.group_id])}
+        names = here if state is None else state.members
+        members = {each.name: each for each in reports}
+        return RegionStatus(state, members, len(coordinators), tuple(sorted(set(names) - here)))
 
 
-async def _members_of(admin: Admin, group_id: str) -> int:
+def is_in_group(report: Report, instance_ids: Sequence[str | None]) -> bool:
+    """Return whether this process is in its group, as far as it has said which one that is."""
+    return not (report.group_id and report.group_instance_id) or report.group_instance_id in instance_ids
+
+
+async def _members_of(admin: Admin, group_id: str) -> list[str | None]:
+    """Return the group.instance.id of each member of a group; none of a group that there is not."""
+    if not group_id:
+        return []
     try:
-        return len((await admin.describe_groups(group_id))[group_id].members)
+        members = (await admin.describe_groups(group_id))[group_id].members
     except ItemsError as error:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
-        return 0
+        return []
+    return [each.group_instance_id for each in members]
 
 
-async def ask(region: Region, asked: Asked, **options: Unpack[ConsumerOptions]) -> None:
-    """Have the coordinator begin a checkpoint, or a reset. Raises: KohortError."""
+async def ask(region: Region, asked: Asked, without: str = "", **options: Unpack[ConsumerOptions]) -> None:
+    """Have the coordinator begin a checkpoint, a reset, or a restart without that member.
+
+    Raises: KohortError.
+    """
     async with one_error(), RegionLog(region, options) as log:
-        await log.write(next_command(log.view, asked))
+        await log.write(next_command(log.view, asked, without))
 
 
 async def checkpointed_states(region: Region, **options: Unpack[ConsumerOptions]) -> dict[str, bytes]:

@@ -8,7 +8,8 @@ A region goes through these phases:
     CHECKPOINTING  -> RUNNING        N contributions of N different names have come, and are merged
     RUNNING, CHECKPOINTING -> RESETTING  a member registers again
     any of the last three  -> RESETTING  a member asks; a drain or a reset takes too long; an operator asks
-    any of them    -> FAILED         that was one failure in a row too many
+    any of them    -> GATHERING      the region has to have more members, or an operator has taken one out
+    any of them    -> FAILED         that was one failure in a row too many, or there are too many members
     FAILED         -> RESETTING      an operator asks
 
 A reset takes in what happens while it is under way: a process that registers then resets to the same attempt,
@@ -26,6 +27,7 @@ from msgspec.structs import replace
 
 from kohort.queues.region.entries import (
     Asked,
+    Command,
     Contribution,
     Member,
     Offsets,
@@ -85,11 +87,11 @@ class Region:
 
 
 class Coordinating:
-    """Decides for a region. It rules once its claim was read: `epoch` is the offset of that."""
+    """Decides for a region as long as the newest claim has this token."""
 
-    def __init__(self, region: Region, epoch: int) -> None:
+    def __init__(self, region: Region, token: str) -> None:
         self.region = region
-        self.epoch = epoch
+        self.token = token
         self._since_ms: int | None = None
         self._known: tuple[Phase, int, int] | None = None
 
@@ -98,11 +100,11 @@ class Coordinating:
 
         It is asked again once that state was read: nothing is decided on what is not in the log.
         """
-        if view.epoch != self.epoch:
+        if view.claimed_by != self.token:
             return None  # Not there yet, or no longer: somebody else rules.
-        before = view.state or RegionState(self.epoch)
+        before = view.state or RegionState(view.epoch)
         self._keep_time(before, now_ms)
-        after = self._after(replace(before, epoch=self.epoch), view, now_ms)
+        after = self._after(replace(before, epoch=view.epoch), view, now_ms)
         return None if after == view.state else after
 
     def _keep_time(self, state: RegionState, now_ms: int) -> None:
@@ -112,20 +114,30 @@ class Coordinating:
             self._known, self._since_ms = known, now_ms
 
     def _after(self, state: RegionState, view: RegionView, now_ms: int) -> RegionState:
-        for report in view.reports.values():
-            state = self._let_in(state, report)
+        state = self._let_all_in(replace(state, size=self.region.members), view.reports)
         reports = members_reports(state, view.reports)
         state = keep_initial(keep_topic_ids(state, reports), reports)
-        if view.command is not None and view.command.number > state.command:
-            state = self._obey(state, view.command.asked, view.command.number)
-        elif state.phase in UNDER_WAY and (wanted := reset_wanted(state, reports)):
+        for command in sorted(view.commands.values(), key=lambda each: each.number):
+            if command.number > state.command:
+                state = self._obey(state, command)
+        if state.phase in UNDER_WAY and (wanted := reset_wanted(state, reports)):
             state = self._reset(state, wanted.reason, forced=wanted.forced)
-        return self._go_on(state, reports, now_ms)
+        return self._go_on(self._count_members(state), reports, now_ms)
+
+    def _let_all_in(self, state: RegionState, reports: Mapping[str, Report]) -> RegionState:
+        """Know members' processes, and answer the newest of all others: why is kept for these alone."""
+        others = [each for each in reports.values() if not is_member(state, each)][-REFUSED_MAX:]
+        tokens = {each.token for each in others}
+        refused = {token: reason for token, reason in state.refused.items() if token in tokens}
+        state = state if len(refused) == len(state.refused) else replace(state, refused=refused)
+        for report in others:
+            state = self._let_in(state, report)
+        return state
 
     def _let_in(self, state: RegionState, report: Report) -> RegionState:
         """Know a member's newest process, or say why it is none of ours."""
         known = state.members.get(report.name)
-        if report.token in state.refused or (known is not None and known.token == report.token):
+        if report.token in state.refused:
             return state
         if report.index != self.region.index:
             return refuse(state, report, f"region index {report.index}, and not {self.region.index}")
@@ -139,14 +151,40 @@ class Coordinating:
             return self._reset(state, f"{report.name} registered again", forced=False)
         return state  # Where a reset is under way it has to take part in that.
 
-    def _obey(self, state: RegionState, asked: Asked, number: int) -> RegionState:
-        if asked is Asked.RESET and state.phase is not Phase.GATHERING:
-            return self._reset(replace(state, command=number), "an operator asked", forced=True)
-        if asked is Asked.CHECKPOINT and state.phase is Phase.RUNNING:
-            return begin_checkpoint(replace(state, command=number))
-        if asked is Asked.CHECKPOINT and state.phase in UNDER_WAY:
-            return state  # Soon.
-        return replace(state, command=number)
+    def _obey(self, state: RegionState, command: Command) -> RegionState:
+        obeyed = replace(state, command=command.number)
+        match command.asked:
+            case Asked.RESTART:
+                return self._restart(obeyed, command.without)
+            case Asked.RESET if state.phase is not Phase.GATHERING:
+                return self._reset(obeyed, "an operator asked", forced=True)
+            case Asked.CHECKPOINT if state.phase is Phase.RUNNING:
+                return begin_checkpoint(obeyed)
+            case Asked.CHECKPOINT if state.phase in UNDER_WAY:
+                return state  # Soon.
+        return obeyed
+
+    def _restart(self, state: RegionState, without: str) -> RegionState:
+        """Forget all checkpoints, and a member whose process is to be none any more."""
+        members = dict(state.members)
+        refused = dict(state.refused)
+        if gone := members.pop(without, None):
+            refused[gone.token] = f"an operator has taken {without} out"
+        state = replace(state, members=members, refused=refused, offsets={}, saved={})
+        if state.phase is Phase.GATHERING:
+            return state
+        return self._reset(state, "an operator asked for a restart", forced=True)
+
+    def _count_members(self, state: RegionState) -> RegionState:
+        """Wait for members where the region has to have more of them; do nothing with too many."""
+        missing = self.region.members - len(state.members)
+        if state.phase not in UNDER_WAY or not missing:
+            return state
+        if missing > 0:
+            return replace(state, phase=Phase.GATHERING, attempt=state.attempt + 1, reason="")
+        names = ", ".join(sorted(state.members))
+        reason = f"the region has to have {self.region.members} member(s), and these are members: {names}"
+        return replace(state, phase=Phase.FAILED, attempt=state.attempt + 1, reason=reason)
 
     def _reset(self, state: RegionState, reason: str, *, forced: bool) -> RegionState:
         failures = 0 if forced else state.consecutive_resets + 1
@@ -209,19 +247,23 @@ class Coordinating:
     def _give_up_checkpoint(self, state: RegionState, parts: Mapping[str, Contribution]) -> RegionState:
         """Put a checkpoint off in whose time the group did not settle; otherwise a drain has failed."""
         missing = ", ".join(sorted(state.members.keys() - parts.keys()))
-        if not missing:
-            return replace(state, phase=Phase.RUNNING)
         seconds = self.region.drain_timeout_ms / 1000
+        if not missing:
+            why = f"the group did not settle within {seconds:g} s"
+            reason = f"checkpoint {state.sequence_id} was put off: {why}"
+            return replace(state, phase=Phase.RUNNING, reason=reason)
         return self._reset(state, f"{missing} did not drain within {seconds:g} s", forced=False)
 
 
 def members_reports(state: RegionState, reports: Mapping[str, Report]) -> list[Report]:
     """Return the reports of those who are members, and not of processes that had their names before."""
-    return [
-        report
-        for name, report in sorted(reports.items())
-        if (member := state.members.get(name)) is not None and member.token == report.token
-    ]
+    return [report for _, report in sorted(reports.items()) if is_member(state, report)]
+
+
+def is_member(state: RegionState, report: Report) -> bool:
+    """Return whether it is of the process that is the member of that name."""
+    member = state.members.get(report.name)
+    return member is not None and member.token == report.token
 
 
 def reset_wanted(state: RegionState, reports: Sequence[Report]) -> ResetRequest | None:
@@ -299,5 +341,4 @@ def begin_checkpoint(state: RegionState) -> RegionState:
 
 def refuse(state: RegionState, report: Report, reason: str) -> RegionState:
     """Tell a process that it is no member."""
-    refused = dict(list(state.refused.items())[1 - REFUSED_MAX :])
-    return replace(state, refused={**refused, report.token: reason})
+    return replace(state, refused={**state.refused, report.token: reason})

@@ -95,8 +95,9 @@ class RegionCoordinator:
 
     async def _take_over(self, log: RegionLog) -> None:
         """Claim the region: once that is read, whoever ruled before does so no longer."""
-        self._written = await log.write(Claim(token_hex(8)))
-        self._core = Coordinating(self.region, self._written)
+        claim = Claim(token_hex(8))
+        self._written = await log.write(claim)
+        self._core = Coordinating(self.region, claim.token)
 
     def become_ruler(self) -> None:
         """Rule; the group's partition itself is not read here."""

@@ -3,7 +3,7 @@
 A key's newest value says all there is to know, so that compaction loses nothing:
 
     member/NAME/TOKEN  Report       how a process that has this name stands
-    operator           Command      what was asked for by hand
+    operator/ASKED     Command      what was asked for by hand
     claim/TOKEN        Claim        a coordinator takes over; the offset of this entry is its epoch
     state/EPOCH        RegionState  what the coordinator of that epoch decided
 
@@ -41,6 +41,7 @@ class Asked(StrEnum):
 
     CHECKPOINT = "checkpoint"
     RESET = "reset"
+    RESTART = "restart"  # Forget all checkpoints: first states, initial offsets.
 
 
 class MemberState(StrEnum):
@@ -78,7 +79,8 @@ class ResetRequest(msgspec.Struct, frozen=True):
 class Report(msgspec.Struct, frozen=True):
     """All that a member says. `number` counts the processes that had its name; it has reset to `attempt`.
 
-    `generation_id` is that of the consumer group, -1 for a process that is not in it.
+    `generation_id` is that of the consumer group, -1 for a process that is not in it. `group_id` and
+    `group_instance_id` say who it is there, as far as it has such names.
     """
 
     name: str
@@ -92,13 +94,19 @@ class Report(msgspec.Struct, frozen=True):
     state: MemberState = MemberState.SUBSCRIBED
     generation_id: int = -1
     topic_ids: TopicIds = {}
+    group_id: str = ""
+    group_instance_id: str = ""
 
 
 class Command(msgspec.Struct, frozen=True):
-    """What an operator asks for; a higher number is another wish."""
+    """What an operator asks for; a higher number is another wish.
+
+    With RESTART the member `without` is no member any more, and another process may take its place.
+    """
 
     number: int
     asked: Asked
+    without: str = ""
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -120,6 +128,7 @@ class RegionState(msgspec.Struct, frozen=True):
     `offsets` and `saved` are of the checkpoint `completed` (0: none yet). `initial` is where partitions are
     read from that no checkpoint knows. Both are of topics with these `topic_ids`; `retired_topic_ids` are of
     topics that had one of the names before. `refused` has the reason for each token that is not let in.
+    `size` is how many members the region has to have; 0 where nobody has said it yet.
     """
 
     epoch: int
@@ -137,6 +146,7 @@ class RegionState(msgspec.Struct, frozen=True):
     refused: dict[str, str] = {}
     topic_ids: TopicIds = {}
     retired_topic_ids: tuple[str, ...] = ()
+    size: int = 0
 
     def start_of(self, partition: str) -> int | None:
         """Return where a member that resets reads from; None as long as that is not decided."""
@@ -159,7 +169,7 @@ def key_of(entry: Entry) -> bytes:
         case Report():
             return f"member/{entry.name}/{entry.token}".encode()
         case Command():
-            return b"operator"
+            return f"operator/{entry.asked}".encode()
         case Claim():
             return f"claim/{entry.token}".encode()
         case RegionState():

@@ -160,7 +160,15 @@ class RegionMember:
             await stack.enter_async_context(self._executor)
             before = self._log.view.reports.get(self.name)
             number = 1 if before is None else before.number + 1
-            self._core = Membership(self.name, self.region.index, number, token_hex(8))
+            settings = self._consumer_options()
+            self._core = Membership(
+                self.name,
+                self.region.index,
+                number,
+                token_hex(8),
+                group_id=settings.get("group_id") or "",
+                group_instance_id=settings.get("group_instance_id") or "",
+            )
             self._reading = self._reader()
             await self._tell()
             await stack.enter_async_context(self._reading.consumer)
@@ -171,12 +179,15 @@ class RegionMember:
             self._tasks.cancel_scope.cancel()
 
     def _reader(self) -> Reading:
+        return Reading(self._core, self._processing, self._subscription, self._consumer_options())
+
+    def _consumer_options(self) -> ConsumerOptions:
         defaults: ConsumerOptions = {"group_instance_id": self.name}
         if self._options.get("group_protocol", "classic") == "classic":
             defaults["partition_assignment_strategy"] = ASSIGNOR
         options: ConsumerOptions = {**defaults, **self._options}
         group_id = options.pop("group_id", None) or self.region.group_id
-        return Reading(self._core, self._processing, self._subscription, consumer_options(options, group_id))
+        return consumer_options(options, group_id)
 
     async def _be_a_member(self) -> None:
         backoff = Backoff(100, 5_000)

@@ -93,8 +93,19 @@ Action = Wait | Poll | Stop | Restore | Seek | Propose | LookUp | Drain
 class Membership:
     """A process that is a member of a region under a name. `number` counts the processes with that name."""
 
-    def __init__(self, name: str, index: int, number: int, token: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        index: int,
+        number: int,
+        token: str,
+        *,
+        group_id: str = "",
+        group_instance_id: str = "",
+    ) -> None:
         self.name = name
+        self.group_id = group_id
+        self.group_instance_id = group_instance_id
         self.index = index
         self.number = number
         self.token = token
@@ -126,6 +137,8 @@ class Membership:
             self.state,
             self.generation_id,
             {topic: self._topic_ids[topic] for topic in sorted(self._looked_up)},
+            self.group_id,
+            self.group_instance_id,
         )
 
     @property

@@ -16,7 +16,6 @@ from kohort.queues.region.coordinating import Coordinating, Region
 from kohort.queues.region.entries import (
     Asked,
     Claim,
-    Command,
     Contribution,
     Entry,
     MemberState,
@@ -27,7 +26,7 @@ from kohort.queues.region.entries import (
     key_of,
 )
 from kohort.queues.region.membership import Drain, LookUp, Membership, Poll, Propose, Restore, Seek, Stop
-from kohort.queues.region.view import RegionView
+from kohort.queues.region.view import RegionView, next_command
 from tests.repetitions import repetitions
 
 REGION = Region("sums", members=3, period_ms=150, drain_timeout_ms=400, consecutive_resets_max=10_000)
@@ -50,8 +49,7 @@ class Participant:
         for _ in range(random.randint(0, len(self.outbox))):
             self.written = self.world.write(self.outbox.pop(0)) + 1
         until = random.randint(self.position, len(log)) if random.random() < 0.5 else len(log)
-        for offset in range(self.position, until):
-            self.view.take(offset, decode(*log[offset]))
+        self.world.read(self.view, self.position, until)
         self.position = until
 
 
@@ -60,7 +58,9 @@ class Coordinator(Participant):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self.core = Coordinating(REGION, world.write(Claim(f"c{world.random.random()}")))
+        claim = Claim(f"c{world.random.random()}")
+        world.write(claim)
+        self.core = Coordinating(world.region, claim.token)
 
     def step(self) -> None:
         self.exchange()
@@ -73,14 +73,14 @@ class Coordinator(Participant):
 class Process(Participant):
     """A member: a consumer with its queue, and the sum of what it has processed."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: World, name: str, index: int = 0) -> None:
         super().__init__(world)
         self.name = name
-        for offset, entry in enumerate(world.log):
-            self.view.take(offset, decode(*entry))
+        world.read(self.view, 0, len(world.log))
         self.position = len(world.log)
         before = self.view.reports.get(name)
-        self.core = Membership(name, 0, before.number + 1 if before else 1, f"{name}-{world.random.random()}")
+        number = before.number + 1 if before else 1
+        self.core = Membership(name, index, number, f"{name}-{world.random.random()}")
         self.is_joining = False
         self.queue: list[tuple[str, int]] = []
         self.positions: Offsets = {}
@@ -172,32 +172,42 @@ class Process(Participant):
 class World:
     """A region, its log, and the consumer group behind it."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, region: Region = REGION) -> None:
         self.random = Random(seed)
+        self.region = region
         self.now_ms = 0
-        self.log: list[tuple[bytes, bytes]] = []
+        self.log: list[tuple[bytes, bytes] | None] = []  # None: compaction has taken it.
         self.judge = RegionView()
         self.checked: list[RegionState] = []
         self.saved: dict[str, int] = {}
         self.ends = dict.fromkeys(PARTITIONS, 0)
         self.generation_id = 0
         self.owners: dict[str, Process] = {}
-        self.members = [Process(self, name) for name in ("a", "b", "c")]
         self.hanging: list[Participant] = []
+        self.open()
+
+    def open(self) -> None:
+        self.members = [Process(self, name) for name in ("a", "b", "c")]
         self.coordinator = Coordinator(self)
         self.rebalance()
 
     def write(self, entry: Entry) -> int:
         offset = len(self.log)
-        self.log.append((key_of(entry), encode(entry)))
+        key, value = key_of(entry), encode(entry)
+        self.log.append((key, value))
         before = self.judge.state
-        self.judge.take(offset, decode(*self.log[-1]))
+        self.judge.take(offset, decode(key, value))
         after = self.judge.state
         if before is not None and after is not None:
             assert (after.attempt, after.completed) >= (before.attempt, before.completed), "it went back"
         if after is not None and after.completed != (before.completed if before else 0):
             self.check(after)
         return offset
+
+    def read(self, view: RegionView, begin: int, end: int) -> None:
+        for offset in range(begin, end):
+            if entry := self.log[offset]:
+                view.take(offset, decode(*entry))
 
     def check(self, state: RegionState) -> None:
         """Each record between the first offsets and the checkpoint's was counted once."""
@@ -227,8 +237,8 @@ class World:
         elif chance < 0.024:
             self.rebalance()
         elif chance < 0.028:
-            asked = self.random.choice(list(Asked))
-            self.write(Command(self.judge.command.number + 1 if self.judge.command else 1, asked))
+            asked = self.random.choice((Asked.CHECKPOINT, Asked.RESET))
+            self.write(next_command(self.judge, asked))
 
     def run(self) -> None:
         for step in range(STEPS):
@@ -287,7 +297,7 @@ def test_the_histories_have_everything_in_them() -> None:
 
 
 def states(world: World) -> list[RegionState]:
-    decoded = [decode(*each) for each in world.log]
+    decoded = [decode(*each) for each in world.log if each]
     return [each for each in decoded if isinstance(each, RegionState)]
 
 

@@ -1,8 +1,10 @@
 """A region's phases, one by one."""
 
+from dataclasses import replace
+
 import pytest
 
-from kohort.queues.region.coordinating import Coordinating, Region, merge
+from kohort.queues.region.coordinating import REFUSED_MAX, Coordinating, Region, merge
 from kohort.queues.region.entries import (
     Asked,
     Claim,
@@ -13,7 +15,7 @@ from kohort.queues.region.entries import (
     Report,
     ResetRequest,
 )
-from kohort.queues.region.view import RegionView
+from kohort.queues.region.view import RegionView, next_command
 
 REGION = Region("sums", members=2, period_ms=1_000, drain_timeout_ms=5_000, consecutive_resets_max=2)
 
@@ -24,7 +26,7 @@ class Scene:
     def __init__(self) -> None:
         self.view = RegionView()
         self.view.take(7, Claim("c"))
-        self.core = Coordinating(REGION, 7)
+        self.core = Coordinating(REGION, "c")
 
     def at(self, now_ms: int, *reports: Report) -> RegionState:
         for report in reports:
@@ -175,6 +177,82 @@ def test_a_part_of_a_topic_that_was_deleted_does_not_count() -> None:
     assert after.phase is Phase.CHECKPOINTING
     after = scene.at(1_000, report("b", attempt=1, contribution=part("x-1", topic_id="3")))
     assert (after.phase, after.offsets) == (Phase.RUNNING, {"x-0": 3, "x-1": 3})
+
+
+def test_a_reset_that_a_member_asks_for_does_not_wait_for_a_checkpoint_that_was_asked_for() -> None:
+    scene = Scene()
+    scene.running()
+    scene.at(1_000)
+    scene.view.take(0, next_command(scene.view, Asked.CHECKPOINT))
+    assert scene.at(1_000).phase is Phase.CHECKPOINTING
+    after = scene.at(1_000, report("a", attempt=1, wanted=ResetRequest(1, True, "a lost x-0")))
+    assert (after.phase, after.reason) == (Phase.RESETTING, "a lost x-0")
+
+
+@pytest.mark.parametrize("second", [Asked.CHECKPOINT, Asked.RESTART])
+def test_two_commands_that_were_written_at_the_same_time_are_both_obeyed(second: Asked) -> None:
+    scene = Scene()
+    scene.running()
+    scene.view.take(0, Command(1, Asked.RESET))
+    scene.view.take(0, Command(1, second))
+    assert scene.at(0).attempt == (3 if second is Asked.RESTART else 2)
+    assert next_command(scene.view, Asked.RESET).number == 3
+
+
+def test_two_wishes_of_a_kind_with_one_number_are_one() -> None:
+    scene = Scene()
+    scene.running()
+    for _ in range(2):
+        scene.view.take(0, Command(1, Asked.CHECKPOINT))
+        assert scene.at(0).sequence_id == 1
+        scene.at(0, *(report(name, attempt=1, contribution=part(f"x-{name}")) for name in "ab"))
+    assert scene.at(0).phase is Phase.RUNNING
+
+
+def test_a_restart_forgets_checkpoints_and_a_member_whose_place_another_one_takes() -> None:
+    scene = Scene()
+    scene.running()
+    scene.at(0, report("a", attempt=1, initial={"x-0": 2}))
+    scene.at(1_000)
+    scene.at(1_000, *(report(name, attempt=1, contribution=part(f"x-{name}")) for name in "ab"))
+    scene.view.take(0, next_command(scene.view, Asked.RESTART, "b"))
+    after = scene.at(1_000, report("a", attempt=1))
+    assert (after.phase, after.offsets, after.saved, after.initial) == (Phase.GATHERING, {}, {}, {"x-0": 2})
+    assert after.refused == {"b1": "an operator has taken b out"}
+    after = scene.at(1_000, report("c"))
+    assert (after.phase, list(after.members)) == (Phase.RESETTING, ["a", "c"])
+
+
+def test_a_region_that_has_to_have_more_members_waits_for_them() -> None:
+    scene = Scene()
+    scene.running()
+    scene.core = Coordinating(replace(REGION, members=3), "c")
+    after = scene.at(0)
+    assert (after.phase, after.attempt, after.size) == (Phase.GATHERING, 2, 3)
+    assert scene.at(0, report("c")).phase is Phase.RESETTING
+
+
+def test_a_region_with_too_many_members_says_which_and_has_one_taken_out() -> None:
+    scene = Scene()
+    scene.running()
+    scene.core = Coordinating(replace(REGION, members=1), "c")
+    assert scene.at(0).reason == "the region has to have 1 member(s), and these are members: a, b"
+    assert scene.at(0).phase is Phase.FAILED
+    scene.view.take(0, next_command(scene.view, Asked.RESTART, "a"))
+    assert scene.at(0).phase is Phase.RESETTING
+    assert scene.at(0, report("b", attempt=3)).phase is Phase.RUNNING
+
+
+def test_more_strangers_than_are_remembered_are_each_refused_once() -> None:
+    scene = Scene()
+    scene.running()
+    for number in range(2 * REFUSED_MAX):
+        after = scene.at(0, report(f"stranger {number}"))
+        assert f"stranger {number}1" in after.refused
+        assert scene.core.decide(scene.view, 0) is None, "it goes on writing"
+    assert len(after.refused) == REFUSED_MAX
+    after = scene.at(0, report("stranger 0", number=2))
+    assert "stranger 02" in after.refused
 
 
 def test_too_many_failures_in_a_row_end_it_until_an_operator_asks() -> None:

@@ -1,29 +1,34 @@
 """What a region's log says, read in its order: pure, the same for all who have read as far."""
 
+from msgspec.structs import replace
+
 from kohort.queues.region.entries import Asked, Claim, Command, Entry, RegionState, Report
 
 
 class RegionView:
-    """The state by the coordinator that rules, each member's newest report, and the newest command."""
+    """The state by the coordinator that rules, each member's newest report, and the newest commands.
+
+    Reports are in the order in which their processes came.
+    """
 
     def __init__(self) -> None:
         self.state: RegionState | None = None
         self.epoch = -1
+        self.claimed_by = ""  # The token of the claim at `epoch`.
         self.reports: dict[str, Report] = {}
-        self.command: Command | None = None
+        self.commands: dict[Asked, Command] = {}
 
     def take(self, offset: int, entry: Entry) -> None:
         """Take in the next entry of the log."""
         match entry:
             case Claim():
-                self.epoch = max(self.epoch, offset)
+                self.epoch, self.claimed_by = offset, entry.token
             case RegionState():
                 self._take_state(entry)
             case Report():
                 self._take_report(entry)
             case Command():
-                if self.command is None or entry.number >= self.command.number:
-                    self.command = entry
+                self._take_command(entry)
 
     def _take_state(self, state: RegionState) -> None:
         """Go by it, unless somebody has taken over from whoever wrote it."""
@@ -34,10 +39,32 @@ class RegionView:
     def _take_report(self, report: Report) -> None:
         """Keep that of the newest process of a name; of two with one number whose report came first."""
         known = self.reports.get(report.name)
-        if known is None or known.token == report.token or known.number < report.number:
+        if known is None or known.token == report.token:
+            self.reports[report.name] = report
+        elif known.number < report.number:
+            del self.reports[report.name]
             self.reports[report.name] = report
 
+    def _take_command(self, command: Command) -> None:
+        """Keep the newest of each kind; two of a kind that have the same number are one.
 
-def next_command(view: RegionView, asked: Asked) -> Command:
-    """Return a wish that is newer than all that were read; two that have the same number are one."""
-    return Command(1 if view.command is None else view.command.number + 1, asked)
+        Two of different kinds may have been written at the same time: the later one is the newer one.
+        """
+        known = self.commands.get(command.asked)
+        if known is not None and (known.number, known.without) == (command.number, command.without):
+            return
+        newest = self.newest_command
+        self.commands[command.asked] = (
+            replace(command, number=newest + 1) if command.number <= newest else command
+        )
+
+    @property
+    def newest_command(self) -> int:
+        """The highest number of a command, also of one that compaction has taken since it was obeyed."""
+        obeyed = 0 if self.state is None else self.state.command
+        return max([obeyed, *(each.number for each in self.commands.values())])
+
+
+def next_command(view: RegionView, asked: Asked, without: str = "") -> Command:
+    """Return a wish that is newer than all that were read."""
+    return Command(view.newest_command + 1, asked, without)
