@@ -18,7 +18,10 @@ READY = "kohort observe ready http="
 
 
 class ObserverProcess:
-    """Observes the cluster at `bootstrap`; started again, it has its store still."""
+    """Observes the cluster at `bootstrap`; started again, it has its store still.
+
+    Several clusters are NAME=ADDRESS with a space between them.
+    """
 
     def __init__(self, bootstrap: str, folder: Path, *options: str) -> None:
         self._bootstrap = bootstrap
@@ -30,7 +33,11 @@ class ObserverProcess:
 
     def start(self) -> None:
         """Return when it serves HTTP."""
-        command = [*COMMAND, "observe", "--bootstrap-server", self._bootstrap, "--http", "127.0.0.1:0"]
+        command = [*COMMAND, "observe", "--http", "127.0.0.1:0"]
+        if "=" in self._bootstrap:
+            command += [word for each in self._bootstrap.split() for word in ("--cluster", each)]
+        else:
+            command += ["--bootstrap-server", self._bootstrap]
         command += [
             "--store",
             str(self._store),

@@ -7,6 +7,7 @@ import subprocess
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -147,6 +148,58 @@ def test_without_the_right_to_read_it_describes_and_says_what_it_cannot_know(
         finally:
             observer.kill()
             admin.delete_acls(AclFilter(resource_type=AclResourceType.TOPIC))
+
+
+def test_several_clusters_are_told_apart_and_one_that_is_down_disturbs_none(
+    bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    group_id = f"group-{uuid.uuid4().hex[:8]}"
+    (tmp_path / "other").mkdir()
+    other = BrokerProcess(tmp_path / "other", *SETTINGS)
+    other.start()
+    observer = ObserverProcess(f"one={bootstrap} two={other.bootstrap} gone=127.0.0.1:1", tmp_path)
+    try:
+        observer.start()
+        with Admin(bootstrap_servers=other.bootstrap) as admin:
+            admin.create_topics(NewTopic(topic, partitions=3))
+        first = member(bootstrap, group_id, topic)
+        wait_until(lambda: JOINED in observer.kinds(group_id), "the only cluster with the group tells of it")
+        second = member(other.bootstrap, group_id, topic)
+        two = f"{observer.http}/two"
+        wait_until(lambda: "joined" in _explained(two, group_id), "the other cluster's group is seen")
+        assert "one and two have a group" in _explained(observer.http, group_id)
+        assert "joined" in _explained(f"{observer.http}/one", group_id)
+        wait_until(lambda: "127.0.0.1:1" in _clusters(observer)["gone"]["problem"], "one is told as down")
+        assert [*_clusters(observer)] == ["one", "two", "gone"]
+        assert _clusters(observer)["one"]["is_ready"]
+        metrics = observer.page("/metrics")
+        series = 'kminion_kafka_consumer_group_members{cluster="%s",group_id="%s"} 1.0'
+        assert series % ("one", group_id) in metrics
+        assert series % ("two", group_id) in metrics
+        first.close()
+        second.close()
+        assert observer.stop() == 0
+    finally:
+        observer.kill()
+        other.stop()
+
+
+def test_two_names_of_one_cluster_are_refused(bootstrap: str, tmp_path: Path) -> None:
+    command = [*COMMAND, "observe", "--http", "127.0.0.1:0", "--store", str(tmp_path / "o.db")]
+    command += ["--cluster", f"a={bootstrap}", "--cluster", f"b={bootstrap}"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 1
+    assert "are the same cluster" in ended.stderr
+
+
+def _clusters(observer: ObserverProcess) -> dict[str, dict[str, Any]]:
+    return {each["name"]: each for each in json.loads(observer.page("/api/v1/clusters"))}
+
+
+def _explained(http: str, group_id: str) -> str:
+    command = [*COMMAND, "groups", "explain", group_id, "--http", http]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    return ended.stdout + ended.stderr
 
 
 def _is_told_empty(observer: ObserverProcess, group_id: str) -> bool:

@@ -7,18 +7,18 @@ from types import FrameType
 
 import click
 
-from kohort.cli.client_settings import with_settings
-from kohort.cli.options import API_TIMEOUT_MS, bootstrap_option, require_broker
+from kohort.cli.observe_targets import targets
+from kohort.cli.options import bootstrap_option
 from kohort.cli.output import print_line
 from kohort.cli.queue_options import log_to_standard_error
 from kohort.cli.status_server import Page, StatusServer
-from kohort.client.config import AdminOptions, ConsumerOptions
-from kohort.observe.observer import Observer, Target
+from kohort.observe.observer import Observer
+from kohort.observe.observers import Observers, SameClusterError
 from kohort.observe.pace import Limits
 from kohort.observe.pages import Pages
+from kohort.observe.site import Site
 from kohort.observe.store import StoreError
 
-CLIENT_ID = "kohort-observe"
 DEFAULT_HTTP = "127.0.0.1:9645"
 _DEFAULTS = Limits()
 _MEBIBYTE = 1 << 20
@@ -71,6 +71,18 @@ def default_store() -> Path:
     show_default=True,
     help="Forget the oldest events while all take more.",
 )
+@click.option(
+    "--cluster",
+    multiple=True,
+    metavar="NAME=HOST:PORT[,...]",
+    help="Follow this cluster under this name; may be given several times, instead of --bootstrap-server.",
+)
+@click.option(
+    "--cluster-config",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="Settings of a client for one --cluster, instead of those of --command-config.",
+)
 @click.option("--quiet", "-q", is_flag=True, help="Print warnings alone.")
 @bootstrap_option
 def observe(
@@ -81,6 +93,8 @@ def observe(
     calls_per_second: float,
     retention_days: float,
     retention_mib: int,
+    cluster: tuple[str, ...],
+    cluster_config: tuple[str, ...],
     quiet: bool,
     servers: str,
 ) -> None:
@@ -92,39 +106,30 @@ def observe(
     \b
     kohort observe --bootstrap-server prod:9092
     kohort groups explain billing --http 127.0.0.1:9645
+
+    \b
+    kohort observe --cluster prod=prod:9092 --cluster test=test:9092
+    kohort groups explain billing --http 127.0.0.1:9645/prod
     """
-    addresses = require_broker(servers)
-    asking: AdminOptions = {
-        "bootstrap_servers": addresses,
-        "client_id": CLIENT_ID,
-        "default_api_timeout_ms": API_TIMEOUT_MS,
-    }
-    reading: ConsumerOptions = {
-        "bootstrap_servers": addresses,
-        "client_id": CLIENT_ID,
-        "default_api_timeout_ms": API_TIMEOUT_MS,
-        "allow_auto_create_topics": False,
-        "enable_auto_commit": False,
-        "auto_offset_reset": "earliest",
-        "exclude_internal_topics": False,
-    }
+    found = targets(servers, cluster, cluster_config)
     log_to_standard_error(quiet=quiet)
     limits = Limits(interval, calls_per_second, retention_days, retention_mib * _MEBIBYTE)
     path = store or default_store()
-    observer = Observer(Target("", with_settings(reading), with_settings(asking)), path, limits)
+    observers = [Observer(each, path, limits) for each in found]
+    every = Observers(observers)
 
     def stop(signum: int, frame: FrameType | None) -> None:
-        observer.stop()
+        every.stop()
 
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, stop)
-    pages = Pages(observer)
+    pages = Site(observers) if cluster else Pages(observers[0])
     server = StatusServer(http, lambda target: Page(*pages.page(target)))
     try:
         host, port = server.server_address[:2]
         print_line(f"kohort observe ready http={host!s}:{port} store={path}")
-        observer.run()
-    except StoreError as error:
+        every.run()
+    except (StoreError, SameClusterError) as error:
         raise click.ClickException(str(error)) from None
     finally:
         server.close()

@@ -54,14 +54,16 @@ class Observer:
         """Let `run` end. From any thread, or a signal's handler."""
         self._stopping.set()
 
-    def run(self, *, is_patient: bool = False) -> None:
+    def run(self, *, is_patient: bool = False, found: Callable[[str], None] = lambda _: None) -> None:
         """Observe until `stop`; with `is_patient` also wait for a broker that answers.
+
+        `found` is called with the cluster's id before anything is stored under it.
 
         Raises: KohortError where no broker answers at the start, StoreError.
         """
         while not self._stopping.is_set():
             try:
-                self._run()
+                self._run(found)
             except Stopped:
                 return
             except KohortError as error:
@@ -71,12 +73,13 @@ class Observer:
                 log.warning("%s: %s; trying again", self.name, error)
                 self._stopping.wait(START_AGAIN_SECONDS)
 
-    def _run(self) -> None:
+    def _run(self, found: Callable[[str], None]) -> None:
         watched = self.watched
         with Admin(**self._admin_options) as admin:
             pace = Pace(self._limits.calls_per_second, self._stopping)
             questions = ClusterQuestions(admin, pace, watched.now_ms)
             watched.status.cluster_id = questions.cluster_id() or str(self._options.get("bootstrap_servers"))
+            found(watched.status.cluster_id)
             store = Store(self.store_path)
             try:
                 watched.restore(store)

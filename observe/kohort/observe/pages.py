@@ -4,7 +4,7 @@ Times are in milliseconds since 1970, durations in milliseconds.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -21,6 +21,7 @@ from kohort.observe.store import Store
 from kohort.protocol.verdict import worst
 
 JSON = "application/json"
+GROUP_PREFIX = "/api/v1/groups/"
 EVENTS_MAX = 2_000
 PATHS = {
     "/metrics": "metrics for Prometheus",
@@ -34,6 +35,11 @@ PATHS = {
 Json = dict[str, object]
 
 
+def wall_ms() -> int:
+    """Return the time."""
+    return time.time_ns() // 1_000_000
+
+
 class Answer(NamedTuple):
     """An answer: its status, its content type and its body."""
 
@@ -43,46 +49,37 @@ class Answer(NamedTuple):
 
 
 class Pages:
-    """Answers paths. Any thread may call it."""
+    """Answers paths of one cluster. Any thread may call it."""
 
-    def __init__(
-        self, observer: Observer, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
-    ) -> None:
+    def __init__(self, observer: Observer, now_ms: Callable[[], int] = wall_ms) -> None:
         self._observer = observer
+        self._watched = observer.watched
         self._now_ms = now_ms
 
     def page(self, target: str) -> Answer:
         """Return the answer for a path with its query."""
         path = urlsplit(target).path
         fixed: dict[str, Callable[[], Answer]] = {
-            "/": lambda: _json({"kohort": "observe", "paths": PATHS}),
-            "/metrics": lambda: Answer(200, CONTENT_TYPE, metrics_page(self._observer, self._now_ms())),
-            "/health/live": lambda: _json({"status": "live"}),
-            "/health/ready": self._ready,
+            "/": lambda: answer_json({"kohort": "observe", "paths": PATHS}),
+            "/metrics": lambda: Answer(200, CONTENT_TYPE, metrics_page([self._observer], self._now_ms())),
+            "/health/live": lambda: answer_json({"status": "live"}),
+            "/health/ready": lambda: ready_page([self._observer]),
             "/api/v1/cluster": self._cluster,
-            "/api/v1/groups": self._groups,
+            "/api/v1/groups": lambda: answer_json(self.groups()),
         }
         if path in fixed:
             return fixed[path]()
-        prefix = "/api/v1/groups/"
-        if path.startswith(prefix):
-            return self._group(unquote(path.removeprefix(prefix)))
-        return _json({"error": f"there is no page {path}"}, 404)
-
-    def _ready(self) -> Answer:
-        status = self._observer.watched.status
-        if status.is_ready:
-            return _json({"status": "ready"})
-        reason = status.problem or f"{status.behind} records of __consumer_offsets are not read yet"
-        return _json({"status": "not ready", "reasons": [reason]}, 503)
+        if path.startswith(GROUP_PREFIX):
+            return self._group(unquote(path.removeprefix(GROUP_PREFIX)))
+        return answer_json({"error": f"there is no page {path}"}, 404)
 
     def _cluster(self) -> Answer:
-        status, facts = self._observer.watched.status, self._observer.watched.facts
-        return _json(
+        status, facts = self._watched.status, self._watched.facts
+        return answer_json(
             {
                 **msgspec.structs.asdict(status),
                 "problem": status.problem,
-                "groups": len(self._observer.watched.records.groups),
+                "groups": len(self._watched.records.groups),
                 "offsets_retention_ms": facts.offsets_retention_ms,
                 "session_timeout_ms": facts.session_timeout_ms,
                 "cannot_know": list(self.unknown()),
@@ -91,7 +88,7 @@ class Pages:
 
     def unknown(self) -> Iterator[str]:
         """Yield what cannot be known for lack of rights, and what follows from that."""
-        status = self._observer.watched.status
+        status = self._watched.status
         if not status.reads_records:
             yield (
                 f"{GROUPS_TOPIC} may not be read: groups are looked at now and then. What happens "
@@ -101,29 +98,26 @@ class Pages:
         for name, reason in sorted(status.refused.items()):
             yield f"{name} was refused: {reason}"
 
-    def _groups(self) -> Answer:
-        with self._observer.watched.lock:
-            groups = [_summary(each) for each in self._observer.watched.records.groups.values()]
-        return _json(groups)
+    def groups(self) -> list[Json]:
+        """Return every group in short."""
+        with self._watched.lock:
+            return [_summary(each) for each in self._watched.records.groups.values()]
 
     def _group(self, group_id: str) -> Answer:
-        observer, now_ms = self._observer, self._now_ms()
+        watched, now_ms = self._watched, self._now_ms()
         observed = self._explanations(group_id)
-        with observer.watched.lock:
-            group = observer.watched.records.groups.get(group_id)
+        with watched.lock:
+            group = watched.records.groups.get(group_id)
             if group is None and not observed:
-                if not observer.watched.status.is_caught_up:
-                    return _json(
+                if not watched.status.is_caught_up:
+                    return answer_json(
                         {"error": "the observer is still reading __consumer_offsets: try again"}, 503
                     )
-                return _json({"error": f"there is no group {group_id}"}, 404)
-            group = group or ObservedGroup(group_id, observer.watched.facts)
-            lag = [
-                observer.watched.lags.lag_of(group_id, each, now_ms)
-                for _, each in sorted(group.places.items())
-            ]
+                return answer_json({"error": f"there is no group {group_id}"}, 404)
+            group = group or ObservedGroup(group_id, watched.facts)
+            lag = [watched.lags.lag_of(group_id, each, now_ms) for _, each in sorted(group.places.items())]
             described = {**_summary(group), "members": [*_members(group)]}
-        return _json(
+        return answer_json(
             {
                 **described,
                 "verdict": worst(*(each.verdict for each in lag if each.verdict is not None)),
@@ -137,12 +131,26 @@ class Pages:
 
     def _explanations(self, group_id: str) -> list[Explanation]:
         """Return what is stored of a group, explained; what was seen a moment ago may not be stored yet."""
+        cluster_id = self._watched.status.cluster_id
         store = Store(self._observer.store_path)
         try:
-            events = store.events(self._observer.watched.status.cluster_id, group_id, most=EVENTS_MAX)
+            events = store.events(cluster_id, group_id, most=EVENTS_MAX)
         finally:
             store.close()
         return explain(events)
+
+
+def ready_page(observers: Sequence[Observer]) -> Answer:
+    """Return 200 where all that is known is up to date, else 503 with the reasons."""
+    reasons = []
+    for each in observers:
+        status = each.watched.status
+        if not status.is_ready:
+            reason = status.problem or f"{status.behind} records of {GROUPS_TOPIC} are not read yet"
+            reasons.append(f"{each.name}: {reason}" if each.name else reason)
+    if not reasons:
+        return answer_json({"status": "ready"})
+    return answer_json({"status": "not ready", "reasons": reasons}, 503)
 
 
 def _summary(group: ObservedGroup) -> Json:
@@ -192,5 +200,6 @@ def _offset(lag: PlaceLag) -> Json:
     }
 
 
-def _json(content: object, status: int = 200) -> Answer:
+def answer_json(content: object, status: int = 200) -> Answer:
+    """Return an answer with this content."""
     return Answer(status, JSON, msgspec.json.encode(content))
