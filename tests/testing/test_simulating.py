@@ -1,5 +1,6 @@
 """An unmodified aiokafka application under seeds: the sound one passes, five mistakes are found."""
 
+import asyncio
 import hashlib
 import os
 import re
@@ -152,6 +153,41 @@ def test_a_failure_that_is_not_the_seeds_is_told(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv(SEED_VARIABLE, raising=False)
     with pytest.raises(SimulationFailed, match="seed 0 failed in a process of its own and passes here"):
         test()
+
+
+def test_a_process_that_dies_is_told_with_the_seeds_that_were_running(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = os.getpid()
+
+    @simulate(seeds=8, processes=2)
+    async def test(world: World) -> None:
+        if world.seed == 5 and os.getpid() != here:
+            os._exit(9)
+
+    monkeypatch.delenv(SEED_VARIABLE, raising=False)
+    with pytest.raises(SimulationFailed, match=r"one of \[.*5.*\]; run each of these seeds alone") as raised:
+        test()
+    assert str(raised.value).count(",") <= 1
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_an_error_of_the_simulation_itself_is_told_with_its_seed(
+    monkeypatch: pytest.MonkeyPatch, processes: int
+) -> None:
+    def fail() -> None:
+        raise LookupError("the simulation is broken")
+
+    @simulate(seeds=4, processes=processes)
+    async def test(world: World) -> None:
+        if world.seed == 2:
+            world.kernel.call_after(0, fail)
+            await asyncio.sleep(1)
+
+    monkeypatch.delenv(SEED_VARIABLE, raising=False)
+    with pytest.raises(LookupError, match="the simulation is broken") as raised:
+        test()
+    assert "this came of seed 2" in raised.value.__notes__
 
 
 def test_a_simulated_test_runs_once_for_each_seed(monkeypatch: pytest.MonkeyPatch) -> None:

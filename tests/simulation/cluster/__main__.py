@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
+from kohort.testing.simulation.sharing_out import shared_out
 from tests.simulation.books import Violation
 from tests.simulation.cluster.world import Outcome, Shape, World
 
@@ -68,8 +68,8 @@ def _results(
     if len(seeds) == 1:
         yield run(seeds[0])
         return
-    with get_context("fork").Pool(jobs, maxtasksperchild=20) as pool:
-        yield from pool.imap(run, seeds)
+    for _, result in shared_out(run, seeds, jobs, items_per_process=20):
+        yield result
 
 
 def _options() -> argparse.Namespace:

@@ -6,10 +6,11 @@ import sys
 import time
 import traceback
 from collections import Counter
+from contextlib import closing
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
+from kohort.testing.simulation.sharing_out import shared_out
 from tests.simulation.books import Violation
 from tests.simulation.replicas.world import CALM_STEPS, Outcome, World
 
@@ -24,10 +25,9 @@ def main() -> int:
     injected: Counter[str] = Counter()
     checked: Counter[str] = Counter()
     began = time.perf_counter()
-    with get_context("fork").Pool(options.jobs, maxtasksperchild=20) as pool:
-        for result in pool.imap(
-            partial(run_seed, steps=options.steps, calm_steps=options.calm_steps, trace=options.trace), seeds
-        ):
+    run = partial(run_seed, steps=options.steps, calm_steps=options.calm_steps, trace=options.trace)
+    with closing(shared_out(run, seeds, options.jobs, items_per_process=20)) as results:
+        for _, result in results:
             if isinstance(result, str):
                 sys.stderr.write(result)
                 return 1

@@ -9,17 +9,18 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from multiprocessing import get_context
+from contextlib import closing
 from typing import Any, NamedTuple, NoReturn
 
 import structlog
 
 from kohort.testing.simulation.running import run_seed
+from kohort.testing.simulation.sharing_out import shared_out
 from tests.simulation.whole.acts import ACTS
 from tests.simulation.whole.books import Books
 from tests.simulation.whole.scenario import CHAOS_SECONDS, Shape, one_broker, three_brokers
 
-SEEDS_PER_PROCESS = 5
+SEEDS_PER_PROCESS = 20
 NUMBER = re.compile(r"\d+")
 SCENARIOS: dict[str, Callable[[Shape], tuple[Books, Any]]] = {"one": one_broker, "three": three_brokers}
 
@@ -94,8 +95,9 @@ def main() -> int:
     )
     asked = [(scenario, seed, shape) for seed in seeds for scenario in scenarios]
     began, outcomes, status = time.perf_counter(), list[Outcome](), 0
-    with get_context("fork").Pool(options.jobs, maxtasksperchild=SEEDS_PER_PROCESS) as pool:
-        for outcome in pool.imap(run_one, asked):
+    shared = shared_out(run_one, asked, options.jobs, items_per_process=SEEDS_PER_PROCESS)
+    with closing(shared):
+        for _, outcome in shared:
             outcomes.append(outcome)
             if outcome.error or outcome.broker_failures or options.seed is not None:
                 _tell(outcome, shape)

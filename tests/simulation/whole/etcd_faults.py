@@ -9,7 +9,8 @@ import msgspec
 
 from kohort.broker.etcd.messages import Json
 from kohort.testing.simulation.chaos import FurtherFault
-from kohort.testing.simulation.kernel import SECOND
+from kohort.testing.simulation.endings import Endings
+from kohort.testing.simulation.kernel import SECOND, Handle
 from kohort.testing.simulation.simulated_broker import SimulatedBroker
 from kohort.testing.simulation.simulated_cluster import SimulatedCluster
 
@@ -34,6 +35,8 @@ class EtcdFaults:
         self._cluster = cluster
         self._etcd = etcd = cluster.etcd
         self._hold_nothing = etcd.hold
+        self._endings = Endings(etcd.kernel)
+        self._deaths: list[Handle] = []  # They are still to come.
         self.kinds: list[FurtherFault] = [
             self._stand_still,
             self._be_slow,
@@ -50,13 +53,15 @@ class EtcdFaults:
         self._etcd.lost_answers = self._etcd.lost_requests = self._etcd.late_requests = 0.01
 
     def end(self) -> None:
-        """Let all be well."""
+        """Let all be well, and everybody run."""
+        for death in self._deaths:
+            death.cancel()
+        self._endings.end_all()
         self._etcd.heal()
         self._etcd.hold = self._hold_nothing
 
     def _later(self, seconds: float, target: object, name: str) -> None:
-        kernel = self._etcd.kernel
-        kernel.call_after(int(seconds * SECOND), lambda: setattr(target, name, 0.0))
+        self._endings.end_later(seconds, (target, name), lambda: setattr(target, name, 0.0))
 
     def _stand_still(self, random: Random) -> str | None:
         member, seconds = random.choice(self._etcd.members), random.uniform(1, STANDING_SECONDS_MAX)
@@ -132,21 +137,20 @@ class EtcdFaults:
                 yield _Joining(new["leader"], joined.pop())
 
     def _kill(self, broker: SimulatedBroker, after_seconds: float, down_seconds: float) -> None:
-        kernel = self._etcd.kernel
-        kernel.call_after(int(after_seconds * SECOND), broker.kill)
-        start_ns = int((after_seconds + down_seconds) * SECOND)
-        kernel.call_after(start_ns, lambda: None if broker.is_running else broker.start())
+        self._deaths.append(self._etcd.kernel.call_after(int(after_seconds * SECOND), broker.kill))
+        seconds = after_seconds + down_seconds
+        self._endings.end_later(seconds, broker, lambda: None if broker.is_running else broker.start())
 
     def _cut(self, one: SimulatedBroker, other: SimulatedBroker, seconds: float) -> None:
-        network = self._etcd.network
+        network, links = self._etcd.network, ((one.host, other.host), (other.host, one.host))
 
         def mend() -> None:
-            network.mend(one.host, other.host)
-            network.mend(other.host, one.host)
+            for source, target in links:
+                network.mend(source, target, by=self)
 
-        network.cut(one.host, other.host)
-        network.cut(other.host, one.host)
-        self._etcd.kernel.call_after(int(seconds * SECOND), mend)
+        for source, target in links:
+            network.cut(source, target, by=self)
+        self._endings.end_later(seconds, links, mend)
 
 
 def _state(value: bytes) -> dict[str, Any]:

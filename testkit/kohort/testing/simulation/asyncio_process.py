@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from kohort.testing.simulation.closing import close_coroutine, close_generators
 from kohort.testing.simulation.ends import Host
 from kohort.testing.simulation.kernel import Kernel, SteppedProcess
 from kohort.testing.simulation.loop import SimulatedLoop
@@ -96,6 +97,6 @@ class AsyncioProcess(SteppedProcess):
     def _close_tasks(self) -> None:
         for task in sorted(asyncio.all_tasks(self.loop), key=lambda each: each.get_name()):
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # Nobody waits for it.
-            coroutine: Any = task.get_coro()
-            with suppress(BaseException):
-                coroutine.close()
+            close_coroutine(task.get_coro())
+        generators: Any = self.loop._asyncgens
+        close_generators(tuple(generators))

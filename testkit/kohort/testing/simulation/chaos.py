@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple, Protocol
 
+from kohort.testing.simulation.endings import Endings
 from kohort.testing.simulation.kernel import SECOND, Handle, Kernel
 from kohort.testing.simulation.network import Network
 
@@ -32,6 +33,7 @@ class Victim(Protocol):
     """A program that is ended and started again."""
 
     name: str
+    lives: int
 
     @property
     def is_running(self) -> bool:
@@ -81,16 +83,12 @@ class Disk(Protocol):
 
     latency_ms: int
 
-    def fill(self, left_bytes: int) -> None:
-        """Let only that much more be written."""
+    def fill(self, left_bytes: int | None) -> None:
+        """Let only that much more be written; None is without limit."""
         ...
 
-    def fail_sync(self, after: int, times: int = 1) -> None:
-        """Let a sync fail soon."""
-        ...
-
-    def heal(self) -> None:
-        """Let everything work again."""
+    def fail_sync(self, after: int | None, times: int = 1) -> None:
+        """Let a sync fail soon; None takes it back."""
         ...
 
 
@@ -168,7 +166,8 @@ class Chaos:
             ]
         self._next: Handle | None = None
         self._is_over = False
-        self._down: dict[Victim, None] = {}  # Who is to be started again.
+        self._endings = Endings(world.kernel)
+        self._down: dict[Victim, int] = {}  # Who is to be started again, and behind which of its lives.
 
     def begin(self) -> None:
         """Have the first fault some time from now."""
@@ -217,39 +216,44 @@ class Chaos:
         """End a program that is not down already, and plan its next life."""
         if victim in self._down:
             return None
+        self._down[victim] = life = victim.lives
         end()
-        self._down[victim] = None
-        self._later(seconds, lambda: self._start_again(victim))
+        self._later(seconds, lambda: self._start_again(victim, life))
         return f"{victim.name} {words}, and is started again {seconds:.1f} s later"
 
-    def _start_again(self, victim: Victim) -> None:
-        if victim not in self._down:
+    def _start_again(self, victim: Victim, life: int) -> None:
+        """Start a program again whose life of that number was ended, unless somebody else has done so."""
+        if self._down.get(victim) != life:
             return
-        if victim.is_running:  # It takes its time to end.
-            self._later(1.0, lambda: self._start_again(victim))
+        if victim.lives == life and victim.is_running:  # It takes its time to end.
+            self._later(1.0, lambda: self._start_again(victim, life))
             return
         del self._down[victim]
-        victim.start()
-        self._world.note(f"{victim.name} is started again")
+        if victim.lives == life:
+            victim.start()
+            self._world.note(f"{victim.name} is started again")
 
     def _fill_disk(self, random: Random) -> str | None:
         broker, left_bytes = random.choice(self._fail_disks), random.randrange(4_000)
         broker.disk.fill(left_bytes)
-        return self._heal_later(broker, random, f"has {left_bytes} bytes of its disk left")
+        words = f"has {left_bytes} bytes of its disk left"
+        return self._heal_later(broker, random, words, lambda: broker.disk.fill(None))
 
     def _fail_sync(self, random: Random) -> str | None:
         broker, after = random.choice(self._fail_disks), random.randrange(4)
         broker.disk.fail_sync(after, random.choice((1, 1, 3)))
-        return self._heal_later(broker, random, "cannot sync its disk")
+        return self._heal_later(broker, random, "cannot sync its disk", lambda: broker.disk.fail_sync(None))
 
     def _slow_disk(self, random: Random) -> str | None:
         broker = random.choice(self._fail_disks)
         broker.disk.latency_ms = random.choice((20, 200, 1_000))
-        return self._heal_later(broker, random, f"has a disk that takes {broker.disk.latency_ms} ms to sync")
+        words = f"has a disk that takes {broker.disk.latency_ms} ms to sync"
+        return self._heal_later(broker, random, words, lambda: setattr(broker.disk, "latency_ms", 1))
 
-    def _heal_later(self, broker: DiskOwner, random: Random, words: str) -> str:
+    def _heal_later(self, broker: DiskOwner, random: Random, words: str, heal: Callable[[], object]) -> str:
         seconds = random.uniform(1, DISK_SECONDS_MAX)
-        self._later(seconds, broker.disk.heal)
+        kind = words.rstrip("0123456789 ")
+        self._endings.end_later(seconds, (broker, kind), heal)
         return f"{broker.name} {words}, for {seconds:.1f} s"
 
     def _die_inside(self, random: Random) -> str | None:
@@ -258,22 +262,23 @@ class Chaos:
         operation, without_power = random.randrange(60), random.random() < 0.5
         if not broker.is_serving or broker in self._down:
             return None
-        self._down[broker] = None
+        self._down[broker] = life = broker.lives
         broker.die_at_operation(operation, without_power=without_power)
-        self._later(seconds, lambda: self._live_again(broker))
+        self._later(seconds, lambda: self._live_again(broker, life))
         ending = "loses its power" if without_power else "is killed"
         return (
             f"{broker.name} {ending} at operation {operation} on its disk, and serves {seconds:.1f} s later"
         )
 
-    def _live_again(self, broker: DiskOwner) -> None:
-        if broker not in self._down:
+    def _live_again(self, broker: DiskOwner, life: int) -> None:
+        if self._down.get(broker) != life:
             return
-        broker.live_on()
-        if broker.is_running:  # It has done fewer operations.
+        if broker.lives == life:
+            broker.live_on()
+        if broker.is_running:  # It has done fewer operations, or somebody else has started it.
             del self._down[broker]
         else:
-            self._start_again(broker)
+            self._start_again(broker, life)
 
     def _pause_one(self, random: Random) -> str | None:
         victim, seconds = random.choice(self._pause), random.uniform(1, self._pause_seconds)
@@ -289,26 +294,20 @@ class Chaos:
             return None
         host, seconds = network.host(random.choice(names)), random.uniform(1, CUT_SECONDS_MAX)
         network.cut_off(host)
-
-        def mend() -> None:
-            for other in network.hosts.values():
-                network.mend(host, other)
-                network.mend(other, host)
-
-        self._later(seconds, mend)
+        self._endings.end_later(seconds, host, lambda: network.reconnect(host))
         return f"{host.name} is cut off the network for {seconds:.1f} s"
 
     # -- the end ------------------------------------------------------------------------------------------
 
     def end(self) -> None:
-        """Inject nothing more, mend the network, and start who is down."""
+        """Inject nothing more, end what goes on, mend the network, and start who is down."""
         self._is_over = True
         if self._next is not None:
             self._next.cancel()
+        self._endings.end_all()
         self._world.network.mend_all()
         for broker in self._fail_disks:
-            broker.disk.heal()
-            self._live_again(broker)
-        for victim in tuple(self._down):
-            self._start_again(victim)
+            self._live_again(broker, broker.lives)
+        for victim, life in tuple(self._down.items()):
+            self._start_again(victim, life)
         self._world.note("no more faults")

@@ -29,8 +29,8 @@ class VirtualDisk:
         """How many changes the file system has seen since it was last made."""
         return len(self.file_system.operations)
 
-    def fill(self, left_bytes: int) -> None:
-        """Let only that much more be written."""
+    def fill(self, left_bytes: int | None) -> None:
+        """Let only that much more be written; None is without limit."""
         self.file_system.room_bytes = left_bytes
 
     def tell_syncs(self, on_sync: Callable[[], None]) -> None:
@@ -50,16 +50,18 @@ class VirtualDisk:
 
         self.file_system.interrupt = count
 
-    def fail_sync(self, after: int, times: int = 1) -> None:
-        """Let a sync fail soon, and those behind it, and lose what they should have kept."""
+    def fail_sync(self, after: int | None, times: int = 1) -> None:
+        """Let a sync fail soon, and those behind it, and lose what they should have kept.
+
+        None takes that back.
+        """
         self.file_system.syncs_until_failure = after
-        self.file_system.failures_behind_it = times - 1
+        self.file_system.failures_behind_it = 0 if after is None else times - 1
 
     def heal(self) -> None:
         """Let everything work again."""
-        self.file_system.room_bytes = None
-        self.file_system.syncs_until_failure = None
-        self.file_system.failures_behind_it = 0
+        self.fill(None)
+        self.fail_sync(None)
         self.latency_ms = 1
 
     def lose_power(self, operations: int) -> None:
@@ -79,6 +81,8 @@ class VirtualDisk:
 
     def _become(self, survivor: MemoryFileSystem) -> None:
         survivor.room_bytes = self.file_system.room_bytes
+        survivor.syncs_until_failure = self.file_system.syncs_until_failure
+        survivor.failures_behind_it = self.file_system.failures_behind_it
         survivor.on_sync = self._on_sync
         self.file_system = survivor
         self._file_systems.add(survivor)

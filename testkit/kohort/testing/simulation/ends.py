@@ -42,6 +42,8 @@ class Host:
         """Its ends of open connections."""
         self.is_down = False
         """Whether it has no power: what arrives is lost, and sent again until it is back."""
+        self.power_failures = 0
+        """How often it has lost its power. What it had sent before is not sent again."""
         self.held: list[Callable[[], None]] = []
         """What arrives again once it has power."""
         self.is_silent = False
@@ -92,8 +94,6 @@ class End:
         """Called as code of the process, when bytes, the end or an error came, or there is room to send."""
         self.error: OSError | None = None
         self.is_closed = False
-        self.has_vanished = False
-        """Whether its host has lost power: nobody sends again what did not arrive."""
         self.unread_bytes = 0
         """How many bytes have arrived and were not received."""
         self.on_its_way_bytes = 0
@@ -144,8 +144,7 @@ class End:
         self.unread_bytes -= len(piece)
         peer = self.peer
         if peer.is_full:
-            peer.is_full = False
-            self.network.deliver(self, peer, peer.tell)
+            self.network.deliver(self, peer, peer.take_room)
         return piece
 
     def send(self, data: bytes | bytearray | memoryview) -> int:
@@ -167,13 +166,13 @@ class End:
 
     def end(self) -> None:
         """Send no more; the peer sees the end behind what was sent."""
-        if not self._has_sent_end and self.error is None:
+        if not self._has_sent_end and self.error is None and not self._is_dead:
             self._has_sent_end = True
             self.network.deliver(self, self.peer, self.peer.take_end)
 
     def close(self) -> None:
         """Close both directions. The peer sees the end, or a reset if something was left unread."""
-        if self.is_closed:
+        if self.is_closed or self._is_dead:
             return
         if self.unread_bytes:
             self.abort()
@@ -183,9 +182,14 @@ class End:
 
     def abort(self) -> None:
         """Close at once: the peer sees a reset."""
-        if not self.is_closed:
+        if not self.is_closed and not self._is_dead:
             self._leave()
             self.network.deliver(self, self.peer, self.peer.take_reset)
+
+    @property
+    def _is_dead(self) -> bool:
+        """Whether the process is dead: what it does happens no more. Its system closes this end then."""
+        return self.host.is_silent and self.process is not None
 
     def _leave(self) -> None:
         self.is_closed = True
@@ -223,6 +227,12 @@ class End:
             self.unread_bytes += len(piece)
             self.tell()
 
+    def take_room(self) -> None:
+        """Take the peer's word that it has received something, so that there is room to send."""
+        if self._room > 0:
+            self.is_full = False
+            self.tell()
+
     def take_end(self) -> None:
         """Take the end of what the peer sends."""
         if not self.is_closed:
@@ -247,7 +257,6 @@ class End:
 
         A peer that waits for room asks for it again and again, so it hears that this end is gone.
         """
-        self.has_vanished = True
         self._leave()
         if self.peer.is_full:
             self.network.deliver(self.peer, self, partial(self.take, b""))

@@ -38,6 +38,8 @@ class Link:
         self.cut_at_ns = 0
         self.delay_ns = 0  # Added to each latency.
         self.bytes_per_second = 0  # 0 is without limit.
+        self.cut_by: dict[object, None] = {}
+        """The causes of the cut. It lasts until all of them are gone."""
         self.held: list[Callable[[], None]] = []
         """What was sent while it was cut."""
 
@@ -155,9 +157,10 @@ class Network:
 
     def _hold(self, link: Link, sender: End | None, again: Callable[[], None]) -> None:
         """Have the sender send again once the link is mended, if its host has had power all the time."""
+        power_failures = 0 if sender is None else sender.host.power_failures
 
         def send_again() -> None:
-            if sender is None or not sender.has_vanished:
+            if sender is None or sender.host.power_failures == power_failures:
                 again()
 
         link.held.append(send_again)
@@ -175,9 +178,13 @@ class Network:
 
     # -- faults -------------------------------------------------------------------------------------------
 
-    def cut(self, source: Host, target: Host) -> None:
-        """Let nothing pass from `source` to `target`; TCP gives up after a quarter of an hour."""
+    def cut(self, source: Host, target: Host, by: object = None) -> None:
+        """Let nothing pass from `source` to `target`; TCP gives up after a quarter of an hour.
+
+        Who mends it names the same cause: a link with several causes is cut until all are gone.
+        """
         link = self.link(source, target)
+        link.cut_by[by] = None
         link.is_mending = False
         if not link.is_cut:
             link.is_cut, link.cut_at_ns = True, self.kernel.time_ns
@@ -190,10 +197,11 @@ class Network:
                 if end.peer.host is target:
                     end.fail(TimeoutError(errno.ETIMEDOUT, "Connection timed out"))
 
-    def mend(self, source: Host, target: Host) -> None:
+    def mend(self, source: Host, target: Host, by: object = None) -> None:
         """Let bytes pass again, a while later: TCP sends again after intervals that double."""
         link = self.link(source, target)
-        if link.is_cut and not link.is_mending:
+        link.cut_by.pop(by, None)
+        if link.is_cut and not link.is_mending and not link.cut_by:
             link.is_mending = True
             cut_ns = self.kernel.time_ns - link.cut_at_ns
             delay_ns = self.random.randrange(1 + min(cut_ns, 60 * SECOND))
@@ -210,12 +218,19 @@ class Network:
         """Cut every link of the host, both ways."""
         for other in self.hosts.values():
             if other is not host:
-                self.cut(host, other)
-                self.cut(other, host)
+                self.cut(host, other, by=host)
+                self.cut(other, host, by=host)
+
+    def reconnect(self, host: Host) -> None:
+        """Mend what `cut_off` has cut."""
+        for other in self.hosts.values():
+            self.mend(host, other, by=host)
+            self.mend(other, host, by=host)
 
     def mend_all(self) -> None:
         """Mend every link, and let none be slow."""
         for (source, target), link in tuple(self._links.items()):
+            link.cut_by.clear()
             self.mend(source, target)
             link.delay_ns = link.bytes_per_second = 0
 
@@ -231,6 +246,7 @@ class Network:
         The caller kills its processes.
         """
         host.is_down = True
+        host.power_failures += 1
         for end in tuple(host.ends):
             end.vanish()
         host.listeners.clear()

@@ -43,7 +43,9 @@ class Program(ABC, Generic[P]):
         """Note that a new life follows one that failed. For subclasses."""
 
     def start(self) -> None:
-        """Begin a life."""
+        """Begin a life. Raises: RuntimeError while one goes on."""
+        if self.lives and self.is_running:
+            raise RuntimeError(f"{self.name} runs already")
         self.lives += 1
         self.network.power_on(self.host)
         self.process = life = self.begin()

@@ -8,13 +8,14 @@ import asyncio
 import gc
 import os
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
-from multiprocessing import get_all_start_methods, get_context
+from contextlib import closing, contextmanager
+from multiprocessing import get_all_start_methods
 from typing import Any
 
 from kohort.testing.simulation.asyncio_process import AsyncioProcess
 from kohort.testing.simulation.kernel import SimulationStuck
 from kohort.testing.simulation.patches import simulated
+from kohort.testing.simulation.sharing_out import WorkerDied, shared_out
 from kohort.testing.simulation.world import World
 
 Test = Callable[..., Coroutine[Any, Any, None]]
@@ -33,8 +34,29 @@ class SimulationFailed(AssertionError):
 def run_seed(
     test: Test, seed: int, *arguments: object, without: frozenset[int] = frozenset()
 ) -> tuple[World, BaseException | None]:
-    """Run the test once. Return its world, and what it has raised."""
-    world = World(seed, without)
+    """Run the test once. Return its world, and what it has raised.
+
+    Raises: what broke the simulation itself, with the seed in a note.
+    """
+    with _Noted(seed):
+        return _run_seed(World(seed, without), test, *arguments)
+
+
+class _Noted:
+    """Adds the seed to an error that leaves the block."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if error is not None:
+            error.add_note(f"this came of seed {self._seed}")
+
+
+def _run_seed(world: World, test: Test, *arguments: object) -> tuple[World, BaseException | None]:
     with _quick_collections(), simulated(world.kernel):
         try:
             process = AsyncioProcess(
@@ -138,11 +160,17 @@ def _again(test: Test, seed: int) -> str:
 def _failing_seed(test: Test, seeds: Sequence[int], processes: int) -> Sequence[int]:
     """Return the first seed that fails in one of the processes, if any does.
 
-    Raises: SimulationFailed if it passes when it is run again here.
+    Raises: SimulationFailed if it passes when it is run again here, or a process has died.
     """
-    # The processes have the test from their birth: it cannot be sent to them.
-    with get_context("fork").Pool(processes, _shared_tests.append, (test,)) as pool:
-        failed = next((seed for seed, passes in pool.imap(_passes, seeds) if not passes), None)
+
+    def passes(seed: int) -> bool:
+        return run_seed(test, seed)[1] is None
+
+    try:
+        with closing(shared_out(passes, seeds, processes)) as outcomes:
+            failed = next((seed for seed, is_passed in outcomes if not is_passed), None)
+    except WorkerDied as error:
+        raise SimulationFailed(f"{test.__name__}: {error}; run each of these seeds alone") from error
     if failed is None:
         return ()
     if run_seed(test, failed)[1] is None:
@@ -151,13 +179,6 @@ def _failing_seed(test: Test, seeds: Sequence[int], processes: int) -> Sequence[
             "something outside of its world"
         )
     return (failed,)
-
-
-_shared_tests: list[Test] = []
-
-
-def _passes(seed: int) -> tuple[int, bool]:
-    return seed, run_seed(_shared_tests[-1], seed)[1] is None
 
 
 def chosen_seeds(seeds: int) -> Sequence[int]:

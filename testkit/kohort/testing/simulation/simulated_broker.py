@@ -1,6 +1,6 @@
 """A real broker on a host of the simulation: started, killed, without power, started again on its disk."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -36,6 +36,7 @@ class SimulatedBroker(Program[TrioProcess]):
         self.disk = VirtualDisk(kernel.random.randrange)
         self.settings = dict(settings or {})
         self._boots = 0
+        self._die_now: Callable[[], None] | None = None  # While it is as good as dead.
         self.disk.tell_syncs(self._take_time)
         self.group_story = GroupStory(network.name_of)
         """What the groups went through."""
@@ -58,6 +59,7 @@ class SimulatedBroker(Program[TrioProcess]):
 
     def begin(self) -> TrioProcess:
         """Return a process that runs the broker on what the disk has."""
+        self.host.is_silent, self._die_now = False, None
         self.disk.begin_process()
         self._has_served = False
         process = TrioProcess(self.kernel, f"{self.name}#{self.lives}", self._serve)
@@ -111,20 +113,20 @@ class SimulatedBroker(Program[TrioProcess]):
         life = self.process
 
         def die() -> None:
-            kept = self.disk.operations
             self.host.is_silent = True
-            self.kernel.call_after(0, partial(self._die, life, kept, without_power))
+            self._die_now = partial(self._die, self.disk.operations, without_power)
+            self.kernel.call_after(0, lambda: self.live_on() if self.process is life else None)
 
         self.disk.interrupt_at(operation, die)
 
     def live_on(self) -> None:
-        """Take back what `die_at_operation` has ordered."""
+        """Take back what `die_at_operation` has ordered. Where the operation has come, it dies now."""
         self.disk.file_system.interrupt = None
+        if self._die_now is not None:
+            self._die_now()
 
-    def _die(self, life: TrioProcess, operations: int, without_power: bool) -> None:
-        self.host.is_silent = False
-        if self.process is not life:
-            return
+    def _die(self, operations: int, without_power: bool) -> None:
+        self.host.is_silent, self._die_now = False, None
         if without_power:
             self.disk.lose_process(operations)
             self.lose_power()

@@ -1,12 +1,19 @@
 """The kernel: what happens when, processes that stand still or die, and trio programs in them."""
 
+import asyncio
+import gc
+import sys
 import threading
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import pytest
 import trio
 
+from kohort.testing.simulation.asyncio_process import AsyncioProcess
 from kohort.testing.simulation.kernel import SECOND, Kernel, Process
+from kohort.testing.simulation.network import Network
 from kohort.testing.simulation.patches import simulated
 from kohort.testing.simulation.threads import VirtualQueue, VirtualWriters
 from kohort.testing.simulation.trio_process import TrioProcess
@@ -209,3 +216,54 @@ def test_writers_end_the_run_with_their_error_and_a_queue_keeps_it_for_who_asks(
     VirtualWriters(process).submit(fail)
     with pytest.raises(ValueError, match="a fault"):
         kernel.run_for(SECOND)
+
+
+def garbage_told(make: Callable[[Kernel, list[object]], object]) -> list[str]:
+    """Return what Python tells of the garbage that a killed process leaves."""
+    kernel, kept, told = Kernel(1), list[object](), list[str]()
+    process: Any = make(kernel, kept)
+    kernel.run_for(SECOND)
+    assert kept
+    process.kill()
+    kernel.close()
+    hook, sys.unraisablehook = sys.unraisablehook, lambda each: told.append(repr(each.exc_value))
+    try:
+        kept.clear()
+        del process
+        gc.collect()
+    finally:
+        sys.unraisablehook = hook
+    return told
+
+
+async def numbers(sleep: Callable[[float], Awaitable[object]]) -> AsyncIterator[int]:
+    try:
+        yield 1
+    finally:
+        for _ in range(3):
+            try:
+                await sleep(1)
+            finally:
+                await sleep(1)
+
+
+async def read_one(kept: list[object], sleep: Callable[[float], Awaitable[object]]) -> None:
+    generator = numbers(sleep)
+    kept.append(generator)
+    try:
+        async for _ in generator:
+            await sleep(100)
+    finally:
+        await sleep(1)
+
+
+def test_a_killed_trio_program_leaves_no_garbage_that_tells_of_itself() -> None:
+    assert not garbage_told(lambda kernel, kept: TrioProcess(kernel, "app", read_one, kept, trio.sleep))
+
+
+def test_a_killed_asyncio_program_leaves_no_garbage_that_tells_of_itself() -> None:
+    def make(kernel: Kernel, kept: list[object]) -> AsyncioProcess:
+        network = Network(kernel)
+        return AsyncioProcess(kernel, network, network.host("app"), read_one, kept, asyncio.sleep)
+
+    assert not garbage_told(make)

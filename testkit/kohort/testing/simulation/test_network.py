@@ -307,3 +307,85 @@ def test_a_connection_that_comes_about_while_it_is_cancelled_ends_nothing_else()
     machines.kernel.call_after(SECOND // 2, client.cancel)
     machines.until_ended(client)
     assert client.error is None
+
+
+def connected_pair() -> Pair:
+    pair = Pair()
+    pair.connect()
+    pair.kernel.run_for(SECOND)
+    return pair
+
+
+@pytest.mark.parametrize("close", ["close", "abort", "end"])
+def test_what_a_silent_process_closes_is_closed_when_it_dies(close: str) -> None:
+    pair = connected_pair()
+    end = pair.accepted[0]
+    pair.server.is_silent = True
+    getattr(end, close)()
+    pair.kernel.run_for(SECOND)
+    assert not pair.connected[0].is_readable
+    pair.server.is_silent = False
+    assert end.process is not None
+    end.process.kill()
+    pair.kernel.run_for(SECOND)
+    assert pair.connected[0].receive(10) == b""
+
+
+def test_what_a_silent_host_without_power_has_closed_is_reset_once_it_is_back() -> None:
+    pair = connected_pair()
+    pair.server.is_silent = True
+    pair.accepted[0].close()
+    pair.server.is_silent = False
+    pair.network.lose_power(pair.server)
+    pair.kernel.run_for(SECOND)
+    assert pair.connected[0].error is None
+    pair.network.power_on(pair.server)
+    pair.connected[0].send(b"hello")
+    pair.kernel.run_for(SECOND)
+    assert pair.connected[0].error is not None
+
+
+def fill_up(end: End) -> None:
+    while end.send(b"x" * 100_000):
+        pass
+
+
+def test_room_that_a_silent_or_dead_host_has_made_is_not_forgotten() -> None:
+    pair = connected_pair()
+    sender, receiver = pair.connected[0], pair.accepted[0]
+    fill_up(sender)
+    pair.kernel.run_for(SECOND)
+    pair.server.is_silent = True
+    while receiver.receive(100_000):
+        pass
+    pair.server.is_silent = False
+    pair.network.lose_power(pair.server)
+    pair.network.power_on(pair.server)
+    pair.kernel.run_for(SECOND)
+    assert sender.error is not None
+
+
+def test_room_is_told_behind_a_cut() -> None:
+    pair = connected_pair()
+    sender, receiver, told = pair.connected[0], pair.accepted[0], list[int]()
+    sender.on_change = lambda: told.append(sender.send(b"y"))
+    fill_up(sender)
+    pair.kernel.run_for(SECOND)
+    pair.network.cut(pair.server, pair.client)
+    while receiver.receive(100_000):
+        pass
+    pair.kernel.run_for(SECOND)
+    assert not told
+    pair.network.mend(pair.server, pair.client)
+    pair.kernel.run_for(70 * SECOND)
+    assert told[0] == 1
+
+
+def test_an_end_that_a_host_sent_before_it_lost_its_power_is_not_sent_again() -> None:
+    pair = connected_pair()
+    pair.network.cut(pair.server, pair.client)
+    pair.accepted[0].close()
+    pair.network.lose_power(pair.server)
+    pair.network.mend_all()
+    pair.kernel.run_for(70 * SECOND)
+    assert not pair.connected[0].is_readable

@@ -20,10 +20,10 @@ import outcome
 import trio
 from trio._core import _run
 
+from kohort.testing.simulation.closing import close_coroutine, close_generators
 from kohort.testing.simulation.kernel import SECOND, Kernel, SteppedProcess
 
 trio_run: Any = _run  # The current run and the seeded order of tasks have no public names.
-CLOSES_MAX = 50  # A coroutine that waits again in a `finally` block is closed again.
 
 
 class _Order(threading.local):
@@ -223,10 +223,7 @@ class TrioProcess(SteppedProcess):
             for nursery in task.child_nurseries:
                 nursery._children.clear()  # Nobody waits for them.
         for task in tasks:
-            for _ in range(CLOSES_MAX):
-                with suppress(BaseException):
-                    task.coro.close()
-                if task.coro.cr_frame is None:
-                    break
+            close_coroutine(task.coro)
+        close_generators(tuple(runner.asyncgens.alive))
         with suppress(BaseException):
             self._guest.unrolled_run_gen.close()
