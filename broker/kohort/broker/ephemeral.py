@@ -8,10 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kohort.storage import FileSystem
+from kohort.storage.data_directory import LOCK
+from kohort.storage.journal import JOURNAL_FILE
 from kohort.storage.unsynced import UnsyncedFileSystem
 
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES_MIN = 256 * 1024 * 1024  # A container often has 64 MB of it, which some tests would fill.
+
+NOT_COPIED = frozenset({LOCK, JOURNAL_FILE})
+"""Files that a copy of such a folder leaves out. The journal repeats batches that the logs have."""
 
 
 @contextmanager

@@ -3,6 +3,7 @@ from kohort.protocol.errors import ErrorCode as ErrorCode
 from kohort.testing.aio import AsyncBroker as AsyncBroker
 from kohort.testing.broker import Broker as Broker
 from kohort.testing.cluster import Cluster as Cluster
+from kohort.testing.core import Snapshot as Snapshot
 from kohort.testing.errors import BrokerFailed as BrokerFailed
 from kohort.testing.errors import NotInTime as NotInTime
 from kohort.testing.errors import UnexpectedRebalance as UnexpectedRebalance

@@ -10,6 +10,7 @@ from anyio import to_thread
 
 from kohort.testing import expectations
 from kohort.testing.controls import BrokerControls
+from kohort.testing.core import Snapshot
 from kohort.testing.expectations import Expectation
 from kohort.testing.holds import AsyncHold
 from kohort.testing.settings import SettingValue
@@ -55,6 +56,14 @@ class AsyncBroker(BrokerControls):
     async def close(self) -> None:
         """Stop the broker and remove its data. Raises: the broker's own error, if it has failed."""
         await to_thread.run_sync(self._core.close)
+
+    async def snapshot(self) -> Snapshot:
+        """Return a copy of topics, records, groups and settings: `Broker(snapshot=snapshot)` starts with it.
+
+        The broker goes on. Members of groups are in the copy as after a restart: close consumers before.
+        Raises: BrokerFailed before the start, and for a broker of a cluster.
+        """
+        return await to_thread.run_sync(self._core.snapshot)
 
     async def create_topic(self, name: str, partitions: int | None = None, **configs: SettingValue) -> str:
         """Create a topic, by default with `num.partitions` partitions. Return its name. Raises: ApiError."""

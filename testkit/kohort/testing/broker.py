@@ -9,7 +9,7 @@ from typing import Concatenate, ParamSpec, Self, TypeVar
 from kohort.testing import expectations
 from kohort.testing.aio import AsyncBroker
 from kohort.testing.controls import BrokerControls
-from kohort.testing.core import Core, Topics
+from kohort.testing.core import Core, Snapshot, Topics
 from kohort.testing.expectations import Expectation
 from kohort.testing.holds import Hold
 from kohort.testing.settings import SettingValue
@@ -53,6 +53,7 @@ class Broker(BrokerControls):
         http: bool = False,
         port: int = 0,
         schema_registry: bool = False,
+        snapshot: Snapshot | None = None,
         **more_settings: SettingValue,
     ) -> None:
         """Configure the broker. It starts with the `with` block.
@@ -60,12 +61,15 @@ class Broker(BrokerControls):
         Settings have Kafka's names: `Broker({"num.partitions": 4})`, or with underscores as keywords:
         `Broker(num_partitions=4)`. `topics` are created at the start; a mapping gives their numbers of
         partitions. `http` also serves `/metrics`, `/health` and `/api`. `port` is for applications with a
-        fixed address; the default is any free port. `schema_registry` also serves a
-        schema registry at `broker.schema_registry`. The node id is 1: `Broker(node_id=0)` changes it.
+        fixed address; the default is any free port. `schema_registry` also serves a schema registry at
+        `broker.schema_registry`. With a `snapshot` the broker starts with its topics, records, groups and
+        settings. The node id is 1: `Broker(node_id=0)` changes it.
         Raises: ConfigError for a wrong setting.
         """
         texts = {**(settings or {}), **more_settings}
-        super().__init__(Core(topics, texts, http=http, port=port, schema_registry=schema_registry))
+        super().__init__(
+            Core(topics, texts, http=http, port=port, schema_registry=schema_registry, snapshot=snapshot)
+        )
 
     @property
     def aio(self) -> AsyncBroker:
@@ -109,6 +113,14 @@ class Broker(BrokerControls):
     ) -> None:
         self._explain(error)
         await self.aio.close()
+
+    def snapshot(self) -> Snapshot:
+        """Return a copy of topics, records, groups and settings: `Broker(snapshot=snapshot)` starts with it.
+
+        The broker goes on. Members of groups are in the copy as after a restart: close consumers before.
+        Raises: BrokerFailed before the start, and for a broker of a cluster.
+        """
+        return self._core.snapshot()
 
     def start_schema_registry(self) -> str:
         """Start a schema registry, if the broker has none yet. Return its URL. Raises: BrokerFailed."""

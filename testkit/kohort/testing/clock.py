@@ -19,6 +19,11 @@ class MovableClock(trio.abc.Clock):
         self._ahead_ns = 0
         self._lock = threading.Lock()
 
+    @property
+    def ahead_seconds(self) -> float:
+        """How far it is ahead of real time, in seconds."""
+        return self._ahead_ns / 1e9
+
     def advance(self, seconds: float) -> None:
         """Add seconds to the time. The caller must wake tasks that wait on this clock."""
         assert seconds >= 0
