@@ -162,6 +162,23 @@ def test_members_that_joined_one_by_one_are_explained_with_advice(
         assert over_http["rebalances"][0]["cause"]["client_id"] == "w3"
 
 
+@pytest.mark.parametrize("by_http", [False, True])
+def test_all_since_a_time_is_one_page(kohort: Kohort, broker: BrokerProcess, *, by_http: bool) -> None:
+    group = f"since-{by_http}"
+    where = ("--http", broker.http) if by_http else ()
+    with members(broker.bootstrap, group, "w1", "w2", "w3"):
+        told = kohort("groups", "explain", group, "--since", "1h", *where).stdout
+        assert ": 3 rebalances." in told
+        assert "a member joined" in told or "joined" in told
+        assert len(told.splitlines()) < 20
+        found = explained(kohort, group, "--since", "1h", *where)
+        assert len(found["rebalances"]) == 3
+        nothing = kohort("groups", "explain", group, "--since", "0s", *where).stdout
+        assert "Nothing has happened since." in nothing
+    refused = kohort("groups", "explain", group, "--since", "soon", *where)
+    assert (refused.returncode, "03:00" in refused.stderr) == (2, True)
+
+
 def test_a_rebalance_under_way_names_missing_members(kohort: Kohort, broker: BrokerProcess) -> None:
     with members(broker.bootstrap, "missing", "w1") as readers:
         readers[0].pause()

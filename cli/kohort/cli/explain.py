@@ -12,8 +12,10 @@ import click
 import msgspec
 
 from kohort.broker.explain.advice import Advice, advice_of, advise, same_instance
+from kohort.broker.explain.digest import digest, of_reports
 from kohort.broker.explain.events import RebalanceReport
 from kohort.broker.explain.explanation import explanation, fail_overs
+from kohort.broker.explain.history import REBALANCES_KEPT
 from kohort.broker.explain.story import began, still_missing, story
 from kohort.broker.explain.timeline import OngoingRebalance, Timeline
 from kohort.broker.group.events import GroupLoaded, RebalanceStarted
@@ -23,6 +25,7 @@ from kohort.cli.explain_source import EventReader, is_observed, timeline_of_body
 from kohort.cli.http_source import group_json, http_option, share_group_jsons
 from kohort.cli.options import API_TIMEOUT_MS, bootstrap_option, json_option, open_admin, require_broker
 from kohort.cli.output import print_encoded, print_line
+from kohort.cli.since import Since
 from kohort.client import BrokerError, Consumer
 from kohort.client.config import ConsumerOptions
 from kohort.protocol.errors import ErrorCode
@@ -48,6 +51,12 @@ HTTP_LOOK_SECONDS = 1.0
     help="How many rebalances; of a share group 20 events at least, for each partition.",
 )
 @click.option(
+    "--since",
+    type=Since(),
+    metavar="TIME",
+    help="All since then in one page: 03:00 (the last one), 2026-11-27T03:00, or so long ago: 2h, 1d.",
+)
+@click.option(
     "--follow",
     "-f",
     is_flag=True,
@@ -60,16 +69,26 @@ HTTP_LOOK_SECONDS = 1.0
 )
 @json_option
 @bootstrap_option
-def explain(*, group_id: str, last: int, follow: bool, http: str | None, as_json: bool, servers: str) -> None:
+def explain(
+    *,
+    group_id: str,
+    last: int,
+    since: int | None,
+    follow: bool,
+    http: str | None,
+    as_json: bool,
+    servers: str,
+) -> None:
     """Explain why GROUP rebalanced: cause, waits, moved partitions, pauses, and what to change.
 
     \b
     kohort groups explain billing
     kohort groups explain billing --follow
+    kohort groups explain billing --since 03:00
 
     Of a share group, with --http: who holds which records, what came back and why, what waits.
     """
-    telling = _Telling(group_id, as_json=as_json)
+    telling = _Telling(group_id, as_json=as_json, since_ms=since)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         if http is None:
@@ -93,10 +112,13 @@ def _over_http(telling: "_Telling", http: str, last: int, *, follow: bool) -> No
         if is_observed(body):
             from kohort.cli.explain_observed import ObservedTelling  # Others don't pay for it.
 
-            observed = ObservedTelling(telling.group_id, as_json=telling.as_json)
+            observed = ObservedTelling(telling.group_id, as_json=telling.as_json, since_ms=telling.since_ms)
+            if telling.since_ms is not None:
+                body = group_json(http, telling.group_id, f"?since_ms={telling.since_ms}")
             observed.all(body, last)
             look = partial(_look_at_observed, observed, http)
         else:
+            telling.is_of_memory = True
             telling.all(timeline_of_body(body), last)
             look = partial(_look_at_rebalances, telling, http)
     while follow:
@@ -119,7 +141,7 @@ def _look_at_rebalances(telling: "_Telling", http: str) -> None:
 def _from_events(telling: "_Telling", servers: str, last: int, *, follow: bool) -> None:
     with Consumer(**_options(servers)) as consumer:
         reader = EventReader(consumer, telling.group_id)
-        timeline = reader.read_back(last)
+        timeline = reader.read_back(last) if telling.since_ms is None else reader.read_since(telling.since_ms)
         if timeline.ongoing is not None and not _is_rebalancing(servers, telling.group_id):
             timeline.ongoing = None  # The broker was stopped in the middle of it.
         if not timeline.reports and not timeline.fail_overs and timeline.ongoing is None:
@@ -174,9 +196,11 @@ def _check_that_it_exists(servers: str, group_id: str) -> None:
 class _Telling:
     """What was told already, and in which form."""
 
-    def __init__(self, group_id: str, *, as_json: bool) -> None:
+    def __init__(self, group_id: str, *, as_json: bool, since_ms: int | None = None) -> None:
         self.group_id = group_id
         self.as_json = as_json
+        self.since_ms = since_ms
+        self.is_of_memory = False  # A broker keeps the newest rebalances of each group there.
         self._told = (-1, -1)  # When the newest rebalance ended that was told, and its generation.
         self._reminded = time.monotonic()
 
@@ -184,19 +208,40 @@ class _Telling:
         """Tell the last rebalances, and the one in progress."""
         if self.as_json:
             print_encoded(msgspec.json.encode(self._as_object(timeline, last)))
+        elif self.since_ms is not None:
+            self._print(self._page(timeline, self.since_ms))
         else:
             self._print(explanation(self.group_id, timeline, last, _now_ms()))
         if timeline.reports:
             self._told = _place_of(timeline.reports[-1])
 
+    def _page(self, timeline: Timeline, since_ms: int) -> Iterator[str]:
+        """Yield all that has happened since a time, in one page."""
+        told = [each for each in advice_of(timeline.reports) if each[0].started_ms >= since_ms]
+        yield from digest(self.group_id, of_reports(told), since_ms)
+        if len(told) == timeline.reports.maxlen or (self.is_of_memory and len(told) >= REBALANCES_KEPT):
+            yield f"Older rebalances than these {len(told)} are not told{self._older_words()}."
+        if timeline.ongoing is not None:
+            yield from began(timeline.ongoing)
+            yield from still_missing(timeline.ongoing, _now_ms())
+
+    def _older_words(self) -> str:
+        return (
+            ": the broker has no more in memory, but without --http all are read" if self.is_of_memory else ""
+        )
+
     def _as_object(self, timeline: Timeline, last: int) -> dict[str, object]:
         ongoing = timeline.ongoing
+        told, moves = advice_of(timeline.reports), list(timeline.fail_overs)
+        if self.since_ms is None:
+            told, moves = told[-last:], moves[-last:]
+        else:
+            told = [each for each in told if each[0].started_ms >= self.since_ms]
+            moves = [each for each in moves if each.at_ms >= self.since_ms]
         return {
             "group_id": self.group_id,
-            "rebalances": [
-                _report_object(report, advice) for report, advice in advice_of(timeline.reports)[-last:]
-            ],
-            "fail_overs": list(timeline.fail_overs)[-last:],
+            "rebalances": [_report_object(report, advice) for report, advice in told],
+            "fail_overs": moves,
             "ongoing": None if ongoing is None else _ongoing_object(ongoing),
             "advice": same_instance(timeline.fenced),
         }

@@ -17,6 +17,9 @@ from kohort.protocol.errors import ErrorCode
 
 LOOK_BACK = (2_000, 20_000, 200_000)
 """How many records to look at, behind which everything is: most groups have rebalanced of late."""
+BEFORE_MS = 600_000
+"""Advice looks back so far."""
+SINCE_KEPT = 5_000
 POLL_MS = 500
 SILENCE_SECONDS_MAX = 15.0
 EARLIER_KEPT = 16
@@ -56,6 +59,19 @@ class EventReader:
                 timeline.add(event)
             if begins == starts or len(timeline.reports) == kept:
                 break
+        return timeline
+
+    def read_since(self, since_ms: int) -> Timeline:
+        """Return what has been since then, and what that may follow from."""
+        ends = self._consumer.end_offsets(*self._partitions)
+        begins_ms = dict.fromkeys(self._partitions, max(since_ms - BEFORE_MS, 0))
+        found = self._consumer.offsets_for_times(begins_ms)
+        begins = {
+            each: ends[each] if (place := found[each]) is None else place.offset for each in self._partitions
+        }
+        timeline = Timeline(SINCE_KEPT)
+        for event in self._between(begins, ends):
+            timeline.add(event)
         return timeline
 
     def more(self) -> list[Event]:

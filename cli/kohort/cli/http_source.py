@@ -54,13 +54,13 @@ def page_request(http: str, path: str) -> urllib.request.Request:
     return urllib.request.Request(f"{place.rstrip('/')}{path}", headers=headers)
 
 
-def group_json(http: str, group_id: str) -> bytes:
+def group_json(http: str, group_id: str, query: str = "") -> bytes:
     """Return what `/api/v1/groups/GROUP` answers at the first of these addresses that has it.
 
     Commas part the addresses. One is enough: it answers for its cluster. Raises: NetworkError;
     click.ClickException.
     """
-    for body in _pages(http, f"/api/v1/groups/{quote(group_id, safe='')}"):
+    for body in _pages(http, f"/api/v1/groups/{quote(group_id, safe='')}{query}"):
         return body
     raise click.ClickException(f"Group {group_id} not found.")
 

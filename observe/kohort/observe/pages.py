@@ -6,7 +6,7 @@ Times are in milliseconds since 1970, durations in milliseconds.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
 
@@ -23,13 +23,17 @@ from kohort.protocol.verdict import worst
 JSON = "application/json"
 GROUP_PREFIX = "/api/v1/groups/"
 EVENTS_MAX = 2_000
+SINCE_EVENTS_MAX = 50_000
+BEFORE_MS = 1_800_000
+"""Rules look back so far: what is told since a time begins earlier."""
+MS_DIGITS_MAX = 15
 PATHS = {
     "/metrics": "metrics for Prometheus",
     "/health/live": "200 while the process runs",
     "/health/ready": "200 once all records of __consumer_offsets are read, else 503",
     "/api/v1/cluster": "the cluster, and how the observer is",
     "/api/v1/groups": "every group in short",
-    "/api/v1/groups/GROUP": "one group: members, offsets, lag, and why it rebalanced",
+    "/api/v1/groups/GROUP": "one group: members, offsets, lag, and why it rebalanced (?since_ms= for all)",
 }
 
 Json = dict[str, object]
@@ -70,7 +74,7 @@ class Pages:
         if path in fixed:
             return fixed[path]()
         if path.startswith(GROUP_PREFIX):
-            return self._group(unquote(path.removeprefix(GROUP_PREFIX)))
+            return self._group(unquote(path.removeprefix(GROUP_PREFIX)), urlsplit(target).query)
         return answer_json({"error": f"there is no page {path}"}, 404)
 
     def _cluster(self) -> Answer:
@@ -103,9 +107,12 @@ class Pages:
         with self._watched.lock:
             return [_summary(each) for each in self._watched.records.groups.values()]
 
-    def _group(self, group_id: str) -> Answer:
+    def _group(self, group_id: str, query: str) -> Answer:
         watched, now_ms = self._watched, self._now_ms()
-        observed = self._explanations(group_id)
+        since = parse_qs(query).get("since_ms", ["0"])[-1]
+        if not since.isdecimal() or len(since) > MS_DIGITS_MAX:
+            return answer_json({"error": f"since_ms={since} is no time in milliseconds"}, 400)
+        observed = self._explanations(group_id, int(since))
         with watched.lock:
             group = watched.records.groups.get(group_id)
             if group is None and not observed:
@@ -129,15 +136,17 @@ class Pages:
             }
         )
 
-    def _explanations(self, group_id: str) -> list[Explanation]:
+    def _explanations(self, group_id: str, since_ms: int) -> list[Explanation]:
         """Return what is stored of a group, explained; what was seen a moment ago may not be stored yet."""
+        most = SINCE_EVENTS_MAX if since_ms else EVENTS_MAX
+        from_ms = max(since_ms - BEFORE_MS, 0)
         cluster_id = self._watched.status.cluster_id
         store = Store(self._observer.store_path)
         try:
-            events = store.events(cluster_id, group_id, most=EVENTS_MAX)
+            events = store.events(cluster_id, group_id, since_ms=from_ms, most=most)
         finally:
             store.close()
-        return explain(events)
+        return [each for each in explain(events) if each.ended_ms >= since_ms]
 
 
 def ready_page(observers: Sequence[Observer]) -> Answer:

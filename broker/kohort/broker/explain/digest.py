@@ -1,0 +1,251 @@
+"""The history of a group over hours or days in one page: what stands out in full, the rest by the line.
+
+What happens to a group with less than ten minutes between is one chapter. A chapter is told by the cause that
+explains most of it: what lies behind many rebalances comes before each of them, and a member that is gone
+before the one that comes for it.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from kohort.broker.explain.advice import Advice
+from kohort.broker.explain.events import RebalanceReport
+from kohort.broker.explain.findings import Explanation, Finding, FindingKind, Likelihood
+from kohort.broker.explain.story import cause_words, clock_time
+from kohort.broker.explain.words import duration
+from kohort.broker.group.events import CauseKind
+
+QUIET_MS = 600_000
+TOLD_IN_FULL = 3
+LINES_MAX = 24
+"""So many chapters have a line each; the smallest beyond that are counted."""
+EVIDENCE_TOLD = 6
+OTHERS_TOLD = 4
+ADVICE_TOLD = 3
+HOURS_MIN = 2
+CHANGES_MIN = 3
+_UNSURE, _CONSEQUENCE = 4, 5
+
+_BEHIND = {FindingKind.POISON_RECORD, FindingKind.TWO_APPLICATIONS, FindingKind.SAME_INSTANCE}
+_WHOLE = {FindingKind.STORM, FindingKind.ROLLING_DEPLOYMENT, FindingKind.STARTED_ONE_BY_ONE}
+_FOLLOWS = {
+    FindingKind.MEMBER_JOINED.value,
+    FindingKind.MEMBER_REJOINED.value,
+    FindingKind.LEADER_REJOINED.value,
+    FindingKind.OWNERSHIP_CHANGED.value,
+    FindingKind.COORDINATOR_MOVED.value,
+    CauseKind.STATIC_MEMBER_REPLACED.value,
+}
+"""What most often is the consequence of something else."""
+
+
+class Entry(NamedTuple):
+    """One thing that happened: its kind in words, what it says of its cause, and what that rests on."""
+
+    started_ms: int
+    ended_ms: int
+    changes: int
+    kind: str
+    text: str
+    evidence: tuple[str, ...]
+    rank: int
+    """The smaller, the more of what is around it this explains."""
+    likelihood: str = ""
+    about: str = ""
+    advice: tuple[str, ...] = ()
+
+
+def of_explanations(explanations: Iterable[Explanation]) -> list[Entry]:
+    """Return what an observer says happened."""
+    return [
+        Entry(
+            each.started_ms,
+            each.ended_ms,
+            each.changes,
+            first.kind.value,
+            first.text,
+            first.evidence,
+            _rank(first),
+            first.likelihood.value,
+            first.about,
+        )
+        for each in explanations
+        for first in each.findings[:1]
+    ]
+
+
+def of_reports(told: Iterable[tuple[RebalanceReport, Sequence[Advice]]]) -> list[Entry]:
+    """Return the rebalances that a broker has reported."""
+    return [
+        Entry(
+            report.started_ms,
+            report.started_ms + report.still_ms,
+            1,
+            report.cause.kind.value,
+            cause_words(report.cause),
+            (f"the rebalance took {duration(report.still_ms)}",),
+            _CONSEQUENCE if report.cause.kind.value in _FOLLOWS else 2,
+            about=report.cause.group_instance_id or report.cause.client_id,
+            advice=tuple(each.text for each in advice),
+        )
+        for report, advice in told
+    ]
+
+
+def _rank(finding: Finding) -> int:
+    if finding.likelihood is Likelihood.POSSIBLE:
+        return _UNSURE
+    if finding.kind in _BEHIND:
+        return 0
+    if finding.kind in _WHOLE:
+        return 1
+    return _CONSEQUENCE if finding.kind.value in _FOLLOWS else 2
+
+
+class Chapter(NamedTuple):
+    """Entries without a pause between them, and the one that is told of them."""
+
+    entries: Sequence[Entry]
+    head: Entry
+
+    @property
+    def started_ms(self) -> int:
+        """When the first began."""
+        return self.entries[0].started_ms
+
+    @property
+    def ended_ms(self) -> int:
+        """When the last was over."""
+        return max(each.ended_ms for each in self.entries)
+
+    @property
+    def changes(self) -> int:
+        """How many rebalances it has."""
+        return sum(each.changes for each in self.entries)
+
+
+def chapters(entries: Iterable[Entry]) -> list[Chapter]:
+    """Return the entries in chapters, the oldest first."""
+    found: list[list[Entry]] = []
+    for each in sorted(entries, key=lambda one: one.started_ms):
+        if not found or each.started_ms - found[-1][-1].ended_ms > QUIET_MS:
+            found.append([])
+        found[-1].append(each)
+    return [Chapter(each, _head(each)) for each in found]
+
+
+def _head(entries: Sequence[Entry]) -> Entry:
+    """Return what explains most of it, as the newest of that kind tells it."""
+    weights: Counter[str] = Counter()
+    ranks: dict[str, int] = {}
+    for each in entries:
+        weights[each.kind] += max(each.changes, 1)
+        ranks[each.kind] = min(ranks.get(each.kind, each.rank), each.rank)
+    kind = min(weights, key=lambda one: (ranks[one], -weights[one]))
+    return [each for each in entries if each.kind == kind and each.rank == ranks[kind]][-1]
+
+
+def digest(group_id: str, entries: Sequence[Entry], since_ms: int) -> Iterator[str]:
+    """Yield the lines of one page."""
+    every = chapters(entries)
+    rebalances = sum(each.changes for each in every)
+    yield f"{group_id} since {clock_time(since_ms)}: {_count(rebalances, 'rebalance')}."
+    if not every:
+        yield "  Nothing has happened since."
+        return
+    yield from _hours(entries)
+    yield from _causes(entries)
+    full = _outstanding(every)
+    kept = {id(each) for each in sorted(every, key=lambda each: -each.changes)[:LINES_MAX]}
+    dropped = [each for each in every if each not in full and id(each) not in kept]
+    is_apart = True
+    for each in every:
+        if each in full:
+            yield ""
+            yield from _in_full(each, rebalances)
+            is_apart = True
+        elif id(each) in kept:
+            if is_apart:
+                yield ""
+            yield _line(each)
+            is_apart = False
+    if dropped:
+        changes = sum(each.changes for each in dropped)
+        yield f"And {len(dropped)} times more, with {_count(changes, 'rebalance')} in all."
+
+
+def _outstanding(every: Sequence[Chapter]) -> list[Chapter]:
+    """Return the chapters that are told in full: the largest, and what happened without a rebalance."""
+    if len(every) <= TOLD_IN_FULL:
+        return list(every)
+    large = [each for each in every if each.changes >= CHANGES_MIN]
+    without = [each for each in every if not each.changes and each.head.rank < _UNSURE]
+    largest = sorted(large, key=lambda each: (-each.changes, each.head.rank))[:TOLD_IN_FULL]
+    return largest + without[:TOLD_IN_FULL]
+
+
+def _causes(entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield what happened most often, where that is not told by itself."""
+    times = Counter(each.kind for each in entries)
+    if max(times.values()) >= CHANGES_MIN:
+        told = "; ".join(f"{kind} {count}" for kind, count in times.most_common(OTHERS_TOLD))
+        yield f"  Causes, and how often: {told}."
+
+
+def _hours(entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield how many rebalances began in each hour, where that tells something."""
+    hours: Counter[str] = Counter()
+    for each in entries:
+        if each.changes:
+            at = datetime.fromtimestamp(each.started_ms / 1_000).astimezone()
+            hours[at.strftime("%m-%d %H:00")] += each.changes
+    if len(hours) >= HOURS_MIN:
+        most = sorted(hours, key=lambda hour: -hours[hour])[: 2 * OTHERS_TOLD]
+        told = ", ".join(f"{hour[6:]} {hours[hour]}" for hour in sorted(most))
+        more = f", {len(hours) - len(most)} other hours fewer" if len(hours) > len(most) else ""
+        yield f"  Rebalances by the hour: {told}{more}."
+
+
+def _in_full(chapter: Chapter, rebalances: int) -> Iterator[str]:
+    head = chapter.head
+    share = f" ({100 * chapter.changes // rebalances} % of all)" if chapter.changes and rebalances else ""
+    what = f"  {_count(chapter.changes, 'rebalance')}{share}" if chapter.changes else ""
+    yield f"{_span(chapter)}{what}"
+    sure = f" ({head.likelihood})" if head.likelihood else ""
+    yield f"  Cause{sure}: {head.text}."
+    yield from (f"    {each}" for each in head.evidence[:EVIDENCE_TOLD])
+    others = Counter(each.kind for each in chapter.entries)
+    times = others.pop(head.kind)
+    if times > 1:
+        about = Counter(each.about for each in chapter.entries if each.kind == head.kind and each.about)
+        who = ", ".join(f"{name} {count}" for name, count in about.most_common(OTHERS_TOLD))
+        yield f"  It happened {times} times{f': {who}' if who else ''}."
+    if others:
+        told = [
+            f"{kind}{f', {count} times' if count > 1 else ''}"
+            for kind, count in others.most_common(OTHERS_TOLD)
+        ]
+        yield f"  With it: {'; '.join(told)}."
+    advice = dict.fromkeys(text for each in chapter.entries for text in each.advice)
+    yield from (f"  What to change: {text}" for text in [*advice][-ADVICE_TOLD:])
+
+
+def _line(chapter: Chapter) -> str:
+    head = chapter.head
+    sure = f" ({head.likelihood})" if head.likelihood else ""
+    count = f"  {_count(chapter.changes, 'rebalance')}:" if chapter.changes > 1 else " "
+    return f"{_span(chapter)}{count} {head.text}{sure}"
+
+
+def _span(chapter: Chapter) -> str:
+    begin, end = clock_time(chapter.started_ms), clock_time(chapter.ended_ms)
+    if begin == end:
+        return begin
+    date, _, clock = end.partition(" ")
+    return f"{begin} to {clock if begin.startswith(date) else end}"
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
