@@ -1,4 +1,4 @@
-"""What the disk holds: Kafka's own files, appended to, read, recovered."""
+"""Kafka's log files: append, read, recover."""
 
 from kohort.storage.config import LogConfig
 from kohort.storage.data_directory import DataDirectory

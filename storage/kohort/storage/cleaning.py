@@ -1,7 +1,7 @@
 """One round of compaction over a log: which part of it, and the new segments that take the old ones' places.
 
-The reading and writing is a worker thread's, beside the traffic: sealed segments don't change. The swaps
-are the log's own (`PartitionLog.replace_segments`). The active segment is never touched.
+A worker thread reads and writes, beside the traffic: sealed segments don't change. The log itself does the
+swaps (`PartitionLog.replace_segments`). The active segment is never touched.
 Source: org.apache.kafka.storage.internals.log.Cleaner, LogCleanerManager.
 """
 
@@ -39,11 +39,14 @@ RUN_BYTES = 1024 * 1024
 OFFSET_RANGE_MAX = 2**31 - 1
 
 Progress = Callable[[int], None]
-"""Told how many bytes were read or written; it may wait, and raise StorageError to end the round."""
+"""Called with the number of bytes that were read or written.
+
+It may wait, or raise StorageError to end the round.
+"""
 
 
 class CleaningPlan(msgspec.Struct, frozen=True):
-    """What of a log may be compacted: from its first dirty offset up to, not including, `end_offset`."""
+    """The part of a log that may be compacted: from its first dirty offset up to `end_offset`, exclusive."""
 
     first_dirty_offset: int
     end_offset: int
@@ -74,7 +77,10 @@ def plan_cleaning(
     last_stable_offset: int,
     now_ms: int,
 ) -> CleaningPlan:
-    """Return what may be compacted now; `checkpoint` is where the last round ended. Raises: OSError."""
+    """Return the part that may be compacted now; `checkpoint` is where the last round ended.
+
+    Raises: OSError.
+    """
     first_dirty = checkpoint
     if first_dirty is None or not log_start_offset <= first_dirty <= log_end_offset:
         first_dirty = log_start_offset
@@ -132,7 +138,7 @@ class LogCleaning:
         self._newest = NewestOffsets(keys_max)
         self._aborted: dict[int, AbortedTransaction] = {}  # By the offsets of their markers.
         self.end_offset = plan.first_dirty_offset
-        """Where the next round begins: known once the first replacement has been asked for."""
+        """Where the next round starts: known after the first replacement was requested."""
         self.read_bytes = 0
         self.written_bytes = 0
 
@@ -140,7 +146,7 @@ class LogCleaning:
     def of(
         cls, log: PartitionLog, plan: CleaningPlan, *, now_ms: int, keys_max: int, progress: Progress
     ) -> "LogCleaning":
-        """Return a round over `log`: called where its producers don't change meanwhile."""
+        """Return a round over `log`: called where its producers don't change concurrently."""
         return cls(
             log.file_system,
             str(log.directory),
@@ -159,7 +165,7 @@ class LogCleaning:
     def replacements(self) -> Iterator[Replacement]:
         """Yield one new segment after the other; each is to be swapped in before the next is asked for.
 
-        Nothing is left of one that failed. A group in which all stays as it is has none.
+        A failed replacement leaves no files. A group in which nothing changes has no replacement.
         Raises: StorageError.
         """
         try:
@@ -245,7 +251,7 @@ class LogCleaning:
         return Replacement(cleaned, tuple(group))
 
     def _write(self, group: Sequence[Segment], keep: BatchFilter, cleaned: Segment) -> bool:
-        """Return whether anything was left out; what is kept is in the files of `cleaned`."""
+        """Return whether anything was left out; the remaining batches are in the files of `cleaned`."""
         is_changed = False
         run: list[StagedBatch] = []
         run_bytes = 0
@@ -253,8 +259,8 @@ class LogCleaning:
         last = next((each for each in reversed(group) if each.size_bytes), None)
         for segment in group:
             for header, batch, ends_segment in self._batches(segment):
-                # The last batch of the group says how far the new segment reaches: a swap that was cut
-                # short needs it, to know which old segments are past.
+                # The last batch of the group shows how far the new segment reaches: an interrupted swap
+                # needs it, to know which old segments it replaces.
                 kept = keep.keep(header, batch, must_stay=ends_segment and segment is last)
                 is_changed = is_changed or kept is not batch
                 if kept is None:
@@ -275,7 +281,10 @@ class LogCleaning:
         return is_changed
 
     def _write_transaction_index(self, cleaned: Segment, entries: Sequence[AbortedTransaction]) -> None:
-        """Note, beside the new segment, those whose markers are in it. Raises: OSError."""
+        """Write, beside the new segment, the aborted transactions whose markers are in it.
+
+        Raises: OSError.
+        """
         if entries:
             path = cleaned.paths[SUFFIXES.index(TRANSACTION_INDEX_SUFFIX)]
             file = self._file_system.open(path, create=True)
@@ -321,7 +330,7 @@ def group_segments(
 
 
 def find_aborted(segments: Sequence[Segment]) -> list[AbortedTransaction]:
-    """Return the transactions that were aborted, those with data.
+    """Return the aborted transactions that have data.
 
     Raises: OSError, StorageError, WireError.
     """

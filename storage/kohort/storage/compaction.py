@@ -2,8 +2,8 @@
 
 All of it works on batches in memory. Transaction markers stay until nothing is left of their transaction
 and their delete horizon has passed; the last batch of each known producer stays, without its records if
-need be, since its sequence numbers are there; the last batch of a round stays, so that the log's end
-does.
+needed, since its sequence numbers are there; the last batch of a round stays, so that the log end offset
+stays.
 Source: org.apache.kafka.storage.internals.log.Cleaner, CleanedTransactionMetadata; KIP-534.
 """
 
@@ -30,17 +30,17 @@ KEY_BYTES_MAX = 32  # A longer key is remembered by a digest of this size, which
 
 
 class AbortedTransaction(msgspec.Struct, frozen=True):
-    """From its first record to its marker, what a producer has taken back."""
+    """An aborted transaction of a producer, from its first record to its marker."""
 
     producer_id: int
     first_offset: int
     last_offset: int
     last_stable_offset: int = -1
-    """Before it nothing was open any more when this one had ended; -1 where nobody has looked."""
+    """The first offset that was still open when this one ended; -1 if unknown."""
 
 
 class LastBatch(msgspec.Struct, frozen=True):
-    """What a producer did last: the offset of its last data, -1 if only a marker is known, and its epoch."""
+    """The last write of a producer: the offset of its last data (-1: only a marker is known), and the epoch."""
 
     last_offset: int
     epoch: int
@@ -85,13 +85,13 @@ class Transactions:
 
 
 def read_marker(batch: Buffer) -> ControlType | None:
-    """Return what a control batch says, None when compaction has emptied it. Raises: WireError."""
+    """Return the content of a control batch, None when compaction has emptied it. Raises: WireError."""
     record = next(iterate_records(batch), None)
     return None if record is None else read_control_type(record.key)
 
 
 class NewestOffsets:
-    """The newest offset of each key, of as many keys as fit. `latest` is the last offset looked at."""
+    """The newest offset of each key, for as many keys as fit. `latest` is the last offset read."""
 
     def __init__(self, keys_max: int) -> None:
         self._keys_max = keys_max
@@ -103,7 +103,7 @@ class NewestOffsets:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more batches should be noted; the one that fills it is noted whole."""
+        """Whether no more batches should be added; the batch that fills the map is added completely."""
         return len(self._offsets) >= self._keys_max
 
     def note(self, header: BatchHeader, batch: Buffer) -> None:
@@ -124,7 +124,7 @@ def _digest(key: bytes) -> bytes:
 
 
 class BatchFilter:
-    """Says of batch after batch, in order, what is left of it."""
+    """Returns for each batch, in order, what is left of it."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class BatchFilter:
         self._delete_retention_ms = delete_retention_ms
 
     def keep(self, header: BatchHeader, batch: Buffer, *, must_stay: bool = False) -> Buffer | None:
-        """Return the batch as it is, one with fewer or no records, or None unless it must stay.
+        """Return the unchanged batch, one with fewer or no records, or None if it can be removed.
 
         Raises: WireError.
         """
@@ -188,7 +188,7 @@ class BatchFilter:
         ]
 
     def _is_needed(self, header: BatchHeader) -> bool:
-        """Return whether the batch stays without its records, for what its header says."""
+        """Return whether the batch stays without its records, because its header is needed."""
         if header.next_offset == self._end_offset:
             return True
         last = self._last_batches.get(header.producer_id) if header.producer_id > NO_PRODUCER_ID else None

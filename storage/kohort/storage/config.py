@@ -1,4 +1,4 @@
-"""What a topic's settings say about one log, with Kafka's defaults."""
+"""The settings of a topic that concern one log, with Kafka's defaults."""
 
 import msgspec
 
@@ -26,10 +26,10 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_compacted(self) -> bool:
-        """Whether only the newest record of a key is kept."""
+        """Whether only the newest record of each key is kept."""
         return "compact" in self.cleanup_policy
 
     @property
     def roll_ms(self) -> int:
-        """How old a segment grows: what must be compacted by some time must have been sealed by then."""
+        """The maximum age of a segment, so that a record can be compacted in time."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms

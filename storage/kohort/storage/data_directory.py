@@ -56,7 +56,7 @@ CloseAll = Callable[
 
 
 class DataDirectory:
-    """One data folder, locked. It opens the logs, and keeps what is to be known of them all."""
+    """One data folder, locked. It opens the logs and keeps the facts about each of them."""
 
     def __init__(
         self, path: Path, file_system: FileSystem, lock: object, open_segments: OpenSegments
@@ -107,7 +107,7 @@ class DataDirectory:
         if self.is_clean:
             self.records.note_sound(folders)
             self.file_system.remove(self.path / CLEAN_SHUTDOWN)
-            # Before anything is appended: a mark that came back after a crash would hide a torn tail.
+            # Before anything is appended: a mark that reappeared after a crash would hide a torn tail.
             self.file_system.sync_directory(self.path)
             self._resting.remove()
         else:
@@ -116,7 +116,7 @@ class DataDirectory:
     def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
         """Return the offsets of a checkpoint file. Raises: OSError.
 
-        A damaged checkpoint says nothing: recovery points of 0 scan more, log starts of 0 show more.
+        A damaged checkpoint is ignored: recovery points of 0 scan more, log starts of 0 show more.
         """
         return decode_offset_checkpoint(self.file_system.read(self.path / name)) or {}
 
@@ -150,7 +150,7 @@ class DataDirectory:
         return self.directory_id
 
     def renew_directory_id(self, new_id: UUID) -> None:
-        """Make the folder another one to everybody who knew it. Raises: StorageError."""
+        """Give the folder a new directory id. Raises: StorageError."""
         assert self.meta is not None, "it is known whose folder this is"
         self._replace(META_PROPERTIES, self.meta.encode() + directory_id_line(new_id))
         self.directory_id = new_id
@@ -162,12 +162,13 @@ class DataDirectory:
     def strays(
         self, topic_ids: Mapping[str, UUID], is_here: Callable[[TopicPartition], bool] = lambda key: True
     ) -> tuple[PartitionFolder, ...]:
-        """Return the folders that are not of the topics which have their names now, by id, or do not say so.
+        """Return the folders whose topic id is not that of the topic with their name now, or is unknown.
 
-        So are those of partitions that are on other brokers alone: `is_here` says which are not.
+        Folders of partitions that are only on other brokers are returned too: `is_here` tells which are not
+        here.
 
-        One that was noted as its topic's is not asked again: the note goes before it may become another's,
-        and whoever opens it looks. Raises: StorageError.
+        A folder that was noted as its topic's is not read again: the note is removed before the folder can
+        change its owner, and opening the log checks the owner. Raises: StorageError.
         """
         wanted = ((key, topic_ids.get(key[0]) if is_here(key) else None) for key in self._folder_names())
         asked = [(self._folder(key), its) for key, its in wanted if not self._is_noted(key, its)]
@@ -192,7 +193,7 @@ class DataDirectory:
         self._forget_stale((topic, index) for topic, _, index in wanted)
         try:
             for topic, _, index in wanted:
-                self._resting.forget((topic, index))  # One that was here before, and will not come back.
+                self._resting.forget((topic, index))  # One that was here before and does not return.
             for (_, topic_id, _), path in zip(wanted, paths, strict=True):
                 self.file_system.make_directory(path)
                 Segment(self.file_system, path, 0).create()
@@ -206,7 +207,7 @@ class DataDirectory:
         self.records.note_sound((topic, index) for topic, _, index in wanted)
 
     def open_log(self, topic: str, topic_id: UUID, index: int, config: LogConfig) -> PartitionLog:
-        """Return the partition's log, made if need be; one that has failed is closed and opened anew.
+        """Return the partition's log, created if needed; a failed one is closed and opened again.
 
         Raises: StorageError.
         """
@@ -215,7 +216,7 @@ class DataDirectory:
         self._forget_stale((key,))
         before = self.records.begin_to_reopen(key)
         if before is not None:
-            before.close()  # If that fails, the log is closed by the next who wants it open.
+            before.close()  # If that fails, the next caller that opens the log closes it.
         recovery_point, log_start_offset = self.records.begin_to_open(key, before)
         log = PartitionLog.open(
             self.file_system,
@@ -234,7 +235,7 @@ class DataDirectory:
         return log
 
     def sound_end(self, topic: str, topic_id: UUID, index: int) -> int | None:
-        """Return where a log ends that is sound and not open; None for one that is to be recovered."""
+        """Return the end of a closed log that is known to be intact; None for one that needs recovery."""
         note = self._resting.note((topic, index))
         is_sound = self.records.is_known_sound((topic, index))
         return note.end_offset if is_sound and note is not None and note.topic_id == topic_id else None
@@ -259,16 +260,17 @@ class DataDirectory:
             raise StorageError(f"what rests in {self.path} cannot be noted: {error}") from error
 
     def was_cut(self, topic: str, index: int) -> None:
-        """Let what is written down of a log reach no further than the log, which was cut on purpose.
+        """Let the checkpoints reach no further than the log, which was truncated on purpose.
 
-        Else the next start would take it for one that its disk has shortened. Blocking. Raises: StorageError.
+        Otherwise the next start would take the log for one that its disk has shortened. Blocking. Raises:
+        StorageError.
         """
         log = self.records.log(topic, index)
         if log is not None and log.log_end_offset < self.records.end_on_disk((topic, index)):
             self.checkpoint()
 
     def check_present(self) -> None:
-        """Raise StorageError where the folder is gone: an empty one would pass for the old one."""
+        """Raise StorageError if the folder is missing: an empty one would be taken for the old one."""
         try:
             is_there = self.file_system.read(self.path / LOCK) is not None
         except OSError as error:
@@ -277,7 +279,7 @@ class DataDirectory:
             raise StorageError(f"{self.path} was removed, or moved away, while it was in use")
 
     def _forget_stale(self, keys: Iterable[TopicPartition]) -> None:
-        """See that no checkpoint says of new partitions what it said of deleted ones of the same names.
+        """Make sure that no checkpoint applies an entry of a deleted partition to a new one with its name.
 
         A log start that is not theirs would, after a crash, take their records. Raises: StorageError.
         """
@@ -293,7 +295,7 @@ class DataDirectory:
     def delete_at_next_start(self, topic: str, topic_id: UUID, index: int) -> None:
         """Take the folder of a deleted partition, open or not, from its name; the next start removes it.
 
-        One that is not there, or is another topic's by now, stays as it is. Raises: StorageError.
+        A missing folder, or one of another topic, is not changed. Raises: StorageError.
         """
         path = self.path / partition_folder(topic, index)
         log, is_its_own = self.records.take_log((topic, index), topic_id, and_forget=True)
@@ -312,7 +314,7 @@ class DataDirectory:
             raise StorageError(f"{path} cannot be deleted: {error}") from error
 
     def set_log_aside(self, topic: str, topic_id: UUID, index: int, suffix: str) -> str | None:
-        """Close a log that is open, rename its folder, and return its new name; None where there is none.
+        """Close an open log, rename its folder, and return the new name; None if there is no folder.
 
         Blocking, not while it is written. Raises: StorageError.
         """
@@ -330,9 +332,9 @@ class DataDirectory:
         return self.set_aside(folder, suffix)
 
     def set_aside(self, folder: PartitionFolder, suffix: str) -> str:
-        """Rename a folder that is not open, forget what is known of it, and return its new name.
+        """Rename a folder that is not open, forget its records, and return its new name.
 
-        Where one was set aside under that name before, another name is made. Raises: StorageError.
+        If that name is used by a folder set aside earlier, another name is chosen. Raises: StorageError.
         """
         path, count = f"{folder.path}{suffix}", 1
         try:
@@ -358,7 +360,7 @@ class DataDirectory:
             self.records.checkpoint_written(stale)
 
     def save_cleaner_offset(self, topic: str, index: int, offset: int, *, cleaned: PartitionLog) -> None:
-        """Keep on the disk where a log's next compaction begins, unless another log has its name by now.
+        """Write to disk where a log's next compaction starts, unless another log has its name by now.
 
         Blocking. Raises: StorageError.
         """
@@ -367,7 +369,7 @@ class DataDirectory:
                 self._replace(CLEANER_OFFSETS, encode_offset_checkpoint(self.records.cleaner_offsets()))
 
     def close(self, when_sound: Callable[[], None] = lambda: None, close_all: CloseAll = map) -> None:
-        """Close every log and, if all went well, mark the shutdown as clean; let the lock go.
+        """Close every log and, if all succeeded, mark the shutdown as clean; release the lock.
 
         `when_sound` is called in between, once every log has all that is its own on the disk. `close_all`
         may close many logs at once: the disk is quicker with them than one by one.

@@ -13,7 +13,7 @@ DELETED = "<DELETE>"
 
 
 def decode_offsets_record(key: bytes | None, value: bytes | None) -> dict[str, str]:
-    """Return `key` and `payload` as text; what is not understood says why."""
+    """Return `key` and `payload` as text; the text of an unknown record says why."""
     if key is None:
         return {"key": "<none>", "payload": "<none>"}
     try:

@@ -1,7 +1,7 @@
-"""What the files of a data folder say, line by line, in the words of Kafka's own dump tool.
+"""The content of the files of a data folder, line by line, in the words of Kafka's own dump tool.
 
-A `Line` is for people as text, `name: value` one behind the other as `kafka-dump-log` prints it, and for
-programs as its fields. Every function reads only. Source: org.apache.kafka.tools.DumpLogSegments.
+A `Line` has text for people, `name: value` pairs as `kafka-dump-log` prints them, and fields for
+programs. Every function only reads. Source: org.apache.kafka.tools.DumpLogSegments.
 """
 
 import struct
@@ -46,9 +46,9 @@ _TIME_ENTRY = struct.Struct(">qi")
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One thing that a file says: its kind (batch, record, index entry ...) and its fields in their order.
+    """One line of output: its kind (batch, record, index entry ...) and its fields in their order.
 
-    A `kind` of "complaint" tells of something that is wrong.
+    The `kind` "complaint" reports an error.
     """
 
     kind: str
@@ -74,7 +74,7 @@ def _text(value: Field) -> str:
 
 
 class DumpOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be told: with `deep` every record; `offsets` decodes those of `__consumer_offsets`."""
+    """What to print: with `deep` every record; `offsets` decodes those of `__consumer_offsets`."""
 
     deep: bool = False
     offsets: bool = False
@@ -82,7 +82,7 @@ class DumpOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def dump(file_system: FileSystem, path: Path, options: DumpOptions) -> Iterator[Line]:
-    """Yield what a file says, or each file of a folder that has a format known here.
+    """Yield the content of a file, or of each file of a folder with a known format.
 
     Raises: StorageError when it cannot be read, or is no such file.
     """
@@ -132,7 +132,7 @@ def _dump_log(file_system: FileSystem, path: Path, options: DumpOptions) -> Iter
     end, position = file.size(), 0
     for position, header, batch in iterate_batches(file, 0, end):
         yield from _batch_lines(position, header, batch, options)
-        position += header.size_bytes  # noqa: PLW2901  # Where the next one should begin.
+        position += header.size_bytes  # noqa: PLW2901  # Where the next one should start.
     if position != end:
         yield Line("complaint", {"text": f"Found {end - position} invalid bytes at the end of {path.name}"})
 
@@ -152,7 +152,7 @@ def _batch_lines(
 
 
 def batch_line(position: int, header: BatchHeader, *, is_valid: bool) -> Line:
-    """Return what a batch's header says."""
+    """Return the fields of a batch header."""
     try:
         codec = header.compression.name.lower()
     except WireError:
@@ -260,7 +260,7 @@ def _size_of(file_system: FileSystem, path: Path) -> int:
 
 
 def offset_entries(content: bytes, base_offset: int) -> Iterator[tuple[int, int]]:
-    """Yield offset and position of each entry; zeros behind the last, which Kafka preallocates, are none."""
+    """Yield offset and position of each entry; trailing zeros, which Kafka preallocates, are skipped."""
     whole = len(content) // _OFFSET_ENTRY.size * _OFFSET_ENTRY.size
     for place, (relative, position) in enumerate(_OFFSET_ENTRY.iter_unpack(content[:whole])):
         if not relative and (place or not position):
@@ -269,7 +269,7 @@ def offset_entries(content: bytes, base_offset: int) -> Iterator[tuple[int, int]
 
 
 def time_entries(content: bytes, base_offset: int) -> Iterator[tuple[int, int]]:
-    """Yield timestamp and offset of each entry; zeros behind the last are none."""
+    """Yield timestamp and offset of each entry; trailing zeros are skipped."""
     whole = len(content) // _TIME_ENTRY.size * _TIME_ENTRY.size
     for timestamp, relative in _TIME_ENTRY.iter_unpack(content[:whole]):
         if not timestamp and not relative:
@@ -278,7 +278,7 @@ def time_entries(content: bytes, base_offset: int) -> Iterator[tuple[int, int]]:
 
 
 def _index_mismatch(log: File, offset: int, position: int) -> str | None:
-    """Return what is wrong with an entry of the offset index, None when a batch with it begins there."""
+    """Return the error of an entry of the offset index, None if a batch with its offset starts there."""
     try:
         header = read_header(log.read_at(64, position))
     except WireError:

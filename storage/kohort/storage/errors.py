@@ -4,5 +4,5 @@
 class StorageError(Exception):
     """The disk failed, or holds what cannot be used: one log (or the data folder) is out of service.
 
-    The log that raised it takes no more appends until it was closed and opened again; others serve on.
+    The log that raised it refuses appends until it is closed and opened again; other logs keep serving.
     """

@@ -1,7 +1,7 @@
 """The few things that this room asks of a file system, and the operating system's own.
 
-Everything that is written goes through here, so that a test can tear writes, lose what was not
-synced, fill the disk and fail a sync.
+Every write goes through here, so that a test can tear writes, lose unsynced bytes, fill the disk
+and fail a sync.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ _MAX_PARTS = 1024  # IOV_MAX of Linux and of macOS.
 
 
 class File(Protocol):
-    """An open file. It closes when its last holder lets go: a reader may still be sending from it.
+    """An open file. It closes when its last holder releases it: a reader may still be sending from it.
 
     Every method may raise OSError.
     """
@@ -40,7 +40,7 @@ class File(Protocol):
         ...
 
     def write_at(self, parts: Sequence[Buffer], position: int) -> None:
-        """Write all `parts` one behind the other from `position` on."""
+        """Write all `parts` consecutively from `position`."""
         ...
 
     def truncate(self, size: int) -> None:
@@ -48,11 +48,11 @@ class File(Protocol):
         ...
 
     def sync(self) -> None:
-        """Return once what was written is on the disk."""
+        """Return when everything written is on the disk."""
         ...
 
     def reread(self) -> None:
-        """Sync, and let what is read from now on come from the disk.
+        """Sync, and read from the disk from now on.
 
         After a sync that failed, in this process or in one before, the cache shows bytes that the disk does
         not hold, and that no later sync writes.
@@ -64,7 +64,7 @@ class FileSystem(Protocol):
     """Folders and files by their paths. Every method may raise OSError."""
 
     def open(self, path: StrPath, *, create: bool = False) -> File:
-        """Return the file, opened to read and write; with `create` it may be new."""
+        """Return the file, opened to read and write; with `create` it is created if missing."""
         ...
 
     def read(self, path: StrPath) -> bytes | None:
@@ -84,11 +84,11 @@ class FileSystem(Protocol):
         ...
 
     def make_directory(self, path: StrPath) -> None:
-        """Make the folder, and those above it, unless they are there; others cannot enter it."""
+        """Create the folder and its parents if they are missing; other users cannot enter it."""
         ...
 
     def close_to_others(self, path: StrPath) -> Privacy:
-        """Close a data folder that is there, and what is in it, to other users; return what was found."""
+        """Remove other users' permissions on an existing data folder and its content; return the result."""
         ...
 
     def rename(self, source: StrPath, target: StrPath) -> None:
@@ -96,11 +96,11 @@ class FileSystem(Protocol):
         ...
 
     def remove(self, path: StrPath) -> None:
-        """Remove a file; it is no error that it is gone."""
+        """Remove a file; a missing file is no error."""
         ...
 
     def remove_directory(self, path: StrPath) -> None:
-        """Remove an empty folder; it is no error that it is gone."""
+        """Remove an empty folder; a missing folder is no error."""
         ...
 
     def sync_directory(self, path: StrPath) -> None:
@@ -108,7 +108,7 @@ class FileSystem(Protocol):
         ...
 
     def lock(self, path: StrPath) -> object | None:
-        """Return a lock that lives as long as it is held, None when another process has it."""
+        """Return a lock that is valid while it is held, None when another process has it."""
         ...
 
 
@@ -140,7 +140,7 @@ class OsFile:
         return b"".join(parts)
 
     def write_at(self, parts: Sequence[Buffer], position: int) -> None:
-        """Write all `parts` one behind the other from `position` on."""
+        """Write all `parts` consecutively from `position`."""
         if len(parts) == 1:
             part = parts[0]
             written = os.pwrite(self.file_descriptor, part, position)
@@ -167,13 +167,13 @@ class OsFile:
         os.ftruncate(self.file_descriptor, size)
 
     def sync(self) -> None:
-        """Return once what was written is on the disk; a file that nobody finds again does not count."""
+        """Return when everything written is on the disk; a file that was deleted does not count."""
         _sync_data(self.file_descriptor)
         if not _count_links(self.file_descriptor):
             raise FileNotFoundError(errno.ENOENT, "The file was removed while it was in use")
 
     def reread(self) -> None:
-        """Sync, and drop what is cached: after a failed sync it is not what the disk holds."""
+        """Sync, and drop the cache: after a failed sync the cache differs from the disk."""
         self.sync()
         if hasattr(os, "posix_fadvise"):  # Not on macOS.
             os.posix_fadvise(self.file_descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -182,10 +182,10 @@ class OsFile:
 def choose_sync(
     full_sync: int | None, control: Callable[[int, int], object], flush: Callable[[int], None]
 ) -> Callable[[int], None]:
-    """Return what brings a file's content onto the disk itself.
+    """Return the function that syncs a file to the disk itself.
 
-    On macOS a sync ends at the drive, which may lose its cache with the power; there `full_sync` is the
-    command that goes further. File systems that do not know it, such as those of a network, are synced.
+    On macOS a sync ends at the drive, which may lose its cache at a power failure; `full_sync` is the command
+    that also flushes the drive. File systems that do not support it, such as network ones, use a plain sync.
     """
     if full_sync is None:
         return flush
@@ -214,8 +214,8 @@ def count_links_by_stat(file_descriptor: int) -> int:
 def choose_count_links(statx: Callable[[int, bytes, int, int, object], int] | None) -> Callable[[int], int]:
     """Return what counts the names of an open file; `statx` is the C library's, where it has one.
 
-    Linux gives a file another time with the next write once its times were asked for, and has that written
-    by the next sync: a stat after each sync makes syncs half as long again. statx asks for what is wanted.
+    After its times were read, Linux gives a file a new time with the next write, which the next sync has to
+    write: a stat after each sync makes syncs half as long again. statx reads only the requested fields.
     """
     if statx is None:
         return count_links_by_stat
@@ -244,7 +244,7 @@ class OsFileSystem:
     """The file system that there is."""
 
     def open(self, path: StrPath, *, create: bool = False) -> File:
-        """Return the file, opened to read and write; with `create` it may be new."""
+        """Return the file, opened to read and write; with `create` it is created if missing."""
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         return OsFile(os.open(path, flags, FILE_MODE))
 
@@ -281,7 +281,7 @@ class OsFileSystem:
             return None
 
     def make_directory(self, path: StrPath) -> None:
-        """Make the folder, and those above it, unless they are there; others cannot enter it."""
+        """Create the folder and its parents if they are missing; other users cannot enter it."""
         try:
             os.mkdir(path, DIRECTORY_MODE)
         except FileNotFoundError:
@@ -292,7 +292,7 @@ class OsFileSystem:
                 raise
 
     def close_to_others(self, path: StrPath) -> Privacy:
-        """Close a data folder that is there, and what is in it, to other users; return what was found."""
+        """Remove other users' permissions on an existing data folder and its content; return the result."""
         return close_to_others(os.fspath(path))
 
     def rename(self, source: StrPath, target: StrPath) -> None:
@@ -300,14 +300,14 @@ class OsFileSystem:
         os.rename(source, target)
 
     def remove(self, path: StrPath) -> None:
-        """Remove a file; it is no error that it is gone."""
+        """Remove a file; a missing file is no error."""
         try:
             os.unlink(path)
         except FileNotFoundError:
             return
 
     def remove_directory(self, path: StrPath) -> None:
-        """Remove an empty folder; it is no error that it is gone."""
+        """Remove an empty folder; a missing folder is no error."""
         try:
             os.rmdir(path)
         except FileNotFoundError:
@@ -322,7 +322,7 @@ class OsFileSystem:
             os.close(file_descriptor)
 
     def lock(self, path: StrPath) -> object | None:
-        """Return a lock that lives as long as it is held, None when another process has it."""
+        """Return a lock that is valid while it is held, None when another process has it."""
         file = OsFile(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT, FILE_MODE))
         try:
             fcntl.flock(file.file_descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""The folders of partitions in a data folder: which there are, and what they say of themselves."""
+"""The partition folders in a data folder, and the topic id that each one contains."""
 
 from pathlib import Path
 from uuid import UUID
@@ -28,14 +28,14 @@ class PartitionFolder(msgspec.Struct, frozen=True):
 
 
 def partition_folders(file_system: FileSystem, path: Path) -> list[TopicPartition]:
-    """Return what the names of the folders say, in order. Raises: OSError."""
+    """Return the partitions that the folder names contain, in order. Raises: OSError."""
     names = file_system.list_directory(path) or []
     keys = (key for key in map(parse_partition_folder, names) if key is not None)
     return sorted(key for key in keys if key[0] != METADATA_TOPIC)
 
 
 def read_folder(file_system: FileSystem, path: Path, key: TopicPartition) -> PartitionFolder:
-    """Return whose a partition's folder is, as it says itself. Raises: StorageError."""
+    """Return the topic id that a partition's folder contains. Raises: StorageError."""
     folder = path / partition_folder(*key)
     try:
         content = file_system.read(folder / PARTITION_METADATA)

@@ -1,8 +1,8 @@
-"""The two sparse indexes beside a segment, in memory as they are on the disk.
+"""The two sparse indexes of a segment, in memory in their disk format.
 
-`.index`: relative offset int32, position int32: the batch that begins at the position ends with the
+`.index`: relative offset int32, position int32: the batch that starts at the position ends with the
 offset. `.timeindex`: timestamp int64, relative offset int32: no record up to the offset is newer.
-Both are derived from the log: what a crash takes of them is rebuilt.
+Both are derived from the log: parts lost in a crash are rebuilt.
 Source: org.apache.kafka.storage.internals.log.OffsetIndex, TimeIndex.
 """
 
@@ -18,7 +18,7 @@ _TIME_ENTRY = struct.Struct(">qi")
 
 
 class _Index:
-    """Entries of one size: read from the file when first asked for, written behind the log's bytes."""
+    """Entries of one size: read from the file at first use, written after the log's bytes."""
 
     __slots__ = (
         "_entries",
@@ -43,7 +43,7 @@ class _Index:
 
     @property
     def entries(self) -> bytearray:
-        """All entries one behind the other. A file that is no whole number of entries counts for nothing."""
+        """All entries, concatenated. A file that is not a whole number of entries is ignored."""
         entries = self._entries
         if entries is None:
             content = self._file_system.read(self._path) or b""
@@ -55,11 +55,11 @@ class _Index:
         return entries
 
     def _check_not_retired(self) -> None:
-        if self._is_retired:  # What was read may be another segment's.
+        if self._is_retired:  # The entries just read may be another segment's.
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._path)
 
     def retire(self) -> None:
-        """Read no file any more: the name is to be another's."""
+        """Stop reading the file: another segment will get its name."""
         self._is_retired = True
 
     @property
@@ -96,7 +96,7 @@ class _Index:
         size = len(entries)
         if self._persisted_bytes == size and not sync:
             return
-        file = self._file  # Another thread may let it go meanwhile.
+        file = self._file  # Another thread may release it concurrently.
         if file is None:
             file = self._file = self._file_system.open(self._path, create=True)
         if self._persisted_bytes < 0:
@@ -109,7 +109,7 @@ class _Index:
             file.sync()
 
     def _read_last(self) -> bytes:
-        """Return the last entry as it is in the file, nothing where the file is missing or damaged."""
+        """Return the last entry in the file, nothing if the file is missing or damaged."""
         try:
             file = self._file_system.open(self._path)
         except FileNotFoundError:
@@ -145,13 +145,16 @@ class OffsetIndex(_Index):
         self.entries.extend(_OFFSET_ENTRY.pack(offset - self.base_offset, position))
 
     def lookup(self, offset: int) -> int:
-        """Return the position to look for `offset` from: of the last noted batch that may hold it, or 0."""
+        """Return where to search for `offset`: of the last indexed batch that may hold it, or 0."""
         entries = self.entries
         place = self._place(entries, offset)
         return int(_OFFSET_ENTRY.unpack_from(entries, (place - 1) * 8)[1]) if place else 0
 
     def replace(self, entries: Iterable[tuple[int, int]]) -> None:
-        """Say what `entries`, offsets with positions, say; the file follows with the next `write`."""
+        """Replace all entries by `entries`, offsets with positions.
+
+        The file is written with the next `write`.
+        """
         packed = bytearray()
         for offset, position in entries:
             packed.extend(_OFFSET_ENTRY.pack(offset - self.base_offset, position))
@@ -167,7 +170,7 @@ class OffsetIndex(_Index):
         return int(_OFFSET_ENTRY.unpack_from(self.entries, size_bytes - 8)[1]) if size_bytes else 0
 
     def truncate_to(self, offset: int) -> None:
-        """Forget the batches that end at `offset` or behind it."""
+        """Remove the entries of batches that end at or after `offset`."""
         self.cut(self._place(self.entries, offset - 1) * 8)
 
     def _place(self, entries: bytearray, offset: int) -> int:
@@ -183,7 +186,7 @@ class OffsetIndex(_Index):
         return low
 
     def is_sane(self, log_bytes: int) -> bool:
-        """Whether the entries may belong to a log of `log_bytes`: the last one says it."""
+        """Whether the entries are possible for a log of `log_bytes`: the last one decides."""
         entries = self.entries
         if not entries:
             return True
@@ -200,7 +203,7 @@ class TimeIndex(_Index):
         super().__init__(file_system, path, base_offset, _TIME_ENTRY.size)
 
     def append(self, timestamp_ms: int, offset: int) -> None:
-        """Note the newest timestamp so far and its batch's last offset, unless it is not newer."""
+        """Add the newest timestamp so far and its batch's last offset, unless it is not newer."""
         entries = self.entries
         if timestamp_ms < 0:
             return
@@ -209,7 +212,7 @@ class TimeIndex(_Index):
         entries.extend(_TIME_ENTRY.pack(timestamp_ms, offset - self.base_offset))
 
     def last(self) -> tuple[int, int]:
-        """Return the newest timestamp and its offset; (-1, the base offset) when there is none.
+        """Return the newest timestamp and its offset; (-1, the base offset) if there is none.
 
         An index that is not in memory is not loaded for it.
         """
@@ -234,7 +237,7 @@ class TimeIndex(_Index):
         return self.base_offset + int(unpack(entries, (low - 1) * 12)[1]) if low else self.base_offset
 
     def truncate_to(self, offset: int) -> None:
-        """Forget what was noted at `offset` or behind it."""
+        """Remove the entries at or after `offset`."""
         entries, relative = self.entries, offset - self.base_offset
         size = len(entries)
         while size and _TIME_ENTRY.unpack_from(entries, size - 12)[1] >= relative:

@@ -2,23 +2,23 @@
 
 Commits of fifty groups land in fifty logs, and fifty syncs take fifty times as long as one. So a small
 batch is written to its log without a sync, and to this file, which is synced once for all of them.
-After a crash each log takes from here what it lacks. When the file is full, the logs in it are synced,
-and it begins again at its start; its blocks exist already, so a sync has no metadata to write.
+After a crash each log restores its missing batches from here. When the file is full, the logs in it are
+synced, and it restarts at its beginning; its blocks exist already, so a sync has no metadata to write.
 
     entry:  crc32c uint32 (of all that follows)   size uint32 (of the batches)   sequence uint64
             topic id 16 bytes   partition int32   record batches v2, `size` bytes
 
-Entries stand one behind the other with consecutive sequence numbers; the first that does not fit in is
-left over from an earlier lap or torn, and ends the journal. An entry that was torn is never followed by
-one of ours: after a recovery the numbers go on with a gap that no leftover can bridge.
+Entries are consecutive and have consecutive sequence numbers; the first one out of sequence is
+left over from an earlier lap or torn, and ends the journal. A torn entry is never followed by a
+new one: after a recovery the numbers continue with a gap that no leftover can bridge.
 
-What lies before a journaled batch is on the disk itself: in its log's own files, or in this lap. What a
-log that cannot be opened just now still has to take from here goes into a file of its own, of the same
-form, before the journal begins again: the other logs have use for the journal meanwhile.
+Everything before a journaled batch is on the disk: in its log's own files, or in this lap. Batches that a
+log which cannot be opened now still has to restore go into a separate file of the same format before
+the journal restarts, so that the other logs can use the journal.
 
-A log is known here by its identity (topic id and partition), which outlives each log object: a log that is
-opened again, or removed and made anew, has the same. `may_name` says whether a start would find batches of it
-in either file. Before a log is cut, removed or replaced its caller sees to it that none would: `wipe`.
+A log is identified by its topic id and partition, which outlive each log object: a log that is
+opened again, or removed and created again, has the same identity. `may_name` tells whether a start would find
+its batches in either file. Before a log is truncated, removed or replaced, its caller calls `wipe` for them.
 """
 
 import struct
@@ -45,7 +45,7 @@ JOURNAL_BYTES = 8 * 1024 * 1024
 SEQUENCE_GAP = 1 << 32
 
 _HEAD = struct.Struct(">IIQ20s")
-_CHECKED_HEAD = struct.Struct(">IQ20s")  # The checksum covers everything behind itself.
+_CHECKED_HEAD = struct.Struct(">IQ20s")  # The checksum covers everything after itself.
 _CHECKED_FROM = _HEAD.size - _CHECKED_HEAD.size
 _ZEROS_BYTES = 1024 * 1024
 
@@ -78,7 +78,7 @@ class Journal:
     """The journal of one data folder. Any thread may append; one at a time gets through."""
 
     def __init__(self, file_system: FileSystem, directory: Path, size_bytes: int = JOURNAL_BYTES) -> None:
-        """Read what a crash left behind; nothing is written yet. Raises: StorageError."""
+        """Read what a crash left; nothing is written yet. Raises: StorageError."""
         self._file_system = file_system
         self._path = directory / JOURNAL_FILE
         self._kept_path = directory / KEPT_FILE
@@ -90,7 +90,7 @@ class Journal:
         self._orphaned: dict[LogId, list[bytes]] = {}
         self._is_orphaned_saved = False  # Whether their own file has all of them.
         self._ends: dict[LogId, tuple[PartitionLog, int]] = {}  # Where what this lap has of each log ends.
-        self._named: set[LogId] = set()  # Others of which the file has entries: nobody counts on these.
+        self._named: set[LogId] = set()  # Entries of other logs: nobody relies on these.
         self._kept: set[LogId] = set()  # Those of which the other file has entries.
         self._has_kept_file = False
         self.failure: StorageError | None = None
@@ -116,7 +116,10 @@ class Journal:
             self._sequence += SEQUENCE_GAP
 
     def _leave(self, entry: Entry) -> None:
-        """Keep for its log what it may lack. An entry that is read later is newer, and takes its place."""
+        """Keep for its log the batches that it may lack.
+
+        A later entry is newer, and replaces earlier ones.
+        """
         batches = self._orphaned.setdefault(entry.log_id, [])
         begin = read_header(entry.batches[0]).base_offset
         while batches and read_header(batches[-1]).next_offset > begin:
@@ -129,15 +132,15 @@ class Journal:
         return len(self._orphaned)
 
     def end_offset(self, log_id: LogId) -> int:
-        """Return where the batches end that are orphaned here and belong to a log, 0 where there are none."""
+        """Return the end offset of the orphaned batches of a log, 0 if there are none."""
         batches = self._orphaned.get(log_id)
         return read_header(batches[-1]).next_offset if batches else 0
 
     def restore(self, log: PartitionLog) -> int:
-        """Let a log that has just been opened take what it lacks, and return how many batches it took.
+        """Append the missing batches to a log that has just been opened, and return how many.
 
-        They are on the disk afterwards, and so is what the log has of the others: that it can be read does
-        not say so, where a sync of the log has failed before. Raises: StorageError.
+        They are on the disk afterwards, and so are the log's other batches: that they can be read does
+        not prove it, because an earlier sync of the log may have failed. Raises: StorageError.
         """
         batches = self._orphaned.get(log.log_id, [])
         log.write_again([batch for batch in batches if read_header(batch).base_offset < log.log_end_offset])
@@ -158,10 +161,10 @@ class Journal:
         return taken
 
     def forget(self, *, but: Collection[LogId] = ()) -> None:
-        """Drop the orphaned batches of all logs but those that are still to be opened; on the disk as well.
+        """Drop the orphaned batches of all logs except those still to be opened; on the disk as well.
 
-        For a start, which has opened every log that may lack something. Where the disk does not take that,
-        the journal has failed, and is used no more until `renew`.
+        Called by a start that has opened every log which may lack batches. If the disk refuses it, the
+        journal has failed, and is not used until `renew`.
         """
         with self._lock:
             for log_id in [log_id for log_id in self._orphaned if log_id not in but]:
@@ -173,7 +176,10 @@ class Journal:
                     self._fail(error)
 
     def drop(self, log_id: LogId) -> None:
-        """Drop the orphaned batches of one log: it has taken them, or is removed. The files keep theirs."""
+        """Drop the orphaned batches of one log: they were restored, or the log is removed.
+
+        The files keep theirs.
+        """
         with self._lock:
             self._orphaned.pop(log_id, None)
 
@@ -202,16 +208,16 @@ class Journal:
         for sequence, (log_id, batches) in enumerate(self._orphaned.items()):
             parts += _encode(sequence, log_id, batches)
         self._has_kept_file = True
-        self._kept.update(self._orphaned)  # What was there before may be there still where this fails.
+        self._kept.update(self._orphaned)  # If this fails, the earlier content may still be there.
         self._file_system.replace(self._kept_path, b"".join(parts))
         self._file_system.sync_directory(self._kept_path.parent)
         self._kept = set(self._orphaned)
         self._is_orphaned_saved = True
 
     def _remove_kept(self) -> None:
-        """Remove the file of orphaned batches once there are none; where that fails it names logs still."""
+        """Remove the file of orphaned batches if there are none; if that fails, the file still names logs."""
         if not self._orphaned:
-            with suppress(OSError):  # A log that has what is in there leaves it alone.
+            with suppress(OSError):  # A log that has these batches already ignores them.
                 self._remove_kept_file()
 
     def _remove_kept_file(self) -> None:
@@ -224,7 +230,7 @@ class Journal:
             self._has_kept_file = False
 
     def _blank(self) -> None:
-        """Have a start find the orphaned batches, and nothing else. Raises: OSError."""
+        """Leave only the orphaned batches for the next start. Raises: OSError."""
         if self._orphaned:
             self._is_orphaned_saved &= self._kept == self._orphaned.keys()
             self._save_orphaned()
@@ -239,20 +245,20 @@ class Journal:
     # -- appending --------------------------------------------------------------------------------------
 
     def has_room(self, size_bytes: int, entries: int) -> bool:
-        """Return whether that much fits before the journal has to begin again, and it works at all."""
+        """Return whether the journal works and so many bytes fit before it has to restart."""
         if self.failure is not None:
             return False
         return self._position + size_bytes + entries * _HEAD.size <= self._size_bytes
 
     @property
     def is_appending(self) -> bool:
-        """Whether somebody writes to the journal just now, for whom another would wait."""
+        """Whether another thread is writing to the journal now, so that a writer would wait."""
         return self._lock.locked()
 
     def append(self, written: Sequence[Written]) -> None:
         """Return when the batches are on the disk, and their logs know it. Blocks. Raises: StorageError.
 
-        A log without batches is left out: it would end the journal for whoever reads it.
+        A log without batches is left out: it would end the journal for a reader.
         """
         written = [each for each in written if each.batches]
         if not written:
@@ -265,7 +271,7 @@ class Journal:
             try:
                 self._append(written)
             except OSError as error:
-                self._named.update(each.log.log_id for each in written)  # They may be there all the same.
+                self._named.update(each.log.log_id for each in written)  # They may still be there.
                 raise self._fail(error) from error
             for each in written:
                 log = each.log
@@ -274,7 +280,7 @@ class Journal:
             each.log.became_durable(each.batches[-1].last_offset + 1)
 
     def _check_follows(self, written: Written) -> None:
-        """Assert that all that lies before is on the disk: after a crash nothing could follow on a hole."""
+        """Assert that everything before is on the disk: after a crash nothing could follow a gap."""
         log, first_offset = written.log, written.batches[0].base_offset
         assert first_offset <= log.synced_offset or self._end_in_lap(log.log_id) == first_offset, (
             f"{log.directory}: a batch at {first_offset} behind what is synced up to {log.synced_offset} "
@@ -298,7 +304,7 @@ class Journal:
         file.sync()
         self._position += len(entries)
         if is_first:
-            self._named = set()  # The lap before is not read any more.
+            self._named = set()  # The previous lap is not read any more.
 
     def _fail(self, error: OSError) -> StorageError:
         self.failure = StorageError(f"{self._path} failed and is used no more: {error}")
@@ -318,7 +324,7 @@ class Journal:
         return file
 
     def restart(self) -> None:
-        """Begin again at the start. Raises: StorageError, after which it is used no more until `renew`.
+        """Restart at the beginning. Raises: StorageError, after which it is not used until `renew`.
 
         The caller has synced every log that has an entry, and recalled what failed ones may lack.
         """
@@ -328,7 +334,7 @@ class Journal:
                 self._save_orphaned()
             except OSError as error:
                 raise self._fail(error) from error
-            self._named.update(self._ends)  # Until the next entry stands in front of them.
+            self._named.update(self._ends)  # Until the next entry is written before them.
             self._ends = {}
             self._position = 0
 
@@ -339,7 +345,7 @@ class Journal:
     def renew(self) -> None:
         """Begin again in a new file, where the old one has failed. Raises: StorageError if that fails, too.
 
-        What a failed sync has left of the old one nobody knows. As for `restart`, no log needs it any more.
+        The state of the old file after a failed sync is unknown. As for `restart`, no log needs it any more.
         """
         with self._lock:
             self._check_synced()
@@ -371,13 +377,14 @@ class Journal:
         self._position = 0
 
     def may_name(self, log_id: LogId) -> bool:
-        """Whether what a crash would leave here may have batches of the log."""
+        """Whether the files that a crash would leave may have batches of the log."""
         return log_id in self._ends or log_id in self._named or log_id in self._kept
 
     def wipe(self) -> None:
-        """Leave a start nothing but what is orphaned. Raises: StorageError, and then it is used no more.
+        """Leave only the orphaned batches for a start.
 
-        The caller has it begin again before, and restored what was orphaned in every log that is open.
+        Raises: StorageError, and then it is not used until `renew`.
+        The caller restarts it before, and has restored the orphaned batches of every open log.
         """
         with self._lock:
             if self.failure is not None:
@@ -390,7 +397,7 @@ class Journal:
                 raise self._fail(error) from error
 
     def release(self, log_id: LogId) -> None:
-        """Stand no more for a log that is deleted, or that has failed and was recalled."""
+        """Stop keeping batches of a log that is deleted, or that has failed and was recalled."""
         with self._lock:
             if self._ends.pop(log_id, None) is not None:
                 self._named.add(log_id)

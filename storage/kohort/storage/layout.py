@@ -20,7 +20,7 @@ METADATA_TOPIC = "__cluster_metadata"
 TopicPartition = tuple[str, int]
 
 LogId = bytes
-"""Which log it is, whichever object has it open: 16 bytes of topic id, then the partition as int32."""
+"""The identity of a log: 16 bytes of topic id, then the partition as int32."""
 
 _DIRECTORY_ID = "directory.id"
 
@@ -42,7 +42,7 @@ METADATA_FOLDER = partition_folder(METADATA_TOPIC, 0)
 
 
 def parse_partition_folder(name: str) -> TopicPartition | None:
-    """Return topic and partition that a folder's name says, None when it says none."""
+    """Return topic and partition of a folder name, None if it is not a partition's."""
     match = _FOLDER.fullmatch(name)
     if match is None or name.endswith(DELETED_SUFFIX):
         return None
@@ -65,7 +65,7 @@ def encode_partition_metadata(topic_id: UUID) -> bytes:
 
 
 def decode_partition_metadata(content: bytes | None) -> UUID | None:
-    """Return the topic id that `partition.metadata` says; None when it is missing or cut short by a crash."""
+    """Return the topic id in `partition.metadata`; None if it is missing or truncated by a crash."""
     if not content:
         return None
     try:
@@ -85,7 +85,7 @@ def decode_offset_checkpoint(content: bytes | None) -> dict[TopicPartition, int]
     """Return the offsets of a checkpoint, empty when there is no file, None when it is damaged."""
     if content is None:
         return {}
-    if not content.endswith(b"\n"):  # Cut within its last number it would say another.
+    if not content.endswith(b"\n"):  # Truncated within its last number it would be another number.
         return None
     try:
         version, count, *lines = content.decode().split("\n")
@@ -99,7 +99,7 @@ def decode_offset_checkpoint(content: bytes | None) -> dict[TopicPartition, int]
 
 
 class MetaProperties(msgspec.Struct, frozen=True):
-    """Whose data a folder holds: what `meta.properties` says."""
+    """The owner of a folder: the content of `meta.properties`."""
 
     cluster_id: str
     node_id: int
@@ -110,7 +110,7 @@ class MetaProperties(msgspec.Struct, frozen=True):
 
     @classmethod
     def decode(cls, content: bytes) -> "MetaProperties":
-        """Return what the file says. Raises: StorageError when it is not what Kafka 4 writes."""
+        """Return the content of the file. Raises: StorageError if it is not in the format of Kafka 4."""
         try:
             fields = _properties(content, "=")
             if fields["version"] != "1":
@@ -121,7 +121,7 @@ class MetaProperties(msgspec.Struct, frozen=True):
 
 
 def directory_id_line(directory_id: UUID) -> bytes:
-    """Return the line of `meta.properties` that tells the folder from all others."""
+    """Return the line of `meta.properties` with the id of the folder."""
     return f"{_DIRECTORY_ID}={format_uuid(directory_id)}\n".encode()
 
 
@@ -134,7 +134,7 @@ def decode_directory_id(content: bytes) -> UUID | None:
 
 
 def _properties(content: bytes, separator: str) -> dict[str, str]:
-    """Return the fields of lines `name separator value`; `#` begins a comment. Raises: ValueError."""
+    """Return the fields of lines `name separator value`; `#` starts a comment. Raises: ValueError."""
     fields: dict[str, str] = {}
     for line in content.decode().splitlines():
         if line.strip() and not line.startswith("#"):
@@ -144,9 +144,9 @@ def _properties(content: bytes, separator: str) -> dict[str, str]:
 
 
 def name_folder(file_system: FileSystem, path: str, topic_id: UUID) -> None:
-    """Have the folder say, on the disk, whose it is. Raises: OSError.
+    """Write the owner of the folder into it, synced. Raises: OSError.
 
-    It is written again even where it can be read: after a sync that failed, a cache may show what is lost.
+    It is written again even if it can be read: after a failed sync the cache may show bytes that are lost.
     """
     metadata = file_system.open(f"{path}/{PARTITION_METADATA}", create=True)
     metadata.write_at([encode_partition_metadata(topic_id)], 0)
@@ -154,7 +154,7 @@ def name_folder(file_system: FileSystem, path: str, topic_id: UUID) -> None:
 
 
 def claim_folder(file_system: FileSystem, path: str, topic_id: UUID) -> None:
-    """Make sure that the folder is there, and that it is this topic's: a recreated topic has another id.
+    """Make sure that the folder exists and belongs to this topic: a recreated topic has another id.
 
     Raises: StorageError, OSError.
     """
@@ -171,7 +171,7 @@ def claim_folder(file_system: FileSystem, path: str, topic_id: UUID) -> None:
 
 
 def keep_newest(file_system: FileSystem, path: str, suffix: str, count: int) -> None:
-    """Remove all files of a kind but the `count` whose names come last. Raises: OSError."""
+    """Remove all files of a kind except the last `count` by name. Raises: OSError."""
     names = sorted(name for name in file_system.list_directory(path) or [] if name.endswith(suffix))
     for name in names[: max(0, len(names) - count)]:
         file_system.remove(f"{path}/{name}")

@@ -1,4 +1,4 @@
-"""Which leader epoch began at which offset, as `leader-epoch-checkpoint` keeps it.
+"""The start offset of each leader epoch, as `leader-epoch-checkpoint` keeps it.
 
 The file: `0`, the number of entries, then `epoch start_offset` a line.
 Source: KIP-101; org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache.
@@ -21,13 +21,13 @@ class LeaderEpochs:
 
     @property
     def latest(self) -> int:
-        """The newest epoch, -1 when there is none."""
+        """The newest epoch, -1 if there is none."""
         return self.entries[-1][0] if self.entries else UNDEFINED_EPOCH
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Note that `epoch` begins at `start_offset`, unless it or a newer one is known.
+        """Note that `epoch` starts at `start_offset`, unless it or a newer one is known.
 
-        Entries that began at or behind the offset were empty, and go.
+        Entries that start at or after the offset were empty, and are removed.
         """
         entries = self.entries
         if epoch < 0 or (entries and epoch <= entries[-1][0]):
@@ -60,11 +60,11 @@ class LeaderEpochs:
         return found
 
     def truncate_from(self, offset: int) -> None:
-        """Forget the epochs that began at `offset` or behind it."""
+        """Remove the epochs that start at or after `offset`."""
         self._change(tuple(entry for entry in self.entries if entry[1] < offset))
 
     def delete_before(self, offset: int) -> None:
-        """Forget the epochs that ended at or before `offset`; the one that holds it begins there."""
+        """Remove the epochs that end at or before `offset`; the one that contains it then starts there."""
         behind = tuple(entry for entry in self.entries if entry[1] > offset)
         epoch = self.epoch_at(offset)
         self._change(behind if epoch == UNDEFINED_EPOCH else ((epoch, offset), *behind))
@@ -81,8 +81,10 @@ class LeaderEpochs:
 
     @classmethod
     def decode(cls, content: bytes | None) -> "LeaderEpochs | None":
-        """Return what the file says, None when it is missing or damaged: the log says it as well."""
-        if content is None or not content.endswith(b"\n"):  # Cut within its last number it says another.
+        """Return the content of the file, None if it is missing or damaged: the log has it too."""
+        if content is None or not content.endswith(
+            b"\n"
+        ):  # Truncated within its last number it has another one.
             return None
         try:
             version, count, *lines = content.decode("ascii").split("\n")

@@ -1,4 +1,4 @@
-"""What a data folder knows of each partition's log, open or not: one record per log."""
+"""What a data folder knows about each partition's log, open or not: one record per log."""
 
 from collections.abc import Collection, Iterable, Mapping
 from threading import Lock
@@ -10,7 +10,7 @@ from kohort.storage.partition_log import PartitionLog
 
 
 class LogRecord:
-    """One log. Offsets are None until a checkpoint file or an open log has said them."""
+    """One log. Offsets are None until a checkpoint file or an open log has given them."""
 
     __slots__ = (
         "cleaner_offset",
@@ -32,7 +32,7 @@ class LogRecord:
         self.synced_offset: int | None = None
         """How far the log was on the disk: a log that ends before has lost records."""
         self.cleaner_offset: int | None = None
-        """Where the next round of compaction begins."""
+        """Where the next round of compaction starts."""
         self.known_end = 0
         """How far an open log was known to be on the disk when it was opened."""
         self.is_known_sound = False
@@ -40,7 +40,7 @@ class LogRecord:
         self.is_opening = False
         """Whether the log is being opened, which may turn out to be a recovery."""
         self.had_failed = False
-        """Whether the log has failed: the cache may show what is lost."""
+        """Whether the log has failed: the cache may show bytes that are lost."""
 
     @property
     def end_on_disk(self) -> int:
@@ -82,12 +82,12 @@ class LogRecords:
         self._stale: set[TopicPartition] = set()
         """Deleted partitions that the checkpoint files may still name."""
         self._missing: frozenset[TopicPartition] = frozenset()
-        """Partitions whose folders were gone at the start, though they had held something."""
+        """Partitions with records whose folders were missing at the start."""
 
     def load(self, found: Checkpoint, folders: Collection[TopicPartition]) -> None:
-        """Take what the checkpoint files say of the partitions that are there.
+        """Take the checkpoint entries of the existing partitions.
 
-        What they say of others has been stale since a crash.
+        Entries of other partitions are stale since a crash.
         """
         present = set(folders)
         self._stale = found.keys() - present
@@ -119,7 +119,7 @@ class LogRecords:
             return 0 if record is None else record.known_end
 
     def is_missing(self, topic: str, index: int) -> bool:
-        """Return whether the partition's folder was gone at the start, though it had held something."""
+        """Return whether the folder of a partition with records was missing at the start."""
         return (topic, index) in self._missing
 
     # -- open logs --------------------------------------------------------------------------------------
@@ -166,9 +166,10 @@ class LogRecords:
     def take_log(
         self, key: TopicPartition, topic_id: UUID, *, and_forget: bool = False
     ) -> tuple[PartitionLog | None, bool]:
-        """Return the log if it is open, which the records have no more; with `and_forget` no record is left.
+        """Return the log if it is open, and remove it from the records.
 
-        The second value is False if the log is another topic's by now; it stays then.
+        With `and_forget` the record is removed too.
+        The second value is False if the log belongs to another topic by now; it stays then.
         """
         with self._lock:
             record = self._records.get(key)
@@ -182,7 +183,7 @@ class LogRecords:
             return log, True
 
     def forget(self, key: TopicPartition) -> PartitionLog | None:
-        """Remove what is known of a log, so that no other log of that name begins with it; return the log."""
+        """Remove the record of a log, so that no other log of that name starts with it; return the log."""
         with self._lock:
             record = self._records.get(key)
             self._forget(key)
@@ -231,12 +232,12 @@ class LogRecords:
     # -- checkpoints ------------------------------------------------------------------------------------
 
     def is_stale(self, keys: Iterable[TopicPartition]) -> bool:
-        """Return whether the checkpoint files may say something of deleted partitions of these names."""
+        """Return whether the checkpoint files may name deleted partitions with these names."""
         with self._lock:
             return not self._stale.isdisjoint(keys)
 
     def checkpoint(self) -> tuple[Checkpoint, frozenset[TopicPartition]]:
-        """Return what the checkpoint files are to say, and which stale partitions they do not name then."""
+        """Return the new content of the checkpoint files, and the stale partitions that they then omit."""
         with self._lock:
             for record in self._records.values():
                 if record.log is not None:
@@ -258,13 +259,13 @@ class LogRecords:
             self._stale.difference_update(stale)
 
     def cleaner_offset(self, topic: str, index: int) -> int | None:
-        """Return where a log's next compaction begins, None if it was not compacted yet."""
+        """Return where a log's next compaction starts, None if it was never compacted."""
         with self._lock:
             record = self._records.get((topic, index))
             return None if record is None else record.cleaner_offset
 
     def set_cleaner_offset(self, key: TopicPartition, offset: int, cleaned: PartitionLog) -> bool:
-        """Note where a log's next compaction begins; return False if another log has its name by now."""
+        """Note where a log's next compaction starts; return False if another log has its name by now."""
         with self._lock:
             record = self._records.get(key)
             if record is None or record.log is not cleaned:
@@ -273,7 +274,7 @@ class LogRecords:
             return True
 
     def cleaner_offsets(self) -> Offsets:
-        """Return where the next compaction of each log begins."""
+        """Return where the next compaction of each log starts."""
         with self._lock:
             items = self._records.items()
             return {key: each.cleaner_offset for key, each in items if each.cleaner_offset is not None}

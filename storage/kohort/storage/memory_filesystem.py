@@ -1,7 +1,7 @@
-"""A file system in memory for tests: it can lose what was not synced, tear writes, fill up and fail.
+"""A file system in memory for tests: it can lose unsynced bytes, tear writes, fill up and fail.
 
-It keeps the list of the operations that changed something. `after_crash` makes the file system that a
-machine, or a process alone, would find again when it died behind any one of them.
+It keeps the list of all changing operations. `after_crash` makes the file system that is found
+if the machine, or only the process, dies after any one of them.
 """
 
 import errno
@@ -17,7 +17,7 @@ Choose = Callable[[int], int]  # Returns a number from 0 up to, not including, i
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """One thing that was done: `path` and `target` for names, `file` for a content."""
+    """One operation: `path` and `target` for names, `file` for a content."""
 
     kind: str
     path: str = ""
@@ -28,7 +28,7 @@ class Operation(msgspec.Struct, frozen=True):
 
 
 class MemoryFile:
-    """One file's content. A descriptor, Linux's kind without a name, is made only for who asks for it."""
+    """One file's content. A descriptor, of Linux's anonymous kind, is made only on request."""
 
     def __init__(self, file_system: "MemoryFileSystem", number: int) -> None:
         self._file_system = file_system
@@ -39,7 +39,7 @@ class MemoryFile:
 
     @property
     def file_descriptor(self) -> int:
-        """What `os.pread` and `os.sendfile` take: it shows the content from now on.
+        """The descriptor for `os.pread` and `os.sendfile`: it shows the content from now on.
 
         While reads fail it shows an empty file, as `os.pread` itself cannot be made to fail.
         """
@@ -54,7 +54,7 @@ class MemoryFile:
         return self._mirror.file_descriptor
 
     def close_descriptors(self) -> None:
-        """Let go what `file_descriptor` has made; who asks again gets another one."""
+        """Close the descriptors that `file_descriptor` has made; a later request makes another one."""
         self._mirror = self._empty = None
 
     def size(self) -> int:
@@ -67,7 +67,7 @@ class MemoryFile:
         return bytes(self.content[position : position + size])
 
     def write_at(self, parts: Sequence[Buffer], position: int) -> None:
-        """Write all `parts` one behind the other; what finds no room is missing, and said so."""
+        """Write all `parts` consecutively; bytes without space are not written, and an error is raised."""
         data = b"".join(parts)
         room = self._file_system.take_room(position + len(data) - len(self.content))
         written = data[: len(data) + room] if room < 0 else data
@@ -81,14 +81,14 @@ class MemoryFile:
             self._file_system.note(Operation("truncate", file=self.number, position=size))
 
     def sync(self) -> None:
-        """Return once what was written is on the disk. Raises: OSError when a failure was ordered."""
+        """Return when everything written is on the disk. Raises: OSError when a failure was ordered."""
         self._file_system.fail_sync_if_ordered(self)
         self._file_system.note(Operation("sync", file=self.number))
         if self._file_system.on_sync is not None:
             self._file_system.on_sync()
 
     def reread(self) -> None:
-        """Sync, and show what the disk holds: without what failed syncs have lost."""
+        """Sync, and show the content of the disk: without bytes that failed syncs have lost."""
         self.sync()
         dropped = _lost(self._file_system.operations)
         if any(self._file_system.operations[place].file == self.number for place in dropped):
@@ -103,7 +103,7 @@ class MemoryFile:
                 self.apply(each)
 
     def apply(self, operation: Operation) -> None:
-        """Change the content as the operation says."""
+        """Apply the operation to the content."""
         if operation.kind == "write":
             missing = operation.position - len(self.content)
             if missing > 0:
@@ -126,7 +126,7 @@ class MemoryFileSystem:
         self.syncs_until_failure: int | None = None  # None: no sync fails.
         self.failures_behind_it = 0  # How many syncs after that one fail as well.
         self.interrupt: Callable[[], None] | None = None
-        """Called before each operation: what other threads do meanwhile."""
+        """Called before each operation: simulates other threads."""
         self.on_sync: Callable[[], None] | None = None
         """Called after each sync."""
         self._names: dict[str, MemoryFile | None] = {}  # A folder is None.
@@ -134,7 +134,7 @@ class MemoryFileSystem:
         self._locked: set[str] = set()
 
     def close(self) -> None:
-        """Let the descriptors of all files go: they would stay until the next collection of garbage."""
+        """Close the descriptors of all files: otherwise they stay until the next garbage collection."""
         for file in self._files:
             file.close_descriptors()
 
@@ -142,7 +142,7 @@ class MemoryFileSystem:
         """Hear of every read of a file, to fail it by raising OSError."""
 
     def take_room(self, size: int) -> int:
-        """Return what is left after `size` bytes more; below 0 when they do not fit."""
+        """Return the space left after `size` bytes more; below 0 if they do not fit."""
         if self.room_bytes is None or size <= 0:
             return 0
         left = self.room_bytes - size
@@ -150,7 +150,7 @@ class MemoryFileSystem:
         return left
 
     def fail_sync_if_ordered(self, file: MemoryFile) -> None:
-        """Raise EIO, as often as the order says. What was not synced counts as lost from then on."""
+        """Raise EIO, as often as ordered. Unsynced bytes count as lost from then on."""
         if self.syncs_until_failure is None:
             return
         self.syncs_until_failure -= 1
@@ -161,7 +161,7 @@ class MemoryFileSystem:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     def forget_lost(self, file: MemoryFile) -> None:
-        """Have the cache show no more of a file than the disk has, now and after a later death."""
+        """Let the cache show only what the disk has of a file, now and after a later crash."""
         operation = Operation("reread", file=file.number)
         self.operations.append(operation)
         self._apply(operation)
@@ -194,7 +194,7 @@ class MemoryFileSystem:
 
     def _rename(self, source: str, target: str) -> None:
         moved = self._names.get(source)
-        if moved is not None:  # A file, which most are: nothing lies inside.
+        if moved is not None:  # A file, as most are: nothing is inside.
             self._names[target] = self._names.pop(source)
             return
         inside = f"{source}/"
@@ -205,7 +205,7 @@ class MemoryFileSystem:
         return self._names.get(os.fspath(path))
 
     def open(self, path: StrPath, *, create: bool = False) -> MemoryFile:
-        """Return the file; with `create` it may be new."""
+        """Return the file; with `create` it is created if missing."""
         file = self._file(path)
         if file is None:
             if not create or os.path.dirname(path) not in self._names:
@@ -246,7 +246,7 @@ class MemoryFileSystem:
         return [name for name in found if "/" not in name]
 
     def make_directory(self, path: StrPath) -> None:
-        """Make the folder, and those above it, unless they are there."""
+        """Create the folder and its parents if they are missing."""
         text = os.fspath(path)
         if text not in self._names:
             parent = os.path.dirname(text)
@@ -255,7 +255,7 @@ class MemoryFileSystem:
             self.note(Operation("make", text))
 
     def close_to_others(self, path: StrPath) -> Privacy:
-        """Return that nobody else is there."""
+        """Return that there are no other users."""
         return Privacy()
 
     def rename(self, source: StrPath, target: StrPath) -> None:
@@ -266,12 +266,12 @@ class MemoryFileSystem:
         self.note(Operation("rename", os.fspath(source), os.fspath(target)))
 
     def remove(self, path: StrPath) -> None:
-        """Remove a file; it is no error that it is gone."""
+        """Remove a file; a missing file is no error."""
         if self._file(path) is not None:
             self.note(Operation("remove", os.fspath(path)))
 
     def remove_directory(self, path: StrPath) -> None:
-        """Remove an empty folder; it is no error that it is gone."""
+        """Remove an empty folder; a missing folder is no error."""
         if os.fspath(path) in self._names:
             self.note(Operation("remove", os.fspath(path)))
 
@@ -290,11 +290,12 @@ class MemoryFileSystem:
         return lock
 
     def after_crash(self, count: int | None = None, choose: Choose | None = None) -> "MemoryFileSystem":
-        """Return what is found again after the first `count` operations (all of them by default).
+        """Return the file system after the first `count` operations (all of them by default).
 
-        Without `choose` the process died and the machine lived: all is there. With it the machine died:
-        of what was not synced, each write is there, is not, or is there up to some byte, and names that
-        were changed since their folder was synced are there up to some change.
+        Without `choose` the process died and the machine did not: everything is there. With it the machine
+        died:
+        each unsynced write is there, missing, or there up to some byte, and names changed since
+        their folder was synced are there up to some change.
         """
         done = self.operations[:count]
         survivor = MemoryFileSystem()
@@ -333,8 +334,8 @@ _NAME_KINDS = ("create", "make", "rename", "remove")
 def _survivors(done: list[Operation], choose: Choose) -> list[Operation]:
     """Return the operations that a machine's death left, in their order.
 
-    The changes of names are one journal, as file systems have it: a synced folder brings all before it.
-    A content is kept up to the file's last sync; a failed sync has lost what it should have kept.
+    Changes of names are one journal, as in real file systems: syncing a folder keeps all earlier ones.
+    A content is kept up to the file's last sync; a failed sync has lost the bytes that it covered.
     """
     last_folder_sync = max(
         (place for place, each in enumerate(done) if each.kind == "sync folder"), default=0
@@ -347,7 +348,7 @@ def _survivors(done: list[Operation], choose: Choose) -> list[Operation]:
         if each.kind in _NAME_KINDS:
             if place <= journal_end:
                 left.append(each)
-            elif each.kind == "create":  # Without a name, so that the files' numbers stay what they are.
+            elif each.kind == "create":  # Without a name, so that the numbers of the files do not change.
                 left.append(msgspec.structs.replace(each, path=""))
         elif each.kind in ("write", "truncate") and place not in dropped:
             if place < synced.get(each.file, -1):

@@ -1,7 +1,7 @@
 """How many segments may have open files at once: a broker has more segments than a process has descriptors.
 
-A file that is not open is opened by whoever needs it next. Which one closes for it is decided by second
-chance: those that were used since the last look are passed over once. Who holds a file keeps it.
+A closed file is opened when it is needed. The file to close instead is chosen by second chance:
+files used since the last check are skipped once. A file that somebody holds stays open.
 """
 
 from threading import Lock
@@ -22,7 +22,7 @@ class Openable(Protocol):
 
 
 class OpenSegments:
-    """The segments with open files, in the order in which they will be looked at. Any thread."""
+    """The segments with open files, in the order in which they will be checked. Any thread."""
 
     def __init__(self, segments_max: int = SEGMENTS_MAX) -> None:
         self.segments_max = max(1, segments_max)
@@ -33,7 +33,7 @@ class OpenSegments:
         return len(self._open)
 
     def opened(self, segment: Openable) -> None:
-        """Note that the segment has opened its files; others may be closed for it."""
+        """Note that the segment has opened its files; others may be closed in exchange."""
         with self._lock:
             self._open[segment] = None
             surplus = self._take_surplus()

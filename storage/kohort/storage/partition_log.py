@@ -1,7 +1,7 @@
-"""A partition's log: batches come at its end, segments go at its start, some are replaced.
+"""A partition's log: batches are appended, old segments are deleted, some are replaced.
 
-What is here changes which segments there are. There is no truncation, deletion, replacement or close while
-a write runs; how batches are written is in `writable_log`.
+This module changes which segments there are. There is no truncation, deletion, replacement or close while
+a write runs; `writable_log` describes how batches are written.
 Source: org.apache.kafka.storage.internals.log.UnifiedLog.
 """
 
@@ -60,7 +60,7 @@ class PartitionLog(WritableLog):
     ) -> "PartitionLog":
         """Return the log of a folder, made if need be, recovered unless `clean`. Raises: StorageError.
 
-        `before_cut` is called before a batch that may be on the disk goes; it may raise OSError.
+        `before_cut` is called before a batch that may be on the disk is removed; it may raise OSError.
         """
         assert directory.name == partition_folder(topic, index), directory
         path = str(directory)
@@ -71,14 +71,14 @@ class PartitionLog(WritableLog):
             )
             opened = cls(file_system, directory, topic_id, config, loaded)
             if loaded.log_end_offset and not clean:
-                opened._name_folder()  # What it holds counts as synced from now on.
+                opened._name_folder()  # Its content counts as synced from now on.
         except OSError as error:
             raise StorageError(f"{directory} cannot be opened: {error}") from error
         opened._before_cut = before_cut
         return opened
 
     def truncate_to(self, offset: int) -> None:
-        """Remove every batch that ends at `offset` or behind it, and what is staged.
+        """Remove every batch that ends at or after `offset`, and everything staged.
 
         Blocking, and not while `write` runs. Raises: StorageError.
         """
@@ -90,7 +90,7 @@ class PartitionLog(WritableLog):
             raise self._fail(f"{self.directory} cannot be truncated: {error}") from error
 
     def _truncate(self, offset: int) -> None:
-        self._is_being_cut = True  # Nobody notes what is there, from before it is forgotten.
+        self._is_being_cut = True  # No note of the log as at rest, from before it is forgotten.
         if offset < self.written_offset:
             self._before_cut()
         self._cut(offset)
@@ -98,7 +98,7 @@ class PartitionLog(WritableLog):
 
     def _cut(self, offset: int) -> None:
         if self._point is not None and offset < self._point.offset:
-            self._forget_point()  # First: what comes in place of what goes is another matter.
+            self._forget_point()  # First: batches written later at these offsets are different ones.
         kept = [segment for segment in self._segments if segment.base_offset <= offset]
         for segment in self._segments[max(1, len(kept)) :]:
             segment.remove()
@@ -113,7 +113,7 @@ class PartitionLog(WritableLog):
                 self.file_system.remove(f"{self._path}/{name}")
         self.file_system.sync_directory(self._path)
         if end_offset:
-            self._name_folder()  # What is left counts as synced.
+            self._name_folder()  # The rest counts as synced.
         self._segments = tuple(kept)
         active = kept[-1]
         self._tail = Tail(end_offset, active, active.size_bytes)
@@ -126,7 +126,7 @@ class PartitionLog(WritableLog):
         self._reload_producers()
 
     def restart_at(self, offset: int) -> None:
-        """Remove all that the log has; it begins and goes on at `offset`, where a leader's log begins.
+        """Remove everything in the log; it restarts at `offset`, where a leader's log starts.
 
         Blocking, and not while `write` runs. Raises: StorageError.
         """
@@ -140,7 +140,7 @@ class PartitionLog(WritableLog):
 
     def _begin_at(self, offset: int) -> None:
         """Give the log, which is empty, another start. Raises: OSError."""
-        # What was open in a log that is gone would be open for ever.
+        # A transaction open in the removed log would never end.
         keep_newest(self.file_system, self._path, SNAPSHOT_SUFFIX, count=0)
         empty = self._segments[0]
         if empty.base_offset != offset:
@@ -164,14 +164,15 @@ class PartitionLog(WritableLog):
     def delete_records_before(self, offset: int, now_ms: int) -> None:
         """Move the log's start to `offset`, and set the segments aside that lie before it.
 
-        Blocking, and not while `write` runs. The new start outlives a crash once the data directory
-        has kept it (`DataDirectory.checkpoint`), which comes before an answer. Raises: StorageError.
+        Blocking, and not while `write` runs. The new start survives a crash after the data directory
+        has kept it (`DataDirectory.checkpoint`), which happens before an answer. Raises: StorageError.
         """
         self._check_usable()
         if not self.log_start_offset < offset <= self.written_offset:
             return
         if self.synced_offset < self.written_offset:
-            self.sync()  # Else the start might lie behind what a crash leaves, within a journaled batch.
+            # Otherwise the start might be after the end that a crash leaves, within a journaled batch.
+            self.sync()
         self.log_start_offset = offset
         self._epochs.delete_before(offset)
         if count := sum(segment.base_offset <= offset for segment in self._segments[1:]):
@@ -218,7 +219,7 @@ class PartitionLog(WritableLog):
         )
 
     def replace_segments(self, replacement: Replacement, now_ms: int) -> bool:
-        """Let a cleaned segment take its place, and return True; False if what it stands for is gone.
+        """Put a cleaned segment in place, and return True; False if the segments that it replaces are gone.
 
         Blocking, and not while `write` runs. Raises: StorageError, after which the log has failed.
         """
@@ -237,11 +238,11 @@ class PartitionLog(WritableLog):
         return True
 
     def _end_of(self, segment: Segment) -> int:
-        """Return where a sealed segment's successor begins."""
+        """Return where a sealed segment's successor starts."""
         return self._segments[self._segments.index(segment) + 1].base_offset
 
     def _put_in_place(self, gone: Sequence[Segment], promised: int | None, now_ms: int) -> None:
-        """Set segments aside, and let the promised one, if any, stand where they stood. Raises: OSError."""
+        """Set segments aside, and put the promised one, if any, in their place. Raises: OSError."""
         with self._renaming:
             place = self._segments.index(gone[0])
             deleted = set_aside(self.file_system, gone)
@@ -254,7 +255,7 @@ class PartitionLog(WritableLog):
         self.aborted_transactions.replace(0, self._segments[0].base_offset, ())
 
     def remove_deleted_files(self, now_ms: int) -> int:
-        """Return how many files were removed that nobody was to read any more. Raises: StorageError."""
+        """Return how many deleted files were removed after their delay. Raises: StorageError."""
         try:
             return self._deleted_files.remove_due(now_ms)
         except OSError as error:
@@ -273,11 +274,11 @@ class PartitionLog(WritableLog):
         return count
 
     def close(self) -> None:
-        """Write and sync what is staged, complete the indexes, snapshot the producers; let the files go.
+        """Write and sync what is staged, complete the indexes, snapshot the producers; close the files.
 
-        A log that has failed keeps what it knows to be on the disk, and can then be opened again.
-        Raises: StorageError; the log takes nothing more all the same, but was not closed cleanly, and whoever
-        opens it again closes it once more before: a cache may still show what is not on the disk.
+        A failed log keeps what it knows to be on the disk, and can then be opened again.
+        Raises: StorageError; the log then refuses appends but was not closed cleanly, and the next
+        opening closes it again first: a cache may still show bytes that are not on the disk.
         """
         if self._is_settled:
             return
@@ -309,7 +310,7 @@ class PartitionLog(WritableLog):
             self._save_epochs(sync=True)
 
     def _cut_to_what_is_known(self) -> None:
-        """Cut off what a failed write left half done, or what a failed sync may have lost.
+        """Truncate what a failed write left incomplete, or what a failed sync may have lost.
 
         After a failed sync the page cache may show bytes that never reach the disk, so they must not be
         found again when the log is opened.
@@ -317,7 +318,7 @@ class PartitionLog(WritableLog):
         segment = self._segments[-1]
         written_bytes = self._tail.size_bytes if self._tail.segment is segment else 0
         size_bytes = self._synced_bytes if self._has_sync_failed else written_bytes
-        with suppress(FileNotFoundError):  # Then nobody finds anything there.
+        with suppress(FileNotFoundError):  # Then nothing is found there.
             segment.file.truncate(size_bytes)
 
     def delete(self, *, at_next_start: bool = False) -> None:

@@ -1,7 +1,7 @@
 """The longest valid prefix of a log file, found in one pass, and all that a log derives from its batches.
 
 A start after a crash reads up to a whole segment of each partition, which may be millions of batches: the
-pass makes no objects of them, and keeps what will count in the end.
+scan creates no objects for them, and keeps only what is needed at the end.
 Source: org.apache.kafka.storage.internals.log.LogSegment.recover.
 """
 
@@ -30,11 +30,11 @@ _KEY_POSITION = HEADER_BYTES + 5  # Of a marker: its record's lengths and deltas
 _COMMIT_KEY = b"\x00\x00\x00\x01"
 
 Fields = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
-"""A header's, in their order: a `BatchHeader` costs as much again."""
+"""The fields of a header, in order: a `BatchHeader` costs as much again."""
 
 
 class IndexEntry(msgspec.Struct, frozen=True, gc=False):
-    """What both indexes say of a batch: its last offset, its position, and the newest time up to it."""
+    """The index entry of a batch: its last offset, its position, and the newest time up to it."""
 
     last_offset: int
     position: int
@@ -43,7 +43,7 @@ class IndexEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 class Prefix(msgspec.Struct):
-    """What lies in the first `size_bytes` of a file: whole batches with their CRCs, one behind the other."""
+    """The content of the first `size_bytes` of a file: consecutive whole batches with right CRCs."""
 
     next_offset: int
     max_timestamp_offset: int
@@ -61,13 +61,14 @@ class Prefix(msgspec.Struct):
     aborted: list[Fields] = []
     """The first batch, and the marker, of each transaction that may have been aborted."""
     endings: dict[int, Fields] = {}
-    """Each producer's first marker: the transaction that it ends may have begun in a file before."""
+    """Each producer's first marker: the transaction that it ends may have started in an earlier file."""
 
     def produced(self) -> list[BatchHeader]:
-        """Return the batches of producers that say how far each was, and whose records count, in their order.
+        """The batches of producers that show their last sequences and their transactions, in order.
 
-        The last few are enough: no more is remembered. Of transactions the first is needed as well, while
-        they are open, and of aborted ones for ever; and what may end a transaction of the files before.
+        The last few are enough: no more is remembered. The first batch of a transaction is needed too, while
+        it is open, and always for an aborted one; and so is a marker that may end a transaction of earlier
+        files.
         """
         kept = [fields for each in self.producers.values() for fields in each]
         kept += self.aborted
@@ -82,9 +83,9 @@ def scan_prefix(
 ) -> Prefix:
     """Return the longest valid prefix of a segment's file. Raises: OSError.
 
-    With `known` it goes on from there: what lies before is not read, and no part of what is returned.
-    Valid is what is whole, has its CRC, and comes behind the batch before it. Gaps are valid: they are
-    what compaction leaves, unless they are wider than an index can say: the offset has no checksum.
+    With `known` the scan continues from there: earlier parts are neither read nor returned.
+    A batch is valid if it is complete, has its CRC, and follows the batch before it. Gaps are valid:
+    compaction leaves them, unless they are wider than an index can express: the offset has no checksum.
     """
     end = file.size()
     found = Prefix(base_offset, base_offset) if known is None else known
@@ -105,12 +106,12 @@ def scan_prefix(
 
 
 def _batch_bytes(chunk: bytes) -> int:
-    """Return how large the batch says it is that a chunk begins with."""
+    """Return the size that the header at the start of a chunk gives."""
     return LOG_OVERHEAD_BYTES + int.from_bytes(chunk[8:LOG_OVERHEAD_BYTES], "big", signed=True)
 
 
 def _scan_chunk(chunk: bytes, found: Prefix, offset_limit: int, index_interval_bytes: int) -> None:
-    """Let `found` reach as far into the chunk that begins where it ends as the batches are valid."""
+    """Extend `found` into the chunk that starts at its end, as far as the batches are valid."""
     unpack, checksum, view = HEADER.unpack_from, crc32c, memoryview(chunk)
     place, size, start = 0, len(chunk), found.size_bytes
     expected, unindexed = found.next_offset, found.unindexed_bytes
@@ -149,7 +150,10 @@ def _scan_chunk(chunk: bytes, found: Prefix, offset_limit: int, index_interval_b
 
 
 def _note_producer(found: Prefix, producer_id: int, attributes: int, fields: Fields) -> None:
-    """Keep the batch, and no more of its producer than counts: as many markers as batches at the most."""
+    """Keep the batch, and drop those of its producer that are not needed.
+
+    It keeps as many markers as batches.
+    """
     batches = found.producers.get(producer_id)
     if batches is None:
         batches = found.producers[producer_id] = deque(maxlen=BATCHES_KEPT)
@@ -161,7 +165,7 @@ def _note_producer(found: Prefix, producer_id: int, attributes: int, fields: Fie
 def _note_transaction(
     found: Prefix, producer_id: int, fields: Fields, is_control: int, *, is_commit: bool
 ) -> None:
-    """Keep where a transaction begins; once it has been committed that is of no more use."""
+    """Keep where a transaction starts; after its commit that is not needed any more."""
     if not is_control:
         found.open_transactions.setdefault(producer_id, fields)
         return

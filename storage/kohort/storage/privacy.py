@@ -1,7 +1,7 @@
-"""Who may look into a data folder: its owner alone.
+"""Only the owner of a data folder may read it.
 
-Records, keys of passwords and secrets lie there. New folders are made as 0700 and new files as 0600. A folder
-of an earlier version, or one that an administrator made, is closed to others when it is opened.
+Records, keys of passwords and secrets are there. New folders are made as 0700 and new files as 0600. A folder
+of an earlier version, or one that an administrator made, loses its other permissions when it is opened.
 """
 
 import os
@@ -19,21 +19,21 @@ _NOTHING = frozenset(("lost+found",))  # Of a disk's own file system.
 
 
 class Privacy(NamedTuple):
-    """What was found when a folder was closed to others."""
+    """The result of removing other users' permissions on a folder."""
 
     closed: int = 0
     """How many folders and files others could use before, and cannot now."""
     reason: str = ""
     """Why others can still use some; empty where they cannot."""
     can_list: bool = False
-    """Whether others can see the names in the folder, and no more."""
+    """Whether others can only see the names in the folder."""
 
 
 def close_to_others(path: str) -> Privacy:
-    """Take from group and others what they may do with the folder and all that is in it.
+    """Remove all permissions of group and others on the folder and its content.
 
-    A folder that only its owner can enter is taken as closed. Where the folder itself cannot be changed, as
-    one that the system mounts, what lies directly in it is closed. Raises: OSError where it cannot be read.
+    A folder that only its owner can enter needs no change. If the folder itself cannot be changed, such as
+    a mounted one, its direct content is changed. Raises: OSError if it cannot be read.
     """
     try:
         status = os.stat(path)
@@ -65,7 +65,7 @@ def _not_ours(path: str, status: os.stat_result) -> str:
 
 
 def _close(path: str, status: os.stat_result) -> bool:
-    """Return whether group and others can do nothing with it any more."""
+    """Return whether group and others have no permissions on it now."""
     if not status.st_mode & OTHERS:
         return False
     try:
@@ -86,7 +86,7 @@ def _inside(path: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
-    """Return what a folder or file is; None for links and others, and for what has gone meanwhile."""
+    """Return the status of a folder or file; None for links and others, and if it was deleted meanwhile."""
     try:
         status = entry.stat(follow_symlinks=False)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a log knows of its producers: who wrote which sequence numbers last, whose transaction is open.
+"""What a log knows about its producers: their last sequence numbers and their open transactions.
 
 Source: KIP-98; org.apache.kafka.storage.internals.log.ProducerStateManager, ProducerAppendInfo.
 Snapshot file (`%020d.snapshot`): version int16, CRC-32C uint32 of what follows, count int32, then per
@@ -41,7 +41,7 @@ _NONE = -1
 
 
 class ProducedBatch(msgspec.Struct, frozen=True, gc=False):
-    """One of a producer's last batches: what a repeated one is recognised by, and answered with."""
+    """One of a producer's last batches: identifies a repeated one, and has the answer for it."""
 
     last_sequence: int
     last_offset: int
@@ -55,15 +55,15 @@ class ProducedBatch(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def base_sequence(self) -> int:
-        """The sequence number that it began with."""
+        """The first sequence number."""
         return (self.last_sequence - self.offset_delta) & _SEQUENCE_MAX
 
 
 class ProducerState(msgspec.Struct, gc=False):
-    """One producer id: its newest epoch, its last batches with the newest behind, its open transaction.
+    """One producer id: its newest epoch, its last batches in order, its open transaction.
 
-    There may be very many, one for each producer of the last day in each partition: about 350 bytes after
-    one batch, 700 after five. So the batches are a tuple, where a deque alone takes 600.
+    There may be many, one for each producer of the last day in each partition: about 350 bytes after
+    one batch, 700 after five. So the batches are a tuple: a deque alone takes 600.
     """
 
     epoch: int
@@ -81,7 +81,7 @@ class ProducerState(msgspec.Struct, gc=False):
 
 
 class EndedTransaction(msgspec.Struct, frozen=True, gc=False):
-    """A transaction from its first record to its marker, and up to where none was open behind it."""
+    """A transaction from its first record to its marker, and the first offset still open after it."""
 
     producer_id: int
     first_offset: int
@@ -97,17 +97,17 @@ class ProducerStateTable:
 
     def __init__(self) -> None:
         self._states: dict[int, ProducerState] = {}
-        self._open: dict[int, int] = {}  # Where each open transaction begins, the first one first.
+        self._open: dict[int, int] = {}  # Where each open transaction starts, the first one first.
 
     def __len__(self) -> int:
         return len(self._states)
 
     def items(self) -> Iterator[tuple[int, ProducerState]]:
-        """Iterate over the producer ids and what is known of each."""
+        """Iterate over the producer ids and their states."""
         return iter(self._states.items())
 
     def copy(self) -> "ProducerStateTable":
-        """Return a table that says the same and goes its own way."""
+        """Return an independent copy."""
         table = ProducerStateTable()
         for producer_id, state in self._states.items():
             table._states[producer_id] = msgspec.structs.replace(state)
@@ -115,16 +115,16 @@ class ProducerStateTable:
         return table
 
     def get(self, producer_id: int) -> ProducerState | None:
-        """Return what is known of a producer."""
+        """Return the state of a producer."""
         return self._states.get(producer_id)
 
     @property
     def first_open_offset(self) -> int | None:
-        """Where the first of the open transactions begins, None when none is open."""
+        """Where the first open transaction starts, None if none is open."""
         return next(iter(self._open.values())) if self._open else None
 
     def check(self, header: BatchHeader) -> ProducedBatch | None:
-        """Return the batch that `header`'s repeats, None when `header`'s may be appended.
+        """Return the batch that `header`'s repeats, None if `header`'s may be appended.
 
         Raises: ApiError with INVALID_PRODUCER_EPOCH for a fenced producer, OUT_OF_ORDER_SEQUENCE_NUMBER
         for a gap or for a repetition of more than five batches ago, INVALID_TXN_STATE for a batch of no
@@ -136,7 +136,7 @@ class ProducerStateTable:
             raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, f"epoch {header.producer_epoch} of a producer")
         state = self._states.get(header.producer_id)
         if state is None:
-            return None  # Its records may have been deleted, so any sequence number is taken.
+            return None  # Its records may have been deleted, so any sequence number is accepted.
         if header.producer_epoch == state.epoch:
             base, last = header.base_sequence, header.last_sequence
             for batch in state.batches:
@@ -154,8 +154,8 @@ class ProducerStateTable:
     ) -> None:
         """Pass a marker of the newest coordinator for a producer that has no newer epoch.
 
-        One that `is_bumped` has a newer epoch than the records that it ends: where records of its own epoch
-        are open it comes late, and again, and they are the producer's next transaction (KIP-1228).
+        A marker that `is_bumped` has a newer epoch than the records that it ends: if records of its own epoch
+        are open, it is a late duplicate, and they belong to the producer's next transaction (KIP-1228).
         Raises: ApiError with TRANSACTION_COORDINATOR_FENCED or INVALID_PRODUCER_EPOCH.
         """
         state = self._states.get(producer_id)
@@ -212,7 +212,7 @@ class ProducerStateTable:
     def _end_transaction(
         self, state: ProducerState, header: BatchHeader, base_offset: int, batch: Buffer
     ) -> EndedTransaction | None:
-        """Take over what a control batch says; one that compaction has emptied has committed, or nothing."""
+        """Apply a control batch; one that compaction has emptied counts as a commit, or as nothing."""
         kind, coordinator_epoch = _read_marker(batch) if header.record_count else (ControlType.COMMIT, _NONE)
         if kind not in (ControlType.COMMIT, ControlType.ABORT):
             return None
@@ -233,7 +233,10 @@ class ProducerStateTable:
         )
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget who wrote nothing for `expiration_ms` and has no transaction open; return how many."""
+        """Forget producers that wrote nothing for `expiration_ms` and have no open transaction.
+
+        Return how many.
+        """
         expired = self._expired(now_ms, expiration_ms)
         for producer_id in expired:
             del self._states[producer_id]
@@ -272,7 +275,7 @@ class ProducerStateTable:
         return _PREFIX.pack(_SNAPSHOT_VERSION, crc32c(body)) + body
 
     def _encode_earlier_batches(self) -> list[bytes]:
-        """Return what a snapshot says of the batches before each producer's last one.
+        """Return the snapshot's part with the batches before each producer's last one.
 
         Their answers may have been lost with the broker that stops: the producer sends them again.
         """
@@ -287,7 +290,7 @@ class ProducerStateTable:
 
     @classmethod
     def decode_snapshot(cls, content: bytes | None) -> "ProducerStateTable | None":
-        """Return what a snapshot file says, None when it is missing or damaged: the log says it as well."""
+        """Return the content of a snapshot file, None if it is missing or damaged: the log has it too."""
         if content is None or len(content) < _PREFIX.size + _COUNT.size:
             return None
         version, crc = _PREFIX.unpack_from(content)
@@ -326,9 +329,9 @@ _NO_BATCH = ProducedBatch(NO_SEQUENCE, _NONE, 0, NO_TIMESTAMP)
 
 
 def _split_snapshot(body: bytes) -> tuple[bytes, bytes] | None:
-    """Return the entries of a snapshot, and the batches behind them; None where their sizes are wrong.
+    """Return the entries of a snapshot, and the batches after them; None if their sizes are wrong.
 
-    Kafka, and older versions of kohort, write no batches behind the entries.
+    Kafka, and older versions of kohort, write no batches after the entries.
     """
     (count,) = _COUNT.unpack_from(body)
     end = _COUNT.size + count * _ENTRY.size
@@ -345,7 +348,7 @@ def _split_snapshot(body: bytes) -> tuple[bytes, bytes] | None:
 
 
 def _read_marker(batch: Buffer) -> tuple[ControlType, int]:
-    """Return what a control batch says, and its coordinator's epoch; UNKNOWN where it makes no sense."""
+    """Return the content of a control batch, and its coordinator's epoch; UNKNOWN if it is invalid."""
     try:
         record = next(iterate_records(batch))
         kind = read_control_type(record.key)

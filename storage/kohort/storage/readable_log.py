@@ -21,7 +21,7 @@ from kohort.storage.transaction_index import AbortedTransactions, with_markers
 
 
 class ReadableLog:
-    """The segments of a log and where it ends, each replaced as a whole by whoever changes them."""
+    """The segments of a log and its end, each replaced as a whole by its writer."""
 
     def __init__(
         self, directory: Path, segments: tuple[Segment, ...], tail: Tail, log_start_offset: int
@@ -31,23 +31,23 @@ class ReadableLog:
         self._segments = segments
         self._tail = tail
         self.aborted_transactions = AbortedTransactions()
-        """Those whose markers are written."""
+        """The aborted transactions whose markers are written."""
         self._may_lack_markers = False  # Whether compaction may have removed some, and left the index.
         self._renaming = Lock()  # Held while files change names, so that readers can wait for the new ones.
 
     @property
     def written_offset(self) -> int:
-        """Where the next batch of the file will begin: readers see what lies before."""
+        """The offset of the next batch in the file: readers see everything before it."""
         return self._tail.written_offset
 
     @property
     def size_bytes(self) -> int:
-        """What is written, all segments together."""
+        """The bytes written, all segments together."""
         return sum(segment.size_bytes for segment in self._segments)
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """The segments, the active one behind: never changed, but replaced by another tuple."""
+        """The segments, the active one last: never changed, but replaced by another tuple."""
         return self._segments
 
     @property
@@ -57,11 +57,11 @@ class ReadableLog:
 
     @property
     def max_timestamp(self) -> int:
-        """The newest timestamp that is written, -1 when there is none."""
+        """The newest written timestamp, -1 if there is none."""
         return max(segment.newest_timestamp()[0] for segment in self._segments)
 
     def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one_batch: bool = True) -> Slice:
-        """Return where the batches from the one that holds `offset` lie, those before `end_offset`.
+        """Return the location of the batches from the one that contains `offset`, before `end_offset`.
 
         They are of one segment; at `max_bytes` the last is cut, but the first is whole if
         `at_least_one_batch`. `end_offset` is the bound of a batch. Empty when there is nothing.
@@ -76,7 +76,7 @@ class ReadableLog:
         return self.read(offset, max_bytes, end_offset, at_least_one_batch=at_least_one_batch)
 
     def read_batches(self, offset: int = 0) -> Iterator[memoryview]:
-        """Yield what is written, batch by batch, from the one that holds `offset`: to replay a log.
+        """Yield the written batches from the one that contains `offset`: to replay a log.
 
         Raises: StorageError.
         """
@@ -116,7 +116,7 @@ class ReadableLog:
         return self.offset_for_max_timestamp()
 
     def aborted_from(self, offset: int, end_offset: int | None = None) -> list[AbortedTransaction]:
-        """Return the aborted transactions that records from `offset` up to `end_offset` may be of.
+        """Return the aborted transactions that may contain records from `offset` up to `end_offset`.
 
         Without an end, as far as one slice goes, which never leaves its segment. Raises: StorageError.
         """
@@ -135,7 +135,7 @@ class ReadableLog:
         return self.aborted_from(offset, end_offset)
 
     def _check_replaced(self, segments: tuple[Segment, ...], error: OSError) -> None:
-        """Return if the segments that could not be read are the log's no more. Raises: StorageError."""
+        """Return if the segments that could not be read were replaced meanwhile. Raises: StorageError."""
         with self._renaming:
             if segments is self._segments or not isinstance(error, FileNotFoundError):
                 raise StorageError(f"{self.directory} cannot be read: {error}") from error

@@ -1,7 +1,7 @@
-"""Reading what is written: ranges to send, batches to replay, offsets for timestamps.
+"""Reads the written part of a log: ranges to send, batches to replay, offsets for timestamps.
 
-All functions take the segments and the log's tail as one thread saw them at one time; a writer may add
-meanwhile, behind the tail. Each may raise OSError and StorageError.
+All functions take the segments and the log's tail as one thread saw them at one time; a writer may append
+after the tail meanwhile. Each may raise OSError and StorageError.
 """
 
 from bisect import bisect_right
@@ -55,7 +55,7 @@ Segments = tuple[Segment, ...]
 
 
 def _up_to_tail(segments: Segments, tail: Tail, offset: int) -> Iterator[tuple[Segment, int]]:
-    """Yield the segments from the one that may hold `offset` on, with the bytes that count in each."""
+    """Yield the segments from the one that may contain `offset`, with their readable bytes."""
     place = max(0, bisect_right(segments, offset, key=_BASE_OFFSET) - 1)
     for segment in segments[place:]:
         if segment.base_offset > tail.segment.base_offset:
@@ -97,7 +97,7 @@ def _slice(segment: Segment, offset: int, end: int, max_bytes: int, whole: bool)
 
 
 def read_batches(segments: Segments, tail: Tail, offset: int) -> Iterator[memoryview]:
-    """Yield every batch from the one that holds `offset` to the tail."""
+    """Yield every batch from the one that contains `offset` to the tail."""
     for segment, size_bytes in _up_to_tail(segments, tail, offset):
         position = segment.position_of(offset, size_bytes)
         for _, header, batch in iterate_batches(segment.file, position, size_bytes):

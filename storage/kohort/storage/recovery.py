@@ -1,8 +1,8 @@
-"""Opening a log: what is on the disk becomes segments, leader epochs and producers again.
+"""Opening a log: the files on the disk become segments, leader epochs and producers again.
 
-After a clean shutdown the tail behind the last index entry is read, nothing else. Otherwise the segment
-that holds the recovery point and those behind it are scanned: the longest valid prefix stays, the rest
-is cut off or removed, and the indexes are built anew.
+After a clean shutdown only the tail after the last index entry is read. Otherwise the segment
+that contains the recovery point and all later ones are scanned: the longest valid prefix stays, the rest
+is truncated or removed, and the indexes are rebuilt.
 Source: org.apache.kafka.storage.internals.log.LogLoader.
 """
 
@@ -36,16 +36,16 @@ _OFFSET_DIGITS = 20
 
 
 class Writers(msgspec.Struct):
-    """Who has written a log, as of its end: its producers, and which of their transactions were aborted."""
+    """The writers of a log, as of its end: its producers, and which of their transactions were aborted."""
 
     producers: ProducerStateTable
     snapshot_offset: int
-    """Of the snapshot that the table began with."""
+    """The end offset of the snapshot from which the table was loaded."""
     aborted: AbortedTransactions
 
 
 class LoadedLog(msgspec.Struct):
-    """What was found; `truncated_bytes` of a torn tail and `removed_segments` are for the log's message."""
+    """The loaded log; `truncated_bytes` of a torn tail and `removed_segments` are for the log message."""
 
     segments: tuple[Segment, ...]
     log_start_offset: int
@@ -57,7 +57,7 @@ class LoadedLog(msgspec.Struct):
     gaps: tuple[tuple[int, int], ...] = ()
     """Where sealed segments lack records, from one offset up to another."""
     point: RecoveryPoint | None = None
-    """What is known to be on the disk of the newest segment."""
+    """How much of the newest segment is known to be on the disk."""
 
 
 class LogLoader:
@@ -79,7 +79,7 @@ class LogLoader:
         self._truncated_bytes = 0
         self._gaps: list[tuple[int, int]] = []
         self._removed_segments = 0
-        self._recovered_from: int | None = None  # What lies before was not scanned.
+        self._recovered_from: int | None = None  # Everything before was not scanned.
         self._scanned: list[BatchHeader] = []  # What recovery saw of idempotent producers.
 
     def load(self, *, clean: bool, recovery_point: int, log_start_offset: int) -> LoadedLog:
@@ -93,7 +93,7 @@ class LogLoader:
         if epochs is None:
             epochs = LeaderEpochs()
             if any(segment.file.size() for segment in segments):
-                clean, recovery_point = False, 0  # The batches say which epochs there were.
+                clean, recovery_point = False, 0  # The batches contain their epochs.
         if not segments:
             segments = self._begin_at(log_start_offset)
         log_end_offset = self._load_clean(segments, names) if clean else None
@@ -120,14 +120,17 @@ class LogLoader:
         )
 
     def _recovery_point(self, names: list[str], segments: list[Segment]) -> RecoveryPoint | None:
-        """Return what is known of the newest segment, where its files bear it out."""
+        """Return the recovery point of the newest segment, if its files confirm it."""
         point = RecoveryPoint.decode(self._read(RECOVERY_POINT)) if RECOVERY_POINT in names else None
         return point if point is not None and segments and segments[-1].matches(point) else None
 
     def _kept_recovery_point(
         self, names: list[str], point: RecoveryPoint | None, newest: Segment
     ) -> RecoveryPoint | None:
-        """Return the point if it still holds; one that does not must not be there any more when it might."""
+        """Return the point if it still holds.
+
+        An invalid one is removed before the file could match it again.
+        """
         if (
             point is not None
             and point.base_offset == newest.base_offset
@@ -152,7 +155,7 @@ class LogLoader:
         return segment
 
     def _remove_orphans(self, names: list[str], base_offsets: set[int]) -> None:
-        """Remove indexes without a log, and what a crash left half done."""
+        """Remove indexes without a log, and incomplete files of a crash."""
         for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
             for offset in segment_offsets(names, suffix):
                 if offset not in base_offsets:
@@ -162,9 +165,9 @@ class LogLoader:
                 self._file_system.remove(f"{self._directory}/{name}")
 
     def _load_inactive(self, segments: list[Segment], next_bases: list[int], names: list[str]) -> None:
-        """Take sealed segments as they are; one without its indexes is scanned to build them anew.
+        """Take sealed segments without a scan; one without its indexes is scanned to rebuild them.
 
-        One that was cut short keeps its whole batches: readers would wait for the rest of the last one.
+        A truncated one keeps its whole batches: readers would wait for the rest of the last one.
         """
         for segment, next_base in zip(segments, next_bases, strict=True):
             segment.load()
@@ -176,7 +179,7 @@ class LogLoader:
                 file_bytes = segment.size_bytes
                 end_offset = segment.recover(self._config.index_interval_bytes).next_offset
                 is_cut = segment.size_bytes < file_bytes
-            # What is compacted may end anywhere.
+            # A compacted segment may end anywhere.
             if end_offset < next_base and (is_cut or not self._config.is_compacted):
                 self._gaps.append((end_offset, next_base))
 
@@ -196,10 +199,11 @@ class LogLoader:
         epochs: LeaderEpochs,
         point: RecoveryPoint | None,
     ) -> int:
-        """Return the log end offset; `segments` keeps those that are left, `epochs` learns what they say.
+        """Return the log end offset.
 
-        With `point` the newest segment is scanned from there on, and no other: those before it were synced
-        when it began.
+        `segments` keeps the remaining ones, `epochs` learns the epochs of their batches.
+        With `point` only the newest segment is scanned, from there: earlier segments were synced
+        when it was started.
         """
         first = max(
             (place for place, each in enumerate(segments) if each.base_offset <= recovery_point), default=0
@@ -226,7 +230,7 @@ class LogLoader:
         return next_offset
 
     def _remove(self, segments: list[Segment], place: int) -> None:
-        """Remove the segments from `place` on: behind a torn batch nothing counts."""
+        """Remove the segments from `place`: after a torn batch nothing counts."""
         for segment in segments[place:]:
             segment.remove()
             self._removed_segments += 1
@@ -234,17 +238,20 @@ class LogLoader:
         self._file_system.sync_directory(self._directory)
 
     def _start_over(self, segments: list[Segment], log_start_offset: int) -> list[Segment]:
-        """Return one empty segment: all that is left lies before the log's start."""
+        """Return one empty segment: everything left is before the log's start."""
         self._remove(segments, 0)
         return self._begin_at(log_start_offset)
 
     def _begin_at(self, log_start_offset: int) -> list[Segment]:
-        """Return one empty segment. Whose transaction was open in what is gone has none."""
+        """Return one empty segment. Transactions open in the removed part are dropped."""
         keep_newest(self._file_system, self._directory, SNAPSHOT_SUFFIX, count=0)
         return [self._new_segment(log_start_offset)]
 
     def load_writers(self, segments: Sequence[Segment], log_end_offset: int) -> Writers:
-        """Return what the newest snapshot and the batches behind it say. Raises: OSError, StorageError."""
+        """Return the state of the newest snapshot with the batches after it.
+
+        Raises: OSError, StorageError.
+        """
         names = self._file_system.list_directory(self._directory) or []
         table, snapshot_offset = ProducerStateTable(), segments[0].base_offset
         for offset in reversed(segment_offsets(names, SNAPSHOT_SUFFIX)):
@@ -274,8 +281,8 @@ class LogLoader:
     ) -> Iterator[tuple[BatchHeader, bytes]]:
         """Yield the headers of the batches from `offset` on that may concern a producer; markers whole.
 
-        What a scan has kept of a segment tells all from its beginning on. Where `offset` lies within one and
-        a transaction is open there, `whole` has it read again: its end may be among what was not kept.
+        A scanned segment has everything from its start. If `offset` is inside one and
+        a transaction is open there, `whole` reads it again: its end may not have been kept.
         """
         read_up_to = offset
         scanned_from = log_end_offset if self._recovered_from is None else self._recovered_from
@@ -302,13 +309,13 @@ def _read_again(segments: Sequence[Segment], header: BatchHeader) -> bytes:
 
 
 def as_aborted(ended: EndedTransaction) -> AbortedTransaction:
-    """Return what the index says of a transaction that was aborted."""
+    """Return the index entry of an aborted transaction."""
     return AbortedTransaction(
         ended.producer_id, ended.first_offset, ended.last_offset, ended.last_stable_offset
     )
 
 
 def segment_offsets(names: list[str], suffix: str) -> list[int]:
-    """Return the offsets that names of one kind begin with, in their order."""
+    """Return the offsets in the names of one kind of file, in order."""
     stems = (name[: -len(suffix)] for name in names if name.endswith(suffix))
     return sorted(int(stem) for stem in stems if len(stem) == _OFFSET_DIGITS and stem.isdecimal())

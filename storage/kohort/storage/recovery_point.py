@@ -1,8 +1,8 @@
 """How far the newest segment of a log is known to be on the disk, with its indexes, epochs and producers.
 
-Without it a start after a crash reads the whole segment: nothing else says what of it had been synced. Kafka
-keeps such an offset for a log too, but not where its batch begins, nor what is known of the indexes. The file
-counts for the newest segment alone. It is removed before anything in front of its offset is.
+Without it a start after a crash reads the whole segment: nothing else tells which part was synced. Kafka
+keeps such an offset for a log too, but without the position of its batch or the state of the indexes. The
+file is for the newest segment only. It is removed before anything before its offset is.
 """
 
 import msgspec
@@ -15,7 +15,7 @@ _VERSION = "0"
 
 
 class RecoveryPoint(msgspec.Struct, frozen=True):
-    """Of the segment at `base_offset` so many bytes, all batches below `offset`, are on the disk."""
+    """Of the segment at `base_offset`, `size_bytes` bytes, all batches below `offset`, are on the disk."""
 
     base_offset: int
     offset: int
@@ -32,7 +32,7 @@ class RecoveryPoint(msgspec.Struct, frozen=True):
 
     @classmethod
     def decode(cls, content: bytes | None) -> "RecoveryPoint | None":
-        """Return what a file says, None where it is missing, damaged or of another version."""
+        """Return the content of a file, None if it is missing, damaged or of another version."""
         lines = (content or b"").split(b"\n")
         if len(lines) != 4 or lines[0] != _VERSION.encode():
             return None

@@ -1,12 +1,12 @@
-"""Which logs are at rest, all of them on the disk: they need no recovery after a crash.
+"""The logs at rest, completely on the disk: they need no recovery after a crash.
 
-`resting-logs-checkpoint` says of each what its files looked like: `0`, the number of logs, a line for each
+`resting-logs-checkpoint` has for each log the state of its files: `0`, the number of logs, a line for each
 (topic, index, topic id, base offset of the newest segment, log end offset, bytes of its log, offset index and
-time index), and a CRC-32C of all that. It is written once all of these files are synced, and believed as long
-as they look like that: what is appended makes them longer. What cuts a log removes the file first.
+time index), and a CRC-32C of all that. It is written after all of these files are synced, and valid while the
+sizes match: an append makes them longer. A truncation removes the file first.
 
-A start looks at the size of one file of each log, which says whether the log has to be opened at once. Who
-opens it, or says that a stop is clean, looks at all of them.
+A start checks the size of one file of each log, which tells whether the log has to be opened at once.
+Opening a log, or marking a stop as clean, checks all of its files.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -37,7 +37,7 @@ _VERSION = "0"
 
 
 class RestingLog(msgspec.Struct, frozen=True, gc=False):
-    """What a log's files look like while nothing is written."""
+    """The state of a log's files while nothing is written."""
 
     topic_id: UUID
     base_offset: int
@@ -48,7 +48,7 @@ class RestingLog(msgspec.Struct, frozen=True, gc=False):
 
 
 class Stamp(NamedTuple):
-    """What changes with whatever is written to an open log."""
+    """Values that change with every write to an open log."""
 
     log: PartitionLog
     segment: Segment
@@ -66,7 +66,7 @@ def encode_resting_logs(notes: Mapping[TopicPartition, RestingLog]) -> bytes:
 
 
 def decode_resting_logs(content: bytes | None) -> dict[TopicPartition, RestingLog]:
-    """Return what the file says, nothing where it is missing, damaged or of another version."""
+    """Return the content of the file, nothing if it is missing, damaged or of another version."""
     body, last = (content or b"")[:-9], (content or b"")[-9:]
     if not body.startswith(f"{_VERSION}\n".encode()) or last != b"%08x\n" % crc32c(body):
         return {}
@@ -80,7 +80,7 @@ def decode_resting_logs(content: bytes | None) -> dict[TopicPartition, RestingLo
 def look_at(
     file_system: FileSystem, path: str, end_offset: int, *, sync: bool, newest: Segment | None = None
 ) -> RestingLog | None:
-    """Return what a log's files look like, None where there are none, or nobody says whose they are.
+    """Return the state of a log's files, None if there are none, or their owner is unknown.
 
     With `sync` they are on the disk then, under their names; `newest` is the newest segment of an open log,
     which is to know if that fails. Raises: OSError.
@@ -93,7 +93,7 @@ def look_at(
     base_offset = int(max(logs).removesuffix(LOG_SUFFIX))
     sizes: list[int] = []
     if newest is not None:
-        newest.sync_beside()  # What it has may be in the journal alone, or nobody has asked to sync it.
+        newest.sync_beside()  # Its batches may be only in the journal, or nobody has asked to sync it.
     for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
         name = file_name(base_offset, suffix)
         file = file_system.open(f"{path}/{name}") if name in names else None
@@ -116,21 +116,21 @@ class RestingLogs:
         self._directory = path
         self._path = path / RESTING_LOGS
         self._notes: dict[TopicPartition, RestingLog] = {}
-        self._unseen: set[TopicPartition] = set()  # Noted before a crash: one file of each was looked at.
+        self._unseen: set[TopicPartition] = set()  # Noted before a crash: one file of each was checked.
         self._stamps: dict[TopicPartition, Stamp] = {}  # Of open logs, as of the last look.
         self._in_file: dict[TopicPartition, RestingLog] = {}
         self._doubted: set[TopicPartition] = set()
         """Logs for which a sync has failed: the next one would succeed, and bring nothing back."""
         self._lock = Lock()
-        """Held from the look at a log until the file says so, and by whoever wants it to say so no more."""
+        """Held from the check of a log until the note is written, and by a caller that removes the note."""
 
     def load(
         self, folders: Collection[TopicPartition], known_ends: Mapping[TopicPartition, int]
     ) -> set[TopicPartition]:
         """Return the logs as long as was noted before a crash, which end where they should.
 
-        Whoever opens one asks `still_matches` first. Nothing is noted of the others any more: their files may
-        come to look like that again. Raises: OSError.
+        Opening a log calls `still_matches` first. Nothing is noted of the others any more: their files may
+        match the note again by chance. Raises: OSError.
         """
         noted = decode_resting_logs(self._file_system.read(self._path))
         for key in noted.keys() & folders:
@@ -145,13 +145,13 @@ class RestingLogs:
         return set(self._notes)
 
     def note(self, key: TopicPartition) -> RestingLog | None:
-        """Return what is noted of a log."""
+        """Return the note of a log."""
         return self._notes.get(key)
 
     def still_matches(self, key: TopicPartition) -> bool:
         """Whether all files of a log are as noted before a crash; True for a log without such a note.
 
-        The newest segment's size alone does not say so: another may have begun behind it.
+        The newest segment's size alone does not prove it: a newer segment may exist.
         """
         if key not in self._unseen:
             return True
@@ -161,20 +161,20 @@ class RestingLogs:
                 self._file_system, self._folder(key), note.end_offset, sync=False
             )
         except OSError:
-            return False  # Who opens the log hears of it.
+            return False  # The caller that opens the log gets the error.
 
     def _folder(self, key: TopicPartition) -> str:
         return f"{self._directory}/{partition_folder(*key)}"
 
     def remove(self) -> None:
-        """Have the file say nothing any more, on the disk. Raises: OSError."""
+        """Invalidate the file, synced. Raises: OSError."""
         if self._in_file or self._file_system.read(self._path) is not None:
             self._file_system.remove(self._path)
             self._file_system.sync_directory(self._directory)
             self._in_file = {}
 
     def forget(self, key: TopicPartition) -> None:
-        """Let nobody believe what was noted of a log, on the disk: it is to be cut. Raises: OSError.
+        """Invalidate the note of a log, synced: the log will be truncated. Raises: OSError.
 
         All notes go with it, which takes as long for one as for many; the next look writes them again.
         """
@@ -191,10 +191,10 @@ class RestingLogs:
         sound: Mapping[TopicPartition, int],
         is_sound: Callable[[TopicPartition], bool],
     ) -> int:
-        """Note the logs that have been at rest since the last look; return how many were synced for it.
+        """Note the logs that have been at rest since the last check; return how many were synced for it.
 
-        `sound` are the ends of those that are not open: they are as a stop has left them, while `is_sound`
-        says so. Blocking. Raises: OSError.
+        `sound` are the ends of closed logs: they are in the state of the last stop, while `is_sound`
+        is true. Blocking. Raises: OSError.
         """
         looked = 0
         for key, log in logs.items():
@@ -232,7 +232,7 @@ class RestingLogs:
         self._note(key, stamp.end_offset, stamp.segment)
         note = self._notes.get(key)
         if _stamp(log) != stamp or (note is not None and not _is_of(note, stamp)):
-            self._notes.pop(key, None)  # Something was written meanwhile.
+            self._notes.pop(key, None)  # It was written meanwhile.
         return 1
 
     def _note(self, key: TopicPartition, end_offset: int, newest: Segment | None) -> None:
@@ -240,25 +240,25 @@ class RestingLogs:
             found = look_at(self._file_system, self._folder(key), end_offset, sync=True, newest=newest)
         except OSError:
             self._doubted.add(key)
-            return  # Who uses the log hears of it.
+            return  # The caller that uses the log gets the error.
         if found is not None:
             self._notes[key] = found
 
     def _write(self) -> None:
-        self._in_file = {**self._in_file, **self._notes}  # Before: it may be there even where this fails.
+        self._in_file = {**self._in_file, **self._notes}  # Before: it may exist even if this fails.
         self._file_system.replace(self._path, encode_resting_logs(self._notes))
         self._file_system.sync_directory(self._directory)
         self._in_file = dict(self._notes)
 
 
 def _stamp(log: PartitionLog) -> Stamp | None:
-    """Return what a log is known by while nothing is written, None while something is to be."""
+    """Return the values that identify the state of a log, None if a write is pending."""
     if not log.is_at_rest:
         return None
     return Stamp(log, log.segments[-1], log.log_end_offset)
 
 
 def _is_of(note: RestingLog, stamp: Stamp) -> bool:
-    """Whether a note says what the log itself knows."""
+    """Whether a note equals the state of the log itself."""
     known = (stamp.log.topic_id, stamp.segment.base_offset, stamp.end_offset, stamp.segment.size_bytes)
     return (note.topic_id, note.base_offset, note.end_offset, note.size_bytes) == known

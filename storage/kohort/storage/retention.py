@@ -20,9 +20,9 @@ def removable_segments(
     high_watermark: int,
     now_ms: int,
 ) -> int:
-    """Return how many segments, the oldest first, may go: what lies before the log's start in any case.
+    """Return how many segments, the oldest first, may be deleted: always those before the log's start.
 
-    Nothing that readers have not seen goes. The active segment may be among them, unless it is empty.
+    Records that readers have not seen stay. The active segment may be included, unless it is empty.
     Raises: OSError.
     """
     ends = [*(segment.base_offset for segment in segments[1:]), log_end_offset]

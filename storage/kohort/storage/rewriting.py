@@ -1,4 +1,4 @@
-"""Batches written once more where they stand.
+"""Writes batches again at their positions.
 
 After a failed sync the page cache shows bytes that the disk does not hold, and no later sync writes them:
 only a write makes them count as changed again.
@@ -12,9 +12,9 @@ from kohort.storage.segment import Segment
 
 
 def write_again(segments: Sequence[Segment], written_offset: int, batches: Sequence[Buffer]) -> None:
-    """Write those of the batches that a log shows at their places again, and sync them.
+    """Write the batches that the log still has at these positions again, and sync them.
 
-    What stands differently is left alone. Raises: OSError, StorageError.
+    Positions with other content are not changed. Raises: OSError, StorageError.
     """
     touched = dict.fromkeys(_write_again(segments, written_offset, batch) for batch in batches)
     for segment in touched:

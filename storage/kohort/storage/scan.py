@@ -30,7 +30,7 @@ def iterate_headers(file: File, position: int, end: int) -> Iterator[tuple[int, 
 
 
 def iterate_batches(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """Yield position, header and bytes of each whole batch, up to the first that is none. Raises: OSError."""
+    """Yield position, header and bytes of each whole batch, up to the first invalid one. Raises: OSError."""
     chunk, chunk_start = memoryview(b""), position
     while position + HEADER_BYTES <= end:
         if position + HEADER_BYTES > chunk_start + len(chunk):

@@ -3,7 +3,7 @@
 A third, of aborted transactions, is its own matter (`transaction_index`); here its file only has a name.
 
 Threads: one writes (`append`, `finish`), any may look up positions and read below `size_bytes`, which
-moves only when the bytes are in the file. Source: org.apache.kafka.storage.internals.log.LogSegment.
+grows only after the bytes are in the file. Source: org.apache.kafka.storage.internals.log.LogSegment.
 """
 
 import errno
@@ -30,7 +30,7 @@ TIME_INDEX_SUFFIX = ".timeindex"
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
 
 SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, LOG_SUFFIX)
-"""Of all files of a segment; the log's own comes last: it is what counts."""
+"""The suffixes of all files of a segment; the log is last, because it decides whether the segment exists."""
 
 _MAX_POSITION = 2**31 - 1  # The offset index holds positions in 32 bits.
 _UNKNOWN = 0
@@ -91,10 +91,10 @@ class Segment:
         open_segments: OpenSegments | None = None,
     ) -> None:
         self._open_segments = open_segments
-        self.was_used = False  # Since the last look at which files may be closed.
+        self.was_used = False  # Since the last check of which files may be closed.
         self._is_dirty = False  # Something was written that may not be on the disk.
         self._is_sealed = False
-        self._lost: OSError | None = None  # What a sync said that nobody had waited for.
+        self._lost: OSError | None = None  # The error of a sync that nobody waited for.
         self._file_system = file_system
         self._directory = directory
         self._ending = ending  # Of a segment in the making: its files' names end with it.
@@ -119,7 +119,7 @@ class Segment:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Where the files are, the log behind its indexes, which may be missing."""
+        """The paths of the files, the indexes before the log; an index may be missing."""
         return tuple(map(self._path, SUFFIXES))
 
     @property
@@ -140,9 +140,9 @@ class Segment:
             self._open_segments.opened(self)
 
     def let_go(self) -> None:
-        """Close the files until they are needed again; what a reader or a writer holds stays open.
+        """Close the files until they are needed again; a file that a reader or a writer holds stays open.
 
-        What was written is synced before: of a file that nobody has open, an error may be forgotten.
+        They are synced before: the system may forget the error of a file that nobody has open.
         """
         if self._is_dirty:
             try:
@@ -154,17 +154,18 @@ class Segment:
         self.time_index.let_go(forget=self._is_sealed)
 
     def sync(self) -> None:
-        """Return once what was written is on the disk. Raises: OSError."""
+        """Return when everything written is on the disk. Raises: OSError."""
         if self._lost is not None:
             raise self._lost
-        self._is_dirty = False  # Before: what is written meanwhile is not covered.
+        self._is_dirty = False  # Before: bytes written during the sync are not covered.
         self.file.sync()
 
     def sync_beside(self) -> None:
-        """Sync for somebody else than who writes, who hears of an error with the next sync. Raises: OSError.
+        """Sync for another caller than the writer, which gets an error with the next sync. Raises: OSError.
 
-        By a descriptor of its own: the system tells each one once of what could not be written, and who may
-        be syncing at the same moment has to be told as well. Nor does it tell a new one of what was lost.
+        It uses a descriptor of its own: the system reports a failed write once for each descriptor, and a
+        writer that syncs at the same moment must get the error too. A new descriptor does not get earlier
+        errors.
         """
         if self._lost is not None:
             raise self._lost
@@ -175,7 +176,7 @@ class Segment:
             raise
 
     def seal(self) -> None:
-        """Note that nothing is written any more, so that all of it may leave the memory."""
+        """Note that the segment is complete, so that its memory can be released."""
         self._is_sealed = True
         self.close()
 
@@ -184,21 +185,24 @@ class Segment:
         return Segment(self._file_system, self._directory, base_offset, open_segments=self._open_segments)
 
     def successor(self, base_offset: int) -> "Segment":
-        """Return a sealed segment of the same log, whose files are there. Raises: OSError."""
+        """Return a sealed segment of the same log, whose files exist. Raises: OSError."""
         segment = self.sibling(base_offset)
         segment.load()
         segment.seal()
         return segment
 
     def create(self) -> None:
-        """Make the log file, empty; the indexes' files come with what is in them. Raises: OSError."""
+        """Create the empty log file; the files of the indexes are created with their first entries.
+
+        Raises: OSError.
+        """
         file = self._file_system.open(self._path(LOG_SUFFIX), create=True)
         file.truncate(0)
         self._start_empty()
         self._hold(file)
 
     def _start_empty(self) -> None:
-        # What two threads may look at is never loaded late.
+        # Values that two threads may read are loaded at once.
         self.index.clear()
         self.time_index.clear()
         self._note_index_change()
@@ -208,12 +212,12 @@ class Segment:
         self._next_index_bytes = _UNKNOWN
 
     def load(self) -> None:
-        """Take the file's size as it is: for a segment that is known to be sound. Raises: OSError."""
+        """Take the file's size without a scan: for a segment that is known to be intact. Raises: OSError."""
         # Not kept open: a log may have more segments than a process may have files.
         self.size_bytes = self._file_system.open(self._path(LOG_SUFFIX)).size()
 
     def sealed_end(self) -> int | None:
-        """Return the offset behind the last batch, None where the file does not end with a whole one.
+        """Return the offset after the last batch, None if the file does not end with a whole one.
 
         For a segment that was loaded; read from the last index entry on. Raises: OSError.
         """
@@ -229,7 +233,7 @@ class Segment:
         return next_offset if end == self.size_bytes else None
 
     def load_tail(self) -> int:
-        """Return the offset behind the last batch, read from the last index entry on.
+        """Return the offset after the last batch, read from the last index entry.
 
         Raises: StorageError when index or tail are not as a clean shutdown leaves them, OSError.
         """
@@ -267,9 +271,9 @@ class Segment:
             self._recent = self._recent[_RECENT_BATCHES_MAX // 2 :]
 
     def recover(self, index_interval_bytes: int, point: RecoveryPoint | None = None) -> Prefix:
-        """Return the longest valid prefix, at which the file is cut; its indexes are built anew.
+        """Return the longest valid prefix, at which the file is truncated; its indexes are rebuilt.
 
-        With `point`, which the files have to bear out, they are gone on with from there.
+        With `point`, which the files must confirm, the scan starts there.
         The file is on the disk afterwards. Raises: OSError, StorageError.
         """
         self.file.reread()  # A batch that the cache alone shows would be a hole once others follow it.
@@ -388,7 +392,7 @@ class Segment:
             self._recent = recent[-_RECENT_BATCHES_MAX // 2 :]  # A reader keeps the list that it has.
         self.size_bytes = position
         if not self._are_indexes_written:
-            self._are_indexes_written = True  # Before: a reader may find meanwhile that an index is wrong.
+            self._are_indexes_written = True  # Before: a reader may meanwhile find that an index is wrong.
             self.index.write()
             self.time_index.write()
 
@@ -420,9 +424,9 @@ class Segment:
         return self.first_timestamp
 
     def position_of(self, offset: int, size_bytes: int) -> int:
-        """Return where the first batch begins that ends at `offset` or behind it, below `size_bytes`.
+        """Return the position of the first batch that ends at or after `offset`, below `size_bytes`.
 
-        `size_bytes` itself when there is none. Raises: OSError, StorageError.
+        `size_bytes` itself if there is none. Raises: OSError, StorageError.
         """
         recent = self._recent
         if place := bisect_left(recent, (offset, 0)):
@@ -437,7 +441,7 @@ class Segment:
         return size_bytes if found is None else found
 
     def _position_from(self, start: int, offset: int, size_bytes: int) -> int | None:
-        """Return where the batch begins, looked for from `start` on; None where the index lied about it.
+        """Return the position of the batch, searched from `start`; None if the index entry was wrong.
 
         Raises: OSError, StorageError.
         """
@@ -456,7 +460,7 @@ class Segment:
         return size_bytes
 
     def _rebuild_index(self, size_bytes: int) -> None:
-        """Make the offset index anew, in memory: its file lies. Raises: OSError, StorageError."""
+        """Rebuild the offset index in memory: its file is wrong. Raises: OSError, StorageError."""
         entries: list[tuple[int, int]] = []
         for position, header in iterate_headers(self.file, 0, size_bytes):
             if position - (entries[-1][1] if entries else 0) > _REBUILT_INTERVAL_BYTES:
@@ -465,7 +469,7 @@ class Segment:
         self._note_index_change()
 
     def truncate_to(self, offset: int) -> int:
-        """Return the offset behind the last batch that is left: those at or behind `offset` are gone.
+        """Return the offset after the last remaining batch: those at or after `offset` are removed.
 
         Raises: OSError, StorageError.
         """
@@ -488,7 +492,7 @@ class Segment:
         return next_offset
 
     def _reread_tail(self) -> None:
-        """Derive again what the removed batches may have changed."""
+        """Derive again the values that the removed batches may have changed."""
         self.max_timestamp, self.max_timestamp_offset = self.time_index.last()
         start = self.index.last_position()
         for position, header in iterate_headers(self.file, start, self.size_bytes):
@@ -497,7 +501,7 @@ class Segment:
         self._read_first_timestamp()
 
     def close(self) -> None:
-        """Let the files and the indexes in memory go until they are needed; readers keep what they hold."""
+        """Release the files and the indexes in memory until they are needed; readers keep what they hold."""
         self._file = None
         if self._open_segments is not None:
             self._open_segments.closed(self)
@@ -507,7 +511,7 @@ class Segment:
         self._note_index_change()  # The files may be others when the entries are read again.
 
     def retire(self) -> None:
-        """Open no file any more: the names are to be another's. Readers keep what they hold."""
+        """Open no file any more: another segment will get the names. Readers keep what they hold."""
         self._is_retired = True
         self.index.retire()
         self.time_index.retire()

@@ -17,7 +17,7 @@ _LOG_APPEND_TIME_FLAG = 0x08
 
 
 class Staged(msgspec.Struct, frozen=True, gc=False):
-    """What one flush of a log writes, and makes durable: no more, whatever is staged meanwhile."""
+    """The batches that one flush of a log writes and syncs: nothing that is staged later."""
 
     batches: Sequence[StagedBatch]
     end_offset: int
@@ -27,7 +27,7 @@ class Staged(msgspec.Struct, frozen=True, gc=False):
 def staged_batch(
     data: Buffer, header: BatchHeader, offset: int, leader_epoch: int, append_time_ms: int | None
 ) -> StagedBatch:
-    """Return the batch as it will stand in the file, from `offset` on."""
+    """Return the batch as it will be in the file, starting at `offset`."""
     copy = bytearray(data)
     _PUT_OFFSET(copy, 0, offset)
     _PUT_EPOCH(copy, 12, leader_epoch)
@@ -39,9 +39,9 @@ def staged_batch(
 
 
 def replicated_batches(records: Buffer, headers: Sequence[BatchHeader], end_offset: int) -> list[StagedBatch]:
-    """Return a leader's batches as they are, copied, behind a log that ends at `end_offset`.
+    """Return copies of a leader's batches, for a log that ends at `end_offset`.
 
-    Raises: StorageError where one begins before the end of what it follows.
+    Raises: StorageError if one starts before that end.
     """
     batches = []
     position = 0
@@ -60,7 +60,7 @@ def replicated_batches(records: Buffer, headers: Sequence[BatchHeader], end_offs
 
 
 def _set_append_time(data: bytearray, append_time_ms: int) -> None:
-    """Make the broker's time every record's timestamp: the CRC covers it, so it is made anew."""
+    """Set the broker's time as every record's timestamp; the CRC covers it, so it is computed again."""
     data[22] |= _LOG_APPEND_TIME_FLAG
     _PUT_OFFSET(data, 35, append_time_ms)
     _PUT_CRC(data, 17, batch_crc(data))

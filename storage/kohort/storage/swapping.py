@@ -1,7 +1,7 @@
 """Segments that take others' places, and segments that go, by renaming files: a crash leaves all or nothing.
 
-`.cleaned`: being made, of no value after a crash. `.swap`: complete and on the disk; from the moment that
-the log's own file bears it, the segments that it stands for are past, and recovery finishes the swap.
+`.cleaned`: incomplete, worthless after a crash. `.swap`: complete and on the disk; from the moment that
+the log file has this suffix, the segments that it replaces are obsolete, and recovery finishes the swap.
 `.deleted`: to be removed after a while. The names are Kafka's, and so is what each means.
 Source: org.apache.kafka.storage.internals.log.LocalLog.replaceSegments, LogLoader.
 """
@@ -23,7 +23,7 @@ _DIGITS = 20
 
 
 class Replacement(msgspec.Struct, frozen=True):
-    """A new segment, complete and on the disk, and the neighbours that it stands for."""
+    """A new segment, complete and on the disk, and the neighbours that it replaces."""
 
     cleaned: Segment
     replaced: tuple[Segment, ...]
@@ -39,7 +39,10 @@ def _rename(file_system: FileSystem, source: str, target: str) -> bool:
 
 
 def promise(file_system: FileSystem, directory: str, base_offset: int) -> None:
-    """Make a cleaned segment, which is on the disk, the one that will stand. Raises: OSError."""
+    """Promise a cleaned segment, which is on the disk: from now on it replaces the old ones.
+
+    Raises: OSError.
+    """
     file_system.sync_directory(directory)
     for suffix in SUFFIXES:
         path = f"{directory}/{file_name(base_offset, suffix)}"
@@ -60,7 +63,7 @@ def set_aside(file_system: FileSystem, segments: Sequence[Segment]) -> list[str]
 
 
 class DeletedFiles:
-    """Files that stay for a while under names that nobody looks for. One thread adds, another may remove."""
+    """Deleted files, kept for a while under other names. One thread adds, another may remove."""
 
     def __init__(self, file_system: FileSystem) -> None:
         self._file_system = file_system
@@ -76,7 +79,7 @@ class DeletedFiles:
             self._due[path] = due_ms
 
     def remove_due(self, now_ms: int) -> int:
-        """Return how many files were removed, those whose time has come. Raises: OSError."""
+        """Return how many files were removed after their delay. Raises: OSError."""
         due = [path for path, due_ms in list(self._due.items()) if due_ms <= now_ms]
         for path in due:
             self._file_system.remove(path)
@@ -92,7 +95,7 @@ def take_place(file_system: FileSystem, directory: str, base_offset: int) -> Non
 
 
 def finish_swaps(file_system: FileSystem, directory: str) -> bool:
-    """Return whether a crash had left anything half done: what was promised is done, the rest undone.
+    """Return whether a crash had left a swap unfinished: a promised one is finished, others are undone.
 
     Raises: OSError, StorageError.
     """
@@ -125,7 +128,7 @@ def _base_offset(name: str) -> int:
 
 
 def _finish_swap(file_system: FileSystem, directory: str, base_offset: int, names: Sequence[str]) -> None:
-    """Remove what the promised segment stands for, and give it its name."""
+    """Remove the segments that the promised one replaces, and give it its name."""
     next_offset = _next_offset(file_system, directory, base_offset)
     for name in names:
         if name.endswith(SUFFIXES) and base_offset <= _base_offset(name) < max(next_offset, base_offset + 1):

@@ -1,8 +1,8 @@
 """The aborted transactions of a log: which records a reader of committed data passes over.
 
-`.txnindex` of a segment holds those whose markers lie in it, in the order of the markers: version int16 (0),
-producer id, first offset, last offset, last stable offset int64. Written with the marker, synced before a
-snapshot of the producers says that what lies before is known: what lies behind one is read from the log anew.
+`.txnindex` of a segment has the aborted transactions whose markers are in it, in the order of the markers:
+version int16 (0), producer id, first offset, last offset, last stable offset int64. Written with the marker,
+synced before a producer snapshot covers it; entries after the newest snapshot are derived from the log again.
 Source: KIP-98; org.apache.kafka.storage.internals.log.TransactionIndex, AbortedTxn.
 """
 
@@ -36,25 +36,25 @@ class AbortedTransactions:
         return iter(self._entries)
 
     def add(self, entry: AbortedTransaction) -> None:
-        """Note one whose marker lies behind all others."""
+        """Add a transaction whose marker is after all others."""
         self._entries.append(entry)
 
     def replace(self, begin: int, end: int, entries: Sequence[AbortedTransaction]) -> None:
-        """Let these stand for those whose markers lie from `begin` up to `end`."""
+        """Replace the transactions whose markers are from `begin` up to `end`."""
         known = self._entries
         first = bisect_left(known, begin, key=_LAST_OFFSET)
         last = bisect_left(known, end, key=_LAST_OFFSET)
         self._entries = [*known[:first], *entries, *known[last:]]
 
     def between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Return those that a reader may meet from `start_offset` up to `end_offset`."""
+        """Return the transactions that a reader may meet from `start_offset` up to `end_offset`."""
         known, found = self._entries, []
         for place in range(bisect_left(known, start_offset, key=_LAST_OFFSET), len(known)):
             each = known[place]
             if each.first_offset < end_offset:
                 found.append(each)
             if each.last_stable_offset >= end_offset:
-                break  # Whatever ended later began behind that.
+                break  # A transaction that ended later started after that.
         return found
 
 
@@ -85,7 +85,7 @@ class TransactionIndexFiles:
         return f"{self._directory}/{file_name(base_offset, TRANSACTION_INDEX_SUFFIX)}"
 
     def append(self, base_offset: int, entry: AbortedTransaction) -> None:
-        """Write an entry behind those of a segment."""
+        """Append an entry to those of a segment."""
         path = self._path(base_offset)
         file = self._file_system.open(path, create=True)
         file.write_at([encode_entry(entry)], file.size())
@@ -96,7 +96,7 @@ class TransactionIndexFiles:
         if not self._unsynced:
             return
         for path in sorted(self._unsynced):
-            if self._file_system.read(path) is not None:  # Else its segment has gone meanwhile.
+            if self._file_system.read(path) is not None:  # Otherwise its segment was deleted meanwhile.
                 self._file_system.open(path).sync()
         self._file_system.sync_directory(self._directory)
         self._unsynced.clear()
@@ -110,8 +110,8 @@ class TransactionIndexFiles:
     ) -> None:
         """Let a segment have these entries and no others, on the disk with the next `sync`.
 
-        Where they may be lost they are written though the file shows them: a sync that failed has left them
-        in the cache, from where no later one writes them.
+        Entries that may be lost are written although the file shows them: a failed sync leaves them
+        in the cache, from which no later sync writes them.
         """
         path = self._path(base_offset)
         content = b"".join(map(encode_entry, entries))
@@ -132,10 +132,10 @@ class TransactionIndexFiles:
         log_end_offset: int,
         seen: Sequence[AbortedTransaction],
     ) -> AbortedTransactions:
-        """Return what the files say of markers before `known_up_to`, and `seen`, which lie behind it.
+        """Return the entries of markers before `known_up_to` in the files, and `seen`, which come after it.
 
-        The files say it as well afterwards, on the disk: what they say of `seen` already may be in the cache
-        alone, or a sync have lost it, and the next snapshot will have it that all before is known.
+        Afterwards the files have all of them on the disk: entries of `seen` in the files may be only in
+        the cache, or a sync may have lost them, and the next snapshot relies on them.
         """
         aborted = AbortedTransactions(seen)
         bounds = [*(segment.base_offset for segment in segments[1:]), log_end_offset]
@@ -155,7 +155,7 @@ class TransactionIndexFiles:
 def with_markers(
     entries: Iterable[AbortedTransaction], segments: Sequence[Segment]
 ) -> list[AbortedTransaction]:
-    """Return those whose markers compaction has left: nothing is left of the others, not even an end.
+    """Return the transactions whose markers still exist: compaction has removed the others completely.
 
     Raises: OSError, StorageError.
     """

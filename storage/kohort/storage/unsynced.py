@@ -1,6 +1,7 @@
-"""The operating system's file system without a sync: for data that nobody wants to find again.
+"""The operating system's file system without a sync: for data that may be lost.
 
-What is written is there for every reader and for whoever opens the folder next, as long as the machine lives.
+Written bytes are visible to every reader and to the next process that opens the folder, until the machine
+stops.
 """
 
 import os
@@ -14,7 +15,7 @@ class _Unsynced:
     __slots__ = ("_file", "file_descriptor", "read_at", "size", "truncate", "write_at")
 
     def __init__(self, file: File) -> None:
-        self._file = file  # It closes with the last who holds it.
+        self._file = file  # It closes with its last holder.
         self.file_descriptor = file.file_descriptor
         self.size = file.size
         self.read_at = file.read_at
@@ -32,7 +33,7 @@ class UnsyncedFileSystem(OsFileSystem):
     """Files and folders as they are, of which none is ever synced."""
 
     def open(self, path: StrPath, *, create: bool = False) -> File:
-        """Return the file, opened to read and write; with `create` it may be new."""
+        """Return the file, opened to read and write; with `create` it is created if missing."""
         return _Unsynced(super().open(path, create=create))
 
     def replace(self, path: StrPath, content: bytes, *, sync: bool = True) -> None:

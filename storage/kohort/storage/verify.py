@@ -1,7 +1,7 @@
-"""Whether what lies in a data folder, or in one partition's, is as it should be: it is read, never changed.
+"""Verifies the files in a data folder, or in one partition's: it reads and never changes them.
 
-Looked at: every batch's CRC and place, gaps, both indexes, timestamps, leader epochs, producer snapshots
-and the checkpoints. What a crash leaves, and the next start mends, is told like everything else.
+It checks every batch's CRC and position, gaps, both indexes, timestamps, leader epochs, producer snapshots
+and the checkpoints. Problems of a crash that the next start repairs are reported too.
 """
 
 from collections.abc import Callable, Container
@@ -35,7 +35,7 @@ _CHECKPOINTS = ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """What is wrong, and in which file."""
+    """A problem, and its file."""
 
     path: Path
     text: str
@@ -45,7 +45,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct):
-    """What was looked at, and what was found wrong with it."""
+    """What was checked, and the problems found."""
 
     problems: list[Problem] = []
     partitions: int = 0
@@ -56,14 +56,17 @@ class Report(msgspec.Struct):
 
 
 class VerifyOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """With `deep` every record is decoded; `compacted` topics may have gaps, those of Kafka's own always."""
+    """With `deep` every record is decoded.
+
+    `compacted` topics may have gaps, and Kafka's internal ones always may.
+    """
 
     deep: bool = False
     compacted: Container[str] = ()
 
 
 Progress = Callable[[int], None]
-"""Called with a number of bytes that have been looked at."""
+"""Called with the number of bytes that were checked."""
 
 
 def log_bytes(file_system: FileSystem, path: Path) -> int:
@@ -85,9 +88,9 @@ def verify_data(
     options: VerifyOptions | None = None,
     progress: Progress = lambda size_bytes: None,
 ) -> Report:
-    """Return what is found in a data folder, or in the folder of one partition.
+    """Return the report about a data folder, or about the folder of one partition.
 
-    Raises: StorageError where there is neither, or where the disk cannot be read at all.
+    Raises: StorageError if it is neither, or if the disk cannot be read at all.
     """
     report = Report()
     try:
@@ -185,7 +188,7 @@ class _PartitionCheck:
         self._report.problems.append(Problem(self._folder / name, text))
 
     def read(self, name: str) -> bytes:
-        """Return a small file's content, empty when there is none. Raises: OSError."""
+        """Return a small file's content, empty if there is none. Raises: OSError."""
         return self._file_system.read(self._folder / name) or b""
 
     def _check_small_files(self, names: list[str]) -> None:
@@ -200,7 +203,7 @@ class _PartitionCheck:
                 self.complain(name, "is damaged, and counts for nothing")
 
     def scan(self, name: str, batch_found: Callable[[int, BatchHeader], None]) -> None:
-        """Go through a segment's batches, and tell each one's position and header. Raises: OSError."""
+        """Walk through a segment's batches, and report each one's position and header. Raises: OSError."""
         file = self._file_system.open(self._folder / name)
         end, position = file.size(), 0
         for position, header, batch in iterate_batches(file, 0, end):
@@ -212,7 +215,7 @@ class _PartitionCheck:
                 self._check_batch(name, position, header, batch)
                 batch_found(position, header)
             self._progress(header.size_bytes)
-            position += header.size_bytes  # noqa: PLW2901  # Where the next one should begin.
+            position += header.size_bytes  # noqa: PLW2901  # Where the next one should start.
         if position != end:
             self.complain(name, f"position {position}: no whole batch in the last {end - position} bytes")
             self._progress(end - position)
@@ -313,9 +316,9 @@ class _SegmentCheck:
         self._see_timestamp(header)
 
     def _see_timestamp(self, header: BatchHeader) -> None:
-        """Check the entries up to this batch: nothing before is newer, and the timestamp is there."""
+        """Check the entries up to this batch: nothing before is newer, and the timestamp exists."""
         before = self._newest
-        if header.record_count:  # What compaction has emptied is not looked for by its time.
+        if header.record_count:  # Timestamps of batches that compaction has emptied are not searched.
             self._newest = max(before, header.max_timestamp)
         while self._time_place < len(self._times) and self._times[self._time_place][1] <= header.last_offset:
             timestamp, offset = self._times[self._time_place]

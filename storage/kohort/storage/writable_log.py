@@ -1,9 +1,9 @@
 """The end of a partition's log: batches are staged in memory, and written by a worker thread.
 
-The loop's thread takes what is staged, as a value; `write_staged` writes exactly that, and may do so in a
-worker thread while the loop stages more. There is never a second write while one runs. Readers see what
-is written, never what is staged. A failed write or sync is final: the log takes nothing more until it was
-closed and opened again from what the disk holds.
+The loop's thread takes the staged batches as a value; `write_staged` writes exactly these, and may do so in a
+worker thread while the loop stages more. There is never a second write while one runs. Readers see
+written batches, never staged ones. A failed write or sync is final: the log refuses appends until it is
+closed and opened again from the content of the disk.
 """
 
 from collections import deque
@@ -27,7 +27,7 @@ from kohort.storage.staging import Staged, replicated_batches, staged_batch
 from kohort.storage.transaction_index import TransactionIndexFiles
 
 RECOVERY_STEP_BYTES = 64 * 1024 * 1024
-"""So much is synced of a segment until it is noted how far that has come: as much is read after a crash."""
+"""So many bytes of a segment are synced between two recovery points: as many are read after a crash."""
 _NOTHING = Staged((), 0, 0)
 
 
@@ -43,32 +43,32 @@ class WritableLog(ReadableLog):
         self.topic_id = topic_id
         self.log_id = log_id_of(topic_id, int(directory.name.rpartition("-")[2]))
         self.config = config
-        self.log_end_offset = loaded.log_end_offset  # Counts what is staged.
-        self.flushed_offset = loaded.log_end_offset  # What lies before is on the disk, here or in a journal.
-        self.synced_offset = loaded.log_end_offset  # What lies before is on the disk in this log's files.
+        self.log_end_offset = loaded.log_end_offset  # Counts staged batches.
+        self.flushed_offset = loaded.log_end_offset  # Everything before is on the disk, here or in a journal.
+        self.synced_offset = loaded.log_end_offset  # Everything before is on the disk in this log's files.
         self.file_system = file_system
         self._path = str(directory)
         self._epochs = loaded.epochs
         self._transaction_indexes = TransactionIndexFiles(file_system, self._path)
         self._take_writers(loaded.writers)
         self._staged: list[StagedBatch] = []
-        self.staged_bytes = 0  # What is staged and not yet taken.
+        self.staged_bytes = 0  # Batches that are staged and not yet taken.
         self._synced_bytes = active.size_bytes
         self._point = loaded.point
         self._failure: StorageError | None = None
         self._has_sync_failed = False
         self._is_closed = False
-        self._is_settled = False  # Whether its files have what is known to be on the disk, and no more.
+        self._is_settled = False  # Whether its files have exactly the bytes that are known to be on the disk.
         self._is_being_cut = False
         self.may_rest = True
         """Whether it may be noted as at rest at all."""
-        self._is_named = False  # Whether the folder is known to say, on the disk, whose it is.
+        self._is_named = False  # Whether the folder is known to contain its owner, on the disk.
         self._began_empty = not loaded.log_end_offset
 
     def _take_writers(self, writers: Writers) -> None:
-        """Go on from what was loaded."""
+        """Continue from the loaded state."""
         self.producers = writers.producers
-        self._written_producers = writers.producers.copy()  # `producers` is ahead by what is staged.
+        self._written_producers = writers.producers.copy()  # `producers` is ahead by the staged batches.
         self._snapshot_offset = writers.snapshot_offset
         self.aborted_transactions = writers.aborted
         self._may_lack_markers = self.config.is_compacted
@@ -76,12 +76,12 @@ class WritableLog(ReadableLog):
 
     @property
     def is_closed(self) -> bool:
-        """Whether the log takes and gives nothing any more."""
+        """Whether the log refuses reads and writes."""
         return self._is_closed
 
     @property
     def latest_epoch(self) -> int:
-        """The newest leader epoch, -1 when there is none."""
+        """The newest leader epoch, -1 if there is none."""
         return self._epochs.latest
 
     @property
@@ -98,7 +98,7 @@ class WritableLog(ReadableLog):
 
     @property
     def failure(self) -> StorageError | None:
-        """Why the log takes no more appends, None while it does."""
+        """Why the log refuses appends, None while it accepts them."""
         return self._failure
 
     def stage(
@@ -109,7 +109,7 @@ class WritableLog(ReadableLog):
         *,
         append_time_ms: int | None = None,
     ) -> int:
-        """Return the offset that the first record gets; `headers` are those of the batches in `records`.
+        """Return the offset of the first record; `headers` are those of the batches in `records`.
 
         With `append_time_ms` it becomes every record's timestamp. The bytes are copied: offset, epoch
         and timestamp are set in the copy. No I/O. Raises: StorageError when the log has failed.
@@ -140,8 +140,8 @@ class WritableLog(ReadableLog):
     def stage_replicated(self, records: Buffer, headers: Sequence[BatchHeader]) -> None:
         """Stage batches of a leader's log byte for byte: offsets, epochs and times are the leader's.
 
-        They follow what is here; where the leader has compacted, offsets are missing between them. No I/O.
-        Raises: StorageError when the log has failed, or a batch lies before this log's end.
+        They follow the log's end; where the leader has compacted, offsets between them are missing. No I/O.
+        Raises: StorageError if the log has failed, or a batch is before this log's end.
         """
         self._check_usable()
         batches = replicated_batches(records, headers, self.log_end_offset)
@@ -163,7 +163,7 @@ class WritableLog(ReadableLog):
         return bool(self._ended) or self.producers.first_open_offset is not None
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Return where the first transaction begins that has not ended before `high_watermark`, else that.
+        """Return where the first transaction not ended before `high_watermark` starts, otherwise that.
 
         The loop's thread only; `high_watermark` never goes back.
         """
@@ -179,17 +179,17 @@ class WritableLog(ReadableLog):
         return max(offset, min(self.log_start_offset, high_watermark))
 
     def take_staged(self) -> Staged:
-        """Return what is staged; whoever takes it has it written before anything else of this log."""
+        """Return the staged batches; the caller has them written before anything else of this log."""
         taken = Staged(self._staged, self.log_end_offset, self.staged_bytes)
         self._staged, self.staged_bytes = [], 0
         return taken
 
     @property
     def is_durable(self) -> bool:
-        """Whether all that is written is on the disk, here or in a journal, and whose it is as well.
+        """Whether everything written is on the disk, here or in a journal, and the owner of the folder too.
 
-        A journal says whose its batches are. While it alone has them all, from the first one on, a folder
-        that a crash leaves without its id has nothing that would be missed.
+        A journal contains the owner of its batches. While it alone has them all, from the first one, a folder
+        that a crash leaves without its topic id has lost nothing.
         """
         is_known = self._is_named or self._began_empty
         return is_known and self.flushed_offset == self._tail.written_offset
@@ -201,11 +201,11 @@ class WritableLog(ReadableLog):
 
     @property
     def unsynced_bytes(self) -> int:
-        """How much of the newest segment is written and not synced: what a sync has to wait for, about."""
+        """About how much of the newest segment is written and not synced."""
         return self._tail.size_bytes - self._synced_bytes
 
     def became_durable(self, end_offset: int) -> None:
-        """Note that what is written below `end_offset` is on the disk, though not in this log's files."""
+        """Note that everything below `end_offset` is on the disk, although not in this log's files."""
         assert self.flushed_offset <= end_offset <= self._tail.written_offset, (
             self.flushed_offset,
             end_offset,
@@ -213,7 +213,7 @@ class WritableLog(ReadableLog):
         self.flushed_offset = end_offset
 
     def write(self, sync: bool) -> None:
-        """Write what is staged, as `write_staged`."""
+        """Write the staged batches, as `write_staged`."""
         self.write_staged(self.take_staged(), sync=sync)
 
     def sync(self) -> None:
@@ -221,9 +221,9 @@ class WritableLog(ReadableLog):
         self.write_staged(_NOTHING, sync=True)
 
     def write_staged(self, staged: Staged, *, sync: bool) -> None:
-        """Write what was taken; with `sync` return when it, and all before it, is on the disk.
+        """Write the taken batches; with `sync` return when they, and everything before, are on the disk.
 
-        Blocking: for a worker thread. Raises: StorageError, after which the log takes no more appends.
+        Blocking: for a worker thread. Raises: StorageError, after which the log refuses appends.
         """
         if self._failure is not None or self._is_closed:
             self._check_usable()
@@ -238,9 +238,9 @@ class WritableLog(ReadableLog):
             raise self._fail(f"{self.directory} failed and takes no more appends: {error}") from error
 
     def rolls_with(self, staged: Staged) -> bool:
-        """Whether a new segment seems to begin with what was taken, which takes several syncs.
+        """Whether the taken batches seem to start a new segment, which needs several syncs.
 
-        No I/O: the indexes, which may be full as well, are not asked.
+        No I/O: the indexes, which may be full too, are not checked.
         """
         config, segment = self.config, self._segments[-1]
         if not staged.batches or not segment.size_bytes:
@@ -296,7 +296,7 @@ class WritableLog(ReadableLog):
         segment.create()
         self.file_system.sync_directory(self._path)
         for older in self._segments:
-            older.seal()  # Reopened by who reads there, and let go again when the log has grown.
+            older.seal()  # Reopened by readers, and released again when the log has grown.
         self._segments = (*self._segments, segment)
         self._synced_bytes = 0
         return segment
@@ -315,10 +315,10 @@ class WritableLog(ReadableLog):
             self._mark_point(written_offset, segment)
 
     def _mark_point(self, offset: int, segment: Segment) -> None:
-        """Have a start after a crash read what comes from now on; all before is synced. Raises: OSError."""
+        """Let a start after a crash read only from here; everything before is synced. Raises: OSError."""
         before = self._point
         self._save_epochs(sync=True)
-        self._transaction_indexes.sync()  # What lies before a snapshot is not read from the log again.
+        self._transaction_indexes.sync()  # Batches before a snapshot are not read from the log again.
         path = f"{self._path}/{file_name(offset, SNAPSHOT_SUFFIX)}"
         self.file_system.replace(path, self._written_producers.encode_snapshot())
         point = segment.recovery_point(offset)
@@ -329,7 +329,7 @@ class WritableLog(ReadableLog):
             self.file_system.remove(f"{self._path}/{file_name(before.offset, SNAPSHOT_SUFFIX)}")
 
     def _forget_point(self, *, sync: bool = True) -> None:
-        """See to it that nobody believes the recovery point any more. Raises: OSError."""
+        """Invalidate the recovery point. Raises: OSError."""
         if self._point is not None:
             self.file_system.remove(f"{self._path}/{RECOVERY_POINT}")
             if sync:
@@ -337,7 +337,7 @@ class WritableLog(ReadableLog):
             self._point = None
 
     def _name_folder(self) -> None:
-        """Have the folder say whose it is: else what is synced in it might pass for another topic's."""
+        """Write the owner of the folder: otherwise its synced batches might be taken for another topic's."""
         if not self._is_named:
             name_folder(self.file_system, self._path, self.topic_id)
             self._is_named = True
@@ -349,7 +349,7 @@ class WritableLog(ReadableLog):
 
     def _save_snapshot(self, offset: int) -> None:
         """Keep the producers as of `offset`, and the snapshot before. Raises: OSError."""
-        self._transaction_indexes.sync()  # What lies before a snapshot is not read from the log again.
+        self._transaction_indexes.sync()  # Batches before a snapshot are not read from the log again.
         path = f"{self._path}/{file_name(offset, SNAPSHOT_SUFFIX)}"
         self.file_system.replace(path, self._written_producers.encode_snapshot())
         self._snapshot_offset = offset
@@ -362,7 +362,7 @@ class WritableLog(ReadableLog):
             raise StorageError(f"{self.directory} is closed")
 
     def write_again(self, batches: Sequence[Buffer]) -> None:
-        """Write batches that the log shows once more, and sync them; not while `write` runs. Blocking."""
+        """Write readable batches again, and sync them; not while `write` runs. Blocking."""
         try:
             if batches:
                 self._name_folder()
@@ -371,7 +371,7 @@ class WritableLog(ReadableLog):
             raise self._fail(f"{self.directory} failed and takes no more appends: {error}") from error
 
     def assign_epoch(self, epoch: int) -> None:
-        """Note that what is staged from now on belongs to `epoch`; `write` keeps it on the disk."""
+        """Note that batches staged from now on belong to `epoch`; `write` keeps it on the disk."""
         self._epochs.assign(epoch, self.log_end_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
