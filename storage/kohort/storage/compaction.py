@@ -40,7 +40,7 @@ class AbortedTransaction(msgspec.Struct, frozen=True):
 
 
 class LastBatch(msgspec.Struct, frozen=True):
-    """The last write of a producer: the offset of its last data (-1: only a marker is known), and the epoch."""
+    """The last write of a producer: its last data offset (-1: only a marker is known), and its epoch."""
 
     last_offset: int
     epoch: int
