@@ -54,6 +54,7 @@ class Broker(BrokerControls):
         port: int = 0,
         schema_registry: bool = False,
         snapshot: Snapshot | None = None,
+        api_versions: str | None = None,
         **more_settings: SettingValue,
     ) -> None:
         """Configure the broker. It starts with the `with` block.
@@ -63,12 +64,21 @@ class Broker(BrokerControls):
         partitions. `http` also serves `/metrics`, `/health` and `/api`. `port` is for applications with a
         fixed address; the default is any free port. `schema_registry` also serves a schema registry at
         `broker.schema_registry`. With a `snapshot` the broker starts with its topics, records, groups and
-        settings. The node id is 1: `Broker(node_id=0)` changes it.
+        settings. `api_versions`, such as "2.8", limits it to the APIs of that version of Kafka, from 2.4 on:
+        it refuses newer requests as such a broker does. The node id is 1: `Broker(node_id=0)` changes it.
         Raises: ConfigError for a wrong setting.
         """
         texts = {**(settings or {}), **more_settings}
         super().__init__(
-            Core(topics, texts, http=http, port=port, schema_registry=schema_registry, snapshot=snapshot)
+            Core(
+                topics,
+                texts,
+                http=http,
+                port=port,
+                schema_registry=schema_registry,
+                snapshot=snapshot,
+                api_versions=api_versions,
+            )
         )
 
     @property

@@ -17,6 +17,7 @@ from kohort.broker.broker import Broker as RealBroker
 from kohort.broker.config import ConfigError
 from kohort.broker.transport.addresses import Address
 from kohort.testing import logs
+from kohort.testing.api_versions import ApiLimits
 from kohort.testing.clock import MovableClock
 from kohort.testing.errors import BrokerFailed
 from kohort.testing.folder_copy import FolderCopy
@@ -66,12 +67,14 @@ class Core:
         port: int,
         schema_registry: bool = False,
         snapshot: Snapshot | None = None,
+        api_versions: str | None = None,
     ) -> None:
         """Configure the broker. It starts with the data of `snapshot`. Raises: ConfigError."""
         self._snapshot = snapshot
         names = {dotted(name): value for name, value in settings.items()}
         self._settings = {**(snapshot.settings if snapshot is not None else {}), **names}
-        self.config = broker_config(self._settings)
+        limits = None if api_versions is None else ApiLimits(api_versions)
+        self.config = broker_config({**(limits.settings if limits is not None else {}), **self._settings})
         self.topics = topics
         if not 0 <= port <= PORT_MAX:
             raise ConfigError(
@@ -84,7 +87,7 @@ class Core:
         self.clock = MovableClock()
         if snapshot is not None:
             self.clock.advance(snapshot.ahead_seconds)
-        self.watch = Watch(self.clock)
+        self.watch = Watch(self.clock, limits)
         self.began = time.monotonic()
         self.is_closed = False
         self._stack = ExitStack()

@@ -14,10 +14,12 @@ from kohort.broker.handlers.wrapping import WrappedRequest
 from kohort.broker.transport.dispatch import Dispatch, Handle
 from kohort.broker.transport.request import Origin, Request
 from kohort.protocol.errors import ErrorCode
+from kohort.protocol.headers import API_VERSIONS_KEY
 from kohort.protocol.messages.fetch import FetchRequest
 from kohort.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kohort.protocol.registry import APIS, BY_NAME
 from kohort.protocol.schema import Message
+from kohort.testing.api_versions import ApiLimits
 from kohort.testing.clock import MovableClock
 from kohort.testing.error_responses import SESSION_ERRORS, error_response
 from kohort.testing.faults import Answer, Fault, Faults, PausedRequest
@@ -33,7 +35,9 @@ M = TypeVar("M", bound=Message)
 class Watch:
     """The requests of a broker, over all its restarts. Only the loop's thread, unless said otherwise."""
 
-    def __init__(self, clock: MovableClock) -> None:
+    def __init__(self, clock: MovableClock, limits: ApiLimits | None = None) -> None:
+        """With `limits` it refuses the requests that a broker of an older version of Kafka refuses."""
+        self.limits = limits
         self.requests: deque[SeenRequest] = deque(maxlen=REQUESTS_KEPT)
         self.faults = Faults()
         self.pauses = Pauses(self.faults, clock)
@@ -103,10 +107,19 @@ class WatchedDispatch:
 
     def handler_of(self, api_key: int) -> Handle:
         """Return the handler of the API."""
-        return partial(self._handle, self._answering.handler_of(api_key))
+        handle, limits = self._answering.handler_of(api_key), self._watch.limits
+        if limits is not None and api_key == API_VERSIONS_KEY:
+            handle = limits.wrap(handle)
+        return partial(self._handle, handle)
 
     def _handle(self, handle: Handle, message: Message, request: Request) -> Answer:
         seen = self._watch.add_request(request, message)
+        limits = self._watch.limits
+        refusal = None if limits is None else limits.refusal(request)
+        if limits is not None and refusal is not None:
+            seen.fault = refusal
+            refused = limits.refuse(request)
+            return None if refused is None else self._record_response(seen, refused)
         execute = partial(self._answer_or_fail, handle, message, request, seen)
         return self._watch.pauses.admit(PausedRequest(seen, request, execute))
 
