@@ -1,6 +1,6 @@
 """Records on their way out, collected into batches per partition until the sender takes them.
 
-`append` may be called from any thread; the rest belongs to the sender's. What happens for each record is
+`append` may be called from any thread; the rest belongs to the sender's thread. The work for each record is
 as little as Python allows: its encoding, under a lock. The rest happens once for each batch.
 """
 
@@ -33,7 +33,7 @@ _GROWS_FOR_MS = 1_000  # All records of a batch share the delivery_timeout_ms of
 
 
 class PartitionQueue:
-    """The batches of one partition that wait to be sent; the last may be open for more records."""
+    """The batches of one partition that wait to be sent; the last one may still accept records."""
 
     __slots__ = (
         "batches",
@@ -51,9 +51,9 @@ class PartitionQueue:
     def __init__(self, partition: TopicPartition, largest_bytes: int) -> None:
         self.partition = partition
         self.topic_id = (
-            ZERO_UUID  # Of the topic that its sequences are of, whatever the metadata says by now.
+            ZERO_UUID  # The topic id of its sequences, even if the metadata has another one by now.
         )
-        self.largest_bytes = largest_bytes  # What a batch may grow to.
+        self.largest_bytes = largest_bytes  # The size limit of a batch.
         self.batches: deque[Batch] = deque()
         self.open: Batch | None = None
         self.in_flight: list[Batch] = []
@@ -69,20 +69,22 @@ class PartitionQueue:
 
 
 class _TopicQueues:
-    """A topic's partitions, and the one that records without a key go to at the moment."""
+    """A topic's partitions, and the current one for records without a key."""
 
     __slots__ = ("partitions", "sticky", "sticky_batch", "sticky_bytes", "topic_id", "vanished")
 
     def __init__(self) -> None:
         self.topic_id = ZERO_UUID
         self.partitions: list[PartitionQueue] = []
-        self.vanished: dict[int, PartitionQueue] = {}  # Of partitions that the topic had: they may come back.
+        self.vanished: dict[
+            int, PartitionQueue
+        ] = {}  # Former partitions of the topic: they may be created again.
         self.sticky: PartitionQueue | None = None
         self.sticky_batch: Batch | None = None
         self.sticky_bytes = 0
 
     def resize(self, topic: str, partition_count: int, largest_bytes: int) -> None:
-        """Have so many partitions; one that comes back goes on with its sequences."""
+        """Set the number of partitions; a restored one continues its sequences."""
         for number in range(len(self.partitions), partition_count):
             known = self.vanished.pop(number, None)
             self.partitions.append(known or PartitionQueue(TopicPartition(topic, number), largest_bytes))
@@ -123,10 +125,12 @@ class Accumulator:
         self._reserved_bytes = 0
         self.flushes = 0  # How many wait for everything to be sent now.
         self.starved = 0  # How many wait for memory.
-        self.wakes = True  # Whether the sender wants to know of each new batch.
-        self.is_woken = False  # Whether it knows of one at which it has not looked yet.
-        self.has_news = False  # Whether there may be one that it has not seen.
-        self.home: HomeLoop | None = None  # Of an asynchronous producer: the loop in which all records come.
+        self.wakes = True  # Whether the sender wants a wake-up for each new batch.
+        self.is_woken = False  # Whether there is a batch that the sender has not seen yet.
+        self.has_news = False  # Whether there may be a batch that the sender has not seen.
+        self.home: HomeLoop | None = (
+            None  # Of an asynchronous producer: the loop from which all records come.
+        )
         self.has_vanished = False  # Whether a topic has lost partitions, for which batches may wait.
 
     @property
@@ -135,10 +139,10 @@ class Accumulator:
         return self._reserved_bytes
 
     def learn(self, topic: str, partition_count: int, topic_id: UUID = ZERO_UUID) -> None:
-        """Take records for so many partitions of a topic.
+        """Accept records for this many partitions of a topic.
 
-        Fewer than before are old news, unless the topic was made anew, which its id tells. What waits for a
-        partition that it has no more is in `vanished` then.
+        A smaller number is outdated metadata, unless the topic was recreated, as its id tells. Batches for
+        removed partitions are in `vanished` then.
         """
         with self._lock:
             if self._is_closed:
@@ -154,9 +158,9 @@ class Accumulator:
             self.has_vanished = any(each.vanished for each in self._topics.values())
 
     def forget(self, topic: str) -> None:
-        """Take no more records for a topic until it is there again: it does not exist.
+        """Refuse records for a topic until it exists again.
 
-        Its partitions keep what waits, and their sequences: the news may be old.
+        Its partitions keep their batches and their sequences: the metadata may be outdated.
         """
         with self._lock:
             queues = self._topics.pop(topic, None)
@@ -173,12 +177,12 @@ class Accumulator:
         return 0 if queues is None else len(queues.partitions)
 
     def close(self) -> None:
-        """Take no more records."""
+        """Refuse all records."""
         with self._lock:
             self.refuse()
 
     def refuse(self) -> None:
-        """Take no more records from now on, but for one whose `append` is under way. Needs no lock."""
+        """Refuse records from now on, except one whose `append` is running. Needs no lock."""
         self._is_closed = True
         self._topics = {}
 
@@ -194,7 +198,7 @@ class Accumulator:
     ) -> Appended | None:
         """Return the record's place; None while its topic or partition is unknown, or there is no room.
 
-        `is_chosen` says that the user's partitioner chose the partition, and may choose another if that one
+        `is_chosen` tells that the user's partitioner chose the partition, and may choose again if that one
         vanishes. Raises: BrokerError for a record that is too large for any request.
         """
         size_bytes = PLAIN_RECORD_BYTES + len(value or b"")
@@ -313,15 +317,15 @@ class Accumulator:
         reserved_bytes = self._reserved_bytes + needed_bytes
         queue.batches.append(batch)
         self._pending.setdefault(queue.partition, queue)
-        # From here on there is no call, and so no place for a signal handler that raises: before it is open
-        # for records it is in the queue, and what it reserves is counted as a whole or not at all.
+        # From here on there is no call, and so no place for a signal handler that raises: before the batch
+        # accepts records it is in the queue, and its memory is counted completely or not at all.
         self._reserved_bytes = reserved_bytes
         batch.reserved_bytes = needed_bytes
         queue.open = batch
         return batch
 
     def _grown_batch(self, queue: PartitionQueue, batch: Batch, size_bytes: int) -> Batch | None:
-        """Return a batch that is due, but was not sent yet, with memory for a record more (KIP-782)."""
+        """Return a batch that is due but not sent, with memory for one more record (KIP-782)."""
         batch.is_due = True
         wanted_bytes = max(batch.reserved_bytes + self._batch_bytes, batch.size_bytes + size_bytes)
         more_bytes = min(wanted_bytes, queue.largest_bytes) - batch.reserved_bytes
@@ -343,9 +347,9 @@ class Accumulator:
                 )
 
     def _sticky_queue(self, queues: _TopicQueues, queue: PartitionQueue) -> PartitionQueue:
-        """Return where records without a key go on: elsewhere as soon as a batch's worth went there.
+        """Return the queue for records without a key; it changes after a batch's worth of bytes.
 
-        Source: KIP-794. A partition whose broker is slow has a longer queue, and is chosen less often.
+        Source: KIP-794. A partition with a slow broker has a longer queue, and is chosen less often.
         """
         if queues.sticky_batch is not None:
             queues.sticky_bytes += queues.sticky_batch.size_bytes
@@ -371,7 +375,7 @@ class Accumulator:
         return False
 
     def after_fork(self) -> None:
-        """Be closed, whoever held the lock in the process that this one is a fork of."""
+        """Close in a forked process, even if another thread held the lock."""
         self._lock = threading.Lock()
         self.close()
 
@@ -395,7 +399,10 @@ class Accumulator:
         return due, wait_ms
 
     def take(self, queue: PartitionQueue) -> Batch:
-        """Return a partition's first batch, which takes no more records; its turn comes again last."""
+        """Return a partition's first batch, which then refuses records.
+
+        The partition moves to the end of the queue.
+        """
         with self._lock:
             return self._take(queue)
 
@@ -412,7 +419,7 @@ class Accumulator:
         """Let a batch be sent again, before everything that was to follow it."""
         with self._lock:
             place = 0
-            if batch.has_sequence:  # Several may come back, in any order.
+            if batch.has_sequence:  # Several may be returned, in any order.
                 outstanding = queue.sequences.outstanding
                 rank = outstanding.index(batch)
                 while place < len(queue.batches) and queue.batches[place] in outstanding[:rank]:
@@ -426,7 +433,7 @@ class Accumulator:
             self._reserved_bytes -= batch.reserved_bytes
 
     def vanished(self) -> list[PartitionQueue]:
-        """Return the partitions that are gone and still have batches to be placed, or answers to come."""
+        """Return the removed partitions that still have batches to place again, or answers to wait for."""
         with self._lock:
             every = [queue for each in self._topics.values() for queue in each.vanished.values()]
         found = [queue for queue in every if queue.batches or queue.in_flight]
@@ -454,7 +461,8 @@ class Accumulator:
             return choose_by_queue(self._topics[topic].partitions).partition
 
     def place(self, batch: Batch, behind: Collection[Batch]) -> None:
-        """Let a batch be sent to its partition, before what was appended there lately, but `behind` these."""
+        """Put a batch into the queue of its partition, before batches appended there later, but after
+        `behind`."""
         with self._lock:
             queue = self._topics[batch.partition.topic].partitions[batch.partition.partition]
             place = 0
@@ -465,14 +473,14 @@ class Accumulator:
             self._pending.setdefault(queue.partition, queue)
 
     def restart_sequences(self, identity: ProducerIdentity) -> None:
-        """Let every partition begin at 0 with a new identity; nothing is in flight."""
+        """Let every partition start at 0 with a new identity; nothing is in flight."""
         with self._lock:
             for topic in (*self._topics.values(), *self._missing.values()):
                 for queue in (*topic.partitions, *topic.vanished.values()):
                     queue.sequences.restart(identity)
 
     def has_room(self) -> bool:
-        """Whether so much memory is free that whoever waits for it gets on for a while."""
+        """Whether so much memory is free that a waiting sender can continue for a while."""
         free_bytes = self._config.buffer_memory - self._reserved_bytes
         return (
             free_bytes >= min(self._config.buffer_memory // 8, _ENOUGH_ROOM_BYTES) or not self._reserved_bytes

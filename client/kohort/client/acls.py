@@ -8,7 +8,7 @@ __all__ = ["Acl", "AclFilter", "AclOperation", "AclPatternType", "AclPermission"
 
 
 class Acl(msgspec.Struct, frozen=True):
-    """Who may, or may not, do what to which resource: one access control entry.
+    """One access control entry: a principal is allowed or denied an operation on a resource.
 
     `principal` is `User:NAME`, or `User:*` for anybody; the name `*` stands for all resources of the type.
     """
@@ -23,9 +23,9 @@ class Acl(msgspec.Struct, frozen=True):
 
 
 class AclFilter(msgspec.Struct, frozen=True):
-    """Which access control entries are meant; what is left out may be anything.
+    """Selects access control entries; an omitted field matches anything.
 
-    With the pattern MATCH those that hold for a resource of that name: its own, `*`, and each prefix.
+    With the pattern MATCH all entries that apply to a resource name: its own, `*`, and each prefix.
     """
 
     resource_type: AclResourceType = AclResourceType.ANY

@@ -55,13 +55,13 @@ class Admin(
     async def list_share_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, ShareGroupOffset]:
-        """Return where a share group begins, of all partitions or of these. Raises: ItemsError."""
+        """Return the start offsets of a share group, of all partitions or of these. Raises: ItemsError."""
         from kohort.client.admin_share_groups import share_offsets  # noqa: PLC0415  # Few programs ask.
 
         return await share_offsets(self._cluster, group_id, partitions)
 
     async def alter_share_group_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Set where a share group that has no members begins. Raises: ItemsError."""
+        """Set the start offsets of a share group without members. Raises: ItemsError."""
         from kohort.client.admin_share_groups import alter_share_offsets  # noqa: PLC0415
 
         await alter_share_offsets(self._cluster, group_id, offsets)

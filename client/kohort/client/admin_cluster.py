@@ -1,4 +1,4 @@
-"""The admin client's requests about where replicas lie, who leads, and what a cluster may do."""
+"""The admin client's requests about replicas, leaders, and features of the cluster."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -48,11 +48,11 @@ from kohort.protocol.messages.update_features import (
     UpdateFeaturesResponse,
 )
 
-UPGRADE_TYPES_SINCE = 1  # Before, a word that a downgrade is allowed.
+UPGRADE_TYPES_SINCE = 1  # Before, a flag that a downgrade is allowed.
 
 
 class ClusterAdmin(AdminCalls):
-    """Calls about brokers and their replicas. Any broker passes on what the controller has to answer."""
+    """Calls about brokers and their replicas. Any broker forwards requests for the controller."""
 
     async def describe_log_dirs(self, *broker_ids: int) -> dict[int, dict[str, LogDirectory]]:
         """Return the data folders of these brokers, or of all, by path, with the size of each replica.
@@ -178,7 +178,7 @@ class ClusterAdmin(AdminCalls):
         }
 
     async def unregister_broker(self, broker_id: int) -> None:
-        """Remove a broker that is gone for good from the cluster. Its replicas stay assigned to it.
+        """Unregister a broker that is gone for good. Its replicas stay assigned to it.
 
         Raises: BrokerError.
         """
@@ -188,7 +188,7 @@ class ClusterAdmin(AdminCalls):
         check(answer.error_code, answer.error_message)
 
     async def describe_features(self) -> Features:
-        """Return what a broker supports, and the levels that its cluster has agreed on (KIP-584)."""
+        """Return the features that a broker supports, and the finalized levels of its cluster (KIP-584)."""
         request = ApiVersionsRequest(
             client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
         )
@@ -240,7 +240,7 @@ class ClusterAdmin(AdminCalls):
             told = {
                 each.feature: outcome(each.error_code, each.error_message, None) for each in answer.results
             }
-            return {each: told.get(each) for each in wanted}  # Since version 2 one word is for all.
+            return {each: told.get(each) for each in wanted}  # Since version 2 one error code is for all.
 
         await settle(self._cluster, levels, ask)
 

@@ -20,7 +20,7 @@ from kohort.protocol.messages.incremental_alter_configs import (
 from kohort.protocol.schema import Message
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
-"""What to do with a setting; the last two are for those that are lists. Source: AlterConfigOp.OpType."""
+"""The operation on a setting; the last two are for lists. Source: AlterConfigOp.OpType."""
 
 _SOURCES = frozenset(ConfigSource)
 
@@ -93,14 +93,14 @@ class ConfigAdmin(AdminCalls):
 
 
 def _described(resource: ResourceType, name: str) -> str:
-    """Return in words whose settings these are; without a name those of all brokers."""
+    """Return the owner of these settings as text; without a name all brokers."""
     if resource is ResourceType.BROKER:
         return f"broker {name}" if name else "all brokers"
     return f"{resource.name.lower().replace('_', ' ')} {name!r}"
 
 
 def _node_of(resource: ResourceType, name: str) -> int | None:
-    """Return the broker that alone knows its own settings; any broker knows the rest."""
+    """Return the only broker that knows its own settings; any broker knows the rest."""
     return int(name) if resource is ResourceType.BROKER and name.isdecimal() else None
 
 

@@ -65,7 +65,9 @@ class GroupAdmin(AdminCalls):
         async def ask(node: Node, wanted: tuple[str, ...]) -> GroupOutcomes[GroupDescription]:
             connection = await self._cluster.connection_to(node)
             found: GroupOutcomes[GroupDescription] = {}
-            for group_type in GROUP_TYPES:  # The next one is asked about what the last one does not know.
+            for (
+                group_type
+            ) in GROUP_TYPES:  # The next one is asked about groups that the last one does not know.
                 unknown = tuple(each for each in wanted if each not in found or _is_not_there(found[each]))
                 if not unknown:
                     break
@@ -199,7 +201,7 @@ class GroupAdmin(AdminCalls):
         group_ids: tuple[str, ...],
         ask: Callable[[Node, tuple[str, ...]], Awaitable[GroupOutcomes[Result]]],
     ) -> dict[str, Result]:
-        """Return what the coordinators say, each asked once about all of its groups."""
+        """Return the answers of the coordinators, each asked once about all of its groups."""
 
         async def ask_all(wanted: tuple[str, ...]) -> GroupOutcomes[Result]:
             nodes: dict[Node, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Calls about several things at once: what can be tried again is, and each failure is told by its thing."""
+"""Calls about several items at once: retriable errors are retried, and each failure names its item."""
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from typing import TypeVar
@@ -28,7 +28,7 @@ RETRIED = frozenset(
         ErrorCode.UNSTABLE_OFFSET_COMMIT,
     }
 )
-"""Errors that pass by themselves. UNKNOWN_TOPIC_OR_PARTITION is not among them: it is the answer."""
+"""Transient errors. UNKNOWN_TOPIC_OR_PARTITION is not among them: it is the answer."""
 
 
 class AdminCalls:
@@ -50,7 +50,7 @@ async def settle(
     items: Iterable[Item],
     ask: Callable[[tuple[Item, ...]], Awaitable[Outcomes[Item, Result]]],
 ) -> dict[Item, Result]:
-    """Return each item's result; `ask` is called again for those that failed for a while only.
+    """Return each item's result; `ask` is called again for items with a transient error.
 
     Raises: ItemsError with each item's error, and what succeeded; KohortError if nothing could be asked.
     """

@@ -1,4 +1,4 @@
-"""The admin client's requests about where share groups begin to read (KIP-932)."""
+"""The admin client's requests about the start offsets of share groups (KIP-932)."""
 
 from collections.abc import Iterable, Mapping
 
@@ -31,7 +31,7 @@ from kohort.protocol.messages.describe_share_group_offsets import (
 async def share_offsets(
     cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition] | None
 ) -> dict[TopicPartition, ShareGroupOffset]:
-    """Return where the group begins in these partitions, or with None in all.
+    """Return the start offsets of the group in these partitions, or with None in all.
 
     Raises: ItemsError, BrokerError.
     """
@@ -74,7 +74,7 @@ async def share_offsets(
 
 
 async def alter_share_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Let a group without members begin at these offsets. Raises: ItemsError, BrokerError."""
+    """Set the start offsets of a group without members. Raises: ItemsError, BrokerError."""
 
     async def ask(wanted: tuple[TopicPartition, ...]) -> dict[TopicPartition, KohortError | None]:
         topics = by_topic(
@@ -120,7 +120,7 @@ async def delete_share_offsets(cluster: Cluster, group_id: str, topics: Iterable
 
 
 def _offset(told: DescribeShareGroupOffsetsPartition) -> ShareGroupOffset:
-    """Return what is known: without a start, nothing is (Kafka: ListShareGroupOffsetsHandler)."""
+    """Return the known offset: without a start there is none (Kafka: ListShareGroupOffsetsHandler)."""
     if told.start_offset < 0:
         return ShareGroupOffset(None)
     return ShareGroupOffset(told.start_offset, told.leader_epoch, told.lag if told.lag >= 0 else None)

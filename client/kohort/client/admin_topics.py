@@ -216,7 +216,7 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
 def _add_details(
     told: DescribeTopicPartitionsResponseTopic, found: dict[str, TopicDetails | KohortError]
 ) -> None:
-    """Take in one topic of a page; a topic may go on in the next."""
+    """Add one topic of a page; a topic may continue on the next page."""
     name = told.name or ""
     if told.error_code:
         found[name] = BrokerError(told.error_code)

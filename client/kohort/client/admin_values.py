@@ -1,4 +1,4 @@
-"""What the Admin takes and returns."""
+"""The values that the Admin client takes and returns."""
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
@@ -11,7 +11,7 @@ from kohort.client.values import Node, TopicPartition
 
 
 class ResourceType(IntEnum):
-    """What a configuration belongs to. Source: ConfigResource.Type."""
+    """The type of the resource of a configuration. Source: ConfigResource.Type."""
 
     TOPIC = 2
     BROKER = 4
@@ -19,7 +19,7 @@ class ResourceType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from. Source: DescribeConfigsResponse.ConfigSource."""
+    """The source of a value. Source: DescribeConfigsResponse.ConfigSource."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -44,7 +44,7 @@ class NewTopic(msgspec.Struct, frozen=True):
 
 
 class PartitionDetails(msgspec.Struct, frozen=True):
-    """One partition with the replicas that may lead it though they are not in sync (KIP-966)."""
+    """One partition with its eligible leader replicas, which are not in sync (KIP-966)."""
 
     partition: int
     leader: int
@@ -57,7 +57,7 @@ class PartitionDetails(msgspec.Struct, frozen=True):
 
 
 class TopicDetails(msgspec.Struct, frozen=True):
-    """A topic as DescribeTopicPartitions tells it."""
+    """A topic as described by DescribeTopicPartitions."""
 
     name: str
     topic_id: UUID
@@ -85,7 +85,7 @@ class GroupListing(msgspec.Struct, frozen=True):
 
 
 class MemberDescription(msgspec.Struct, frozen=True):
-    """A member with what it reads, by topic; of a Streams group its active tasks, by subtopology.
+    """A member with its assignment by topic; for a Streams group its active tasks, by subtopology.
 
     The epochs and what follows them are of groups that the broker assigns: None or empty for classic ones.
     """
@@ -103,7 +103,7 @@ class MemberDescription(msgspec.Struct, frozen=True):
     standby_tasks: dict[str, tuple[int, ...]] = {}
     warmup_tasks: dict[str, tuple[int, ...]] = {}
     upgraded: bool | None = None
-    """Of a consumer group: whether it speaks the consumer protocol, and not the classic one."""
+    """Of a consumer group: whether the member uses the consumer protocol, and not the classic one."""
 
 
 class GroupDescription(msgspec.Struct, frozen=True):
@@ -124,9 +124,9 @@ class GroupDescription(msgspec.Struct, frozen=True):
 
 
 class ShareGroupOffset(msgspec.Struct, frozen=True):
-    """Where a share group begins in a partition: what lies before is done with. None where it is not known.
+    """The start offset of a share group in a partition: earlier records are completed. None if unknown.
 
-    `lag` is how many records behind it are not done with (KIP-1226).
+    `lag` is the number of later records that are not completed (KIP-1226).
     """
 
     start_offset: int | None
@@ -135,19 +135,19 @@ class ShareGroupOffset(msgspec.Struct, frozen=True):
 
 
 class ElectionType(IntEnum):
-    """Who may be elected. Source: ElectionType."""
+    """Which replicas can be elected. Source: ElectionType."""
 
     PREFERRED = 0
     """The first of the replicas, if it is in sync."""
     UNCLEAN = 1
-    """Any replica, where none is in sync: what it has not got is lost."""
+    """Any replica, if none is in sync: records that it lacks are lost."""
 
 
 class ReplicaSize(msgspec.Struct, frozen=True):
-    """One replica in a folder: its size, and how far it is behind what it is measured by.
+    """One replica in a folder: its size, and its lag.
 
-    `offset_lag` is that behind the high watermark; of a `is_future` one, which is being moved between
-    folders, behind the present one.
+    `offset_lag` is the lag behind the high watermark; of an `is_future` one, which is being moved between
+    folders, behind the current replica.
     """
 
     size_bytes: int
@@ -156,9 +156,9 @@ class ReplicaSize(msgspec.Struct, frozen=True):
 
 
 class LogDirectory(msgspec.Struct, frozen=True):
-    """A broker's folder with its replicas; `error` says why it can't be used.
+    """A broker's folder with its replicas; `error` tells why it can't be used.
 
-    The sizes of its disk are None where the broker does not tell them (before Kafka 3.3).
+    The sizes of its disk are None if the broker does not return them (before Kafka 3.3).
     """
 
     replicas: dict[TopicPartition, ReplicaSize]
@@ -168,7 +168,7 @@ class LogDirectory(msgspec.Struct, frozen=True):
 
 
 class PartitionReassignment(msgspec.Struct, frozen=True):
-    """A partition that moves: the brokers of its replicas, which come, and which go."""
+    """A partition that is being reassigned: the brokers of its replicas, the added and the removed ones."""
 
     replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...]
@@ -183,7 +183,7 @@ class FeatureRange(msgspec.Struct, frozen=True):
 
 
 class Features(msgspec.Struct, frozen=True):
-    """What a broker supports, and what its cluster has agreed on, which has an epoch once it has."""
+    """The features that a broker supports, and those finalized in its cluster, with their epoch if any."""
 
     supported: dict[str, FeatureRange]
     finalized: dict[str, FeatureRange]
@@ -200,7 +200,7 @@ class FeatureUpgrade(IntEnum):
 
 
 class ClusterDescription(msgspec.Struct, frozen=True):
-    """The cluster's id, its brokers, and the one that answers for the controller."""
+    """The cluster's id, its brokers, and the broker to which requests for the controller go."""
 
     cluster_id: str
     controller_id: int

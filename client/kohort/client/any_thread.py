@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def from_any_thread() -> Callable[[Callable[[], None]], None]:
-    """Return what lets the loop that runs now call a function soon, whichever thread asks.
+    """Return a function that schedules a call in the running loop, from any thread.
 
-    Neither loop's library is imported: who uses the one does not pay for the other.
+    Neither loop's library is imported: users of one do not load the other.
     """
     native = anyio.lowlevel.current_token().native_token
     if hasattr(native, "run_sync_soon"):

@@ -1,4 +1,4 @@
-"""Arguments by the habit of other clients, refused with a word on how they are given here."""
+"""Arguments in the style of other clients, refused with an error that shows the right call."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ Argument = TypeVar("Argument")
 
 
 def one_by_one(given: Iterable[Argument], kind: type, called: str) -> tuple[Argument, ...]:
-    """Return the arguments as they are. Raises: TypeError, which says how several are given."""
+    """Return the arguments. Raises: TypeError, which shows how several are given."""
     arguments = tuple(given)
     for each in arguments:
         if isinstance(each, Mapping):
@@ -26,7 +26,7 @@ def one_by_one(given: Iterable[Argument], kind: type, called: str) -> tuple[Argu
 
 
 def by_name_alone(given: tuple[object, ...], example: str) -> None:
-    """Return if nothing was given without a name. Raises: TypeError with an example of how it is given."""
+    """Return if every argument has a name. Raises: TypeError with an example of the right call."""
     if given:
         raise TypeError(
             f"give these arguments by name, and times in milliseconds: {example}, not {given[0]!r}"
@@ -36,7 +36,7 @@ def by_name_alone(given: tuple[object, ...], example: str) -> None:
 def given_offsets(given: object, called: str) -> dict[TopicPartition, OffsetAndMetadata]:
     """Return the offsets of partitions as they are committed; a number is an offset.
 
-    Raises: TypeError, which says how they are given; ValueError for a negative offset.
+    Raises: TypeError, which shows the right form; ValueError for a negative offset.
     """
     if not isinstance(given, Mapping):
         raise TypeError(f"{called} takes {_OFFSETS}, not {_named(given)}")
@@ -60,7 +60,7 @@ _OFFSETS = (
 
 
 def _named(given: object) -> str:
-    """Return what was given, in words; with what it has to be where that is plain."""
+    """Return the given arguments as text; with the required type if that is clear."""
     if isinstance(given, ConsumerRecord):
         behind = f"{{TopicPartition({given.topic!r}, {given.partition}): {given.offset + 1}}}"
         return f"a record: the offset behind it is {behind}"
@@ -70,11 +70,11 @@ def _named(given: object) -> str:
 
 
 class OtherNames:
-    """Says what a method is called here that has another name in another client."""
+    """Tells the name here of a method that has another name in another client."""
 
     _called_here: Mapping[str, str] = {}
 
-    if not TYPE_CHECKING:  # Where types are checked, nothing else than what there is can be called.
+    if not TYPE_CHECKING:  # For type checkers only existing methods can be called.
 
         def __getattr__(self, name: str) -> Never:
             kind = type(self)
@@ -132,7 +132,7 @@ def checked_topic(topic: object) -> str:
 
 
 def check_listener(listener: object) -> None:
-    """Return if it can hear of partitions. Raises: TypeError, which says what it needs."""
+    """Return if it has the methods of a rebalance listener. Raises: TypeError, which names them."""
     missing = [each for each in _HEARD if not callable(getattr(listener, each, None))]
     if missing:
         raise TypeError(

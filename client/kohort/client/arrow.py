@@ -24,7 +24,7 @@ SCHEMA = pa.schema(
 
 
 def record_table(chunks: Sequence[tuple[TopicPartition, RecordColumns]]) -> pa.Table:
-    """Return the records of some fetches as one table, in this order. What the columns hold is not copied."""
+    """Return the records of some fetches as one table, in this order. The values are not copied."""
     batches = [_record_batch(partition, columns) for partition, columns in chunks]
     return pa.Table.from_batches(batches, SCHEMA).unify_dictionaries()
 

@@ -1,7 +1,7 @@
 """What every asynchronous client is: opened and closed by `async with`, or by `start` and `stop`.
 
-`async with` is for one task alone: what runs in the background belongs to the task that has entered it.
-`start` and `stop` may be called by different tasks, as the fixtures of pytest do: a task of its own enters
+Only one task may use `async with`: the background tasks belong to the task that has entered it.
+`start` and `stop` may be called by different tasks, such as the fixtures of pytest: a separate task enters
 the client and leaves it.
 """
 
@@ -27,7 +27,7 @@ AnySession = TypeVar("AnySession", bound=Session)
 
 
 class _Stay:
-    """A client that a task of its own keeps open, for as long as somebody holds it."""
+    """A client that a separate task keeps open."""
 
     def __init__(self, client: "AsyncClient[Any]") -> None:
         self._client: AsyncClient[Any] | None = client  # While it opens, and while it closes.
@@ -42,7 +42,7 @@ class _Stay:
         self._task: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Return when the client is open. Raises: what kept it from that."""
+        """Return when the client is open. Raises: the error of its opening."""
         _spawn(self)
         try:
             await self._opened.wait()
@@ -53,9 +53,9 @@ class _Stay:
             self._raise()
 
     async def end(self, client: "AsyncClient[Any]") -> None:
-        """Return when the client is closed; cancelled, it goes on to its end.
+        """Return when the client is closed; if cancelled, the close continues.
 
-        Raises: what it raised; ConcurrentAccessError in another loop while it is open.
+        Raises: the error of the close; ConcurrentAccessError in another loop while it is open.
         """
         if not self._ended.is_set():
             self._home.check()
@@ -70,7 +70,7 @@ class _Stay:
             raise error
 
     def abandon(self) -> None:
-        """Close: nobody holds the client any more. In the loop's thread."""
+        """Close a client that has no references any more. In the loop's thread."""
         self._is_abandoned = True
         self._stopping.set()
 
@@ -99,7 +99,7 @@ class _Stay:
             async with self:
                 self._opened.set()
                 await self._stopping.wait()
-        except Exception as error:  # noqa: BLE001 - Whatever it is, who starts or stops the client raises it.
+        except Exception as error:  # noqa: BLE001 - Any error is raised to the caller of start or stop.
             self._error = error
         finally:
             self._ended.set()
@@ -111,7 +111,7 @@ class _Stay:
 
 
 def _spawn(stay: _Stay) -> None:
-    """Let a task of its own run it, in whichever loop this is; neither library is imported for that."""
+    """Start a task in the running loop; neither library is imported for it."""
     native = anyio.lowlevel.current_token().native_token
     if hasattr(native, "run_sync_soon"):
         from trio.lowlevel import spawn_system_task  # noqa: PLC0415  # It runs already.

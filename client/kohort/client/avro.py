@@ -12,16 +12,16 @@ from kohort.client.schema_registry import RegisteredSchema, SchemaRegistry
 MAGIC = 0
 _HEADER = Struct(">bi")
 Schema = str | Mapping[str, Any]
-"""A schema as JSON, or as what JSON stands for."""
+"""A schema as JSON text, or as the decoded value."""
 
 
 class Avro:
     """A deserializer of Avro: `Consumer("orders", value_deserializer=Avro("http://127.0.0.1:8081"))`.
 
-    Records become dictionaries. The registry is asked for the schema that a record was written with, once for
-    each id, in the thread that polls. With a `reader_schema`, values are as that one says: fields that were
-    not written have its defaults. `serializer` makes what a producer needs. Any thread may use it.
-    Raises: MissingExtraError without fastavro, ConfigurationError for what is no URL.
+    Records become dictionaries. The schema of a record is requested from the registry, once for
+    each id, in the thread that polls. With a `reader_schema`, values have its fields: missing
+    ones have its defaults. `serializer` makes a producer's serializer. Any thread may use it.
+    Raises: MissingExtraError without fastavro, ConfigurationError for an invalid URL.
     """
 
     def __init__(self, registry: str | SchemaRegistry, *, reader_schema: Schema | None = None) -> None:
@@ -32,7 +32,7 @@ class Avro:
         self._writers: dict[int, Any] = {}
 
     def __call__(self, data: bytes) -> object:
-        """Return what the bytes stand for. Raises: ValueError for other bytes, KohortError."""
+        """Return the decoded value. Raises: ValueError for invalid bytes, KohortError."""
         if len(data) < _HEADER.size or data[0] != MAGIC:
             raise ValueError(f"this is no Avro with the id of a schema: it begins with {data[:5]!r}")
         schema_id = _HEADER.unpack_from(data)[1]

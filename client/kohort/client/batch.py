@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 Headers = Sequence[tuple[str, bytes | None]]
 PLAIN_RECORD_BYTES = 14
-"""What a record without key and headers, below a megabyte, has besides its value."""
+"""The bytes of a record without key and headers, below a megabyte, besides its value."""
 
 
 class Codec(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class Codec(msgspec.Struct, frozen=True):
 
 
 class ProducerIdentity(msgspec.Struct, frozen=True):
-    """What the broker knows an idempotent producer by."""
+    """The identity of an idempotent producer at the broker."""
 
     producer_id: int = NO_PRODUCER_ID
     epoch: int = NO_PRODUCER_EPOCH
@@ -55,8 +55,8 @@ class Batch:
     """Records of one partition that share one fate, unless the batch has to be split, or placed again.
 
     It grows in the user's thread under the accumulator's lock; once it is closed it belongs to the sender.
-    Other threads that want to know its fate leave word first and look then, so that they hold no lock which
-    the sender could need: a signal handler may flush in the midst of anything.
+    Other threads that wait for its result register first and check then, so that they hold no lock that
+    the sender could need: a signal handler may flush at any time.
     """
 
     __slots__ = (
@@ -94,15 +94,15 @@ class Batch:
         self.records = RecordWriter()
         self.size_bytes = HEADER_BYTES  # At most, before compression.
         self.sent_bytes = 0  # As it was sent last.
-        self.reserved_bytes = 0  # Of buffer_memory, until its fate is known: it has room for so much.
+        self.reserved_bytes = 0  # Its share of buffer_memory, until its result is known.
         self.attempts = 0
-        self.may_be_written = False  # An attempt ended without a word on whether it was.
-        self.has_other_number = False  # It may be written, under a sequence that it has no more.
+        self.may_be_written = False  # An attempt ended without an answer, so that it may be written.
+        self.has_other_number = False  # It may be written under a sequence that it does not have any more.
         self.pinned: list[int] = []  # Which of its records the user sent to this very partition.
         self.identity = NOBODY
         self.base_sequence = NO_SEQUENCE
         self.sequence_was_reset = False
-        self.is_due = False  # It has as much as is worth a request, and waits for no more.
+        self.is_due = False  # It is large enough for a request, and does not wait.
         self.is_done = False
         self.error: KohortError | None = None
         self.base_offset = -1
@@ -116,7 +116,7 @@ class Batch:
 
     @property
     def has_sequence(self) -> bool:
-        """Whether it was given its place among the producer's batches: it was sent at least once."""
+        """Whether it has sequence numbers: it was sent at least once."""
         return self.base_sequence != NO_SEQUENCE
 
     @property
@@ -125,7 +125,7 @@ class Batch:
         return self.records.count
 
     def encode(self, codec: Codec) -> bytes:
-        """Return its records as they travel; that is done once, whatever number the batch goes by."""
+        """Return its encoded records; they are encoded once, for any sequence."""
         if self._payload is None:
             self._payload = compress(codec.compression, self.records.payload(), codec.level)
         return self._payload
@@ -152,7 +152,7 @@ class Batch:
     # Its fate
 
     def finish(self, error: KohortError | None = None) -> None:
-        """Its fate is known: wake who waits for it, and call who wanted to be called."""
+        """Wake the waiters and call the callbacks: the result is known."""
         self.error = error
         self.is_done = True
         self._let_go()
@@ -164,13 +164,13 @@ class Batch:
                 logger.exception("a callback of a record for %s failed", self.partition)
 
     def give_up_in_fork(self, error: KohortError) -> None:
-        """Its fate is its parent process's: let nobody wait for it here, and call nobody."""
+        """In a forked process only the parent knows the result: wake the waiters, and call no callback."""
         self._callbacks.clear()
         self._event = None
         self.finish(error)
 
     def split(self) -> "tuple[Batch, Batch]":
-        """Return two halves, which carry its records, its sequence and whoever waits for it."""
+        """Return two halves, with its records, its sequence and its waiters."""
         records = self._decoded()
         middle = len(records) // 2
         first, second = self._part(records[:middle]), self._part(records[middle:])
@@ -188,7 +188,7 @@ class Batch:
     def move(self, choose: Callable[[int, Record], TopicPartition]) -> "tuple[Batch, ...]":
         """Return a batch for each partition that is chosen for its records, of their numbers here and them.
 
-        They carry its records, in their order, and whoever waits for it.
+        They have its records, in order, and its waiters.
         """
         found: dict[TopicPartition, Batch] = {}
         for index, each in enumerate(self._decoded()):
@@ -214,7 +214,7 @@ class Batch:
         return self.records.add(record.timestamp, record.key, record.value, record.headers)
 
     def _hand_over(self, parts: "tuple[Batch, ...]") -> None:
-        """Let its parts have its memory, and who waits for it wait for them."""
+        """Give its memory to its parts, and let its waiters wait for them."""
         for part in parts:
             part.reserved_bytes = self.reserved_bytes // len(parts)
             part.home = self.home
@@ -309,14 +309,14 @@ class Batch:
 
 
 def _record_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> int:
-    """Return what a record was counted as when it was appended."""
+    """Return the size that was counted for a record when it was appended."""
     if key or headers:
         return max_record_bytes(key, value, headers)
     return PLAIN_RECORD_BYTES + len(value or b"")
 
 
 class _Callback:
-    """Whom to call of a batch's record; each is equal to itself alone."""
+    """The callback of a batch's record; each is equal only to itself."""
 
     __slots__ = ("call", "index")
 
@@ -326,7 +326,7 @@ class _Callback:
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):
-    """A record that has its place in a batch: what the two shells make their deliveries of."""
+    """A record with its position in a batch: the clients make their deliveries from it."""
 
     batch: Batch
     index: int
@@ -358,5 +358,5 @@ class Appended(msgspec.Struct, frozen=True, gc=False):
 
 
 def next_sequence(sequence: int, record_count: int) -> int:
-    """Return the sequence so many records later; behind 2147483647 comes 0."""
+    """Return the sequence so many records later; after 2147483647 comes 0."""
     return (sequence + record_count) & 0x7FFFFFFF

@@ -43,7 +43,7 @@ _LEAST_LENGTH = HEADER_BYTES - LOG_OVERHEAD_BYTES
 
 @dataclass(frozen=True, slots=True)
 class BatchTable:
-    """Whole batches of a record set, one behind the other; each column has an entry per batch."""
+    """Whole consecutive batches of a record set; each column has an entry for each batch."""
 
     records: memoryview
     positions: Int64s
@@ -66,7 +66,7 @@ class BatchTable:
 
     @property
     def size_bytes(self) -> int:
-        """What the batches take, from the first of all records on."""
+        """The bytes of the batches, from the start of the record set."""
         return int(self.stops[-1]) if len(self) else 0
 
     @property
@@ -81,11 +81,11 @@ class BatchTable:
 
     @property
     def codecs(self) -> Int64s:
-        """The numbers of the codecs, which may be such as no codec has."""
+        """The numbers of the codecs, which may be unknown."""
         return self.attributes & COMPRESSION_MASK
 
     def sound_count(self) -> int:
-        """Return how many come before the first whose CRC is not that of its bytes."""
+        """Return the number of batches before the first with a wrong CRC."""
         records, crc_of = self.records, crc32c
         covered = (self.positions + CRC_COVERS_FROM).tolist()
         for nth, (begin, stop, crc) in enumerate(
@@ -96,9 +96,9 @@ class BatchTable:
         return len(self)
 
     def hidden(self, aborted: Aborted | None) -> Bools:
-        """Return which ones a reader does not see: markers, what is empty, and what was aborted.
+        """Return which batches a reader does not see: markers, empty batches, and aborted ones.
 
-        `aborted` are the aborted transactions that a read_committed fetch was told of; None reads
+        `aborted` are the aborted transactions in the answer to a read_committed fetch; None reads
         uncommitted.
         """
         hidden: Bools = self.are_control | (self.record_counts == 0)
@@ -111,14 +111,14 @@ _COLUMNS = tuple(name for name in BatchTable.__slots__ if name != "records")
 
 
 def read_batches(records: memoryview) -> BatchTable:
-    """Return the whole batches up to the first that is none of version 2, or that is cut short."""
+    """Return the whole batches up to the first that is truncated or not of version 2."""
     table = _table(records, *_follow_lengths(records))
     senseless = np.flatnonzero((table.record_counts < 0) | (table.next_offsets <= table.base_offsets))
     return table[: senseless[0]] if len(senseless) else table
 
 
 def check_end(table: BatchTable) -> None:
-    """Raise WireError if what stands behind the last batch is not but cut short, as fetches are."""
+    """Raise WireError if the bytes after the last batch are not a truncated batch, as fetches end."""
     end = table.size_bytes
     if end + HEADER_BYTES > len(table.records):
         return
@@ -131,7 +131,7 @@ def check_end(table: BatchTable) -> None:
 
 
 def _follow_lengths(records: memoryview) -> tuple[list[int], int]:
-    """Return where batches begin by what their lengths say, and the position behind the last."""
+    """Return where batches start according to their lengths, and the end position of the last."""
     positions: list[int] = []
     position, last, end = 0, len(records) - HEADER_BYTES, len(records)
     length_at, found = _LENGTH.unpack_from, positions.append

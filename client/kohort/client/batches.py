@@ -24,11 +24,11 @@ Aborted = Sequence[AbortedTransaction]
 def visible_batches(
     records: Buffer, *, check_crcs: bool, aborted: Aborted | None
 ) -> Iterator[tuple[BatchHeader, memoryview | None]]:
-    """Yield each whole batch's header with its records as they came, or None where they are not for the user.
+    """Yield each whole batch's header with its records, or None if they are not for the user.
 
-    What is cut short at the end, as fetches are, is left out. `aborted` are the aborted transactions that
-    a read_committed fetch was told of; None reads uncommitted. Raises: WireError for what is no batch v2,
-    and with `check_crcs` for one that is damaged.
+    A truncated batch at the end, as fetches have it, is left out. `aborted` are the aborted transactions in
+    the answer to a read_committed fetch; None reads uncommitted. Raises: WireError for a batch that is not
+    version 2, and with `check_crcs` for a damaged one.
     Source: org.apache.kafka.clients.consumer.internals.CompletedFetch.
     """
     view = memoryview(records)
@@ -58,13 +58,13 @@ def hidden_batches(records: memoryview, positions: Iterable[int], aborted: Abort
 
 
 def plain_records(header: BatchHeader, payload: memoryview) -> bytes:
-    """Return a batch's records one behind the other, decompressed. Raises: WireError."""
+    """Return a batch's records, concatenated and decompressed. Raises: WireError."""
     compression = header.compression
     return bytes(payload) if compression is Compression.NONE else decompress(compression, payload)
 
 
 class _AbortedTransactions:
-    """The producers whose transaction, open where a reader stands, will turn out to be aborted."""
+    """The producers whose transaction is open at the reader's position and will be aborted."""
 
     def __init__(self, aborted: Aborted) -> None:
         self._coming = [(each.first_offset, each.producer_id) for each in aborted]

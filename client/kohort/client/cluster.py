@@ -1,4 +1,4 @@
-"""The cluster as a client sees it: connections to its brokers, its topics, who leads and coordinates."""
+"""A client's view of the cluster: connections to brokers, topics, leaders and coordinators."""
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer", bound=Message)
 Result = TypeVar("Result")
 
-GROUPS, TRANSACTIONS = 0, 1  # What a coordinator is found for.
+GROUPS, TRANSACTIONS = 0, 1  # The key types of a coordinator.
 PATIENCE_MS = 500  # What takes longer than a new topic or a new leader does is worth a warning.
 COORDINATOR_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 COORDINATORS_KEPT = 10_000
@@ -48,7 +48,7 @@ class Cluster(Connections):
     async def request_any(
         self, request: Message, answer: type[Answer], *, timeout_ms: float | None = None
     ) -> Answer:
-        """Return the answer of whichever broker can be reached. Raises: KohortError."""
+        """Return the answer of any reachable broker. Raises: KohortError."""
         connection = await self.any_connection()
         return await connection.request(request, answer, timeout_ms=self._timeout_ms(timeout_ms))
 
@@ -81,7 +81,7 @@ class Cluster(Connections):
     ) -> Answer:
         """Return the answer of the coordinator of a group or a transactional id.
 
-        It is looked up if it is not known, and again after a connection has broken. Raises: KohortError.
+        It is looked up if unknown, and again after a broken connection. Raises: KohortError.
         """
         node = await self.coordinator(key, key_type)
         try:
@@ -123,7 +123,7 @@ class Cluster(Connections):
     async def refresh_metadata(self, topics: Iterable[str] | None, *, create: bool = False) -> None:
         """Ask a broker about these topics, or with None about all. Raises: KohortError.
 
-        `create` lets the broker make topics that don't exist, if its auto.create.topics.enable is on.
+        `create` lets the broker create missing topics, if its auto.create.topics.enable is on.
         """
         if self._hub is not None:
             await self._hub.refresh_metadata(topics, create=create)
@@ -205,7 +205,7 @@ class Cluster(Connections):
     async def _take_in(
         self, response: MetadataResponse, topics: tuple[str, ...] | None, asked_ms: int
     ) -> None:
-        """Take in an answer, but of a topic that seems to be made anew only what most brokers say."""
+        """Apply an answer; of a topic that seems to be recreated only what most brokers report."""
         known = self.metadata.ids_before(response)
         kept: frozenset[str] = frozenset()
         if known:
@@ -214,7 +214,7 @@ class Cluster(Connections):
         self.metadata.update(response, topics, asked_ms, kept)
 
     async def topic_ids_told(self, topics: Iterable[str]) -> list[TopicIds]:
-        """Return which ids each of a few brokers tells of these topics: while one lags behind they differ."""
+        """Return the ids that a few brokers report for these topics: while one lags behind they differ."""
         request = metadata_request(tuple(topics))
 
         async def ask(node: Node) -> MetadataResponse:
@@ -272,7 +272,7 @@ class Cluster(Connections):
     ) -> None:
         """Return if a coordinator's answer has no error. Raises: BrokerError.
 
-        Where another broker coordinates by now, it is looked up before the next request.
+        If another broker coordinates by now, it is looked up before the next request.
         """
         if code in COORDINATOR_MOVED:
             self.forget_coordinator(key, key_type)

@@ -20,7 +20,7 @@ class SharedSession(Session):
     finish_timeout_ms = 120_000  # What unclosed clients that share it may take: their delivery_timeout_ms.
 
     async def finish(self) -> None:
-        """Wait for the clients that nobody has closed either."""
+        """Wait for the clients that are not closed either."""
         await self.cluster.wait_for_guests()
 
 
@@ -32,7 +32,7 @@ class ClusterConnection(AsyncClient[SharedSession]):
             ...
 
     The address and all other settings of the connection are given here, and not to the clients. A consumer's
-    fetches and its membership wait long at a broker: they have connections of their own and delay no client.
+    fetches and its membership wait long at a broker: they have separate connections and delay no client.
     """
 
     def __init__(self, *unnamed: Never, **options: Unpack[ClientOptions]) -> None:
@@ -58,7 +58,7 @@ def hub_of(connection: ClusterConnection | None) -> Cluster | None:
 def options_with(
     cluster: ClusterConnection | None, options: Mapping[str, object], **functions: object
 ) -> Mapping[str, object]:
-    """Return a client's options, with its serializers and those of the connection that it is given.
+    """Return a client's options, with its serializers and those of its connection.
 
     Raises: ConfigurationError for a setting that belongs to the connection.
     """
@@ -83,4 +83,4 @@ OF_CONNECTION = frozenset(
         "send_buffer_bytes",
     )
 )
-"""Settings of the connection alone; a client may have a name and times of its own."""
+"""Settings of the connection only; a client may have its own name and timeouts."""

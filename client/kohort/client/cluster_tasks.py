@@ -1,4 +1,4 @@
-"""When a cluster's tasks begin and end: with its owner's block, or after the last words of a client."""
+"""The start and the end of a cluster's tasks: with its owner's block, or after a client's final requests."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,7 @@ Finish = Callable[[], Awaitable[object]]
 class ClusterTasks:
     """A task group that ends with its owner's block, and not before; an async context manager.
 
-    A caller that is cancelled can still say goodbye. With a `hub`, that one waits for this as its guest.
+    A cancelled caller can still send its final requests. A `hub` waits for this cluster as its guest.
     """
 
     def __init__(self, hub: Self | None) -> None:
@@ -39,7 +39,7 @@ class ClusterTasks:
         """Start the first tasks."""
 
     def _close_all(self) -> None:
-        """Close whatever keeps a task from its end."""
+        """Close everything that prevents a task from ending."""
 
     async def __aenter__(self) -> Self:
         self._home = HomeLoop()
@@ -73,9 +73,9 @@ class ClusterTasks:
             self._home.check()
 
     async def _hold_tasks(self, opened: anyio.Event) -> None:
-        """Keep the tasks until they are ended; who is cancelled needs them until it has said good-bye.
+        """Keep the tasks until they are ended; a cancelled caller needs them for its final requests.
 
-        They can be ended without whoever has opened the cluster, and a failure of one ends that.
+        They can be ended without the opener of the cluster, and a failure of one ends the cluster.
         """
         if self._hub is not None:
             self._hub._guests += 1
@@ -109,7 +109,7 @@ class ClusterTasks:
         self._close_all()
 
     def abandon(self, finish: Finish, timeout_ms: float) -> None:
-        """Say the last words in the background, and then end all tasks: nobody holds the client any more."""
+        """Send the final requests in the background, and then end all tasks: the client has no references."""
         if self._ends is not None:
             self._finishing = finish, timeout_ms
             self._ends.set()
@@ -123,12 +123,12 @@ class ClusterTasks:
 
     @property
     def is_open(self) -> bool:
-        """Whether it was opened and is not closed, though its tasks may have ended with their loop."""
+        """Whether it was opened and is not closed, even if its tasks have ended with their loop."""
         return self._tasks is not None
 
     @property
     def takes_tasks(self) -> bool:
-        """Whether tasks can be started: it is open, and nothing has ended them, such as a failure of one."""
+        """Whether tasks can be started: it is open, and no failure of a task has ended them."""
         return self._tasks is not None and not self._have_tasks_ended
 
     @property

@@ -3,8 +3,8 @@
     for columns in decode_columns(records, fetch_offset=offset):
         columns.offsets, columns.values.data, columns.values.offsets ...
 
-Where a record begins is known only when the length of the one before has been read, so that is a walk;
-runs of records of one size are walked in one step. All else is read for all records together.
+The start of a record is known only after the length of the previous one was read, so that is a loop;
+runs of records of one size are found in one step. All else is read for all records together.
 """
 
 from collections.abc import Iterator
@@ -26,10 +26,10 @@ Bytes = npt.NDArray[np.uint8]
 MAX_CHUNK_BYTES = 32 << 20
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
 
-_RUN_LEAST = 256  # Records in a batch, or walked one by one since the last try, before a run is looked for.
+_RUN_LEAST = 256  # Records in a batch, or read one by one since the last try, before a run is searched.
 _RUN_SHORT = 16  # A run below this is no gain: the next try waits longer, up to _PATIENCE_MOST records.
 _PATIENCE_MOST = 1 << 16
-_TOGETHER_LEAST = 16  # Batches that are walked through together, as long as so many have records left.
+_TOGETHER_LEAST = 16  # Batches that are read together, while so many have records left.
 _NO_BYTES = np.zeros(0, np.uint8)
 
 
@@ -74,7 +74,7 @@ class RecordColumns:
     """Records that follow one another in a partition.
 
     The headers of record k are those from `header_offsets[k]` to `header_offsets[k + 1]`; their names are
-    valid UTF-8. `next_offset` is where reading goes on, which may lie behind the last record's offset + 1;
+    valid UTF-8. `next_offset` is where reading continues, which may be after the last record's offset + 1;
     `leader_epoch` is that of the last batch, -1 if there is none.
     """
 
@@ -108,9 +108,9 @@ def decode_columns(
 ) -> Iterator[RecordColumns]:
     """Yield the records of a fetch from `fetch_offset` on, in chunks of some plain megabytes.
 
-    A chunk may be empty: markers and aborted transactions move `next_offset` on, too. `aborted` is what a
-    read_committed fetch was told, None reads uncommitted. Raises: WireError for what can't be read, when all
-    before it has been yielded.
+    A chunk may be empty: markers and aborted transactions move `next_offset` too. `aborted` are those of a
+    read_committed fetch, None reads uncommitted. Raises: WireError for unreadable records, after all
+    earlier ones were yielded.
     """
     table = read_batches(memoryview(records))
     yield from decode_batches(
@@ -209,7 +209,7 @@ class _Chunk:
             raise WireError(f"records behind offset {self._fetch_offset} end early") from None
 
     def _starts(self) -> Int64s:
-        """Return where the records begin. Raises: WireError."""
+        """Return where the records start. Raises: WireError."""
         data, counts, ends = self._plain.data, self._batches.record_counts, self._plain.ends
         if counts.sum() > len(data):
             raise WireError(f"batches behind offset {self._fetch_offset} have more records than bytes")
@@ -270,8 +270,8 @@ def _walk_together(
 ) -> tuple[Int64s, Int64s]:
     """Walk through many batches at once, the nth records of all in the nth step.
 
-    Batch k's starts go to `found` from `slots[k]` on. Returns how many records of each batch were passed,
-    not all of them where few batches had so many, and the positions behind them. Raises: WireError,
+    Batch k's starts go to `found` from `slots[k]`. Returns how many records of each batch were read,
+    not all of them if few batches had so many, and the positions after them. Raises: WireError,
     IndexError.
     """
     order = np.argsort(-counts, kind="stable")
@@ -294,9 +294,9 @@ def _walk_together(
 
 
 def _walk(data: bytes, count: int, starts: list[Int64s]) -> int:
-    """Add where each of `count` records begins; return the position behind the last.
+    """Add where each of `count` records starts; return the position after the last.
 
-    A length that is damaged leads to a wrong end, or to what the reader of the lengths finds. Raises:
+    A damaged length gives a wrong end, or an error of the reader of the lengths. Raises:
     WireError, IndexError.
     """
     position = 0
@@ -330,7 +330,7 @@ def _walk(data: bytes, count: int, starts: list[Int64s]) -> int:
 
 
 def _behind(data: bytes, position: int) -> int:
-    """Return the position behind the record at `position`. Raises: WireError, IndexError."""
+    """Return the position after the record at `position`. Raises: WireError, IndexError."""
     zigzag = shift = 0
     while True:
         byte = data[position]
@@ -344,10 +344,10 @@ def _behind(data: bytes, position: int) -> int:
 
 
 def _run(data: bytes, position: int, count: int) -> Int64s:
-    """Return where the record at `position`, and those behind it of the same length, begin.
+    """Return where the record at `position`, and those after it with the same length, start.
 
-    The record behind the first begins where that one ends. If the bytes there are the same length, the
-    next lies as far on, and so forth up to the first that differs: nothing is guessed.
+    The record after the first starts at its end. If it has the same length, the
+    next one starts at the same distance, and so on up to the first that differs: nothing is guessed.
     """
     step = _behind(data, position) - position
     most = min(count, (len(data) - position) // step)
@@ -363,10 +363,10 @@ def _run(data: bytes, position: int, count: int) -> Int64s:
 
 
 def _varints(raw: Bytes, position: Int64s) -> tuple[Int64s, Int64s]:
-    """Return the numbers at these positions and the positions behind them.
+    """Return the numbers at these positions and the positions after them.
 
-    Most have one byte or two: these are read for all, and what has more only where it has.
-    Raises: WireError for more than ten bytes, IndexError behind the end.
+    Most have one byte or two: these are read for all, and longer ones only where needed.
+    Raises: WireError for more than ten bytes, IndexError after the end.
     """
     first = raw.take(position)
     behind = position + 1
@@ -395,7 +395,7 @@ def _varints(raw: Bytes, position: Int64s) -> tuple[Int64s, Int64s]:
 
 
 class _Spans:
-    """Where values lie in the records: begin and size, the size below zero for null."""
+    """The location of values in the records: start and size, a negative size for null."""
 
     __slots__ = ("_begins", "_sizes")
 
@@ -404,7 +404,7 @@ class _Spans:
         self._begins = begins
 
     def stops(self) -> Int64s:
-        """Return the positions behind the values."""
+        """Return the end positions of the values."""
         return self._begins + np.maximum(self._sizes, 0)
 
     def gather(self, raw: Bytes, wanted: slice) -> BinaryColumn:
@@ -412,7 +412,7 @@ class _Spans:
         begins, sizes = self._begins[wanted], self._sizes[wanted]
         nulls = sizes < 0
         has_nulls = bool(nulls.any())
-        edges = np.empty(2 * len(begins), np.int64)  # Of a value, of what is between it and the next, ...
+        edges = np.empty(2 * len(begins), np.int64)  # Of a value, of the bytes between it and the next, ...
         edges[::2] = begins
         edges[1::2] = self.stops()[wanted]
         if len(edges) and (edges[0] < 0 or edges[-1] > len(raw) or (edges[1:] < edges[:-1]).any()):
@@ -444,7 +444,8 @@ class _Headers:
 
 
 def _headers(raw: Bytes, position: Int64s) -> tuple[_Headers, Int64s]:
-    """Return the headers of all records, read as all first ones, all second ones ..., and what is behind."""
+    """Return the headers of all records, read as all first ones, all second ones ..., and the end
+    positions."""
     counts, position = _varints(raw, position)
     total = int(counts.sum()) if len(counts) else 0
     if len(counts) and (counts.min() < 0 or counts.max() > len(raw) or total > len(raw)):
@@ -467,7 +468,7 @@ def _headers(raw: Bytes, position: Int64s) -> tuple[_Headers, Int64s]:
 
 
 def _valid_utf8(names: BinaryColumn) -> BinaryColumn:
-    """Return the names with a replacement for what is no UTF-8, as Java's String reads it."""
+    """Return the names with a replacement for invalid UTF-8, as Java's String has it."""
     if not (names.data & 128).any():
         return names
     mended = [(each or b"").decode("utf-8", "replace").encode() for each in names.to_list()]

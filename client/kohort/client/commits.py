@@ -1,7 +1,7 @@
 """One consumer's commits: one after the other, bound to its place in the group, by hand and automatic.
 
-A commit counts only for partitions that are the consumer's at the moment. One that meets a rebalance is
-repeated when that is over, if its partitions were kept.
+A commit counts only for partitions that the consumer owns at the moment. A commit during a rebalance is
+repeated after it, if its partitions were kept.
 """
 
 import logging
@@ -32,18 +32,18 @@ from kohort.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
-LASTING_MS = 5_000  # A rebalance may take as long before it is worth a word.
+LASTING_MS = 5_000  # The longest usual rebalance: a longer one is logged.
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 Commitable = Mapping[TopicPartition, OffsetAndMetadata | int] | ConsumerRecords[Any, Any] | None
 """Offsets, records that were polled, or with None everything that was consumed."""
 CommitCallback = Callable[[Offsets, KohortError | None], Awaitable[None] | None]
-"""Is told which offsets were committed, or why they were not."""
+"""Called with the committed offsets, or with the error."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitOutcome:
-    """What came of a `commit_async`; the shell that polls calls the callback."""
+    """The result of a `commit_async`; the polling client calls the callback."""
 
     callback: CommitCallback
     offsets: Offsets
@@ -51,10 +51,10 @@ class CommitOutcome:
 
 
 class Commits:
-    """What a consumer has committed and is about to; `news` is called when an outcome is there.
+    """What a consumer has committed and will commit; `news` is called when a result is there.
 
-    `bound_to` gives the membership whose partitions they are, None where no group has assigned them;
-    `departure_reason` says why that ended, as long as no poll has said it.
+    `bound_to` gives the membership that owns the partitions, None if no group has assigned them;
+    `departure_reason` tells why that ended, until a poll has reported it.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Commits:
     # By hand
 
     async def commit(self, offsets: Commitable, deadline: Deadline) -> None:
-        """Commit these offsets, those behind these records, or what was consumed; return when they are kept.
+        """Commit these offsets, those after these records, or the position; return when they are stored.
 
         Raises: CommitFailedError, KohortError.
         """
@@ -114,14 +114,14 @@ class Commits:
                 await anyio.lowlevel.checkpoint()
 
     def assigned(self, partitions: Iterable[TopicPartition]) -> None:
-        """Note that these have come: what was polled of them before can't be committed any more."""
+        """Note that these were assigned: records polled before can't be committed any more."""
         self.assignments = self.assignments.with_next(partitions)
 
     def bind(self, records: list[AnyRecord], before: Assignments) -> ConsumerRecords[Any, Any]:
-        """Return records that another thread has taken after it had seen those assignments.
+        """Return records that another thread has taken after it saw those assignments.
 
-        A topic that was made anew between may have given the last of its old records, or the first new ones:
-        then the reader stands behind these. What is left of the old ones is gone with their topic.
+        A topic that was recreated between may have given its last old records, or the first new ones:
+        then the reader's position is after these. The rest of the old ones is gone with their topic.
         """
         now = self.assignments
         if now is before:
@@ -170,7 +170,7 @@ class Commits:
         self.next_auto_ms = monotonic_ms() + self._config.auto_commit_interval_ms
 
     def auto_if_due(self) -> None:
-        """Commit in the background what was consumed, if it is time."""
+        """Commit the position in the background, if it is time."""
         if not self._config.enable_auto_commit or monotonic_ms() < self.next_auto_ms:
             return
         self.next_auto_ms = monotonic_ms() + max(1, self._config.auto_commit_interval_ms)
@@ -184,7 +184,7 @@ class Commits:
             await self._once(offsets, as_of)
         except KohortError as error:
             after_ms = 0
-            if error.retriable:  # As a rebalance is, or a coordinator that moves: soon once more.
+            if error.retriable:  # A rebalance or a moving coordinator is over soon: retry soon.
                 after_ms = LASTING_MS
                 self.next_auto_ms = min(self.next_auto_ms, monotonic_ms() + self._config.retry_backoff_max_ms)
             what = f"an automatic commit failed, the next one will make up for it: {error}"
@@ -197,9 +197,9 @@ class Commits:
     async def auto_now(
         self, deadline: Deadline, unfinished: Mapping[TopicPartition, int] | None = None
     ) -> None:
-        """Commit what was consumed, if that is automatic, before the partitions go.
+        """Commit the position, if that is automatic, before the partitions are revoked.
 
-        `unfinished` are the first offsets of what the user has got and could not handle.
+        `unfinished` are the first offsets of records that the user could not handle.
         """
         offsets = self._positions.consumed_before(unfinished or {})
         if not self.is_automatic or not offsets:
@@ -214,8 +214,8 @@ class Commits:
     async def _once(self, offsets: Offsets, as_of: int) -> None:
         """Commit offsets that were the consumer's at that assignment, and are without a break since.
 
-        A partition that went and came back while the coordinator could not be asked may have been read on by
-        somebody else: the commit would take that back.
+        A partition that was revoked and assigned again while the coordinator was unreachable may have been
+        read by another member: the commit would lower its offset.
         """
         async with self._turn:  # So that a commit never overtakes an earlier one.
             self._check_owned(offsets, as_of)

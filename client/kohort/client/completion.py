@@ -1,7 +1,7 @@
-"""Work that is completed although whoever waits for it is cancelled: a consumer's goodbye to its group.
+"""Work that is completed although its caller is cancelled: a consumer that leaves its group.
 
-A shielded scope of anyio's does not hold back a native `task.cancel()` of asyncio, nor trio a Ctrl-C in its
-main task. So the work has a task of its own, which nobody but its group can cancel.
+A shielded scope of anyio does not stop a native `task.cancel()` of asyncio, nor trio a Ctrl-C in its
+main task. So the work has a separate task, which only its group can cancel.
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,8 +19,8 @@ async def complete(
 ) -> None:
     """Return when `work`, run by a task of that group, has ended; a cancellation is raised only then.
 
-    Once cancelled, which calls `on_cancelled`, it waits at most `patience_ms`; at a second KeyboardInterrupt
-    no longer at all. Raises: what `work` raised, unless this task is cancelled.
+    When cancelled, which calls `on_cancelled`, it waits at most `patience_ms`; at a second KeyboardInterrupt
+    it stops waiting. Raises: the error of `work`, unless this task is cancelled.
     """
     errors: list[BaseException] = []
     ended = anyio.Event()
@@ -30,7 +30,7 @@ async def complete(
         try:
             with scope:
                 await work()
-        except Exception as error:  # noqa: BLE001 - Whatever it is, who waits raises it.
+        except Exception as error:  # noqa: BLE001 - Any error is raised to the waiter.
             errors.append(error)
         finally:
             ended.set()
@@ -46,7 +46,7 @@ async def complete(
 async def _wait(
     ended: anyio.Event, scope: anyio.CancelScope, patience_ms: float, on_cancelled: Callable[[], None]
 ) -> BaseException | None:
-    """Return when the work has ended; and the first cancellation or interrupt that came meanwhile."""
+    """Return when the work has ended, with the first cancellation or interrupt that happened meanwhile."""
     first: BaseException | None = None
     while not ended.is_set():
         try:

@@ -1,4 +1,4 @@
-"""The clients' settings, under Kafka's names with underscores, checked when a client is made."""
+"""The clients' settings, under Kafka's names with underscores, checked when a client is created."""
 
 import os
 import re
@@ -17,7 +17,7 @@ Milliseconds = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
 BufferBytes = Annotated[int, Meta(ge=-1)]
 Serializer = Callable[..., bytes | None]
-"""Makes the bytes of a key or a value of whatever the user gives; None stays None without being asked."""
+"""Encodes a key or a value as bytes; None stays None without a call."""
 Deserializer = Callable[[bytes], object]
 """Makes a key or a value of bytes; None stays None without being asked."""
 DEFAULT_PORT = 9092
@@ -66,7 +66,10 @@ class AdminOptions(ClientOptions, total=False):
 
 
 class ConsumerOptions(ClientOptions, total=False):
-    """What a Consumer takes, besides its deserializers: they are named apart, for they type its records."""
+    """The options of a Consumer, without its deserializers.
+
+    Those are separate, because they type its records.
+    """
 
     group_id: str | None
     group_instance_id: str | None
@@ -93,7 +96,10 @@ class ConsumerOptions(ClientOptions, total=False):
 
 
 class ProducerOptions(ClientOptions, total=False):
-    """What a Producer takes, besides its serializers: they are named apart, for they type what it sends."""
+    """The options of a Producer, without its serializers.
+
+    Those are separate, because they type its records.
+    """
 
     acks: int | str
     enable_idempotence: bool
@@ -129,7 +135,9 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     metadata_recovery_strategy: str = "rebootstrap"
     metadata_recovery_rebootstrap_trigger_ms: Milliseconds = 300_000
     socket_connection_setup_timeout_ms: Positive = 10_000
-    receive_buffer_bytes: BufferBytes = -1  # The system grows it; the 65,536 of Java halve what comes in.
+    receive_buffer_bytes: BufferBytes = (
+        -1
+    )  # The system grows it; the 65,536 of Java halve the throughput of fetches.
     send_buffer_bytes: BufferBytes = 131_072
     security_protocol: str = "PLAINTEXT"
     ssl_truststore_type: str = "PEM"
@@ -150,7 +158,7 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def bootstrap_addresses(self) -> tuple[tuple[str, int], ...]:
-        """The hosts and ports to begin with. Raises: ConfigurationError."""
+        """The bootstrap hosts and ports. Raises: ConfigurationError."""
         given = self.bootstrap_servers
         entries = given.split(",") if isinstance(given, str) else given
         found = tuple(parse_address(each.strip()) for each in entries if each.strip())
@@ -199,7 +207,7 @@ class ConsumerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def can_reset(self) -> bool:
-        """Whether a position that is lost may be replaced."""
+        """Whether a lost position may be reset."""
         return self.auto_offset_reset != "none"
 
     @property
@@ -254,7 +262,7 @@ COMPRESSION_LEVELS = {"gzip": range(1, 10), "lz4": range(1, 18), "zstd": range(-
 def parse_setting(name: str, text: str) -> str | int:
     """Return the value of a setting that every client has, of text as files and Spark's options have it.
 
-    Raises: ConfigurationError for a name that is none, or whose value is no text.
+    Raises: ConfigurationError for an unknown name, or a value that is not text.
     """
     if name not in ClientConfig.__struct_fields__ or name in _NO_TEXT:
         raise ConfigurationError(f"unknown setting {name!r}")
@@ -303,7 +311,7 @@ def consumer_config(options: Mapping[str, object]) -> ConsumerConfig:
 
 
 def _with_instance_id(options: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the options of a member, whose group_instance_id is the environment's where none is given."""
+    """Return a member's options, with the group_instance_id of the environment if none is given."""
     instance_id = os.environ.get(INSTANCE_ID_VARIABLE)
     if not instance_id or options.get("group_id") is None or "group_instance_id" in options:
         return options
@@ -311,7 +319,7 @@ def _with_instance_id(options: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _require_protocol(config: ConsumerConfig, options: Mapping[str, object]) -> None:
-    """Let nobody believe in settings that the group's protocol has no use for, as Kafka's consumer does."""
+    """Refuse settings that the group's protocol does not use, as Kafka's consumer does."""
     protocol = config.group_protocol
     require(
         protocol in {"classic", "consumer"}, f"group_protocol is {protocol!r}: give 'classic' or 'consumer'"
@@ -388,9 +396,9 @@ def describe_servers(config: ClientConfig) -> str:
 
 def parse_address(text: str) -> tuple[str, int]:
     """Return host and port of `host:port`, `host` or `[ipv6]:port`. Raises: ConfigurationError.
-
-    A listener's name before it, as in `PLAINTEXT://host:port`, says nothing, as in Kafka's clients: how to
-    speak is the security_protocol. Source: org.apache.kafka.common.utils.Utils, HOST_PORT_PATTERN.
+    A listener name before it, as in `PLAINTEXT://host:port`, is ignored, as in Kafka's clients: the
+        security_protocol decides. Source: org.apache.kafka.common.utils.Utils, HOST_PORT_PATTERN.
+        speak is the security_protocol. Source: org.apache.kafka.common.utils.Utils, HOST_PORT_PATTERN.
     """
     found = re.fullmatch(_ADDRESS, text)
     if found is None or int(found["port"] or DEFAULT_PORT) > 65_535:
@@ -460,7 +468,7 @@ def converted(options: Mapping[str, object], kind: type[Config]) -> Config:
 
 
 def _with_secrets(options: Mapping[str, object]) -> dict[str, object]:
-    """Return the settings with passwords and keys that stand in files or in the environment.
+    """Return the settings with passwords and keys from files or the environment.
 
     Raises: ConfigurationError.
     """
@@ -485,7 +493,7 @@ SECRETS = (
     "ssl_keystore_certificate_chain",
     "ssl_truststore_certificates",
 )
-"""Which may stand elsewhere: ${file:PATH}, ${env:NAME}."""
+"""Settings that can be references: ${file:PATH}, ${env:NAME}."""
 
 _OF_CLASSIC_GROUPS = ("session_timeout_ms", "heartbeat_interval_ms", "partition_assignment_strategy")
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")

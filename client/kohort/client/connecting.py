@@ -57,7 +57,7 @@ async def open_connection(
         assert plain is not None
         return Connection(plain, address, client_id, observer)
     assert stream is not None
-    from kohort.client.tls import shake_hands  # noqa: PLC0415  # In the clear nobody pays for it.
+    from kohort.client.tls import shake_hands  # noqa: PLC0415  # Not loaded without TLS.
 
     secure = await shake_hands(stream, tls, host, address, timeout_ms)
     return Connection(secure, address, client_id, observer, is_secure=True)
@@ -85,11 +85,11 @@ def _socket_of(direct: "DirectStream | None", stream: ByteStream | None) -> "Raw
 
 
 def _reason(error: OSError) -> str:
-    """Return the operating system's words for what anyio and asyncio wrap in their own."""
+    """Return the operating system's message inside the errors of anyio and asyncio."""
     inner: BaseException | None = error
     while inner is not None:
         if isinstance(inner, OSError) and inner.errno:
             return inner.strerror or str(inner) if inner.errno < 0 else os.strerror(inner.errno)
         inner = inner.exceptions[0] if isinstance(inner, BaseExceptionGroup) else inner.__cause__
-    among = _NUMBER.search(str(error))  # asyncio tells of several addresses in one text.
+    among = _NUMBER.search(str(error))  # asyncio joins the errors of several addresses in one text.
     return str(error) if among is None else os.strerror(int(among[1]))

@@ -1,7 +1,7 @@
-"""One connection to one broker: requests go out one behind the other, answers are matched by number.
+"""One connection to one broker: requests are pipelined, answers are matched by correlation id.
 
-The reader and the writer are tasks of their own, so that a caller who is cancelled never leaves half
-a frame on the wire: its answer is thrown away when it comes.
+The reader and the writer are separate tasks, so that a cancelled caller never leaves half
+a frame on the wire: its answer is dropped when it arrives.
 """
 
 import random
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 SOFTWARE_NAME = "kohort"
 RECEIVE_BYTES = 256 << 10
-_TLS_ALERT = b"\x15\x03"  # The first bytes of what a TLS server says to who begins without a handshake.
+_TLS_ALERT = b"\x15\x03"  # The first bytes that a TLS server sends to a client without a handshake.
 _HTTP_ANSWER = b"HTTP/"
-_PRODUCE_KEY = 0  # Its size has a limit of its own: max_request_size.
+_PRODUCE_KEY = 0  # Its size has a separate limit: max_request_size.
 _LARGE_REQUEST_BYTES = 128 << 10
 _ABOUT_WHO = (17, 36)  # SaslHandshake and SaslAuthenticate.
 _SAID_AGAIN_AFTER = 0.85, 0.95  # Of the time that a broker gives, as Kafka's clients.
@@ -61,13 +61,13 @@ class _Waiter:
 
 
 OnSent = Callable[[KohortError | None], None]
-"""Is told that a request has gone out, or why not."""
+"""Called when a request was sent, or with the error."""
 Observer = Callable[[int, int, int], None]
-"""Is told of each answer: its API key, how many milliseconds it took, how many bytes it has."""
+"""Called with each answer: its API key, its duration in milliseconds, its size in bytes."""
 
 
 class _Pending(NamedTuple):
-    """A request whose answer has not come yet."""
+    """A request without an answer yet."""
 
     finish: Callable[[Outcome], None]
     header_version: int
@@ -87,7 +87,7 @@ class _Due(NamedTuple):
 
 
 class _Held:
-    """Requests that wait, and those who want to know when they have gone."""
+    """Waiting requests, and the callbacks for when they are sent."""
 
     __slots__ = ("requests", "unsent")
 
@@ -101,10 +101,10 @@ def _unanswered(address: str, request: str, timeout_ms: float) -> RequestTimeout
 
 
 class Identity(Protocol):
-    """Tells a broker who this client is."""
+    """Authenticates this client to a broker."""
 
     async def authenticate(self, connection: "Connection", timeout_ms: float) -> int:
-        """Return for how many milliseconds the broker accepts it, 0 for ever. Raises: AuthenticationError."""
+        """Return for how many milliseconds the broker accepts it, 0 forever. Raises: AuthenticationError."""
         ...
 
 
@@ -124,13 +124,13 @@ class Connection:
         is_secure: bool = False,
     ) -> None:
         self.address = address
-        self.likely_cause = ""  # What a broker that has closed the connection may not have liked.
+        self.likely_cause = ""  # What may have made the broker close the connection.
         self.last_used_ms = monotonic_ms()
         self._stream = stream
         self.is_secure = is_secure
         self._is_authenticated = False
         self._tasks: TaskGroup | None = None
-        self._held: _Held | None = None  # What waits until the broker knows anew who this is.
+        self._held: _Held | None = None  # Requests that wait until this client has reauthenticated.
         self._client_id = client_id
         self._observer = observer
         self._correlation_id = 0
@@ -139,7 +139,7 @@ class Connection:
         self._due_added = Signal()
         self._answers = 0
         self._outgoing: list[bytes] = []
-        self._unsent: deque[OnSent] = deque()  # Who wants to know when what goes out has gone.
+        self._unsent: deque[OnSent] = deque()  # Callbacks for when the outgoing bytes were sent.
         self._writable = anyio.Event()
         self._versions: Mapping[int, tuple[int, int]] = {}
         self._failure: KohortError | None = None
@@ -161,7 +161,7 @@ class Connection:
         return not self._pending
 
     async def serve(self) -> None:
-        """Send and receive until the connection breaks or is closed; then fail whoever still waits."""
+        """Send and receive until the connection breaks or is closed; then fail all waiting requests."""
         try:
             with self._scope:
                 await self._serve()
@@ -183,13 +183,13 @@ class Connection:
             self._fail(NetworkError(f"{self.address} does not speak Kafka's protocol: {group.exceptions[0]}"))
 
     def close(self, error: KohortError | None = None) -> None:
-        """End the connection at once; whoever waits gets `error`."""
+        """Close the connection at once; waiting requests get `error`."""
         if error is not None:
             self._fail(error)
         self._scope.cancel()
 
     async def negotiate(self, timeout_ms: float) -> None:
-        """Learn which versions the broker speaks. Raises: KohortError."""
+        """Learn which versions the broker supports. Raises: KohortError."""
         hello = ApiVersionsRequest(
             client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
         )
@@ -208,7 +208,7 @@ class Connection:
         self._levels = {each.name: each.max_version_level for each in answer.finalized_features}
 
     async def authenticate(self, who: Identity, timeout_ms: float) -> None:
-        """Say who this client is, and say it again as often as the broker wants (KIP-368).
+        """Authenticate, and again as often as the broker demands (KIP-368).
 
         Raises: AuthenticationError, NetworkError, RequestTimeoutError.
         """
@@ -220,7 +220,7 @@ class Connection:
     async def _say_again(self, who: Identity, lifetime_ms: int, timeout_ms: float) -> None:
         while lifetime_ms > 0:
             await anyio.sleep(lifetime_ms * random.uniform(*_SAID_AGAIN_AFTER) / 1000)
-            self._held = held = _Held()  # A broker takes nothing else in between.
+            self._held = held = _Held()  # A broker refuses everything else in between.
             try:
                 lifetime_ms = await who.authenticate(self, timeout_ms)
             except KohortError as error:
@@ -237,14 +237,14 @@ class Connection:
         return self._levels.get(feature, 0)
 
     def version_of(self, request: type[Message], highest: int | None = None) -> int:
-        """Return the newest version of an API that both sides speak, up to `highest`.
+        """Return the newest version of an API that both sides support, up to `highest`.
 
         Raises: UnsupportedVersionError.
         """
         return agreed_version(request, self._versions, highest, self.address)
 
     def speaks(self, request: type[Message]) -> bool:
-        """Return whether there is a version of an API that both sides speak."""
+        """Return whether both sides have a common version of an API."""
         try:
             self.version_of(request)
         except UnsupportedVersionError:
@@ -270,7 +270,7 @@ class Connection:
         timeout_ms: float,
         highest: int | None = None,
     ) -> None:
-        """Send a request; later `on_done` gets its answer, or why there is none. No task waits for it.
+        """Send a request; later `on_done` gets its answer, or the error. No task waits for it.
 
         Raises: NetworkError, RequestTimeoutError if the connection is closed; UnsupportedVersionError.
         """
@@ -366,19 +366,19 @@ class Connection:
                 self._unsent.popleft()(None)
 
     def _hint(self) -> str:
-        """Return what a broker may want that hangs up before it has answered anything of substance."""
+        """Return a hint why a broker closed the connection before it answered a real request."""
         if self._answers == 0 and self.is_secure:
             return "; it may want a certificate: ssl_keystore_location"
         if self._answers == 0:
             return "; if its listener expects TLS: security_protocol='SSL'"
         large = self._large_request()
         if not large and self._answers == 1 and self._pending and not self._is_authenticated:
-            # It told its versions, and then heard a request.
+            # It returned its versions, and then received a request.
             return f"; if its listener asks who this is: security_protocol='{self._with_sasl}'"
         return large
 
     def _large_request(self) -> str:
-        """Return what it may have found too large: kohort's broker limits what a request may list."""
+        """Return the request that may be too large: kohort's broker limits what a request may list."""
         listing = [each for each in self._pending.values() if each.api_key != _PRODUCE_KEY]
         largest = max(listing, key=lambda each: each.size_bytes, default=None)
         if largest is None or largest.size_bytes < _LARGE_REQUEST_BYTES:
@@ -430,7 +430,7 @@ class Connection:
 
 
 def _check_speaks_kafka(first: bytes) -> None:
-    """Return unless the first bytes show what else is spoken there. Raises: WireError."""
+    """Return unless the first bytes show another protocol. Raises: WireError."""
     if first[:2] == _TLS_ALERT:
         raise WireError("it speaks TLS: security_protocol='SSL', or 'SASL_SSL' with a mechanism")
     if first[:5] == _HTTP_ANSWER:

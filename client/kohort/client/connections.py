@@ -73,7 +73,7 @@ class Connections(ClusterTasks):
         return found if found is not None and found.is_open else None
 
     async def connection_to(self, node: Node, channel: str = MAIN) -> Connection:
-        """Return a connection to a broker that was told of, such as a coordinator. Raises: NetworkError."""
+        """Return a connection to a broker named in an answer, such as a coordinator. Raises: NetworkError."""
         try:
             return await self._connect(node.host, node.port, channel)
         except (NetworkError, RequestTimeoutError) as error:
@@ -82,7 +82,7 @@ class Connections(ClusterTasks):
             raise explained from error
 
     def _who_said(self, node: Node) -> str:
-        """Return where an address comes from: most often it is one that only the broker itself can use."""
+        """Return the source of an address: often only the broker itself can use it."""
         if (node.host, node.port) in self.config.bootstrap_addresses:
             return f"It is broker {node.node_id}, and one of bootstrap_servers: does it run?"
         source = self._told_by if self._hub is None else self._hub._told_by
@@ -137,7 +137,7 @@ class Connections(ClusterTasks):
                 await connection.serve()
         finally:
             self._served.discard(connection)
-            if connection.likely_cause:  # Whoever tries again does so without a word.
+            if connection.likely_cause:  # A retry is not logged.
                 words = f"{connection.address} closed the connection{connection.likely_cause}"
                 self.warnings.say((connection.address, "large"), words)
 
@@ -180,7 +180,7 @@ class Connections(ClusterTasks):
         return sum(each.is_open for each in self._connections.values())
 
     def disconnect(self, error: KohortError) -> None:
-        """Close the connections, not the hub's; whoever waits gets `error`. Later requests open others."""
+        """Close the connections, not the hub's; waiting requests get `error`. Later requests open others."""
         for each in self._connections.values():
             each.close(error)
 
@@ -204,13 +204,13 @@ def _tls_context(config: ClientConfig) -> "ssl.SSLContext | None":
     """Return what connections shake hands by, None without TLS. Raises: ConfigurationError."""
     if not config.security_protocol.endswith("SSL"):
         return None
-    from kohort.client.security import make_context  # noqa: PLC0415  # In the clear nobody pays for it.
+    from kohort.client.security import make_context  # noqa: PLC0415  # Not loaded without TLS.
 
     return make_context(config)
 
 
 def _authenticator(config: ClientConfig) -> "Authenticator | None":
-    """Return what says to brokers who this client is, None where nobody asks. Raises: ConfigurationError."""
+    """Return the authenticator of this client, None without SASL. Raises: ConfigurationError."""
     if not config.security_protocol.startswith("SASL_"):
         if config.sasl_mechanism is not None:
             raise ConfigurationError(
@@ -218,6 +218,6 @@ def _authenticator(config: ClientConfig) -> "Authenticator | None":
                 " or 'SASL_PLAINTEXT' where nobody reads the network"
             )
         return None
-    from kohort.client.sasl import Authenticator  # noqa: PLC0415  # Elsewhere nobody pays for it.
+    from kohort.client.sasl import Authenticator  # noqa: PLC0415  # Not loaded without SASL.
 
     return Authenticator(config)

@@ -82,17 +82,18 @@ class Consumer(AsyncPollingClient[ConsumerSession], PositionCalls, Generic[K_co,
     async def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS, *, leave_group: bool | None = None) -> None:
         """Commit if that is automatic and leave the group, within the time, even if cancelled.
 
-        `leave_group` says whether its partitions go to others at once; without it a static member stays, and
-        any other leaves (KIP-1092).
-        The listener hears of what is given up; callbacks of commits that are in flight are called.
-        The end of the `async with` block does the same; where it raises, without what it had in hand.
+        `leave_group` decides whether its partitions are reassigned at once; without it a static member stays,
+        and any other leaves (KIP-1092).
+        The listener is called for the revoked partitions; callbacks of commits in flight are called.
+        The end of the `async with` block does the same; if it raises, without the unfinished records.
         """
         await self._close(timeout_ms, leave_group=leave_group)
 
     def subscribe(self, *topics: str, pattern: str | None = None, listener: Listener | None = None) -> None:
-        """Read these topics, or those whose whole name matches `pattern`, with the group's other members.
+        """Subscribe to these topics, or to those whose whole name matches `pattern`, with the group's other
+        members.
 
-        A `listener`, with plain or with async methods, takes the place of the one that there was.
+        A `listener`, with plain or with async methods, replaces the previous one.
         Raises: ConfigurationError.
         """
         if listener is not None:
@@ -102,9 +103,9 @@ class Consumer(AsyncPollingClient[ConsumerSession], PositionCalls, Generic[K_co,
         self._session.subscribe(topics, compiled)
 
     async def unsubscribe(self) -> None:
-        """Commit if that is automatic, leave the group, and read nothing; the listener hears of it.
+        """Commit if enable_auto_commit is on, leave the group, and read nothing; the listener is called.
 
-        One that is cancelled goes on to its end, for some seconds at most.
+        A cancelled call continues to its end, for some seconds at most.
         """
         self._session.check_loop()
         await self._session.complete(self._unsubscribe)
@@ -119,7 +120,7 @@ class Consumer(AsyncPollingClient[ConsumerSession], PositionCalls, Generic[K_co,
             await self._tell(farewell, self._session.positions.partitions())
 
     def assign(self, *partitions: TopicPartition) -> None:
-        """Read these partitions without a group's say."""
+        """Read these partitions without a group."""
         self._session.assign(partitions)
 
     def assignment(self) -> tuple[TopicPartition, ...]:
@@ -133,9 +134,9 @@ class Consumer(AsyncPollingClient[ConsumerSession], PositionCalls, Generic[K_co,
     async def poll(
         self, *unnamed: Never, timeout_ms: float | None = None, max_records: int | None = None
     ) -> ConsumerRecords[K_co, V_co]:
-        """Return records as soon as there are any; none when the time is over.
+        """Return records as soon as there are any; none at the timeout.
 
-        Rebalances are carried out within, and automatic commits begun.
+        Rebalances run inside, and automatic commits start here.
         Raises: KohortError; WakeupError after `wakeup`.
         """
         if unnamed:
@@ -160,7 +161,7 @@ class Consumer(AsyncPollingClient[ConsumerSession], PositionCalls, Generic[K_co,
     async def poll_arrow(
         self, *, timeout_ms: float | None = None, max_bytes: int = TABLE_BYTES
     ) -> "pa.Table":
-        """Return records as a table, as soon as there are any; one without rows when the time is over.
+        """Return records as a table, as soon as there are any; an empty table at the timeout.
 
         It has about `max_bytes` of keys and values. Otherwise this is `poll`. Raises: MissingExtraError
         without pyarrow; KohortError; WakeupError.
@@ -183,7 +184,9 @@ class Consumer(AsyncPollingClient[ConsumerSession], PositionCalls, Generic[K_co,
         session = self._session
         if self._owes_turn:
             self._owes_turn = False
-            await checkpoint()  # Before anything is taken: the next fetch goes out while the user reads on.
+            await (
+                checkpoint()
+            )  # Before records are taken: the next fetch is sent while the user handles them.
         while True:
             if not self._is_closed:
                 record = session.next_ready()
@@ -195,7 +198,7 @@ class Consumer(AsyncPollingClient[ConsumerSession], PositionCalls, Generic[K_co,
             await self._go_on(None)
 
     async def _go_on(self, deadline: Deadline | None) -> bool:
-        """Wait until there is something to do, and do it. Return False when the poll's time is over."""
+        """Wait until there is something to do, and do it. Return False at the poll's timeout."""
         self._check_open()
         due = await self._session.advance(deadline)
         if due is None:
@@ -203,7 +206,7 @@ class Consumer(AsyncPollingClient[ConsumerSession], PositionCalls, Generic[K_co,
         return await self._attend_to(due, deadline)
 
     async def _attend_to(self, due: Due, deadline: Deadline | None) -> bool:
-        """Do what is due; return whether there was time enough."""
+        """Do what is due; return whether there was enough time."""
         if isinstance(due, CommitOutcome):
             called = due.callback(due.offsets, due.error)
             if called is not None:
@@ -253,9 +256,10 @@ class Consumer(AsyncPollingClient[ConsumerSession], PositionCalls, Generic[K_co,
         )
 
     async def commit(self, offsets: Commitable = None) -> None:
-        """Commit these offsets, those behind these records, or all that was consumed; return when it is kept.
+        """Commit these offsets, those after these records, or the position.
 
-        One that meets a rebalance is repeated when that is over, if its partitions are kept.
+        Return when the broker has stored it.
+        A commit during a rebalance is repeated after it, if its partitions are kept.
         Raises: CommitFailedError, with the partitions, when the group has moved on;
         RebalanceInProgressError when the rebalance takes longer than default_api_timeout_ms.
         """
@@ -264,7 +268,7 @@ class Consumer(AsyncPollingClient[ConsumerSession], PositionCalls, Generic[K_co,
         await self._session.commits.commit(offsets, deadline)
 
     def commit_async(self, offsets: Commitable = None, callback: CommitCallback | None = None) -> None:
-        """Commit these offsets, those behind these records, or all that was consumed, in the background.
+        """Commit these offsets, those after these records, or the position, in the background.
 
         It is not retried. A later poll or close calls, and awaits, `callback(offsets, error)`; without one,
         a failure is logged.

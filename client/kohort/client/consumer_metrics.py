@@ -1,4 +1,4 @@
-"""What a consumer counts, under the names of Kafka's Java client: never anything for a single record.
+"""A consumer's metrics, under the names of Kafka's Java client: never updated for a single record.
 
 Source: FetchMetricsRegistry, ConsumerCoordinator.ConsumerCoordinatorMetrics,
 AbstractCoordinator.GroupCoordinatorMetrics, KafkaConsumerMetrics.
@@ -21,7 +21,7 @@ _FETCH, _COMMIT, _JOIN, _HEARTBEAT, _SYNC, _CONSUMER_HEARTBEAT = 1, 8, 11, 12, 1
 
 
 class ConsumerMetrics(PollingMetrics):
-    """The sensors of one consumer; `handed_out` says how many records its user has got."""
+    """The sensors of one consumer; `handed_out` returns the number of returned records."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class ConsumerMetrics(PollingMetrics):
             self._heartbeat_ms = monotonic_ms()
 
     def joining(self) -> None:
-        """The member asks to join: a rebalance begins, unless one is under way."""
+        """Called when the member joins: a rebalance starts, unless one is under way."""
         if self._joining_since_ms < 0:
             self._joining_since_ms = monotonic_ms()
 

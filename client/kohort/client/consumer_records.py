@@ -1,4 +1,4 @@
-"""What one poll returns: records, and what it takes to commit them."""
+"""The records of one poll, and the offsets to commit them."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,26 +9,26 @@ from kohort.client.values import ConsumerRecord, K_co, OffsetAndMetadata, TopicP
 
 @dataclass(frozen=True, slots=True)
 class Assignments:
-    """How many assignments a consumer had seen at some moment, and with which each partition came.
+    """The number of assignments a consumer had seen at some moment, and the assignment of each partition.
 
-    A topic that is made anew counts as another assignment of its partitions.
+    A recreated topic counts as a new assignment of its partitions.
     """
 
     number: int = 0
     by_partition: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def with_next(self, partitions: Iterable[TopicPartition]) -> "Assignments":
-        """Return these and one more, with which these partitions came."""
+        """Return these and one more, in which these partitions were assigned."""
         number = self.number + 1
         return Assignments(number, {**self.by_partition, **dict.fromkeys(partitions, number)})
 
     def has_come_since(self, partition: TopicPartition, number: int) -> bool:
-        """Whether a partition came after that assignment: what was polled before belongs to another time."""
+        """Whether a partition was assigned after that assignment: earlier records do not belong to it."""
         return self.by_partition.get(partition, 0) > number
 
 
 class PolledOffsets(dict[TopicPartition, OffsetAndMetadata]):
-    """Offsets behind records that were polled; they are committed as `ConsumerRecords` are."""
+    """Offsets after polled records; they are committed like `ConsumerRecords`."""
 
     __slots__ = ("assignment_number",)
 
@@ -37,20 +37,21 @@ class PolledOffsets(dict[TopicPartition, OffsetAndMetadata]):
         self.assignment_number = assignment_number
 
     def without(self, refused: Collection[tuple[str, int]]) -> "PolledOffsets":
-        """Return the rest, which may be kept when these are refused; nothing if none of these is here."""
+        """Return the rest, which may be accepted if these are refused; nothing if none of these is here."""
         rest = {each: offset for each, offset in self.items() if each not in refused}
         return PolledOffsets(rest if len(rest) < len(self) else {}, self.assignment_number)
 
 
 class ConsumerRecords(
-    list[ConsumerRecord[K_co, V_co]],  # pyright: ignore[reportInvalidTypeArguments]  # Nobody puts records in.
+    # Nobody puts records in.
+    list[ConsumerRecord[K_co, V_co]],  # pyright: ignore[reportInvalidTypeArguments]
     Generic[K_co, V_co],
 ):
     """The records of one poll, those of a partition in their order.
 
-    `consumer.commit(records)` commits the offsets behind them, and only if their partitions have been
-    this consumer's without a break since: a partition that went and came back may have been read on by
-    somebody else.
+    `consumer.commit(records)` commits the offsets after them, and only if their partitions have stayed
+    assigned to this consumer: a partition that was revoked and assigned again may have been read by
+    another member.
     """
 
     __slots__ = ("assignments",)
@@ -62,7 +63,7 @@ class ConsumerRecords(
     ) -> None:
         super().__init__(records)
         self.assignments = assignments
-        """What the consumer had seen when it polled them."""
+        """The assignments that the consumer had seen when it polled them."""
 
     @property
     def assignment_number(self) -> int:
@@ -79,6 +80,6 @@ class ConsumerRecords(
         return [each for each in self if each.partition == number and each.topic == topic]
 
     def next_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offset behind the last record of each partition: what there is to commit (KIP-1094)."""
+        """Return the offset after the last record of each partition: the offsets to commit (KIP-1094)."""
         ends = {(each.topic, each.partition): each.offset + 1 for each in self}
         return {TopicPartition(*where): OffsetAndMetadata(offset) for where, offset in ends.items()}

@@ -1,4 +1,4 @@
-"""What the two consumers share: subscription, membership, positions and fetching, on one event loop.
+"""The common part of the two consumers: subscription, membership, positions and fetching, on one event loop.
 
 A poll is `advance`, which returns records, or something that has to be done first, where the user's code
 runs: a handover of partitions (see `handovers`), or a callback to call.
@@ -88,7 +88,7 @@ class ConsumerSession(PollingSession):
         return self
 
     def describe(self) -> str:
-        """Return what it reads, in a few words."""
+        """Return a short description of what it reads."""
         servers = describe_servers(self.config)
         if self.config.group_id is None:
             return f"of {len(self.positions.partitions())} partition(s) at {servers}"
@@ -107,13 +107,13 @@ class ConsumerSession(PollingSession):
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topics that are subscribed to; of a pattern that the broker resolves, those that came of it."""
+        """The subscribed topics; for a pattern that the broker resolves, the assigned ones."""
         if self._watch.is_resolved_there and self.membership is not None:
             return tuple(sorted(self.membership.owned))
         return self._watch.topics
 
     def subscribe(self, topics: Iterable[str], pattern: re.Pattern[str] | None) -> None:
-        """Let the group assign partitions of these topics, or of those whose whole name matches.
+        """Subscribe to these topics, or to those whose whole name matches.
 
         Raises: ConfigurationError for a consumer that has no group, or reads partitions of its choice.
         """
@@ -127,13 +127,13 @@ class ConsumerSession(PollingSession):
         self._drop_unwanted()
 
     def _drop_unwanted(self) -> None:
-        """Read no topic on that is not subscribed to, though the group has not taken it away."""
+        """Stop reading topics that are not subscribed, even if the group has not revoked them."""
         for each in self.positions:
             each.want(is_wanted=self._watch.may_want(each.partition.topic))
         self.fetcher.wake()
 
     def farewell(self) -> Revoke | Lose | None:
-        """Return what a listener is to be told before the consumer leaves its group."""
+        """Return the handover for the listener before the consumer leaves its group."""
         membership = self.membership
         owned = by_topic(self.positions.partitions(), lambda each: each.partition)
         if membership is None or not self.is_subscribed or not owned:
@@ -152,21 +152,21 @@ class ConsumerSession(PollingSession):
         self.assign(())
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions, whatever a group would say. Raises: ConfigurationError if subscribed."""
+        """Read these partitions without a group. Raises: ConfigurationError if subscribed."""
         if self.is_subscribed:
             raise ConfigurationError("the group assigns the partitions: unsubscribe before you assign")
         wanted = one_by_one(partitions, tuple, "assign")
         self.positions.assign(TopicPartition(*each) for each in wanted)
-        self.fetcher.notice_new_topics()  # Offsets that are looked up next belong to the topics known now.
+        self.fetcher.notice_new_topics()  # Offsets looked up next belong to the topics known now.
         self.commits.start_interval()
         self.fetcher.wake()
 
     # Polling
 
     def take_ready(self, most: int) -> list[AnyRecord]:
-        """Return up to `most` records that are there; none also if there is something else to do first.
+        """Return up to `most` available records; none also if there is something else to do first.
 
-        In the thread that reads, and without a turn of the loop: look at `fetcher.is_hungry`.
+        In the reading thread, and without the loop: check `fetcher.is_hungry`.
         Raises: KohortError.
         """
         now_ms = monotonic_ms()
@@ -190,7 +190,7 @@ class ConsumerSession(PollingSession):
         return record
 
     def take_columns(self, most_bytes: int) -> "list[tuple[TopicPartition, RecordColumns]]":
-        """Return columns that are there, in the same way, until they hold so many bytes."""
+        """Return available columns, in the same way, until they have so many bytes."""
         now_ms = monotonic_ms()
         found: list[tuple[TopicPartition, RecordColumns]] = []
         size_bytes = 0
@@ -219,9 +219,9 @@ class ConsumerSession(PollingSession):
         self.poll_times.poll_ended(now_ms, records)
 
     async def advance(self, deadline: Deadline | None) -> Due | None:
-        """Return what is due; None when there may be records to take, or the time is over.
+        """Return the next thing to do; None when there may be records, or at the timeout.
 
-        It takes none itself: whoever reads does that in its own thread, so that none is lost where a poll is
+        It takes no records itself: the reading thread does that, so that none is lost when a poll is
         interrupted. Raises: KohortError; WakeupError.
         """
         self._poll_begins()
@@ -250,7 +250,7 @@ class ConsumerSession(PollingSession):
             await self.news.wait(self._wait_ms(deadline))
 
     def is_over(self, deadline: Deadline | None) -> bool:
-        """Whether the time is over, and nothing was there when it was."""
+        """Whether the timeout has passed, and nothing was there then."""
         return deadline is not None and deadline.passed and not self.fetcher.has_records
 
     def _poll_begins(self) -> None:
@@ -269,14 +269,15 @@ class ConsumerSession(PollingSession):
         self._sensors.polled(now_ms)
 
     def _departed(self) -> None:
-        """Say why the member is out, unless that has been said."""
+        """Report why the member was removed, unless that was reported."""
         departure = None if self.membership is None else self.membership.departure
         if departure is not self._told_of:
             self._told_of = departure
             logger.warning("%s", self._departure_reason())
 
     def _departure_reason(self) -> str:
-        """Return why the member is out, and what would have kept it in, until a poll has said it."""
+        """Return why the member was removed, and what would have prevented it, until a poll has reported
+        it."""
         departure = None if self.membership is None else self.membership.departure
         if departure is None:
             return ""
@@ -290,7 +291,7 @@ class ConsumerSession(PollingSession):
         )
 
     def take_over(self, partitions: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
-        """Read these partitions, which the group has assigned; return those that were not read before."""
+        """Read these assigned partitions; return those that were not read before."""
         fresh = tuple(each for each in partitions if each not in self.positions)
         self.positions.assign(partitions)
         self.commits.assigned(fresh)
@@ -300,7 +301,7 @@ class ConsumerSession(PollingSession):
         return fresh
 
     def give_up(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """End the handover, and read these partitions no longer."""
+        """End the handover, and stop reading these partitions."""
         assert self.membership is not None
         gone = frozenset(partitions)
         if gone:
@@ -314,7 +315,7 @@ class ConsumerSession(PollingSession):
     ) -> None:
         """Commit if that is automatic, leave the group and end the fetches, all within the time.
 
-        What a user who `has_failed` has in hand is not committed: it was not handled.
+        Unfinished records of a user who `has_failed` are not committed: they were not handled.
         """
         self._has_left = True
         deadline = Deadline(timeout_ms)
@@ -341,14 +342,14 @@ class ConsumerSession(PollingSession):
             self._group.changed()
 
     def bound_to(self) -> Membership | None:
-        """Return the membership whose partitions are read, None where no group has assigned them."""
+        """Return the membership whose partitions are read, None if no group has assigned them."""
         return self.membership if self.is_subscribed else None
 
     def member_at_last_poll(self) -> tuple[int, str]:
         """Return the generation and the member id that had the partitions when records were last polled.
 
-        A member that was thrown out since may be in the group again. That is another member: its place would
-        let a transaction commit offsets that somebody else has read on from.
+        A removed member may have joined the group again. That is another member: its identity would
+        let a transaction commit offsets of partitions that another member has read since.
         """
         membership = self.bound_to()
         if membership is None:

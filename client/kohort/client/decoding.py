@@ -19,7 +19,7 @@ class PartitionRecords:
     def read(self, header: BatchHeader, data: bytes, records: list[ConsumerRecord]) -> None:
         """Add the records of a batch, of which `data` is the plain payload.
 
-        Raises: WireError; what was added until then is not to be used.
+        Raises: WireError; the records added until then must not be used.
         """
         lists = self._lists if not header.has_log_append_time else self._appended_at(header.max_timestamp)
         lists.read(header, data, records)

@@ -21,7 +21,7 @@ class Deserializing:
 
     @classmethod
     def of(cls, config: "ConsumerConfig | ShareConsumerConfig") -> "Deserializing | None":
-        """Return those that are set, None without any."""
+        """Return the given ones, None without any."""
         key = cast("Deserializer | None", config.key_deserializer)  # The settings were checked.
         value = cast("Deserializer | None", config.value_deserializer)
         return None if key is None and value is None else cls(key, value)

@@ -1,7 +1,7 @@
 """A TCP stream of asyncio's that receives large frames right where they are decoded.
 
-anyio's streams hand over chunks of bytes, out of which a large frame is put together: each byte is copied
-once more, into memory that is fresh once more. They carry whatever is not plain TCP on asyncio.
+anyio's streams return chunks of bytes, from which a large frame is assembled: each byte is copied
+once more, into new memory. They are used for everything except plain TCP on asyncio.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from kohort.protocol.errors import WireError
 from kohort.protocol.framing import Frame, FrameReader
 
 FIRST_BYTES = 64 << 10
-"""What is received at a time of small frames, and of the beginning of a large one."""
+"""The receive size for small frames, and for the start of a large one."""
 NEXT_ADDRESS_AFTER_S = 0.25  # As RFC 8305 has it.
 
 OnFirst = Callable[[bytes], None]
@@ -42,12 +42,12 @@ class DirectStream(asyncio.BufferedProtocol, AsyncResource):
         assert self._transport is not None, "asyncio gives it before anybody has the stream"
         return self._transport
 
-    # What the connection does
+    # Callbacks of the connection
 
     async def receive_frames(self, on_first: OnFirst, on_frame: OnFrame) -> None:
         """Call `on_first` with the first bytes and `on_frame` with each frame, until the stream ends.
 
-        Raises: anyio.EndOfStream, OSError, WireError, and what the two raise.
+        Raises: anyio.EndOfStream, OSError, WireError, and errors of the two callbacks.
         """
         self._on_first, self._on_frame = on_first, on_frame
         self.transport.resume_reading()
@@ -83,7 +83,7 @@ class DirectStream(asyncio.BufferedProtocol, AsyncResource):
         return self._first if large is None else large
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Hand on the frames that so many bytes complete."""
+        """Pass on the frames that so many bytes complete."""
         assert self._on_frame is not None
         try:
             if self._is_large:
@@ -101,15 +101,15 @@ class DirectStream(asyncio.BufferedProtocol, AsyncResource):
             self.transport.abort()
 
     def pause_writing(self) -> None:
-        """Let who sends wait."""
+        """Pause senders."""
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """Let who sends go on."""
+        """Resume senders."""
         self._writable.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let who waits know."""
+        """Tell waiting calls that the connection is lost."""
         self._end(exc)
 
     def _end(self, error: Exception | None) -> None:
@@ -120,7 +120,7 @@ class DirectStream(asyncio.BufferedProtocol, AsyncResource):
 
 
 async def connect(host: str, port: int, max_frame_bytes: int) -> DirectStream:
-    """Return a stream to whichever address of a host answers first. Raises: OSError."""
+    """Return a stream to the first address of a host that answers. Raises: OSError."""
     _, stream = await asyncio.get_running_loop().create_connection(
         lambda: DirectStream(max_frame_bytes), host, port, happy_eyeballs_delay=NEXT_ADDRESS_AFTER_S
     )

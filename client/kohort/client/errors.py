@@ -1,4 +1,4 @@
-"""What the client raises: few classes, each with `.code` and `.retriable`."""
+"""The client's errors: few classes, each with `.code` and `.retriable`."""
 
 from collections.abc import Hashable, Mapping
 from typing import TypeVar
@@ -34,9 +34,9 @@ class BrokerError(KohortError):
 
 
 class ItemsError(BrokerError):
-    """A call about several things failed for some: `errors` by thing, and `results` of the others.
+    """A call about several items failed for some: `errors` by item, and `results` of the others.
 
-    Its code and whether it is retriable are those of the first.
+    Its code and `retriable` are those of the first error.
     """
 
     def __init__(self, errors: "Mapping[Item, KohortError]", results: "Mapping[Item, object]") -> None:
@@ -52,7 +52,7 @@ class ItemsError(BrokerError):
 
 
 class AuthenticationError(BrokerError):
-    """A broker does not take this client for who it says it is, or wants no word of it: that is final."""
+    """A broker refuses to authenticate this client, or does not support it: that is final."""
 
 
 class SslAuthenticationError(AuthenticationError):
@@ -70,7 +70,7 @@ class NetworkError(KohortError):
 
 
 class RequestTimeoutError(KohortError, TimeoutError):
-    """An answer did not come in time; whether the broker acted is not known."""
+    """An answer did not arrive in time; whether the broker acted is unknown."""
 
     code = ErrorCode.REQUEST_TIMED_OUT
 
@@ -84,7 +84,7 @@ class BufferFullError(RequestTimeoutError):
 
 
 class UnsupportedVersionError(KohortError):
-    """The broker speaks no version of an API that this call needs."""
+    """The broker supports no version of an API that this call needs."""
 
     code = ErrorCode.UNSUPPORTED_VERSION
 
@@ -96,7 +96,7 @@ class ConfigurationError(KohortError, ValueError):
 
 
 class MissingExtraError(KohortError, ImportError):
-    """A call needs a package that is not installed; the message says how to get it."""
+    """A call needs a package that is not installed; the message names it."""
 
     code = ErrorCode.INVALID_CONFIG
 
@@ -126,7 +126,7 @@ class SerializationError(KohortError):
 
 
 class DeserializationError(SerializationError):
-    """A deserializer raised: `record` is the one, with its bytes; polls meet it until a seek behind it."""
+    """A deserializer raised: `record` is the record, as bytes; polls raise it until a seek after it."""
 
     def __init__(self, what: str, record: ConsumerRecord, error: Exception) -> None:
         self.record = record
@@ -145,7 +145,7 @@ class PartitionerError(KohortError):
 class CommitFailedError(KohortError):
     """A commit was refused because the group has moved on; `partitions` may have another owner.
 
-    They are (topic, partition) pairs, as many as are known not to be this consumer's any more.
+    They are (topic, partition) pairs: all that are known to be lost.
     """
 
     def __init__(self, code: ErrorCode, message: str, partitions: tuple[tuple[str, int], ...] = ()) -> None:
@@ -160,19 +160,19 @@ class CommitFailedError(KohortError):
 
 
 class NotAcquiredError(KohortError):
-    """A share consumer was to acknowledge a record that is not its own, or is so no more."""
+    """A share consumer acknowledged a record that it has not acquired, or not any more."""
 
     code = ErrorCode.INVALID_RECORD_STATE
 
 
 class TransactionStateError(KohortError):
-    """A call that does not fit where the producer's transaction stands, such as a send outside of one."""
+    """A call that is wrong in the state of the producer's transaction, such as a send outside of one."""
 
     code = ErrorCode.INVALID_TXN_STATE
 
 
 class TransactionFailedError(KohortError):
-    """Something of the transaction failed, see `__cause__`: it can only be aborted. The next may succeed."""
+    """A part of the transaction failed, see `__cause__`: it can only be aborted. The next may succeed."""
 
     code = ErrorCode.TRANSACTION_ABORTABLE
 
@@ -188,7 +188,7 @@ class RebalanceInProgressError(KohortError):
 
     @property
     def retriable(self) -> bool:
-        """Always: the rebalance comes to an end."""
+        """Always true: the rebalance ends."""
         return True
 
 
@@ -210,10 +210,10 @@ class NoOffsetError(KohortError):
 
 
 class LogTruncationError(KohortError):
-    """What was read was cut off by a new leader (KIP-320), and auto_offset_reset is "none".
+    """Records already read were truncated by a new leader (KIP-320), and auto_offset_reset is "none".
 
-    `position` is where the consumer stands, `divergent` the end of what both have in common, if that is
-    known: a seek there goes on without a gap.
+    `position` is the consumer's position, `divergent` the end of the common records, if
+    known: a seek there continues without a gap.
     """
 
     code = ErrorCode.OFFSET_OUT_OF_RANGE
@@ -232,13 +232,13 @@ class LogTruncationError(KohortError):
 
 
 def check(code: int, message: str | None = None) -> None:
-    """Return if `code` is none. Raises: BrokerError for any other."""
+    """Return if `code` is NONE. Raises: BrokerError for any other."""
     if code != ErrorCode.NONE:
         raise BrokerError(code, message)
 
 
 def _of_item(item: object, text: str) -> str:
-    """Return what happened to an item; its name comes first unless the text has it anyway."""
+    """Return the error of an item as text; its name comes first unless the text has it."""
     return text if str(item) in text else f"{str(item)!r}: {text}"
 
 

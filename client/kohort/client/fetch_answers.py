@@ -1,4 +1,4 @@
-"""What a fetch's answer means for each partition: records, a better place to ask, or an error."""
+"""Applies a fetch's answer to each partition: records, a better broker, or an error."""
 
 import logging
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ _LATER = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNKNOWN_SERVER_ERR
 
 
 class FetchAnswers:
-    """Takes answers in. `is_metadata_stale` says afterwards whether leaders have to be looked up."""
+    """Applies answers. `is_metadata_stale` tells afterwards whether leaders have to be looked up."""
 
     def __init__(self, cluster: Cluster, config: ConsumerConfig, buffer: FetchBuffer) -> None:
         self.is_metadata_stale = False
@@ -49,7 +49,7 @@ class FetchAnswers:
         data: PartitionData,
         endpoints: Iterable[FetchResponseNodeEndpoint] = (),
     ) -> bool:
-        """Take in what came of this fetching; return whether there is something for the user."""
+        """Apply the answer to this fetch; return whether there is something for the user."""
         if state.stand.fetching is not fetching:
             return False
         if data.error_code:
@@ -67,7 +67,7 @@ class FetchAnswers:
             return False
         assert isinstance(records, bytes | bytearray | memoryview)
         next_offset = next_offset_behind(records)
-        if next_offset is None:  # Asking again brings the same: the user has to hear of it, as Java's does.
+        if next_offset is None:  # A repeated request gets the same: the user gets the error, as in Java.
             where = f"{state.partition} at offset {state.fetch_offset}"
             words = f"{where}: an answer of {len(records)} bytes has no whole batch"
             self._buffer.add(Chunk(state, failure=BrokerError(ErrorCode.CORRUPT_MESSAGE, words)))
@@ -92,7 +92,7 @@ class FetchAnswers:
                 return False
             self.is_metadata_stale = True
         elif code == ErrorCode.OFFSET_OUT_OF_RANGE and had_replica:
-            return False  # The follower may be behind: the leader has the last word.
+            return False  # The follower may lag behind: the leader decides.
         elif code not in _LATER:
             self._buffer.add(Chunk(state, failure=BrokerError(code, f"partition {state.partition}")))
             return True

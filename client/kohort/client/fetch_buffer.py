@@ -1,4 +1,4 @@
-"""What was fetched and is not yet read, handed out batch by batch in the user's thread."""
+"""Fetched records that are not read yet, returned batch by batch in the user's thread."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -29,19 +29,19 @@ _EDGES = Struct(">qi11xi")  # A batch's base offset, length and last offset delt
 
 
 def next_offset_behind(records: Buffer) -> int | None:
-    """Return the offset behind the last whole batch of a fetch, None if there is none."""
+    """Return the offset after the last whole batch of a fetch, None if there is none."""
     position, end = 0, len(records)
     found = None
     while position + HEADER_BYTES <= end:
         base_offset, length, last_offset_delta = _EDGES.unpack_from(records, position)
-        position += LOG_OVERHEAD_BYTES + max(length, 0)  # Who decodes it says what is wrong with it.
+        position += LOG_OVERHEAD_BYTES + max(length, 0)  # The decoder raises the error later.
         if position <= end:
             found = base_offset + last_offset_delta + 1
     return found
 
 
 class Chunk:
-    """What one fetch brought for one partition: records, or the error that stands in their place."""
+    """The result of one fetch for one partition: records, or an error in their place."""
 
     __slots__ = (
         "_batches",
@@ -80,7 +80,7 @@ class Chunk:
         self.deserializing: Deserializing | None = None  # Set by the buffer.
         self.left: Sequence[AnyRecord] = ()  # The records of the batch that is being read ...
         self.taken = 0  # ... and how many of them the user has got.
-        self.handed_out = 0  # Records of what was read before.
+        self.handed_out = 0  # Records of an earlier position.
         self.passed_over = False  # A poll took others, because its partition is paused.
         self._header: BatchHeader | None = None
         self._batches: Iterator[tuple[BatchHeader, memoryview | None]] | None = None
@@ -88,7 +88,7 @@ class Chunk:
 
     @property
     def is_void(self) -> bool:
-        """Whether the partition is read elsewhere by now, or fetched anew."""
+        """Whether the partition has another position by now, or was fetched again."""
         return self.fetching is not self.state.stand.fetching
 
     def take(self, most: int) -> Sequence[AnyRecord]:
@@ -105,7 +105,7 @@ class Chunk:
         return left if stop - start == len(left) else left[start:stop]
 
     def fill(self) -> bool:
-        """Return whether more is there to be read: some hundred records of one or several batches.
+        """Return whether more can be read: some hundred records of one or several batches.
 
         Raises: WireError for a batch that can't be read, DeserializationError for a record that can't, when
         all before it is read.
@@ -127,14 +127,14 @@ class Chunk:
         made: list[AnyRecord] = records
         if self.deserializing is not None and records:
             made = self._deserialized(self.deserializing, records)
-        if self.is_void:  # Since it was looked at: reading takes a while.
+        if self.is_void:  # Since the check: reading takes a while.
             return False
         if len(made) < len(records):
             self._batches = header = None
         self.handed_out += self.taken
         self.left, self.taken, self._header = made, 0, header
         if header is not None:
-            # That of the last batch serves for all: a later epoch has the records of those before it.
+            # The epoch of the last batch is used for all: a later epoch includes the records before it.
             self.stand.leader_epoch = header.partition_leader_epoch
         if made:
             return True
@@ -170,14 +170,14 @@ class Chunk:
         return last
 
     def _pass_by(self) -> None:
-        """Go on behind the batch that is read, whose last records may be gone or not for the user."""
+        """Continue after the batch that was read, whose last records may be missing or invisible."""
         if self._header is not None:
             self.stand.position = max(self.stand.position or 0, self._header.next_offset)
             self.left, self._header = (), None
 
     def take_columns(self) -> "RecordColumns | None":
         """Return some megabytes of records, counted as consumed; None when all is read. Raises: WireError."""
-        from kohort.client.columns import decode_columns  # noqa: PLC0415  numpy is for who wants columns.
+        from kohort.client.columns import decode_columns  # noqa: PLC0415  numpy is only for columns.
 
         if self._columns is None:
             position = self.stand.position or 0
@@ -194,18 +194,21 @@ class Chunk:
         return found
 
     def detach(self) -> None:
-        """Let go of the answer that this is a part of: it may wait for long, and would hold all of that."""
+        """Copy the chunk out of its answer.
+
+        It may wait for long, and would keep the whole answer in memory.
+        """
         if not isinstance(self.data, bytes):
             self.data = bytes(self.data)
             self._batches = self._columns = None  # From the position on, they are met again.
 
 
 class FetchBuffer:
-    """Chunks in the order in which they came, which is a fair one: each answer has one per partition.
+    """Chunks in their order of arrival, which is fair: each answer has one per partition.
 
-    Those of a partition that polls passed over, for it was paused, come after all others when it is resumed.
-    One thread adds, and the one that reads takes, moves positions and deals with what failed; `Stand` says
-    how that goes without a lock.
+    Chunks of a paused partition that polls skipped come after all others when it is resumed.
+    One thread adds, and the reading one takes, moves positions and handles errors; `Stand` describes
+    how that works without a lock.
     """
 
     def __init__(self, *, can_reset: bool, deserializing: Deserializing | None = None) -> None:
@@ -217,7 +220,7 @@ class FetchBuffer:
         self._current: Chunk | None = None
 
     def add(self, chunk: Chunk) -> None:
-        """Keep what a fetch brought."""
+        """Keep the result of a fetch."""
         chunk.deserializing = self._deserializing
         if chunk.state.paused:
             chunk.detach()
@@ -226,7 +229,7 @@ class FetchBuffer:
 
     @property
     def handed_out(self) -> int:
-        """How many records the user has got so far."""
+        """The number of returned records so far."""
         return self._handed_out + sum(each.handed_out + each.taken for each in self._chunks.copy())
 
     @property
@@ -235,21 +238,21 @@ class FetchBuffer:
         return sum(len(each.data) for each in self._chunks.copy() if not each.is_void)
 
     def detach(self, state: PartitionState) -> None:
-        """Let what is there of a partition hold nothing but itself: its user does not want it now."""
+        """Copy a partition's chunks out of their answers: its user does not want them now."""
         for each in self._chunks.copy():
             if each.state is state:
                 each.detach()
 
     def drop_paused(self) -> None:
-        """Drop what was fetched of paused partitions: it can be fetched again."""
+        """Drop the chunks of paused partitions: they can be fetched again."""
         for each in self._chunks.copy():
             if each.state.paused and each.failure is None:
                 each.state.void()
 
     def resume(self) -> None:
-        """Put what was passed over behind the rest, in its order; for partitions that are paused no more.
+        """Put skipped chunks after the rest, in order; for partitions that are not paused any more.
 
-        While who reads waits. Source: FetchCollector.collectFetch, which does so at each poll.
+        Only while the reader waits. Source: FetchCollector.collectFetch, which does so at each poll.
         """
         chunks = self._chunks
         resumed = {each.state for each in chunks if each.passed_over and not each.state.paused}
@@ -262,7 +265,7 @@ class FetchBuffer:
 
     @property
     def has_records(self) -> bool:
-        """Whether a chunk is there that may hold a record for the user, or an error."""
+        """Whether there is a chunk that may have a record for the user, or an error."""
         chunks = self._chunks
         return any(not each.state.paused and not each.is_void for each in chunks.copy())
 
@@ -274,7 +277,7 @@ class FetchBuffer:
                 self._settle(state, chunk.failure)
 
     def take(self, most: int) -> list[AnyRecord]:
-        """Return up to `most` records, counted as consumed. Raises: KohortError for what can't be read."""
+        """Return up to `most` records, counted as consumed. Raises: KohortError for unreadable ones."""
         taken: list[AnyRecord] = []
         while len(taken) < most:
             chunk = self._first(may_raise=not taken)
@@ -297,7 +300,7 @@ class FetchBuffer:
         return taken
 
     def next_record(self) -> AnyRecord | None:
-        """Return the next record, counted as consumed, or None when none is there. Raises: KohortError."""
+        """Return the next record, counted as consumed, or None if none is available. Raises: KohortError."""
         chunk = self._current
         if chunk is not None:
             state, taken, left = chunk.state, chunk.taken, chunk.left
@@ -320,9 +323,9 @@ class FetchBuffer:
         return None
 
     def take_columns(self, *, may_raise: bool = True) -> "tuple[TopicPartition, RecordColumns] | None":
-        """Return some megabytes of a partition's records, counted as consumed, or None when none are there.
+        """Return some megabytes of a partition's records, counted as consumed, or None if none are available.
 
-        Raises: KohortError for what can't be read, unless the caller wants to hand out others before.
+        Raises: KohortError for unreadable records, unless the caller wants to return others first.
         """
         while True:
             chunk = self._first(may_raise=may_raise)
@@ -339,7 +342,7 @@ class FetchBuffer:
                 return chunk.state.partition, found
 
     def _first(self, *, may_raise: bool) -> Chunk | None:
-        """Return the first chunk that may be read now; deal with errors whose turn it is."""
+        """Return the first chunk that may be read now; handle errors that are due."""
         place = 0
         while place < len(self._chunks):
             chunk = self._chunks[place]
@@ -368,12 +371,12 @@ class FetchBuffer:
 
     @staticmethod
     def _fail(chunk: Chunk, error: WireError) -> None:
-        """Let the error stand in the chunk's place: it is raised when all before it has been handed out."""
+        """Put the error in the chunk's place: it is raised when all earlier records were returned."""
         where = f"{chunk.state.partition} at offset {chunk.stand.position}"
         chunk.failure = BrokerError(ErrorCode.CORRUPT_MESSAGE, f"{where}: {error}")
 
     def _settle(self, state: PartitionState, failure: KohortError) -> None:
-        """Go where a position that is lost may be replaced; raise anything else, and then fetch again."""
+        """Reset a lost position if allowed; raise any other error, and then fetch again."""
         if isinstance(failure, LogTruncationError):
             self._go_back(state, failure)
             return

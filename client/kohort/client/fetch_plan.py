@@ -1,4 +1,4 @@
-"""What has to be asked of whom next, so that every partition has records ready. Pure."""
+"""Plans the next requests, so that every partition has records ready. Pure."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from kohort.client.positions import PartitionState
 from kohort.client.values import PartitionInfo, TopicPartition
 
-CHUNKS_AHEAD = 2  # Per partition: the one that the user reads, and the next.
+CHUNKS_AHEAD = 2  # Per partition: the chunk that the user reads, and the next.
 
 FindLeader = Callable[[TopicPartition], PartitionInfo | None]
 
@@ -35,7 +35,7 @@ class FetchPlan:
 def plan_fetches(
     states: Iterable[PartitionState], find_leader: FindLeader, nodes: Iterable[int], now_ms: float
 ) -> FetchPlan:
-    """Return what each partition needs; to be fetched, those first that have waited longest for data."""
+    """Return what each partition needs; for fetches those first that have waited longest for data."""
     plan = FetchPlan()
     known = frozenset(nodes)
     for state in states:

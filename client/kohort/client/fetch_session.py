@@ -1,11 +1,13 @@
-"""The reader's end of an incremental fetch session: what a broker knows already is not said again. Pure.
+"""The reader's side of an incremental fetch session: known values are not sent again. Pure.
 
-    asked = session.ask(wanted, topic_ids)     # goes into the request
-    found = session.hear(response)             # or `session.fail()`, when there was none
-    session.last()                             # what ends it
+    # goes into the request
+    asked = session.ask(wanted, topic_ids)     # asked = session.ask(wanted, topic_ids)
+    # or `session.fail()`, if there was none
+    found = session.hear(response)             # found = session.hear(response)
+    session.last()                             # session.last()                             # ends it
 
-The broker keeps the partitions that a session's requests have named, with all that was said of them; a
-request names those that are new or changed, and those to forget. An answer holds the partitions with news.
+The broker keeps the partitions that a session's requests have named, with their values; a
+request names the new or changed ones, and those to forget. An answer has the partitions with news.
 Source: KIP-227, KIP-516 (topic ids); org.apache.kafka.clients.FetchSessionHandler.
 """
 
@@ -30,7 +32,7 @@ MAX_EPOCH = 2**31 - 1
 
 
 class Asked(NamedTuple):
-    """What a request says of its session."""
+    """The session part of a request."""
 
     session_id: int
     epoch: int
@@ -40,7 +42,7 @@ class Asked(NamedTuple):
 
 
 class FetchSession:
-    """The session with one broker; without one, every request says everything and asks for one."""
+    """The session with one broker; without one, every request has everything and asks for a session."""
 
     def __init__(self) -> None:
         self.session_id = NO_SESSION
@@ -52,8 +54,8 @@ class FetchSession:
     def ask(self, wanted: Mapping[TopicPartition, FetchPartition], topic_ids: Mapping[str, UUID]) -> Asked:
         """Return what to send so that the broker reads exactly `wanted`.
 
-        Topics go by their ids if each has one (absent or zero: it has none). A session that began the
-        other way is begun anew.
+        Topics go by their ids if each has one (absent or zero: it has none). A session that started the
+        other way is started again.
         """
         ids = {topic: topic_ids.get(topic, ZERO_UUID) for topic, _ in wanted}
         uses_topic_ids = ZERO_UUID not in ids.values()
@@ -80,10 +82,10 @@ class FetchSession:
         return asked
 
     def hear(self, response: FetchResponse) -> dict[TopicPartition, PartitionData]:
-        """Return what the answer says of each partition, and go on with the session.
+        """Return each partition's part of the answer, and update the session.
 
-        Nothing is returned of an answer that refuses the session, or does not fit the request: the next
-        request then says everything again.
+        Nothing is returned if the answer refuses the session, or does not fit the request: the next
+        request then has everything again.
         """
         if response.error_code:
             if response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
@@ -106,7 +108,10 @@ class FetchSession:
         return found
 
     def last(self) -> Asked | None:
-        """Return what ends the session, None if the broker keeps none; a later request begins anew."""
+        """Return the request that ends the session, None if the broker keeps none.
+
+        A later request starts another.
+        """
         if self.session_id == NO_SESSION:
             return None
         asked = Asked(self.session_id, FINAL_EPOCH, (), (), self._uses_topic_ids)
@@ -114,7 +119,7 @@ class FetchSession:
         return asked
 
     def fail(self) -> None:
-        """Begin anew: what became of the last request is not known. The broker then ends the old session."""
+        """Start again: the result of the last request is unknown. The broker then ends the old session."""
         self.epoch = INITIAL_EPOCH
 
     def _named(self, response: FetchResponse) -> dict[TopicPartition, PartitionData]:
@@ -130,7 +135,7 @@ class FetchSession:
 def _topics(
     partitions: Mapping[TopicPartition, FetchPartition], ids: Mapping[str, UUID]
 ) -> tuple[FetchTopic, ...]:
-    """Return the partitions by topic, both in the order in which they come: who is first is served first."""
+    """Return the partitions by topic, both in the given order: the first is served first."""
     made: dict[str, list[FetchPartition]] = {}
     for each, how in partitions.items():
         made.setdefault(each.topic, []).append(how)

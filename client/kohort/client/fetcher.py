@@ -1,6 +1,6 @@
 """Reading ahead: one fetch in flight to every broker that has partitions with room for more.
 
-Everything here runs on the event loop; `buffer` hands out what came, in the user's thread.
+Everything here runs on the event loop; `buffer` returns the records, in the user's thread.
 """
 
 import logging
@@ -41,7 +41,7 @@ SESSION_ERRORS = frozenset(
     }
 )
 METADATA, COMMITTED, OFFSETS, EPOCHS = "metadata", "committed", "offsets", "epochs"
-Job = str | int | tuple[str, int]  # One of those, of one broker; its id alone: it is asked for records.
+Job = str | int | tuple[str, int]  # One of them, of one broker; only its id: it is asked for records.
 
 
 class Fetcher:
@@ -56,7 +56,9 @@ class Fetcher:
         reader: Callable[[], EpochMember | None] = lambda: None,
     ) -> None:
         self.error: KohortError | None = None
-        self.began_anew: Callable[[Iterable[TopicPartition]], None] = lambda _: None  # Is told which did.
+        self.began_anew: Callable[[Iterable[TopicPartition]], None] = lambda _: (
+            None
+        )  # Called with the broker of an ended session.
         self._cluster = cluster
         self._config = config
         self._positions = positions
@@ -72,15 +74,15 @@ class Fetcher:
         self._look_at_ms: dict[int, float] = {}  # By node, while it is crowded.
         self._has_ended = False
 
-    # For who reads
+    # For the reader
 
     def wake(self) -> None:
-        """Look again at what has to be fetched: partitions or positions have changed."""
+        """Check again what has to be fetched: partitions or positions have changed."""
         self.buffer.is_hungry = False
         self._wake.set()
 
     def raise_error(self) -> None:
-        """Raise, once, what the background could not settle by itself."""
+        """Raise, once, an error that the background could not handle."""
         if self.error is not None:
             error, self.error = self.error, None
             raise error
@@ -92,7 +94,7 @@ class Fetcher:
 
     @property
     def has_records(self) -> bool:
-        """Whether something is there that may hold a record for the user."""
+        """Whether there may be a record for the user."""
         return self.buffer.has_records
 
     # The background
@@ -105,9 +107,9 @@ class Fetcher:
                 await self._wake.wait(None if at_ms is None else max(1, at_ms - monotonic_ms()))
 
     async def end(self) -> None:
-        """Begin no fetch any more, and let the brokers forget their sessions, as far as they can be told.
+        """Start no fetch any more, and end the sessions of reachable brokers.
 
-        One that nobody ends keeps its place until it has been unused for two minutes (KIP-227).
+        An unended session stays until it has been unused for two minutes (KIP-227).
         Source: AbstractFetch.maybeCloseFetchSessions.
         """
         self._has_ended = True
@@ -118,10 +120,10 @@ class Fetcher:
                     tasks.start_soon(self._end_session, node_id, last)
 
     async def _end_session(self, node_id: int, last: Asked) -> None:
-        """Ask where nothing waits: behind a fetch that waits for records, the answer would wait as well."""
+        """Use a connection without a waiting fetch: behind one, the answer would wait too."""
         connection = self._cluster.open_connection(node_id) or self._cluster.open_connection(node_id, FETCH)
         if connection is None:
-            return  # Whoever has to connect again to say good-bye may find nobody there.
+            return  # A new connection for the final request may find nobody.
         try:
             await connection.request(
                 self._request(last, 0), FetchResponse, timeout_ms=self._config.request_timeout_ms
@@ -130,7 +132,7 @@ class Fetcher:
             logger.debug("a fetch session of broker %d was not ended: %s", node_id, error)
 
     def _schedule(self, tasks: TaskGroup) -> float | None:
-        """Begin whatever can be done now; return when to look again if nothing happens until then."""
+        """Start everything possible now; return when to check again if nothing happens until then."""
         if self._has_ended:
             return None
         if self.error is not None:
@@ -171,7 +173,7 @@ class Fetcher:
             )
 
     def _room_bytes(self) -> int:
-        """Return how much more may be fetched ahead; partitions that are paused take it from no other."""
+        """Return how much more may be fetched ahead; paused partitions use none of it."""
         most = self._config.prefetch_max_bytes
         if self.buffer.held_bytes >= most and not self.buffer.has_records:
             self.buffer.drop_paused()
@@ -278,7 +280,7 @@ class Fetcher:
         return brought
 
     def _topic_ids(self, states: Sequence[PartitionState]) -> dict[str, UUID]:
-        """Return the ids of the topics that the positions are of, whatever the metadata says by now."""
+        """Return the topic ids of the positions, even if the metadata has others by now."""
         return self._positions.topic_ids(each.partition for each in states)
 
     def _wanted(self, states: Sequence[PartitionState]) -> dict[TopicPartition, FetchPartition]:

@@ -1,4 +1,4 @@
-"""The network's side of a group membership: a task that does what the state machine asks for."""
+"""The network side of a group membership: a task that runs the requests of the state machine."""
 
 import logging
 from collections.abc import Callable
@@ -47,7 +47,7 @@ _AWAY = frozenset(
 
 
 class GroupTask:
-    """Joins, syncs and heartbeats; `changed` tells it that the user has done something.
+    """Joins, syncs and heartbeats; `changed` tells it about actions of the user.
 
     `departed` is called when the member is out without its user's will.
     """
@@ -61,7 +61,7 @@ class GroupTask:
         departed: Callable[[], None],
     ) -> None:
         self._departed = departed
-        self._departure: Departure | None = None  # The last of which it was told.
+        self._departure: Departure | None = None  # The last one that was reported.
         self._cluster = cluster
         self._membership = membership
         self._group_id = membership.settings.group_id
@@ -82,7 +82,9 @@ class GroupTask:
     async def run(self) -> None:
         """Serve the membership until cancelled."""
         while True:
-            membership = self._membership  # An answer belongs to who asked, even if the user moves on.
+            membership = (
+                self._membership
+            )  # An answer belongs to its request, even if the user changes something meanwhile.
             request = membership.next_request(monotonic_ms())
             self._tell_of(membership.departure)
             if isinstance(request, Wait):
@@ -91,7 +93,7 @@ class GroupTask:
             try:
                 await self._perform(membership, request)
             except KohortError as error:
-                if not isinstance(error, NetworkError):  # Of which there is a word already.
+                if not isinstance(error, NetworkError):  # Already logged.
                     self._warn(error)
                 membership.failed(error, monotonic_ms())
             self._performed.set()
@@ -105,10 +107,10 @@ class GroupTask:
                 self._departed()
 
     async def leave(self, reason: str, timeout_ms: float, *, leave_group: bool | None = None) -> None:
-        """Leave the group; a coordinator that can't be told will find out by itself.
+        """Leave the group; an unreachable coordinator notices the end by its session timeout.
 
-        Whoever has asked to be let in hears first under which id, for a moment: an id that nobody uses or
-        gives back holds the group up until its session ends.
+        A joining member first waits for its id, for a moment: an id that is neither used nor
+        given back delays the group until its session ends.
         """
         deadline = Deadline(min(timeout_ms, MEMBER_ID_PATIENCE_MS))
         while leave_group is not False and self._membership.awaits_member_id and deadline.remaining_ms > 0:
@@ -145,7 +147,7 @@ class GroupTask:
             return
         try:
             membership.hand_out(self._cluster.metadata.partition_counts())
-        except Exception as error:  # noqa: BLE001 - An assignor is the user's code; poll raises what it did.
+        except Exception as error:  # noqa: BLE001 - An assignor is the user's code; poll raises its error.
             membership.assignor_failed(error)
 
     async def _send(self, membership: Membership, send: Send) -> None:

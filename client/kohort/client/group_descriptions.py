@@ -1,4 +1,4 @@
-"""What coordinators say of groups, for each of the four types of group that Kafka 4 has.
+"""The coordinators' descriptions of groups, for each of the four types of group in Kafka 4.
 
 A request is about groups of one type, and answers for another's that there is no such group.
 """
@@ -106,7 +106,7 @@ GROUP_TYPES = (
 def _classic(told: DescribedGroup, node: Node) -> GroupDescription | KohortError:
     if told.error_code:
         return BrokerError(told.error_code, told.error_message)
-    if told.group_state == "Dead":  # Before version 6 that is how a group is said not to be there.
+    if told.group_state == "Dead":  # Before version 6 that means that the group does not exist.
         return BrokerError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {told.group_id} not found.")
     return GroupDescription(
         told.group_id,

@@ -1,4 +1,4 @@
-"""Partitions that change hands within a poll: what comes before the user's listener runs, and after it."""
+"""Handovers of partitions within a poll: the steps before and after the user's listener."""
 
 from collections.abc import Awaitable
 
@@ -12,7 +12,7 @@ from kohort.client.values import TopicPartition
 
 
 class Handovers:
-    """One consumer's handovers, one after the other. In the loop's thread, but for the listener's calls."""
+    """One consumer's handovers, one after another. In the loop's thread, except the listener's calls."""
 
     def __init__(self, session: ConsumerSession) -> None:
         self._session = session
@@ -20,9 +20,9 @@ class Handovers:
         self._last_commit: tuple[Revoke, anyio.Event] | None = None  # The commit before partitions go.
 
     async def begin(self, handover: Handover, deadline: Deadline | None) -> tuple[TopicPartition, ...] | None:
-        """Do what comes before the listener's call; return the partitions that it is to hear of.
+        """Do the steps before the listener's call; return its partitions.
 
-        None if that takes longer than there is time: it goes on, and the next poll begins the same handover.
+        None if that takes too long: it continues, and the next poll starts the same handover.
         """
         if self._begun is None or self._begun[0] is not handover:
             partitions = _flat(handover)
@@ -34,7 +34,7 @@ class Handovers:
         return self._begun[1]
 
     async def _commit_before(self, handover: Revoke, deadline: Deadline | None) -> bool:
-        """Return whether the commit before partitions go came to an end in time; it is begun once."""
+        """Return whether the commit before the revocation ended in time; it is started once."""
         if self._last_commit is None or self._last_commit[0] is not handover:
             self._last_commit = (handover, anyio.Event())
             self._session.cluster.tasks.start_soon(self._commit, self._last_commit[1])
@@ -58,7 +58,7 @@ class Handovers:
 def tell_listener(
     listener: Listener, handover: Handover, partitions: tuple[TopicPartition, ...]
 ) -> Awaitable[None] | None:
-    """Tell the user's listener of a handover; await the result if there is one."""
+    """Call the user's listener for a handover; await the result if there is one."""
     if isinstance(handover, Assign):
         return listener.on_assigned(partitions)
     if isinstance(handover, Revoke):

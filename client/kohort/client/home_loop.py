@@ -1,4 +1,4 @@
-"""The event loop that a client was opened in: what waits in another one would wait for ever."""
+"""The event loop in which a client was opened: a call in another one would wait forever."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from kohort.client.errors import ConcurrentAccessError
 
 
 class HomeLoop:
-    """The loop that runs where this is made, and the task."""
+    """The loop that is running when this is created, and the task."""
 
     __slots__ = ("_current", "_loop", "_task_id")
 
@@ -36,7 +36,7 @@ class HomeLoop:
 
 
 def _getter(native: object) -> Callable[[], object]:
-    """Return what returns the loop that runs; neither loop's library is imported for it."""
+    """Return the function that returns the running loop; neither loop's library is imported for it."""
     if hasattr(native, "run_sync_soon"):
         from trio.lowlevel import current_trio_token  # noqa: PLC0415  # It runs already.
 

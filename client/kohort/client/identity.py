@@ -11,13 +11,11 @@ from kohort.client.retry import Backoff
 from kohort.client.sequences import EPOCH_MAX
 from kohort.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
-NO_TRANSACTION_TIMEOUT_MS = (
-    2_147_483_647  # What a producer without transactions gives. Source: KafkaProducer.
-)
+NO_TRANSACTION_TIMEOUT_MS = 2_147_483_647  # Sent by a producer without transactions. Source: KafkaProducer.
 
 
 class Identifier:
-    """Knows who the producer is, or is about to learn it."""
+    """Knows the producer's identity, or requests it."""
 
     def __init__(self, cluster: Cluster, *, is_idempotent: bool, on_change: Callable[[], None]) -> None:
         self._cluster = cluster
@@ -29,7 +27,7 @@ class Identifier:
         self.last_error: KohortError | None = None  # Why there is none yet.
 
     def is_known(self) -> bool:
-        """Whether batches may be sent; if not, an id is asked for and `on_change` called when it is there."""
+        """Whether batches may be sent; if not, an id is requested and `on_change` called with it."""
         if not self._is_idempotent or self.identity != NOBODY:
             return True
         if not self._is_asking:
@@ -39,7 +37,7 @@ class Identifier:
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the coordinator alone says which epoch comes next."""
+        """Whether only the coordinator decides the next epoch."""
         return False
 
     def raise_epoch(self) -> ProducerIdentity:
@@ -61,7 +59,7 @@ class Identifier:
                 check(answer.error_code)
             except KohortError as error:
                 self.last_error = error
-                if not isinstance(error, NetworkError):  # Of which there is a word already.
+                if not isinstance(error, NetworkError):  # Already logged.
                     what = f"no producer id is given, and nothing written: {error}"
                     self._cluster.warnings.say("producer id", what, after_ms=PATIENCE_MS)
                 if not error.retriable:
@@ -75,14 +73,14 @@ class Identifier:
 
 
 class TransactionalIdentifier(Identifier):
-    """Is told by the transactions who the producer is."""
+    """Gets the producer's identity from the transactions."""
 
     def __init__(self, cluster: Cluster, *, on_change: Callable[[], None]) -> None:
         super().__init__(cluster, is_idempotent=True, on_change=on_change)
 
     @property
     def is_transactional(self) -> bool:
-        """Whether the coordinator alone says which epoch comes next."""
+        """Whether only the coordinator decides the next epoch."""
         return True
 
     def is_known(self) -> bool:
@@ -90,5 +88,5 @@ class TransactionalIdentifier(Identifier):
         return self.identity != NOBODY
 
     def raise_epoch(self) -> ProducerIdentity:
-        """Return NOBODY: what broke the order has failed the transaction, whose end gives the next epoch."""
+        """Return NOBODY: the broken order has failed the transaction, whose end gives the next epoch."""
         return NOBODY

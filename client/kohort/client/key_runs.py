@@ -21,7 +21,7 @@ class KeyRun:
         for first, count in self._parts:
             batch = first.batch
             await Delivery(batch, first.index, first.timestamp_ms)
-            if batch.parts:  # It was split, or placed again: then each has a fate of its own.
+            if batch.parts:  # It was split, or placed again: then each part has its own result.
                 for index in range(first.index + 1, first.index + count):
                     await Delivery(batch, index, first.timestamp_ms)
 

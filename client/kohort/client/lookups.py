@@ -1,4 +1,5 @@
-"""Positions over the network: where to begin, and whether another leader has cut off what was read."""
+"""Positions over the network: where to start, and whether another leader has truncated records already
+read."""
 
 import logging
 import time
@@ -39,13 +40,13 @@ _ASK_AGAIN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OFFSET_N
 
 
 class Lookups:
-    """Finds and checks positions; what a seek has overtaken meanwhile is left alone.
+    """Finds and checks positions; a position changed by a seek meanwhile is not touched.
 
-    So is what a seek has overtaken between the plan and the task that does it: each looks first who is left.
+    The same holds for a seek between the plan and its task: each checks first which positions are left.
 
-    A partition without a position is nobody's else. What moves a position that there is goes into the buffer,
-    as what was fetched does: who reads is the one who moves it. A partition that can't be answered for is
-    asked about again later, or its error goes into the buffer; the others go on.
+    Only the task changes a partition without a position. Changes of an existing position go into the buffer,
+    like fetched records: only the reader moves it. A partition with a transient error is
+    asked about again later, or its error goes into the buffer; the others continue.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Lookups:
         self._reader = reader
 
     async def find_committed(self, states: Sequence[PartitionState]) -> None:
-        """Let these be read where their group has left off, or else by auto_offset_reset.
+        """Let these start at the committed offset, or else by auto_offset_reset.
 
         Raises: KohortError about the group.
         """
@@ -76,7 +77,7 @@ class Lookups:
                 self._cluster,
                 self._config.group_id,
                 [each.partition for each in stands],
-                require_stable=True,  # Whatever isolation_level is, as in Java: what waits may be committed.
+                require_stable=True,  # For any isolation_level, as in Java: pending offsets may be committed.
                 member=self._reader(),
             )
         for state, stand in stands.items():
@@ -118,7 +119,7 @@ class Lookups:
         for partition, found in answers.found.items():
             state, stand = stands[partition]
             if state.stand is stand and partition not in answers.errors:
-                state.seek(found.offset)  # It is the leader's own word: there is no epoch to check.
+                state.seek(found.offset)  # It comes from the leader: there is no epoch to check.
 
     async def _ask(
         self, node_id: int, timestamps: Mapping[TopicPartition, int]
@@ -153,8 +154,8 @@ class Lookups:
     async def validate(self, node_id: int, states: Sequence[PartitionState]) -> None:
         """Ask a leader where the epoch that a position was read under has ended (KIP-320).
 
-        A position behind that end was read from a log that has been cut off since: what the reader has to do
-        about it goes into the buffer. One that has moved meanwhile is asked about again.
+        A position after that end was read from a log that was truncated since: the necessary change
+        goes into the buffer. A position that has moved meanwhile is checked again.
         Raises: KohortError about all of them.
         """
         asked: dict[TopicPartition, _Question] = {}
@@ -199,7 +200,7 @@ class Lookups:
 
 
 class _Question(NamedTuple):
-    """What a leader is asked about a position."""
+    """The question to a leader about a position."""
 
     state: PartitionState
     stand: Stand

@@ -1,8 +1,8 @@
-"""An event loop in a thread of its own, under the blocking clients.
+"""An event loop in a separate thread, under the blocking clients.
 
-It goes on whatever the user's thread does: so heartbeats are sent while that computes or sleeps. The user's
-thread waits for it in locks of the interpreter's own, in whose midst no signal handler runs: one that closes
-the client, wherever it has interrupted it, waits for nothing that it has stopped itself.
+It runs independently of the user's thread: heartbeats are sent while that computes or sleeps. The user's
+thread waits for it in the interpreter's locks, inside which no signal handler runs: one that closes
+the client, at any point, does not wait for a call that it has interrupted itself.
 """
 
 import asyncio
@@ -53,24 +53,24 @@ class _Call(Generic[Result]):
         self._is_done = False
 
     async def run(self) -> None:
-        """Run it, and let go who waits. In the loop's thread."""
+        """Run it, and wake the waiter. In the loop's thread."""
         try:
             with anyio.CancelScope() as self._scope:
                 if not self._is_cancelled:
                     self._outcome = (await self._function(),)
-        except Exception as error:  # noqa: BLE001 - Whatever it is, who waits raises it.
+        except Exception as error:  # noqa: BLE001 - Any error is raised to the waiter.
             self._error = error
         finally:
             self.let_go()
 
     def cancel(self) -> None:
-        """End it: nobody waits any more. In the loop's thread."""
+        """Cancel it: nobody waits any more. In the loop's thread."""
         self._is_cancelled = True
         if self._scope is not None:
             self._scope.cancel()
 
     def let_go(self) -> None:
-        """Let who waits go on, with or without an outcome."""
+        """Wake the waiter, with or without a result."""
         self._is_done = True
         if self._done.locked():
             self._done.release()
@@ -89,7 +89,7 @@ class _Call(Generic[Result]):
             raise
 
     def outcome(self) -> tuple[Result] | None:
-        """Return what it returned, None if it was not run to its end. Raises: what it raised."""
+        """Return its result, None if it did not run to its end. Raises: its error."""
         if self._error is not None:
             raise self._error
         return self._outcome
@@ -177,7 +177,7 @@ class LoopThread(Generic[Session]):
         self.check_may_wait("a client's making")
         assert self._event_loop is not None
         assert self._tasks is not None
-        self._guests.add(guest)  # From now on its end is told, whatever comes.
+        self._guests.add(guest)  # From now on its end is reported in any case.
         try:
             self._event_loop.call_soon_threadsafe(
                 self._tasks.start_soon, guest._run_as_guest, context=self._context
@@ -198,7 +198,7 @@ class LoopThread(Generic[Session]):
     def call_sync(
         self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Result:
-        """Return what the plain `function` returns, run by the loop between its other tasks."""
+        """Return the result of the plain `function`, run by the loop between its other tasks."""
 
         async def run() -> Result:
             return function(*args, **kwargs)
@@ -225,7 +225,7 @@ class LoopThread(Generic[Session]):
     def stop(self) -> None:
         """End the session and the thread; calls that are under way end with a ClosedError.
 
-        Whoever runs in this loop as well is stopped before.
+        Guests of this loop are stopped first.
         """
         for guest in tuple(self._guests):
             guest.stop()
@@ -240,9 +240,10 @@ class LoopThread(Generic[Session]):
             self._ended.release()
 
     def abandon(self, finish: Finish, timeout_ms: float) -> None:
-        """Run the last words within the time, then end, in the background: nobody holds the client any more.
+        """Send the final requests within the timeout, then end, in the background: the client has no
+        references.
 
-        From any thread, the loop's own among them, and at any moment of it: it is the client's finalizer.
+        From any thread, including the loop's own, and at any moment: it is the client's finalizer.
         """
 
         def begin() -> None:
@@ -256,7 +257,7 @@ class LoopThread(Generic[Session]):
         try:
             with anyio.move_on_after(timeout_ms / 1000):
                 await finish()
-                while self._guests:  # Nobody holds their clients either.
+                while self._guests:  # Their clients have no references either.
                     await self._guest_gone.wait()
         except KohortError as error:
             logger.debug("a client that nobody had closed: %s", error)
@@ -264,7 +265,7 @@ class LoopThread(Generic[Session]):
             self._stopping.set()
 
     def wait_for_end(self, timeout_ms: float) -> None:
-        """Return when it has ended by itself, or the time is over."""
+        """Return when it has ended by itself, or at the timeout."""
         if self._ended.acquire(timeout=timeout_ms / 1000 + JOIN_TIMEOUT_SECONDS):
             self._ended.release()
 
@@ -273,7 +274,7 @@ class LoopThread(Generic[Session]):
         self.is_running = False
         self._tasks = self._event_loop = self._stopping = None
         has_ended(self)
-        self._guests.clear()  # Each of them hears of it by itself.
+        self._guests.clear()  # Each of them is informed separately.
         if self._ended.locked():
             self._ended.release()
         self._why_closed = FORKED
@@ -303,7 +304,7 @@ class LoopThread(Generic[Session]):
             self._end()
 
     def _end(self) -> None:
-        """Let go of everybody who waits for this loop, or for one that ran in it."""
+        """Wake everybody who waits for this loop, or for a guest of it."""
         self.is_running = False
         self._has_ended = True
         for guest in tuple(self._guests):
@@ -340,9 +341,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def close_at_exit(close: Callable[[], None]) -> Callable[[], None]:
-    """Call `close`, a client's bound method, at the interpreter's end unless the client is gone before.
+    """Call `close`, a client's bound method, at the interpreter's end unless the client is collected before.
 
-    Returns: what takes that back.
+    Returns: a function that cancels that.
     """
     method = weakref.WeakMethod(close)
 

@@ -35,7 +35,7 @@ def place_in_group(
 
 
 def _caveat(config: ConsumerConfig) -> str:
-    """Return what is wrong with offsets of this consumer in a producer's transaction, in words."""
+    """Return the problem of this consumer's offsets in a producer's transaction, as text."""
     settings = []
     if not config.reads_committed:
         settings.append(

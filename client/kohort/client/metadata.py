@@ -1,4 +1,4 @@
-"""What the client knows about brokers and topics, and since when."""
+"""The client's knowledge of brokers and topics, and its age."""
 
 from collections.abc import Iterable
 from uuid import UUID
@@ -32,7 +32,7 @@ class Metadata:
         self.cluster_id: str | None = None
         self.controller_id = -1
         self.version = 0  # How many answers there were.
-        self._racks_by_node: dict[int, str] = {}  # As last told: a broker that is away stands where it stood.
+        self._racks_by_node: dict[int, str] = {}  # The last known racks: a missing broker keeps its rack.
         self._asked: tuple[frozenset[str] | None, int] = (frozenset(), 0)
 
     def covers(self, topics: tuple[str, ...] | None, *, since_ms: int) -> bool:
@@ -43,7 +43,7 @@ class Metadata:
         return asked is None or (topics is not None and asked.issuperset(topics))
 
     def partition_counts(self) -> TopicCounts:
-        """Return how many partitions each usable topic has, and in which racks their replicas stand."""
+        """Return the number of partitions of each usable topic, and the racks of their replicas."""
         usable = {name: each.partitions.values() for name, each in self.topics.items() if not each.error}
         counts = {name: len(partitions) for name, partitions in usable.items()}
         if not self._racks_by_node:
@@ -76,7 +76,7 @@ class Metadata:
         asked_ms: int,
         kept: frozenset[str] = frozenset(),
     ) -> None:
-        """Take in an answer about `topics`, asked for at `asked_ms`; what is known of those `kept` stays."""
+        """Apply an answer about `topics`, requested at `asked_ms`; the topics in `kept` stay known."""
         self.version += 1
         self.learn_nodes(response)
         for each in response.brokers:
@@ -99,9 +99,9 @@ class Metadata:
     def learn_leader(
         self, partition: TopicPartition, leader: int, leader_epoch: int, nodes: Iterable[Node]
     ) -> bool:
-        """Take in what an answer says of a partition's leader; return whether it was news (KIP-951).
+        """Apply the leader of a partition in an answer; return whether it is new (KIP-951).
 
-        It is none when its epoch is no newer, or when nobody has said where that broker listens.
+        It is not new if its epoch is not newer, or if that broker's address is unknown.
         """
         topic = self.topics.get(partition.topic)
         known = None if topic is None else topic.partitions.get(partition.partition)

@@ -1,7 +1,7 @@
-"""What a client counts, under the names of Kafka's Java client.
+"""A client's metrics, under the names of Kafka's Java client.
 
-A sensor is told of batches, requests and rounds, never of single records. Rates, averages and maxima look
-back over two windows of 30 seconds, as Kafka's do. Source: org.apache.kafka.common.metrics.stats.
+A sensor is updated for batches, requests and rounds, never for single records. Rates, averages and maxima
+are over two windows of 30 seconds, as Kafka's are. Source: org.apache.kafka.common.metrics.stats.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +13,7 @@ WINDOW_MS = 30_000
 
 
 class MetricName(NamedTuple):
-    """What a metric is called: such as consumer-fetch-manager-metrics, records-lag-max."""
+    """The name of a metric: such as consumer-fetch-manager-metrics, records-lag-max."""
 
     group: str
     name: str
@@ -25,7 +25,7 @@ class MetricName(NamedTuple):
 
 
 class _Window:
-    """Sum, count and maximum of the current 30 seconds and of those before."""
+    """Sum, count and maximum of the current 30 seconds and of the previous ones."""
 
     __slots__ = ("before", "began_ms", "count", "maximum", "total")
 
@@ -35,7 +35,7 @@ class _Window:
         self.total, self.count, self.maximum = 0.0, 0, float("-inf")
 
     def roll(self, now_ms: int) -> None:
-        """Begin a new window when the present one is over."""
+        """Start a new window when the current one is over."""
         passed = (now_ms - self.began_ms) // WINDOW_MS
         if passed:
             self.before = (self.total, self.count, self.maximum) if passed == 1 else (0.0, 0, float("-inf"))
@@ -54,7 +54,7 @@ class Meter:
         self.total = 0.0
 
     def record(self, amount: float = 1) -> None:
-        """Count so much more."""
+        """Add to the count."""
         self.total += amount
         self._window.roll(monotonic_ms())
         self._window.total += amount
@@ -70,7 +70,7 @@ class Meter:
 
 
 class Gauge:
-    """Observes values: `NAME-avg` and `NAME-max` of the last 30 to 60 seconds, NaN while there are none."""
+    """Observes values: `NAME-avg` and `NAME-max` of the last 30 to 60 seconds, NaN without values."""
 
     __slots__ = ("_window",)
 
@@ -102,7 +102,7 @@ class Gauge:
 
 
 class _Counted:
-    """The rate of a total that is counted elsewhere, looked at when the metrics are read."""
+    """The rate of an external counter, read together with the metrics."""
 
     __slots__ = ("_before", "_read", "_since")
 
@@ -132,7 +132,7 @@ class Metrics:
         return self._tags
 
     def also(self, source: Callable[[], Iterable[tuple[MetricName, float]]]) -> None:
-        """Show what `source` yields, too: metrics of things that come and go."""
+        """Also show the metrics that `source` yields, for objects that come and go."""
         self._sources.append(source)
 
     def counted(self, group: str, name: str, read: Callable[[], float]) -> None:
@@ -141,7 +141,7 @@ class Metrics:
         self.value(group, f"{name}-rate", _Counted(read).rate)
 
     def value(self, group: str, name: str, read: Callable[[], float], **tags: str) -> None:
-        """Show what `read` returns as a metric of its own."""
+        """Show the result of `read` as a metric."""
         self._readers[self._name(group, name, tags)] = read
 
     def meter(self, group: str, name: str, **tags: str) -> Meter:

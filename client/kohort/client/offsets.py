@@ -62,27 +62,27 @@ _KAFKA_SAYS = {
     ErrorCode.UNKNOWN_MEMBER_ID: ", The coordinator is not aware of this member",
     ErrorCode.ILLEGAL_GENERATION: ", Specified group generation id is not valid",
 }
-"""What Kafka's clients say, and people search for. Source: org.apache.kafka.common.protocol.Errors."""
+"""The text of Kafka's clients, which people search for. Source: org.apache.kafka.common.protocol.Errors."""
 
 Item = TypeVar("Item")
 Value = TypeVar("Value")
 
 
 class Answers(NamedTuple, Generic[Value]):
-    """What was said of each partition: one that can't be answered for takes nothing from the others."""
+    """The results by partition: an error of one does not affect the others."""
 
     found: dict[TopicPartition, Value]
     errors: dict[TopicPartition, KohortError]
 
     def complete(self) -> dict[TopicPartition, Value]:
-        """Return what was found if nothing failed. Raises: the first KohortError."""
+        """Return the results if nothing failed. Raises: the first KohortError."""
         for error in self.errors.values():
             raise error
         return self.found
 
 
 class EpochMember(NamedTuple):
-    """Who asks for offsets as a member of a consumer group: such an answer is of its own epoch, or none."""
+    """Requests offsets as a member of a consumer group: the answer is for its own epoch, or an error."""
 
     member_id: str
     epoch: int
@@ -110,8 +110,8 @@ async def commit_offsets(
 ) -> None:
     """Commit once, without a retry; by the topics' ids if all are given, and the broker knows that.
 
-    Very many go in several requests. Raises: CommitFailedError if the group has moved on, or the topic was
-    made anew; BrokerError, which may be retriable.
+    Many offsets are sent in several requests. Raises: CommitFailedError if the group has rebalanced, or the
+    topic was recreated; BrokerError, which may be retriable.
     """
     for part in parts_of_mapping(offsets):
         await _commit_part(
@@ -227,7 +227,7 @@ async def fetch_committed(
     require_stable: bool = False,
     member: EpochMember | None = None,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return the committed offsets of these partitions, or with None of all; absent where there is none.
+    """Return the committed offsets of these partitions, or with None of all; absent if there is none.
 
     Raises: BrokerError, RebalanceInProgressError, which may be retriable.
     """
@@ -247,7 +247,7 @@ async def ask_committed(
 
     With `require_stable`, offsets that a transaction is still to settle are a retriable error (KIP-447).
     Raises: BrokerError about the group, which may be retriable; RebalanceInProgressError where the `member`
-    is in another epoch by now, or none any more.
+    is in another epoch by now, or no member any more.
     """
     if partitions is None:
         return await _ask_part(cluster, group_id, None, require_stable=require_stable, member=member)
@@ -289,7 +289,7 @@ async def _ask_part(
     for topic in response.topics:
         _read_committed(topic.name, topic.partitions, answers, heard)
     for each in asked or ():
-        if each not in heard:  # Nobody has said that there is no commit.
+        if each not in heard:  # The answer does not say that there is no commit.
             answers.errors[each] = _left_out(each)
     return answers
 
@@ -352,9 +352,9 @@ def _read_committed(
 async def list_offsets(
     cluster: Cluster, timestamps: Mapping[TopicPartition, int], *, committed_only: bool = False
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
-    """Return the first offset at or after each timestamp (or LATEST, EARLIEST); -1 where there is none.
+    """Return the first offset at or after each timestamp (or LATEST, EARLIEST); -1 if there is none.
 
-    With `committed_only`, LATEST is the last stable offset: what a read_committed consumer can reach.
+    With `committed_only`, LATEST is the last stable offset: the end for a read_committed consumer.
 
     Raises: BrokerError, which is retriable where the leader has moved: the metadata is then renewed.
     """
@@ -383,7 +383,7 @@ async def list_offsets(
 async def ask_offsets(
     cluster: Cluster, node_id: int, timestamps: Mapping[TopicPartition, int], *, committed_only: bool
 ) -> Answers[OffsetAndTimestamp]:
-    """Return what the leader of these partitions says of each. Raises: KohortError for all of them."""
+    """Return the leader's results for these partitions. Raises: KohortError for all of them."""
     answers = Answers[OffsetAndTimestamp]({}, {})
     for part in parts_of_mapping(timestamps):
         told = await _ask_offsets_part(cluster, node_id, part, committed_only=committed_only)
@@ -435,7 +435,7 @@ def list_offsets_request(
     committed_only: bool,
     timeout_ms: int,
 ) -> ListOffsetsRequest:
-    """Return what one leader of all these partitions is asked; an epoch of -1 asks whoever leads now."""
+    """Return the request to the leader of all these partitions; an epoch of -1 matches any leader."""
 
     def partition(each: TopicPartition) -> ListOffsetsPartition:
         return ListOffsetsPartition(

@@ -26,7 +26,7 @@ from kohort.protocol.messages.produce import PartitionProduceResponse
 
 logger = logging.getLogger(__name__)
 
-ENDING_BACKOFF_MS = 2  # The markers of a transaction take about so long.
+ENDING_BACKOFF_MS = 2  # The markers of a transaction take about this long.
 LASTING_MS = 2_000  # A new leader is found sooner.
 FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 _SEQUENCE_ERRORS = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
@@ -44,7 +44,7 @@ _METADATA_ERRORS = frozenset(
         ErrorCode.INCONSISTENT_TOPIC_ID,
     }
 )
-"""After these the leader may be another broker."""
+"""After these errors the leader may be another broker."""
 _NOT_WRITTEN = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -60,7 +60,10 @@ _NOT_WRITTEN = frozenset(
         ErrorCode.THROTTLING_QUOTA_EXCEEDED,
     }
 )
-"""What a broker answers before it writes; after others, such as NOT_LEADER_OR_FOLLOWER, it may be written."""
+"""Errors of a broker before it writes.
+
+After others, such as NOT_LEADER_OR_FOLLOWER, the batch may be written.
+"""
 
 
 class Outcomes:
@@ -98,7 +101,7 @@ class Outcomes:
             self._finish(batch, None)
 
     def answered(self, queued_batch: QueuedBatch, answer: PartitionProduceResponse | None) -> None:
-        """The broker said this of a batch."""
+        """Apply the broker's result of a batch."""
         queue, batch = queued_batch
         if answer is None:
             self.refused(queued_batch, NetworkError(f"the broker's answer leaves {queue.partition} out"))
@@ -121,7 +124,7 @@ class Outcomes:
         *,
         was_sent: bool = True,
     ) -> None:
-        """A batch was not written, as far as is known: it is sent again if that may help."""
+        """Handle a batch that was not written, as far as known: it is sent again if that may help."""
         queue, batch = queued_batch
         if was_sent and error.code not in _NOT_WRITTEN:
             batch.may_be_written = True
@@ -138,7 +141,7 @@ class Outcomes:
         if error.code is ErrorCode.CONCURRENT_TRANSACTIONS:  # The one before is being ended: no trouble.
             self._send_again_soon(queued_batch)
             return
-        if not isinstance(error, NetworkError):  # Of which there is a word already.
+        if not isinstance(error, NetworkError):  # Already logged.
             what = f"writing to {queue.partition} is tried again: {error}"
             self._warnings.say(queue.partition, what, after_ms=LASTING_MS)
         if sequence_broken and queue.sequences.is_broken_by(batch, error.code, log_start_offset):
@@ -172,7 +175,7 @@ class Outcomes:
             f" last: {reason or 'the broker has not answered yet'}"
         )
         error.__cause__ = reason
-        if batch.has_sequence:  # It may have been written: those behind it wait until that is known.
+        if batch.has_sequence:  # It may have been written: later batches wait until that is known.
             queue.sequences.forget(batch)
             queue.sequences.is_unresolved = True
         self._metrics.failed(batch)
@@ -187,13 +190,13 @@ class Outcomes:
             self._finish(queued_batch.batch, error)
 
     def drop(self, queued_batch: QueuedBatch) -> None:
-        """A batch has no records: nobody misses it."""
+        """Drop a batch without records."""
         self._finish(queued_batch.batch, None)
 
     def resolve(self, queue: PartitionQueue) -> None:
-        """With nothing of a partition in flight any more, see whether a batch that expired was written.
+        """With nothing of a partition in flight any more, find out whether an expired batch was written.
 
-        And where its log is a new one, go on there.
+        If its log is a new one, continue there.
         """
         sequences = queue.sequences
         if sequences.has_new_log and not queue.in_flight:
@@ -218,7 +221,7 @@ class Outcomes:
         queue.sequences.forget(batch)
         if batch.has_sequence:
             if batch.attempts <= self._config.retries:
-                self._restart(queue)  # What comes behind it must not wait for it.
+                self._restart(queue)  # Later batches must not wait for it.
             else:
                 queue.sequences.is_unresolved = True
         self._metrics.failed(batch)
@@ -226,7 +229,7 @@ class Outcomes:
         self._finish(batch, error)
 
     def _lost(self, batch: Batch, error: KohortError) -> None:
-        """Say so: who never asks a delivery for its result would not hear of it."""
+        """Log it: a caller that never asks for the result would not notice."""
         what = str(error)
         if not isinstance(error, DeliveryTimeoutError):
             what = f"{batch.record_count} record(s) for {batch.partition} were given up: {error}"

@@ -1,7 +1,7 @@
 """Which partition a record goes to.
 
-Source: org.apache.kafka.common.utils.Utils.murmur2 and BuiltInPartitioner: every client that hashes
-alike sends equal keys to the same partition.
+Source: org.apache.kafka.common.utils.Utils.murmur2 and BuiltInPartitioner: every client with the same
+hash sends equal keys to the same partition.
 """
 
 import random
@@ -50,7 +50,7 @@ partition_for_short_key = lru_cache(KEYS_REMEMBERED)(partition_for_key)
 
 
 def partition_for_long_key(key: bytes, partition_count: int) -> int:
-    """Return the same for a key of any length: to remember it costs no more than its digest."""
+    """Return the same for a key of any length: the cache keeps only its digest."""
     digest = blake2b(key, digest_size=_DIGEST_BYTES).digest()
     hashed = _hashes.get(digest)
     if hashed is None:
@@ -72,7 +72,7 @@ AnyQueue = TypeVar("AnyQueue", bound=_Queue)
 
 
 def choose_by_queue(queues: Sequence[AnyQueue]) -> AnyQueue:
-    """Return one at random, of two the shorter: so a slow broker's partitions get less (KIP-794)."""
+    """Return a random one; of two the shorter: so a slow broker's partitions get less (KIP-794)."""
     first = queues[int(random.random() * len(queues))]
     second = queues[int(random.random() * len(queues))]
     return second if second.waiting_bytes < first.waiting_bytes else first

@@ -1,6 +1,6 @@
-"""What the user's code did between two polls: kept so that a member that was thrown out can be told why.
+"""The user's activity between two polls: kept to explain to a removed member what happened.
 
-Pure: times come in as arguments. A phase is waiting (inside a poll), a listener, or work (between polls).
+Pure: times are arguments. A phase is waiting (inside a poll), a listener, or work (between polls).
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kohort.client.columns import RecordColumns
 
 RANGES_SHOWN = 8
-HEADROOM = 1.5  # What is proposed leaves half as much again.
+HEADROOM = 1.5  # Proposed values have half as much in reserve.
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class HeldBatch:
 
 
 class PollTimes:
-    """How long the phases of the last poll took, and what it gave out."""
+    """The duration of the phases of the last poll, and the number of its records."""
 
     def __init__(self) -> None:
         self._held: list[AnyRecord] | AnyRecord | HeldBatch = []
@@ -67,14 +67,14 @@ class PollTimes:
         self._listeners_ms = 0
 
     def poll_began(self, now_ms: int) -> None:
-        """The user is back, and asks for records; a poll that goes on after a listener is the same poll."""
+        """The user asks for records again; a poll that continues after a listener is the same poll."""
         if not self._is_polling:
             self._is_polling = True
             self._began_ms = now_ms
             self._listeners_ms = 0
 
     def listener_ran(self, took_ms: int) -> None:
-        """The user's listener ran so long within the poll."""
+        """The user's listener ran this long within the poll."""
         self._listeners_ms += took_ms
 
     def poll_ended(self, now_ms: int, held: list[AnyRecord] | AnyRecord | HeldBatch) -> None:
@@ -130,7 +130,7 @@ class PollTimes:
 
     def _advice(self, now_ms: int, limit_ms: int, most: int) -> str:
         busy_ms = now_ms - self._ended_ms
-        if self._is_polling:  # What the listeners take counts; what a poll waits for does not.
+        if self._is_polling:  # The time of listeners counts; the waiting time of a poll does not.
             busy_ms = self._began_ms - self._ended_ms + self._listeners_ms
         enough_ms = int(-(-max(1, busy_ms) * HEADROOM // 1_000)) * 1_000
         text = f"Set max_poll_interval_ms ({limit_ms}) to {enough_ms} or more"

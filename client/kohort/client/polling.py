@@ -1,4 +1,4 @@
-"""What the two asynchronous consumers have in common: how they open, wake up, and leave their group."""
+"""The common part of the two asynchronous consumers: how they open, wake up, and leave their group."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -75,11 +75,11 @@ class AsyncPollingClient(AsyncClient[AnyPollingSession], OtherNames):
             await self._call_back()
 
     async def _tell_of_leaving(self) -> None:
-        """Tell the user's listener what is given up."""
+        """Call the user's listener for the revoked partitions."""
 
     @abstractmethod
     async def _call_back(self) -> None:
-        """Call the user's callbacks for what has ended."""
+        """Call the user's callbacks of completed commits."""
 
     def _check_open(self) -> None:
         if self._is_closed:

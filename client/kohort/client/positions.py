@@ -1,4 +1,4 @@
-"""Where a consumer stands in each of its partitions."""
+"""A consumer's position in each of its partitions."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -16,9 +16,9 @@ TOPICS_BEFORE_MAX = 10
 
 
 class Fetching:
-    """What is fetched for a stand from one offset on; another takes its place when that is void.
+    """The fetches of a stand from one offset on; another object replaces it when they are invalid.
 
-    The fetching thread owns it, and so is free to fetch anew whatever the reader is about to do.
+    The fetching thread owns it, and can fetch again independently of the reader.
     """
 
     __slots__ = ("chunks_fetched", "chunks_used", "offset")
@@ -26,7 +26,7 @@ class Fetching:
     def __init__(self, offset: int | None) -> None:
         self.offset = offset  # The next to be asked for.
         self.chunks_fetched = 0  # Only the fetching thread counts these ...
-        self.chunks_used = 0  # ... and only the reading one those.
+        self.chunks_used = 0  # ... and only the reading one these.
 
     @property
     def chunks_ahead(self) -> int:
@@ -35,12 +35,12 @@ class Fetching:
 
 
 class Stand:
-    """How far the reading of a partition has come since the last seek.
+    """The progress of reading a partition since the last seek.
 
-    Only who reads moves it on. A seek makes a new one: what was fetched for the old one belongs to it still,
-    and by that is known to be void. What is fetched anew for the same stand begins at its position, or
-    before it if that moves on meanwhile; the reader passes over what it has had. So the thread that hands
-    records out and the one that fetches need no lock between them.
+    Only the reader moves it. A seek makes a new one: records fetched for the old one still refer to it,
+    and are recognized as invalid. New fetches for the same stand start at its position, or
+    before it if that moves meanwhile; the reader skips records that it has returned. So the reading
+    thread and the fetching thread need no lock between them.
     """
 
     __slots__ = ("began_at", "fetching", "leader_epoch", "named", "position")
@@ -54,7 +54,7 @@ class Stand:
 
 
 class _Left(NamedTuple):
-    """Where the reading of a topic was left, when another came under its name."""
+    """The last position in a topic, when another one appeared under its name."""
 
     stand: Stand
     reset_to: int | str | None
@@ -102,8 +102,10 @@ class PartitionState:
         self.read_replica: int | None = None  # A broker that the leader wants this consumer to read from.
         self.read_replica_until_ms = 0
         self.retry_at_ms = 0.0
-        self.failures = 0  # Lookups in a row that came to nothing.
-        self.served = 0  # The number of the last answer that brought it data: who waits longest comes first.
+        self.failures = 0  # Unsuccessful lookups in a row.
+        self.served = (
+            0  # The number of the last answer with its data: the one that waits longest comes first.
+        )
 
     @property
     def position(self) -> int | None:
@@ -129,16 +131,16 @@ class PartitionState:
         self.failures, self.retry_at_ms = 0, 0.0
 
     def void(self) -> None:
-        """Throw away what was fetched; the user stays, or goes on with what is in its hands."""
+        """Drop fetched records; the position stays."""
         stand = self.stand
         stand.fetching = Fetching(stand.position)
 
     def belongs_to(self, topic_id: UUID) -> bool:
-        """Take in the topic's id; return whether the offsets so far are those of another topic of its name.
+        """Apply the topic's id; return whether the positions are those of another topic with its name.
 
-        Then it is read by auto_offset_reset, as a committed offset is that of the topic before. Brokers that
-        have not heard of the newer one yet may still tell the id of one before: that counts if a broker
-        refuses the newer one, and then it is read on where it was left.
+        Then it is read by auto_offset_reset, as a committed offset is that of the former topic. Brokers that
+        lag behind may still report a former id: that counts if a broker
+        refuses the newer one, and then reading continues at the former position.
         """
         if self.topic_id is None:
             self.topic_id = topic_id
@@ -159,30 +161,30 @@ class PartitionState:
         return True
 
     def sought(self) -> None:
-        """Let what the user wants count, whichever topic it turns out to be of."""
+        """Let a seek count for any topic with the name."""
         self.topics_before = dict.fromkeys(self.topics_before)
 
     def want(self, *, is_wanted: bool) -> None:
-        """Read it on, or no more although it is assigned still: the subscription has changed."""
+        """Read it, or not any more although it is still assigned: the subscription has changed."""
         if is_wanted != self.is_wanted:
             self.is_wanted = is_wanted
             self.void()
 
     def drop(self) -> None:
-        """Throw away what was fetched, and let nobody fetch more: the partition is another's.
+        """Drop fetched records, and prevent further fetches: the partition is another member's.
 
-        A fetch that was planned before, and goes out after this, leaves it out: it has no offset to ask for.
+        A fetch that was planned before, and is sent after this, leaves it out: it has no offset.
         """
         self.stand = Stand(None)
 
     @property
     def needs_commit(self) -> bool:
-        """Whether the reading begins where the group has left off, if it was there."""
+        """Whether reading starts at the committed offset, if there is one."""
         return self.stand.position is None and self.reset_to is None
 
     @property
     def needs_offset(self) -> bool:
-        """Whether the reading begins where a lookup leads to."""
+        """Whether reading starts at a looked-up offset."""
         return self.stand.position is None and self.reset_to is not None
 
     def retry_later(self, now_ms: float, first_ms: int, most_ms: int) -> None:
@@ -191,11 +193,11 @@ class PartitionState:
         self.failures += 1
 
     def needs_validation(self, leader_epoch: int) -> bool:
-        """Whether the position was read under another leader, who may have had other records (KIP-320)."""
+        """Whether the position was read from another leader, who may have had other records (KIP-320)."""
         return self.stand.leader_epoch >= 0 and leader_epoch >= 0 and leader_epoch != self.validated_epoch
 
     def reads_from(self, leader_epoch: int) -> None:
-        """Note whose records are asked for next: what that leader sends needs no other check.
+        """Note the leader of the next fetch: its records need no other check.
 
         Unless there is something already that another one has sent.
         """
@@ -238,7 +240,7 @@ class Positions:
         return self._states.get(partition)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these from now on; who stays keeps its position."""
+        """Read exactly these from now on; kept ones keep their positions."""
         self.version += 1
         wanted = dict.fromkeys(partitions)
         for each in self:
@@ -247,11 +249,11 @@ class Positions:
         self._states = {each: self._states.get(each) or PartitionState(each) for each in wanted}
 
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """Return what is assigned."""
+        """Return the assigned partitions."""
         return tuple(self._states)
 
     def consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return what a commit of everything that the user has got would commit."""
+        """Return the offsets that a commit of all returned records would commit."""
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         for each in self:
             stand = each.stand
@@ -262,10 +264,10 @@ class Positions:
     def consumed_before(
         self, unfinished: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return what an automatic commit may commit: what was consumed, without what is `unfinished`.
+        """Return the offsets for an automatic commit: the consumed ones, without `unfinished`.
 
-        `unfinished` are the first offsets of records that the user has got and could not handle; a seek since
-        has decided where to go on. Where the user's own commit has named a later offset, that one stays.
+        `unfinished` are the first offsets of returned records that the user could not handle; a seek since
+        has decided where to continue. If the user has committed a later offset, that one stays.
         """
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         for partition, consumed in self.consumed().items():

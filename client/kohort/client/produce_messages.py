@@ -1,4 +1,4 @@
-"""Produce requests from batches, and what an answer says of each batch."""
+"""Produce requests from batches, and the results of each batch in an answer."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -21,7 +21,7 @@ NAMES_IN_PRODUCE = 12  # The newest version that names topics; later ones have t
 
 
 class QueuedBatch(NamedTuple):
-    """A batch on its way, with the queue that it came from."""
+    """A batch in flight, with its queue."""
 
     queue: PartitionQueue
     batch: Batch
@@ -55,7 +55,7 @@ def produce_request(
 def read_answers(
     load: Load, topic_ids: Mapping[str, UUID], response: ProduceResponse
 ) -> Iterator[tuple[QueuedBatch, PartitionProduceResponse | None]]:
-    """Yield each batch with what the broker says of it, None where it says nothing."""
+    """Yield each batch with its result, None if the answer lacks it."""
     names = {topic_id: topic for topic, topic_id in topic_ids.items()}
     answers = {
         TopicPartition(topic.name or names.get(topic.topic_id, ""), each.index): each

@@ -58,7 +58,7 @@ class Producer(AsyncClient[ProducerSession], OtherNames, Generic[K_contra, V_con
         written = await delivery
 
     Inside `async with`, or between `start` and `stop`; any number of tasks of one event loop may send.
-    Leaving the block flushes, by an exception as well; only where it is cancelled, what was not written is
+    Leaving the block flushes, also after an exception; only if it is cancelled, unwritten records are
     given up, with a warning.
     """
 
@@ -105,7 +105,7 @@ class Producer(AsyncClient[ProducerSession], OtherNames, Generic[K_contra, V_con
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            # Cancelled, its own tasks are as well: nobody is left who could send.
+            # If cancelled, its own tasks are too: nobody is left to send.
             if kind is None or not issubclass(kind, anyio.get_cancelled_exc_class()):
                 with anyio.move_on_after(self._session.config.delivery_timeout_ms / 1000):
                     await self._session.flush()
@@ -125,8 +125,8 @@ class Producer(AsyncClient[ProducerSession], OtherNames, Generic[K_contra, V_con
     ) -> Delivery:
         """Return a record's delivery as soon as it has a place in a batch.
 
-        Key and value are bytes, or what the serializers take. A key chooses its partition as every Kafka
-        client does; without one, partitions take turns by the batch. `on_delivery` is as with
+        Key and value are bytes, or the input of the serializers. A key chooses its partition as in every
+        Kafka client; without one, partitions alternate by batch. `on_delivery` is as with
         `Delivery.add_done_callback`. Headers are pairs of a name and bytes, or a mapping. Raises: TypeError,
         ValueError for what no record can have; KohortError when the topic can't be found or there is no room
         in time.
@@ -136,7 +136,7 @@ class Producer(AsyncClient[ProducerSession], OtherNames, Generic[K_contra, V_con
             self._check_loop()
             await (
                 anyio.lowlevel.checkpoint()
-            )  # Before anything is kept: once for each batch, so that it can leave.
+            )  # Before anything is kept: once for each batch, so that it can be sent.
         if self._is_plain and type(value) is bytes and (key is None or type(key) is bytes):
             timestamp_ms = _now_ns() // 1_000_000 if timestamp_ms is None else checked_timestamp(timestamp_ms)
             headers = checked_headers(headers) if headers else ()
@@ -161,7 +161,7 @@ class Producer(AsyncClient[ProducerSession], OtherNames, Generic[K_contra, V_con
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        """Make one transaction of what is sent in the block: committed at its end, aborted by an exception.
+        """Send the records of the block as one transaction: committed at its end, aborted by an exception.
 
         Raises: TransactionFailedError where something could not be written (all of it is aborted then);
         ProducerFencedError where another producer has the transactional id by now.
@@ -175,7 +175,7 @@ class Producer(AsyncClient[ProducerSession], OtherNames, Generic[K_contra, V_con
             raise
 
     async def init_transactions(self) -> None:
-        """Fence every other producer of this transactional id, and end what it has left.
+        """Fence every other producer of this transactional id, and end its open transaction.
 
         The first `begin_transaction` does it, too.
         """
@@ -192,7 +192,7 @@ class Producer(AsyncClient[ProducerSession], OtherNames, Generic[K_contra, V_con
     ) -> None:
         """Commit a group's offsets with the transaction: the next ones to read, as a consumer commits them.
 
-        `group` is the consumer's `group_metadata()`: a member that was thrown out commits nothing any more.
+        `group` is the consumer's `group_metadata()`: a removed member's offsets are refused.
         """
         self._check_loop()
         await self._session.send_offsets(offsets, group)

@@ -1,4 +1,4 @@
-"""What a producer counts, once for each batch or request and never for each record.
+"""A producer's metrics, updated for each batch or request and never for each record.
 
 Source: org.apache.kafka.clients.producer.internals.SenderMetricsRegistry, under whose names it is shown.
 """
@@ -49,7 +49,7 @@ class ProducerMetrics:
         self._records_per_request.record(records)
 
     def throttled(self, throttle_time_ms: int) -> None:
-        """A broker has answered, and wants to be left alone for so long."""
+        """A broker has answered with this throttle time."""
         self._throttle_time.record(throttle_time_ms)
 
     def retried(self, batch: Batch) -> None:

@@ -1,4 +1,4 @@
-"""What a producer takes, by its serializers: they decide what types of keys and values it sends."""
+"""A producer's options, by its serializers: they decide the types of keys and values."""
 
 from typing import Generic, Required, TypeVar
 

@@ -1,4 +1,4 @@
-"""What the two producers share: metadata, accumulator and sender, on one event loop."""
+"""The common part of the two producers: metadata, accumulator and sender, on one event loop."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 ROOM_CHECK_MS = 50
 ABORT_SECONDS = 2.0
-LASTING_MS = 5_000  # Waiting for room for so long is worth a word.
+LASTING_MS = 5_000  # Waiting this long for memory is logged.
 
 
 class ProducerSession(Session):
@@ -94,7 +94,7 @@ class ProducerSession(Session):
         await super().__aexit__(kind, error, trace)
 
     async def _abort_in_time(self, transactions: "Transactions") -> None:
-        """Abort what is open, or leave that to the coordinator, whose patience ends as well."""
+        """Abort the open transaction, or leave that to the coordinator's timeout."""
         with anyio.move_on_after(ABORT_SECONDS, shield=True):
             try:
                 if transactions.is_open:
@@ -116,10 +116,11 @@ class ProducerSession(Session):
         await self._transactional().end(self.flush, is_commit=is_commit)
 
     async def abort_after_failure(self, failure: BaseException) -> None:
-        """Abort what a block has left open. Where that fails the log says so: there is a failure already.
+        """Abort the open transaction of a failed block.
 
-        Whoever was cancelled or interrupted waits for ABORT_SECONDS. The abort goes on, and the next
-        transaction begins behind it.
+        If that fails it is logged: there is an error already.
+        A cancelled or interrupted caller waits for ABORT_SECONDS. The abort continues, and the next
+        transaction starts after it.
         """
         if isinstance(failure, Exception):
             await self._abort_if_open()
@@ -157,7 +158,7 @@ class ProducerSession(Session):
         return f"to {describe_servers(self.config)}, {self.accumulator.buffered_bytes} bytes in flight"
 
     def after_fork(self) -> None:
-        """Let nobody wait for what the parent process may send still."""
+        """Wake waiters in a forked process: only the parent process may still send."""
         self.accumulator.after_fork()
         for queued_batch in self._sender.unfinished():
             queued_batch.batch.give_up_in_fork(ClosedError(FORKED))
@@ -200,7 +201,7 @@ class ProducerSession(Session):
                 await self._wait_for_room(deadline)
 
     async def flush(self) -> None:
-        """Send everything that was appended so far, and return when its fate is known."""
+        """Send everything appended so far, and return when the results are known."""
         await self._sender.flush()
 
     async def finish(self) -> None:
@@ -263,10 +264,10 @@ class ProducerSession(Session):
             await self._metadata_needed.wait(config.metadata_max_age_ms)
             wanted, self._wanted = self._wanted, set()
             topics = wanted or self.accumulator.topics()
-            try:  # Who has something to write has a topic made, as Kafka's producer does; who looks does not.
+            try:  # Writing creates a missing topic, as in Kafka's producer; reading does not.
                 await self.cluster.refresh_metadata(topics, create=bool(wanted))
             except KohortError as error:
-                logger.debug("metadata: %s", error)  # What can't be reached is told by the cluster.
+                logger.debug("metadata: %s", error)  # The cluster reports unreachable brokers.
             else:
                 self._take_over(topics)
                 self._sender.wake()

@@ -5,13 +5,13 @@ import msgspec
 __all__ = ["QUOTA_DEFAULT", "QuotaEntity"]
 
 QUOTA_DEFAULT = "<default>"
-"""In the place of a name: all that have no quota of their own. Kafka's tools write it so."""
+"""Instead of a name: all that have no quota of their own. Kafka's tools write it so."""
 
 
 class QuotaEntity(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose quotas: a user's, a client id's, those of a user with a client id, or an address's.
+    """The entity of a quota: a user, a client id, a user with a client id, or an address.
 
-    What is None has no part in it; `QUOTA_DEFAULT` stands for all that have none of their own.
+    None is no part of it; `QUOTA_DEFAULT` means all that have no quota of their own.
     """
 
     user: str | None = None

@@ -36,7 +36,7 @@ class Record(NamedTuple):
     partition: int | None
     timestamp_ms: int
     headers: Headers
-    is_chosen: bool = False  # The partition, by the user's partitioner: it may choose another.
+    is_chosen: bool = False  # The partition from the user's partitioner: it may choose another later.
 
 
 class RecordInput:
@@ -73,7 +73,7 @@ class RecordInput:
     def partition(self, record: Record, partition_count: int) -> Record:
         """Return the record with the partition that the user's own partitioner chooses.
 
-        Raises: PartitionerError for one that does not exist.
+        Raises: PartitionerError for a partition that does not exist.
         """
         if self.partitioner is None or record.partition is not None:
             return record
@@ -99,9 +99,10 @@ def checked_timestamp(timestamp_ms: int) -> int:
 
 
 def checked_headers(headers: HeadersInput) -> Headers:
-    """Return the headers as they will be sent, whatever becomes of what was given.
+    """Return a copy of the headers as they will be sent.
 
-    Raises: TypeError for what are no pairs of a name and bytes, ValueError for a name that is no text.
+    Raises: TypeError for headers that are not pairs of a name and bytes, ValueError for a name that is not
+    text.
     """
     pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
     return tuple([_checked_header(each) for each in pairs])

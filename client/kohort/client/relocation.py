@@ -1,8 +1,8 @@
-"""Records whose partition has vanished are placed again: their topic was made anew with fewer partitions.
+"""Records whose partition has vanished are placed again: their topic was recreated with fewer partitions.
 
 Kafka's own producer lets such records wait until delivery_timeout_ms, and gives them up. Here they go to the
-partition that a record sent now would go to, if it is certain that they are not written. A batch of which an
-attempt ended without a word may be written: another partition would have its records a second time.
+partition that a record sent now would go to, if it is certain that they are not written. A batch with an
+unanswered attempt may be written: another partition would have its records a second time.
 """
 
 import logging
@@ -36,9 +36,9 @@ class Relocation:
         self._drop = drop
 
     def run(self) -> frozenset[str]:
-        """Place all of which every answer has come; return the topics of which one is awaited.
+        """Place all batches without open answers; return the topics of the others.
 
-        What was appended to these since waits: it would overtake what may be placed again.
+        Records appended to these since then wait: they would overtake batches that may be placed again.
         """
         awaited: set[str] = set()
         for queue in self._accumulator.vanished():
@@ -59,8 +59,10 @@ class Relocation:
                 self._drop(QueuedBatch(queue, batch))
 
     def _moved(self, queue: PartitionQueue, batch: Batch, placed: list[Batch]) -> list[Batch]:
-        """Place a batch's records where they would go now; return the new batches."""
-        if batch.has_sequence:  # Its numbers are used up: if the partition comes back, a gap is there.
+        """Place a batch's records in their current partitions; return the new batches."""
+        if (
+            batch.has_sequence
+        ):  # Its sequence numbers are used up: if the partition is restored, it has a gap.
             queue.sequences.forget(batch)
             queue.sequences.is_unresolved = True
         if len(batch.pinned) == batch.record_count:
@@ -81,7 +83,7 @@ class Relocation:
 
 
 class _Choice:
-    """Says where each record of a batch goes now; to the partition that is gone what must not move."""
+    """Decides the partition of each record of a batch; records that must not move keep the removed one."""
 
     def __init__(
         self,

@@ -25,17 +25,17 @@ class Deadline:
 
     @property
     def passed(self) -> bool:
-        """Whether the moment is over."""
+        """Whether the moment has passed."""
         return monotonic_ms() >= self.at_ms
 
 
 def backoff_ms(failures: int, first_ms: int, most_ms: int) -> float:
-    """Return the wait after so many failures: doubled each time, a fifth up or down."""
+    """Return the delay after so many failures: doubled each time, a fifth up or down."""
     return min(most_ms, first_ms << min(failures, 20)) * random.uniform(0.8, 1.2)
 
 
 class Backoff:
-    """Waits that double from `first_ms` to `most_ms`, and begin again after a success."""
+    """Delays that double from `first_ms` to `most_ms`, and restart after a success."""
 
     __slots__ = ("_failures", "_first_ms", "_most_ms")
 

@@ -1,4 +1,4 @@
-"""Says to a broker who this client is, before anything else is asked: SASL's side of a client.
+"""Authenticates this client to a broker, before any other request: the client side of SASL.
 
 Source: Kafka's SaslClientAuthenticator; KIP-43, KIP-152, KIP-368.
 """
@@ -30,7 +30,7 @@ Provider = Callable[[], "str | Awaitable[str]"]
 
 
 class Authenticator:
-    """Knows who this client is, and shows it to one connection after the other."""
+    """Has the credentials of this client, and authenticates each connection."""
 
     def __init__(self, config: ClientConfig) -> None:
         """Raises: ConfigurationError where something is missing."""
@@ -51,7 +51,7 @@ class Authenticator:
             raise ConfigurationError(f"{mechanism} needs sasl_plain_username and sasl_plain_password")
 
     async def authenticate(self, connection: Connection, timeout_ms: float) -> int:
-        """Return for how many milliseconds the broker takes this client for who it is, 0 for ever.
+        """Return for how many milliseconds the broker accepts this client, 0 forever.
 
         Raises: AuthenticationError, which is final; NetworkError, RequestTimeoutError.
         """
@@ -102,7 +102,7 @@ class Authenticator:
         return answer.session_lifetime_ms
 
     async def _bearer_token(self) -> str:
-        """Return a token that is good now. Raises: AuthenticationError where there is none."""
+        """Return a valid token. Raises: AuthenticationError if there is none."""
         assert self._provider is not None
         try:
             found = self._provider()
@@ -129,7 +129,7 @@ class Authenticator:
         if self._mechanism == OAUTHBEARER and answer.auth_bytes:
             await self._show(
                 connection, b"\1", timeout_ms
-            )  # It has said why not, and waits for this (RFC 7628).
+            )  # It has sent the reason, and waits for this (RFC 7628).
         return answer
 
 

@@ -37,8 +37,8 @@ class RegisteredSchema(NamedTuple):
 class SchemaRegistry:
     """A schema registry by its URLs: `SchemaRegistry("http://127.0.0.1:8081")`, or several of one registry.
 
-    A user and a password may stand in a URL. Any thread may use it.
-    Raises: ConfigurationError for what is no URL.
+    A URL can contain a user and a password. Any thread may use it.
+    Raises: ConfigurationError for an invalid URL.
     """
 
     def __init__(self, *urls: str) -> None:

@@ -1,4 +1,4 @@
-"""A consumer's calls about positions and offsets: seek, pause, and ask where records begin and end."""
+"""A consumer's calls about positions and offsets: seek, pause, first and last offsets."""
 
 from collections.abc import Mapping
 
@@ -86,7 +86,7 @@ class PositionCalls:
         session.news.set()
 
     def paused(self) -> tuple[TopicPartition, ...]:
-        """Return the partitions whose records are held back."""
+        """Return the paused partitions."""
         return tuple(each.partition for each in self._session.positions if each.paused)
 
     async def partitions_for(self, topic: str) -> tuple[TopicPartition, ...]:
@@ -120,7 +120,7 @@ class PositionCalls:
     async def offsets_for_times(
         self, timestamps_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first record at or after each time, None where there is none."""
+        """Return the first record at or after each time, None if there is none."""
         found = await self._offsets_at(timestamps_ms)
         return {each: value if value.offset >= 0 else None for each, value in found.items()}
 

@@ -1,4 +1,4 @@
-"""The producer's background: batches out to the leaders of their partitions, as many as may be in flight.
+"""The producer's background: sends batches to the leaders of their partitions, up to the limit in flight.
 
 Source: org.apache.kafka.clients.producer.internals.Sender.
 """
@@ -51,7 +51,7 @@ class _Broker(msgspec.Struct):
 
 
 class Sender:
-    """Sends what the accumulator holds, from one event loop."""
+    """Sends the batches of the accumulator, from one event loop."""
 
     def __init__(
         self,
@@ -99,11 +99,11 @@ class Sender:
         self._next_expiry_check_ms = 0
 
     def wake(self) -> None:
-        """Look again at what is ready. In the loop's thread."""
+        """Check again for ready batches. In the loop's thread."""
         self._wake.set()
 
     async def wait_for_room(self, timeout_ms: float) -> None:
-        """Return when some memory has become free, or the time is over."""
+        """Return when some memory has become free, or at the timeout."""
         await self._room.wait(timeout_ms)
 
     async def run(self) -> None:
@@ -114,7 +114,7 @@ class Sender:
             await self._wake.wait(wait_ms)
 
     async def flush(self) -> None:
-        """Send everything that was appended so far, and return when its fate is known."""
+        """Send everything appended so far, and return when the results are known."""
         self._accumulator.flushes += 1
         self.wake()
         try:
@@ -127,25 +127,25 @@ class Sender:
             self._accumulator.flushes -= 1
 
     def unfinished(self) -> list[QueuedBatch]:
-        """Return every batch whose fate is not known yet."""
+        """Return every batch without a known result."""
         in_flight = [QueuedBatch(queue, batch) for batch, queue in self._in_flight.items()]
         return [*in_flight, *(QueuedBatch(*each) for each in self._accumulator.waiting())]
 
     def abandon(self, error: KohortError) -> None:
-        """Give up whatever has not been written."""
+        """Give up all unwritten batches."""
         for queued_batch in self.unfinished():
             self._outcomes.abandon(queued_batch, error)
 
-    # One step: whatever can be sent now is sent
+    # One step: everything that can be sent now is sent
 
     def step(self) -> int | None:
-        """Send what is due; return how long until there may be more, None if nothing waits for time."""
+        """Send due batches; return when there may be more, None if nothing waits for time."""
         self._accumulator.is_woken = self._accumulator.has_news = False
-        # Before looking: who appends from now on wakes again.
+        # Before the check: a later append wakes the sender again.
         now_ms = monotonic_ms()
         self._expire(now_ms)
         self._held_back = NOTHING
-        if self._accumulator.has_vanished:  # Before anything is sent: what was appended first goes first.
+        if self._accumulator.has_vanished:  # Before anything is sent: the first appended is sent first.
             self._held_back = self._relocation.run()
         if self.identifier.failure is not None:
             self._fail_all(self.identifier.failure)
@@ -161,7 +161,7 @@ class Sender:
         return self._wait_ms(now_ms, wait_ms, has_waiting=bool(due))
 
     def _wait_ms(self, now_ms: int, wait_ms: int | None, *, has_waiting: bool) -> int | None:
-        """Return when to look again, whatever else happens."""
+        """Return when to check again, whatever else happens."""
         at_ms = NEVER_MS if wait_ms is None else now_ms + wait_ms
         if has_waiting or self._in_flight:  # They may expire.
             at_ms = min(at_ms, now_ms + max(1, min(1_000, self._config.delivery_timeout_ms // 4)))
@@ -200,7 +200,7 @@ class Sender:
         return is_any
 
     def _is_encoded(self, queued_batch: QueuedBatch) -> bool:
-        """Whether the batch is bytes by now: whatever is wrong with its records ends it, and nothing else.
+        """Whether the batch is encoded by now: an error in its records fails only this batch.
 
         Before it has a sequence, so that none is missing to the partition's next batch.
         """
@@ -235,7 +235,7 @@ class Sender:
         return broker
 
     def _may_send(self, queue: PartitionQueue) -> bool:
-        """Whether the order of the partition's batches lets the next one go."""
+        """Whether the order of the partition's batches allows the next one."""
         if self._held_back and queue.partition.topic in self._held_back:
             return False
         if not self._config.enable_idempotence:
@@ -302,7 +302,7 @@ class Sender:
         request: ProduceRequest,
         highest: int | None,
     ) -> None:
-        """Send what nobody answers: it takes its room, and one of max_in_flight, until it has gone out."""
+        """Send batches without answers: each counts in memory and max_in_flight until it was sent."""
 
         def on_sent(error: KohortError | None) -> None:
             broker.in_flight -= 1
@@ -317,7 +317,7 @@ class Sender:
         connection.send(request, on_sent, highest=highest)
         broker.in_flight += 1
 
-    # What comes back
+    # Results of requests
 
     def _answered(self, broker: _Broker, load: Load, ids: dict[str, UUID], answer: ProduceResponse) -> None:
         now_ms = monotonic_ms()

@@ -1,8 +1,8 @@
-"""The sequences of an idempotent producer: which batch of a partition comes next, and what a refusal means.
+"""The sequences of an idempotent producer: the next batch of a partition, and the meaning of a refusal.
 
 A partition's broker takes a producer's batches only in the order of their sequences, so that a batch
-that is sent twice is written once. Where the order is broken for good, the producer takes its next
-epoch and the partition begins at 0 again (KIP-360); other partitions follow when nothing is in flight.
+that is sent twice is written once. If the order is broken for good, the producer takes its next
+epoch and the partition starts at 0 again (KIP-360); other partitions follow when nothing is in flight.
 Source: org.apache.kafka.clients.producer.internals.TransactionManager, TxnPartitionEntry.
 """
 
@@ -16,7 +16,7 @@ EPOCH_MAX = 32_767
 
 
 class PartitionSequences:
-    """One partition's sequences, and its batches whose fate is not known, in their order."""
+    """One partition's sequences, and its batches without a known result, in order."""
 
     __slots__ = (
         "has_new_log",
@@ -35,8 +35,8 @@ class PartitionSequences:
         self.last_acked_sequence = NO_SEQUENCE
         self.last_acked_offset = -1
         self.outstanding: list[Batch] = []  # In flight, or to be sent again.
-        self.is_unresolved = False  # A batch that was sent has expired: was it written?
-        self.has_new_log = False  # The topic was made anew, and batches may be on their way to the old log.
+        self.is_unresolved = False  # A sent batch has expired: it is unknown whether it was written.
+        self.has_new_log = False  # The topic was recreated, and batches may be in flight to the old log.
         self.is_first_in_log = False  # The log is a new one, which has none of the batches yet.
 
     def assign(self, batch: Batch, identity: ProducerIdentity) -> None:
@@ -56,8 +56,9 @@ class PartitionSequences:
         one's fate is unknown, and while batches of an older epoch are in flight. Stricter than Java, it also
         waits until the first batch of all is written: a broker that knows nothing of a producer takes any
         sequence for its first, so that the second could shut the first out. And while a batch is sent again:
-        a broker knows duplicates among the last five batches alone. A new log takes any sequence for the
-        first, too: all wait until nothing is on its way to the old one, and then for the first to be written.
+        a broker recognizes duplicates only among the last five batches. A new log accepts any first
+        sequence, too: all wait until nothing is in flight to the old one, and then for the first to be
+        written.
         All wait for an id.
         """
         if identity is NOBODY or self.has_new_log:
@@ -82,7 +83,7 @@ class PartitionSequences:
         if batch.identity != self.identity:
             return
         last = next_sequence(batch.base_sequence, batch.record_count - 1)
-        if (last - self.last_acked_sequence) & 0x7FFFFFFF < 1 << 30:  # Not behind it, even where they wrap.
+        if (last - self.last_acked_sequence) & 0x7FFFFFFF < 1 << 30:  # Not after it, even if sequences wrap.
             self.last_acked_sequence = last
         if base_offset >= 0:
             self.last_acked_offset = max(self.last_acked_offset, base_offset + batch.record_count - 1)
@@ -103,7 +104,7 @@ class PartitionSequences:
         return (batch.base_sequence - self.next) & 0x7FFFFFFF
 
     def restart(self, identity: ProducerIdentity) -> None:
-        """Begin at 0 with this identity, and number what is outstanding anew."""
+        """Start at 0 with this identity, and renumber outstanding batches."""
         self.identity = identity
         self.next = 0
         self.last_acked_sequence = NO_SEQUENCE
@@ -116,11 +117,12 @@ class PartitionSequences:
             self.next = next_sequence(self.next, batch.record_count)
 
     def begin_new_log(self) -> list[Batch]:
-        """Go on in the log of another topic, with nothing in flight; return what must not be sent there.
+        """Continue in the log of another topic, with nothing in flight.
 
-        The batches keep their numbers: should the news of the topic be old, and the other log be the one
-        that takes records, it knows those that it has. Where a batch may be under another number there,
-        nobody can tell.
+        Return the batches that must not be sent there.
+        The batches keep their numbers: if the news of the topic is outdated, and the other log
+        accepts records, it recognizes those that it has. If a batch may have another number there,
+        that cannot be decided.
         """
         self.has_new_log = False
         self.is_first_in_log = True
@@ -142,7 +144,7 @@ class PartitionSequences:
         if batch.identity != self.identity:
             return False  # The epoch was raised while it was in flight.
         if self.has_new_log:
-            return False  # What the old log says does not matter: the batch goes to the new one.
+            return False  # The old log's answer does not matter: the batch goes to the new one.
         if self.is_first_in_log:
             return True
         if code is ErrorCode.UNKNOWN_PRODUCER_ID:

@@ -20,7 +20,7 @@ CLOSE_TIMEOUT_MS = 5_000
 class Session:
     """One client's work in one event loop, open from `__aenter__` to `__aexit__`.
 
-    It does not know the client, so that a client that nobody holds can be collected.
+    It has no reference to the client, so that an unused client can be collected.
     """
 
     finish_timeout_ms = 0
@@ -44,12 +44,12 @@ class Session:
         self.cluster.check_loop()
 
     async def finish(self) -> None:
-        """Do what has to be done before the end, where nobody has closed the client."""
+        """Do the necessary steps before the end, if the client was not closed."""
 
     async def complete(
         self, work: Callable[[], Awaitable[None]], *, patience_ms: float = CLOSE_TIMEOUT_MS
     ) -> None:
-        """Run `work` to its end. A caller that is cancelled meanwhile waits `patience_ms` at most."""
+        """Run `work` to its end. A cancelled caller waits at most `patience_ms`."""
         if self.cluster.takes_tasks:
             await complete(self.cluster.tasks, work, patience_ms=patience_ms)
         else:
@@ -81,23 +81,23 @@ class PollingSession(Session, ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """Return what this client reads, in a few words."""
+        """Return a short description of what this client reads."""
 
     @abstractmethod
     async def leave(
         self, timeout_ms: float, *, has_failed: bool = False, leave_group: bool | None = None
     ) -> None:
-        """Leave the group and end the fetches. What a user who `has_failed` has in hand does not count.
+        """Leave the group and end the fetches. Unfinished records of a user who `has_failed` do not count.
 
         `leave_group` lets a static member leave, or another stay until its session ends (KIP-1092).
         """
 
     async def leave_in_time(self, timeout_ms: float, *, has_failed: bool, leave_group: bool | None) -> None:
-        """Do the same, and stop when the time is over."""
+        """Do the same, and stop at the timeout."""
         with anyio.move_on_after(timeout_ms / 1000):
             await self.leave(timeout_ms, has_failed=has_failed, leave_group=leave_group)
 
     async def finish(self) -> None:
-        """Leave, unless that was done. The user may not have handled what it had in hand."""
+        """Leave, unless that was done. Returned records may not be handled."""
         if not self._has_left:
             await self.leave(CLOSE_TIMEOUT_MS, has_failed=True)

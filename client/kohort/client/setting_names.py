@@ -1,4 +1,4 @@
-"""Names of settings that are none here: what other clients call them, and what a mistake may have meant."""
+"""Unknown names of settings: their names in other clients, and likely typing mistakes."""
 
 from collections.abc import Iterable
 
@@ -46,7 +46,7 @@ _NOT_HERE = {
     "api_version": "versions are agreed upon with each broker",
     "api_version_auto_timeout_ms": "versions are agreed upon with each broker",
 }
-"""What other clients have and this one does not: a name that only looks like it would mislead."""
+"""Settings of other clients that this one lacks: a similar name would mislead."""
 
 
 def unknown_setting(name: str, kind: type[msgspec.Struct], others: Iterable[type[msgspec.Struct]]) -> str:

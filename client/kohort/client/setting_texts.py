@@ -17,7 +17,7 @@ _BOOLEANS = {"true": True, "false": False}
 def reader_setting(name: str, text: str) -> tuple[str, object]:
     """Return a consumer's or share consumer's setting by its name here, and its value of the right type.
 
-    Raises: ConfigurationError for a name that is none, or a value that it can't have.
+    Raises: ConfigurationError for an unknown name, or an invalid value.
     """
     plain = name.strip().replace(".", "_")
     for kind in READERS:

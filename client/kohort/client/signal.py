@@ -1,10 +1,10 @@
-"""A thing to wait for that comes again and again."""
+"""An event that can be waited for again and again."""
 
 import anyio
 
 
 class Signal:
-    """Wakes everyone who waits; what is set while nobody waits is noticed by the next one who does."""
+    """Wakes all waiters; a signal that is set without waiters wakes the next one."""
 
     __slots__ = ("_event",)
 
@@ -12,11 +12,11 @@ class Signal:
         self._event: anyio.Event | None = None
 
     def set(self) -> None:
-        """Wake who waits."""
+        """Wake the waiters."""
         self._ready().set()
 
     async def wait(self, timeout_ms: float | None = None) -> None:
-        """Return when the signal is set, or the time is over."""
+        """Return when the signal is set, or at the timeout."""
         event = self._ready()
         if timeout_ms is None:
             await event.wait()

@@ -1,7 +1,7 @@
-"""Whether a topic was made anew, or a broker that lags behind tells the id of the topic before.
+"""Decides whether a topic was recreated, or a lagging broker reports a former topic id.
 
-Of two ids nobody can tell the newer one. So where an answer has another id than was known, the brokers are
-asked, and an id that fewer of them tell counts for nothing yet.
+The newer one of two ids cannot be recognized. So if an answer has a new id, the brokers are
+asked, and an id that fewer of them report does not count yet.
 """
 
 import logging
@@ -48,7 +48,10 @@ def ids_in(response: MetadataResponse) -> dict[str, UUID]:
 async def ids_told(
     ask: Callable[[Node], Awaitable[MetadataResponse]], brokers: Sequence[Node]
 ) -> list[TopicIds]:
-    """Return which ids each broker tells, of a few of these; who does not answer soon is left out."""
+    """Return the ids that each broker reports, for a few of these.
+
+    Brokers that do not answer soon are left out.
+    """
     found: list[TopicIds] = []
 
     async def one(node: Node) -> None:

@@ -1,4 +1,4 @@
-"""The names of topics that a coordinator speaks of by their ids."""
+"""The names of topics that a coordinator identifies by id."""
 
 from collections.abc import Iterable
 from uuid import UUID
@@ -7,9 +7,9 @@ from kohort.client.cluster import Cluster
 
 
 async def topic_names(cluster: Cluster, topic_ids: Iterable[UUID]) -> dict[UUID, str]:
-    """Return the names of the topics with these ids, without those that there are not.
+    """Return the names of the topics with these ids, without missing topics.
 
-    A broker is asked about those that are not known. Raises: KohortError.
+    A broker is asked about unknown ones. Raises: KohortError.
     """
     wanted = frozenset(topic_ids)
     found = _known(cluster, wanted)

@@ -1,4 +1,4 @@
-"""The topics that a consumer subscribes to, kept up to date: those that appear, match, grow or go."""
+"""Keeps the subscribed topics up to date: those that appear, match, grow or vanish."""
 
 import logging
 import re
@@ -17,14 +17,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-CHECK_MS = 1_000  # How often to look for topics that are missing, and for news that another task brought.
+CHECK_MS = 1_000  # How often to check for missing topics, and for news from another task.
 
 _SAID_OTHERWISE = ("[:", "{,")
-"""What a broker's expressions (RE2) mean otherwise than Python's: named classes, and braces as they are."""
+"""Syntax that differs between a broker's expressions (RE2) and Python's.
+
+Named classes, and literal braces.
+"""
 
 
 class TopicWatch:
-    """A subscription, and a task that tells the membership what has become of its topics."""
+    """A subscription, and a task that reports changes of its topics to the membership."""
 
     def __init__(
         self,
@@ -50,7 +53,7 @@ class TopicWatch:
 
     @property
     def is_resolved_there(self) -> bool:
-        """Whether the broker says which topics the pattern stands for."""
+        """Whether the broker resolves the pattern."""
         membership = self._membership()
         return self.pattern is not None and membership is not None and membership.resolves_patterns
 
@@ -64,7 +67,7 @@ class TopicWatch:
         self._signal.set()
 
     def may_want(self, topic: str) -> bool:
-        """Whether the subscription is to this topic, as far as can be told without a broker."""
+        """Whether this topic is subscribed, as far as known without a broker."""
         if self.pattern is None:
             return topic in self.topics
         is_said_otherwise = self.is_resolved_there and any(
@@ -91,7 +94,7 @@ class TopicWatch:
             logger.debug("metadata: %s", error)
             wait_ms = self._config.retry_backoff_max_ms
             self._due_ms = monotonic_ms() + wait_ms
-            return  # What is known of the topics is old.
+            return  # The known topics are outdated.
         known = self._cluster.metadata.topics
         for each in self.topics:
             missing = self._cluster.topic_error(each)
@@ -123,7 +126,10 @@ class TopicWatch:
             self._tell_topics()
 
     async def _create_missing(self) -> None:
-        """Let the broker make the topics that are subscribed to by name, and no other: one may be deleted."""
+        """Let the broker create missing topics subscribed by name, and no others.
+
+        They may have been deleted.
+        """
         known = self._cluster.metadata.topics
         missing = [each for each in self.topics if each not in known]
         if missing and self.pattern is None and self._config.allow_auto_create_topics:

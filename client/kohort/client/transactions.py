@@ -1,4 +1,4 @@
-"""A producer's transactions: all that is sent in one counts, with the offsets that go with it, or nothing.
+"""A producer's transactions: the records and offsets of one are committed or aborted together.
 
 Source: KIP-98, KIP-360, KIP-447, KIP-890; org.apache.kafka.clients.producer.internals.TransactionManager.
 """
@@ -60,7 +60,7 @@ FINAL = FENCED | {
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
 }
-"""What a coordinator answers when this producer will never write again."""
+"""Errors of a coordinator after which this producer can never write again."""
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ _NOT_OPEN = "no transaction is open; call begin_transaction()"
 
 
 class State(Enum):
-    """Where a producer stands."""
+    """The state of a producer."""
 
     NEW = "has not asked for its id, or does not know what became of its last transaction"
     READY = "is in no transaction"
@@ -99,20 +99,20 @@ class Transactions:
         self._wake = wake
         self._calls = Unattended(cluster)
         self._state = State.NEW
-        self._failure: KohortError | None = None  # Why this producer is of no use any more.
+        self._failure: KohortError | None = None  # Why this producer is unusable.
         self.error: KohortError | None = None
         """Why the transaction can only be aborted."""
-        self._is_flushing = False  # Whether an end was asked for, and what came before is being written.
-        self._is_aborting = False  # Whether an abort was asked for, and goes on whoever waits for it.
+        self._is_flushing = False  # Whether an end was requested, and earlier records are being written.
+        self._is_aborting = False  # Whether an abort was requested, which continues without a waiter.
         self._is_second = False
-        self._has_begun = False  # Whether the coordinator knows of it, or may.
+        self._has_begun = False  # Whether the coordinator knows the transaction, or may.
         self._added: set[TopicPartition] = set()
         self._to_add: set[TopicPartition] = set()
         self._is_adding = False
 
     @property
     def is_open(self) -> bool:
-        """Whether a transaction is under way, and nobody has it aborted yet."""
+        """Whether a transaction is open, and no abort was requested."""
         return self._state is State.OPEN and not self._is_aborting
 
     @property
@@ -123,7 +123,7 @@ class Transactions:
     def _highest(self, api: str) -> int | None:
         return None if self._is_second else FIRST_PROTOCOL_HIGHEST[api]
 
-    # What the sender asks
+    # Calls of the sender
 
     def check_may_send(self) -> None:
         """Raise why a record can't be sent now. From any thread. Raises: KohortError."""
@@ -142,10 +142,10 @@ class Transactions:
 
     @property
     def refusal(self) -> KohortError | None:
-        """Why nothing of what waits is sent any more; None where it is.
+        """Why waiting batches are not sent any more; None if they are.
 
-        A thread that was let in before the end may add a record behind it: that one belongs to nothing, and
-        would come to count, or not, with the next transaction.
+        A thread that entered before the end may append a record after it: that record belongs to no
+        transaction, and would count, or not, with the next one.
         """
         return self.error if self._state is State.OPEN else self._out_of_turn()
 
@@ -173,7 +173,7 @@ class Transactions:
             self._wake()
 
     async def _add(self) -> None:
-        """Tell the coordinator of partitions, until there are no more."""
+        """Add partitions at the coordinator, until there are no more."""
         try:
             while self._to_add and self.error is None:
                 adding = set(islice(self._to_add, PARTITIONS_PER_REQUEST))
@@ -211,10 +211,10 @@ class Transactions:
 
         await self._retrying(ask)
 
-    # What the user asks
+    # Calls of the user
 
     async def settle(self) -> None:
-        """Return when what nobody waited for to its end has ended. Raises: RequestTimeoutError."""
+        """Return when all calls without a waiter have ended. Raises: RequestTimeoutError."""
         await self._calls.settle(self._config.max_block_ms)
 
     async def begin(self) -> None:
@@ -235,7 +235,8 @@ class Transactions:
     async def init(self) -> None:
         """Get an epoch that fences every other producer of this transactional id.
 
-        What an earlier one has left open is aborted, what it was ending is ended first. Raises: KohortError.
+        An open transaction of an earlier producer is aborted, an ending one is ended first. Raises:
+        KohortError.
         """
         await self.settle()
         if self._failure is not None:
@@ -350,10 +351,10 @@ class Transactions:
     async def end(self, flush: Callable[[], Awaitable[None]], *, is_commit: bool) -> None:
         """Commit, once all was written, or abort. Raises: KohortError.
 
-        Of a transaction that has failed a commit is refused, and it stays open until it is aborted. Where the
-        end was asked for, and not heard of, it is not known whether it counts: the next one begins only when
-        that was decided. Cancelled while it writes what is left, a commit leaves the transaction open; an
-        abort, and what was asked of the coordinator, goes on.
+        The commit of a failed transaction is refused, and it stays open until it is aborted. If the
+        end was requested without an answer, its result is unknown: the next one starts only when
+        that is decided. A commit cancelled during its flush leaves the transaction open; an
+        abort, and requests to the coordinator, continue.
         """
         if self._is_aborting and not is_commit:
             await self.settle()
@@ -371,7 +372,7 @@ class Transactions:
         if not is_commit:
             self.failed(
                 TransactionFailedError("the transaction is aborted")
-            )  # What waits is not sent any more.
+            )  # Waiting batches are not sent any more.
             self._is_aborting = True
             await self._calls.run(lambda: self._abort(flush))
             return
@@ -392,7 +393,7 @@ class Transactions:
         self._is_flushing = True
         try:
             await flush()
-            await flush()  # Of what a thread adds that was let in just before; nobody comes behind it.
+            await flush()  # Of records by a thread that entered just before; no others follow.
         finally:
             self._is_flushing = False
 
@@ -419,7 +420,7 @@ class Transactions:
         async def ask() -> EndTxnResponse:
             answer = await self._ask(request, EndTxnResponse, self._highest("EndTxn"))
             if not is_commit and answer.error_code == ErrorCode.INVALID_TXN_STATE and not self._is_second:
-                return answer  # The coordinator has not heard of it: what was to be added never was.
+                return answer  # The coordinator does not know it: the partitions were never added.
             self._cluster.check_coordinated(self._id, answer.error_code, None, TRANSACTIONS)
             return answer
 
@@ -450,7 +451,7 @@ class Transactions:
             raise raised from error
 
     def _as_raised(self, error: KohortError) -> KohortError:
-        """Return what the user is told; of what is final the producer takes note."""
+        """Return the error for the user; a fatal one is kept by the producer."""
         if isinstance(error, ProducerFencedError) or error.code not in FINAL:
             return error
         if error.code in FENCED:

@@ -1,7 +1,7 @@
-"""Calls to a coordinator that go on although whoever waits for them is cancelled.
+"""Calls to a coordinator that continue although their waiter is cancelled.
 
-What was asked may happen whether anybody waits or not. Two requests of one producer that overtake each other
-would have it fence itself: so the next one waits until what became of the one before is known.
+A request may take effect whether or not somebody waits. Two requests of one producer that overtake each other
+would fence it: so the next one waits until the result of the previous one is known.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _Call:
-    """A call that a task of its own makes."""
+    """A call that a separate task makes."""
 
     __slots__ = ("ended", "error", "is_done")
 
@@ -34,9 +34,9 @@ class Unattended:
         self._under_way: list[_Call] = []
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Return when `work` has ended; who is cancelled leaves it to itself. Raises: what it raises.
+        """Return when `work` has ended; if cancelled, it continues. Raises: its error.
 
-        It begins when what is under way has ended.
+        It starts when the previous call has ended.
         """
         call = _Call()
         self._cluster.tasks.start_soon(self._work, call, tuple(self._under_way), work)
@@ -55,14 +55,14 @@ class Unattended:
                 await each.ended.wait()
             await work()
             call.is_done = True
-        except Exception as error:  # noqa: BLE001 - Whatever it is, who waits raises it.
+        except Exception as error:  # noqa: BLE001 - Any error is raised to the waiter.
             call.error = error
         finally:
             self._under_way.remove(call)
             call.ended.set()
 
     async def settle(self, timeout_ms: float) -> None:
-        """Return when no call is under way. Raises: RequestTimeoutError when the time is over."""
+        """Return when no call is running. Raises: RequestTimeoutError at the timeout."""
         with anyio.move_on_after(timeout_ms / 1000):
             while self._under_way:
                 await self._under_way[0].ended.wait()

@@ -1,8 +1,8 @@
-"""Clients that nobody holds and nobody has closed: a ResourceWarning, and their end in the background.
+"""Clients without references that were not closed: a ResourceWarning, and their end in the background.
 
-A client's thread or tasks know its session alone, never the client itself: so it can be collected, and its
-`__del__` says so here. The session then says its last words, within their time, and ends. The interpreter's
-end waits for those that are at it.
+A client's thread or tasks refer only to its session, never to the client itself: so it can be collected, and
+its `__del__` calls this module. The session then sends its final requests, within their timeout, and ends.
+The interpreter's end waits for such sessions.
 """
 
 import atexit
@@ -19,10 +19,10 @@ class Ending(Protocol):
     """A thread's loop that ends by itself."""
 
     def abandon(self, finish: Finish, timeout_ms: float) -> None:
-        """Run the last words within the time, and then end."""
+        """Send the final requests within the timeout, and then end."""
 
     def wait_for_end(self, timeout_ms: float) -> None:
-        """Return when it has ended, or the time is over."""
+        """Return when it has ended, or at the timeout."""
 
 
 _ending: dict[Ending, float] = {}
@@ -35,7 +35,7 @@ def warn_of(client: object) -> None:
 
 
 def end_soon(client: object, loop: Ending, finish: Finish, timeout_ms: float) -> None:
-    """Warn of a blocking client, and let its loop end; from its `__del__`, in whatever thread."""
+    """Warn about a blocking client, and let its loop end; from its `__del__`, in any thread."""
     try:
         warn_of(client)
     finally:
@@ -67,7 +67,7 @@ class OpenTasks:
         self._call_soon = from_any_thread()
 
     def end_soon(self, client: object, abandon: Callable[[], None]) -> None:
-        """Warn of an open client, and `abandon` it in its loop; from its `__del__`, in whatever thread."""
+        """Warn about an open client, and `abandon` it in its loop; from its `__del__`, in any thread."""
         if not self._cluster.is_open:
             return
         try:

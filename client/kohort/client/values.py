@@ -1,4 +1,4 @@
-"""What the client takes and returns: plain, frozen values."""
+"""The values that the client takes and returns: plain and frozen."""
 
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
@@ -21,7 +21,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class TimestampType(IntEnum):
-    """What a record's time is: the producer's, or the broker's."""
+    """The type of a record's timestamp: the producer's, or the broker's."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -38,7 +38,7 @@ class TopicPartition(NamedTuple):
 
 
 class ConsumerRecord(msgspec.Struct, Generic[K_co, V_co], frozen=True, gc=False):
-    """One record as it was read: key and value are bytes, or what deserializers made of them.
+    """One read record: key and value are bytes, or the results of deserializers.
 
     `leader_epoch` is that of the broker that wrote it, -1 for none: a seek takes it.
     """
@@ -54,7 +54,7 @@ class ConsumerRecord(msgspec.Struct, Generic[K_co, V_co], frozen=True, gc=False)
     timestamp_type: TimestampType = TimestampType.CREATE_TIME
 
     def header(self, name: str) -> bytes | None:
-        """Return the value of the last header of this name; None also where there is none."""
+        """Return the value of the last header with this name; None also if there is none."""
         return next((value for each, value in reversed(self.headers) if each == name), None)
 
     def _asdict(self) -> dict[str, object]:
@@ -63,7 +63,7 @@ class ConsumerRecord(msgspec.Struct, Generic[K_co, V_co], frozen=True, gc=False)
 
 
 AnyRecord = ConsumerRecord[Any, Any]
-"""For whoever hands records on: what deserializers make is known where a user has a consumer."""
+"""For code that passes records on: the types of deserializers are known where a user has a consumer."""
 
 
 class RecordMetadata(msgspec.Struct, frozen=True, gc=False):
@@ -76,7 +76,7 @@ class RecordMetadata(msgspec.Struct, frozen=True, gc=False):
 
 
 class OffsetAndMetadata(msgspec.Struct, frozen=True, gc=False):
-    """A committed offset: the next record to read, and what was noted with it."""
+    """A committed offset: the next record to read, and its metadata."""
 
     offset: int
     metadata: str = ""
@@ -91,7 +91,7 @@ class GroupMetadata(msgspec.Struct, frozen=True, gc=False):
     member_id: str = ""
     group_instance_id: str | None = None
     caveat: str = ""
-    """What is wrong with this consumer's offsets in a transaction; the producer warns of it."""
+    """The problem of this consumer's offsets in a transaction; the producer warns about it."""
 
 
 class OffsetAndTimestamp(msgspec.Struct, frozen=True, gc=False):
@@ -103,7 +103,7 @@ class OffsetAndTimestamp(msgspec.Struct, frozen=True, gc=False):
 
 
 class Node(msgspec.Struct, frozen=True, gc=False):
-    """A broker and where it says it can be reached."""
+    """A broker and its advertised address."""
 
     node_id: int
     host: str
@@ -117,7 +117,7 @@ class Node(msgspec.Struct, frozen=True, gc=False):
 
 
 class PartitionInfo(msgspec.Struct, frozen=True, gc=False):
-    """One partition as the metadata has it; the leader is -1 while there is none."""
+    """One partition in the metadata; the leader is -1 if there is none."""
 
     partition: int
     leader: int

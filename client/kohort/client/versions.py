@@ -1,4 +1,4 @@
-"""Which version of an API to speak with a broker, once it has told which ones it speaks."""
+"""Chooses the version of an API for a broker, after it has returned the versions that it supports."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from kohort.client.errors import UnsupportedVersionError
 from kohort.protocol.schema import Message
 
 __version__ = SOFTWARE_VERSION = "0.1.0"
-FIRST_API_VERSIONS = 4  # Every broker since Kafka 4.0 knows it; an older one says so, and what it knows.
+FIRST_API_VERSIONS = 4  # Every broker since Kafka 4.0 supports it; an older one returns its versions.
 MAX_ANSWER_BYTES = 512 << 20
 
 
@@ -16,7 +16,7 @@ def agreed_version(
     highest: int | None,
     address: str,
 ) -> int:
-    """Return the newest version of an API that both sides speak, up to `highest`.
+    """Return the newest version of an API that both sides support, up to `highest`.
 
     `spoken` has the broker's lowest and highest versions by API key. Raises: UnsupportedVersionError.
     """

@@ -1,4 +1,4 @@
-"""What a user would want to know and no call tells: said through `logging`, and again at growing gaps."""
+"""Problems that no call reports: logged through `logging`, and repeated at growing intervals."""
 
 import logging
 from collections.abc import Callable, Hashable
@@ -30,10 +30,10 @@ class Warnings:
         self._troubles: dict[Hashable, _Trouble] = {}
 
     def say(self, subject: Hashable, message: object, *, after_ms: int = 0) -> None:
-        """Log the message, unless the subject had its turn a short while ago.
+        """Log the message, unless one about the subject was logged a short while ago.
 
-        What mends itself within `after_ms`, as far as can be seen, is not worth a word. Without trouble for
-        as long as the gap, the next is the first again.
+        A problem that ends within `after_ms` is not logged. After a quiet interval
+        the next message counts as the first again.
         """
         now_ms = self._now_ms()
         found = self._troubles.get(subject)
@@ -51,7 +51,7 @@ class Warnings:
         found.gap_ms = min(2 * found.gap_ms, GAP_MOST_MS)
 
     def is_over(self, subject: Hashable) -> None:
-        """Forget trouble of which no word was said: it has passed in time."""
+        """Forget a problem without a message: it ended in time."""
         found = self._troubles.get(subject)
         if found is not None and found.gap_ms == GAP_MS:
             del self._troubles[subject]

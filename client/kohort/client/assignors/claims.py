@@ -1,4 +1,4 @@
-"""Who may say that a partition was theirs, before a sticky assignor hands all of them out anew."""
+"""Decides which claims to partitions are valid, before a sticky assignor assigns all of them again."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,22 +12,22 @@ ClaimOf = Callable[[Subscription], tuple[Owned, int]]
 
 @dataclass(slots=True)
 class Claims:
-    """What came of the members' words; members stand in the order in which Kafka would look at them."""
+    """The valid claims of the members, who are in the order in which Kafka would process them."""
 
     owned: dict[str, dict[Partition, None]] = field(default_factory=dict)
-    """What each member may keep, if there is room; the values say nothing, but dicts keep their order."""
+    """What each member may keep, if its share allows; the values are unused, but dicts keep their order."""
 
     disputed: set[Partition] = field(default_factory=set)
-    """Two said in the same generation that these were theirs: both are mistaken (KAFKA-12984)."""
+    """Two members claimed these in the same generation: both are wrong (KAFKA-12984)."""
 
     formerly: dict[Partition, str] = field(default_factory=dict)
-    """The last owner according to members who were left behind in an older generation."""
+    """The last owner according to members from an older generation."""
 
 
 def settle_claims(
     subscriptions: Mapping[str, Subscription], counts: Mapping[str, int], claim_of: ClaimOf
 ) -> Claims:
-    """Return who owned what: where two claim a partition, the newer generation counts.
+    """Return the owner of each partition: of two claims the one of the newer generation counts.
 
     Source: AbstractStickyAssignor.allSubscriptionsEqual and prepopulateCurrentAssignments.
     """

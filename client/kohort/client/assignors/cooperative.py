@@ -1,4 +1,5 @@
-"""Cooperative sticky: as sticky, but whatever moves is given up in one rebalance and taken in the next.
+"""Cooperative sticky: like sticky, but a moved partition is revoked in one rebalance and assigned in the
+next.
 
 Source: CooperativeStickyAssignor, KIP-429.
 """
@@ -14,7 +15,7 @@ from kohort.client.assignors.subscription import Assignment, Owned, Partition, S
 def assign_cooperative_sticky(
     subscriptions: Mapping[str, Subscription], partition_counts: Mapping[str, int]
 ) -> Assignment:
-    """Return the sticky assignment without the partitions that somebody else still reads.
+    """Return the sticky assignment without the partitions that another member still owns.
 
     Their owners see that they have to give them up, do so, and join again: then they are free.
     """
@@ -29,8 +30,8 @@ def assign_cooperative_sticky(
 
 
 def cooperative_user_data(owned: Owned, generation_id: int) -> bytes:
-    """Return the generation in which the member owned what it says: older subscriptions can't tell."""
-    del owned  # Those stand in the subscription itself.
+    """Return the generation in which the member owned its partitions: older subscriptions lack it."""
+    del owned  # These are in the subscription itself.
     return struct.pack(">i", generation_id)
 
 
@@ -42,7 +43,7 @@ def _claim(subscription: Subscription) -> tuple[Owned, int]:
 
 
 def _leaving(found: Plan, subscriptions: Mapping[str, Subscription]) -> frozenset[Partition]:
-    """Return what somebody owns who shall not have it any more, unless who shall have it owns it as well."""
+    """Return the partitions that lose their owner, unless the new owner claims them too."""
     revoked: set[Partition] = set()
     kept: set[Partition] = set()
     for member_id, partitions in found.holdings.items():

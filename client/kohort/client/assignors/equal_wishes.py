@@ -26,7 +26,7 @@ def share_equally(claims: Claims, counts: Mapping[str, int], racks: RackMap) -> 
 
 
 class _Shares:
-    """The growing shares: who is below the smaller size, and who may still have the larger one."""
+    """The growing shares: the members below the smaller size, and those who may still have the larger one."""
 
     def __init__(self, claims: Claims, total: int, racks: RackMap) -> None:
         self.holdings: dict[str, list[Partition]] = {member_id: [] for member_id in claims.owned}
@@ -40,7 +40,7 @@ class _Shares:
         self._at_least = _Hungry(racks)
 
     def keep(self, member_id: str, owned: Iterable[Partition]) -> None:
-        """Leave a member what it had, up to its share; what lies in other racks is given up."""
+        """Keep a member's former partitions, up to its share; those in other racks are released."""
         mine: list[Partition] = []
         for partition in sorted(owned, key=lambda each: (each[1], each[0])):
             if self._racks.is_far(member_id, partition):
@@ -52,7 +52,7 @@ class _Shares:
         self._released.update(dict.fromkeys(mine[quota:], member_id))
 
     def _quota(self, member_id: str, owned: int) -> int:
-        """Return how much of what it owned a member keeps; note if it may have more."""
+        """Return how many of its former partitions a member keeps; note if it may have more."""
         if owned < self._least:
             self._below.add(member_id)
             return owned
@@ -64,7 +64,10 @@ class _Shares:
         return self._least
 
     def _count_larger(self) -> None:
-        """One more has the larger share; when all have that may, those with the smaller are served."""
+        """Count one more larger share.
+
+        When all allowed ones are used, members with the smaller share are complete.
+        """
         self._larger_left -= 1
         if not self._larger_left:
             self._at_least.clear()
@@ -75,7 +78,7 @@ class _Shares:
         self._at_least.sort()
 
     def deal_near(self, free: list[Partition]) -> list[Partition]:
-        """Give partitions to members in their racks, in turn, and return those that found none."""
+        """Assign partitions to members in their racks, in turn, and return those without such a member."""
         far: list[Partition] = []
         turn = 0
         for partition in free:
@@ -123,7 +126,7 @@ class _Shares:
 
 
 class _Hungry:
-    """Members who may have more, and how many of them stand in each rack."""
+    """Members who may have more, and their number in each rack."""
 
     def __init__(self, racks: RackMap) -> None:
         self.members: list[str] = []
@@ -137,7 +140,7 @@ class _Hungry:
         self._crowd[rack] = self._crowd.get(rack, 0) + 1
 
     def pop(self, place: int) -> str:
-        """Return the member at a place, who queues no more."""
+        """Return the member at a position, and remove it from the queue."""
         member_id = self.members.pop(place)
         self._crowd[self._racks.members.get(member_id)] -= 1
         return member_id

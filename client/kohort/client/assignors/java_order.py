@@ -32,7 +32,7 @@ def hash_order(
 ) -> list[Item]:
     """Return the items, given in the order of their coming, as a HashMap hands them out.
 
-    `most` says how many there have been at one time, if more than now: a table does not shrink.
+    `most` is the largest number of items so far, if more than now: a table does not shrink.
     """
     found = list(items)
     table = SMALLEST_TABLE

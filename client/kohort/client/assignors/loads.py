@@ -58,7 +58,7 @@ class Loads:
             self._weigh(topic)
 
     def least(self, topic: str) -> int:
-        """Return the rank of the least loaded member who wants the topic."""
+        """Return the rank of the least loaded member that subscribes to the topic."""
         rank = self._least[topic].top()
         assert rank is not None, "a topic that nobody wants is not handed out"
         return rank

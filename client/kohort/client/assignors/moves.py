@@ -1,4 +1,4 @@
-"""Which partitions a sticky assignor has moved so far: so that none is moved there and another back.
+"""The moves of a sticky assignor so far, so that no two partitions are swapped without need.
 
 Source: AbstractStickyAssignor.PartitionMovements.
 """
@@ -18,14 +18,14 @@ class _Moved:
 
 
 class Moves:
-    """From whom to whom each partition has moved, over all stations."""
+    """From which member to which each partition has moved, over all steps."""
 
     def __init__(self) -> None:
         self._way: dict[Partition, tuple[int, int]] = {}
         self._moved: dict[tuple[str, int, int], _Moved] = {}
 
     def instead_of(self, partition: Partition, giver: int, taker: int) -> Partition:
-        """Return the partition to move: rather one of the topic that came the opposite way."""
+        """Return the partition to move: preferably one of the topic that moved in the opposite direction."""
         origin = self._way.get(partition, (giver, giver))[0]
         opposite = self._moved.get((partition[0], taker, origin))
         if opposite is None:
@@ -33,7 +33,7 @@ class Moves:
         return hash_order(opposite.partitions, partition_hash, most=opposite.most)[0]
 
     def note(self, partition: Partition, giver: int, taker: int) -> None:
-        """Take a move down; one that returns where it came from has not moved."""
+        """Record a move; a partition that returns to its first owner has not moved."""
         topic = partition[0]
         before = self._way.pop(partition, None)
         if before is not None:

@@ -1,4 +1,4 @@
-"""What the sticky assignors come to."""
+"""The result of the sticky assignors."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from kohort.client.assignors.subscription import Partition
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Who shall have which partitions.
+    """The new owner of each partition.
 
-    `leaving` are those that somebody has to give up first, where that was noted on the way.
+    `leaving` are the partitions that another member has to revoke first, if that was recorded.
     """
 
     holdings: Mapping[str, Collection[Partition]]

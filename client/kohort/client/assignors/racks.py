@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence, Set
 from kohort.client.assignors.subscription import Partition, Racks, Subscription
 
 MemberRacks = Mapping[str, str]
-"""Racks by member id, of those members that name theirs."""
+"""Racks by member id, for the members that have one."""
 
 
 def racks_matter(member_racks: Set[str], racks: Sequence[frozenset[str]]) -> bool:
-    """Whether it makes a difference who is given which partition.
+    """Whether racks make a difference for the assignment.
 
-    Not if nobody stands where a replica is, and not if there is a replica of everything everywhere.
+    Not if no member is in a rack with a replica, and not if every rack has a replica of everything.
     Source: AbstractPartitionAssignor.useRackAwareAssignment.
     """
     everywhere = frozenset().union(*racks)
@@ -19,7 +19,7 @@ def racks_matter(member_racks: Set[str], racks: Sequence[frozenset[str]]) -> boo
 
 
 class RackMap:
-    """Who stands in a rack with a replica of what; empty, and false, where that does not matter."""
+    """The members in racks with replicas, by partition; empty, and false, if racks do not matter."""
 
     def __init__(
         self, subscriptions: Mapping[str, Subscription], counts: Mapping[str, int], racks: Racks
@@ -45,7 +45,7 @@ class RackMap:
         return rack is not None and rack not in self.partitions.get(partition, ())
 
     def rarest_first(self, partitions: list[Partition]) -> list[Partition]:
-        """Return the partitions so that those with the fewest members nearby come first."""
+        """Return the partitions so that those with the fewest members in their racks come first."""
         if not self:
             return partitions
         crowd: dict[str, int] = {}

@@ -1,8 +1,8 @@
 """Range: each topic's partitions in runs, so that equal numbers of several topics stay together.
 
-Where members say in which rack they stand, they are given partitions with a replica there first, as far
-as the shares allow. Topics with the same number of partitions and the same subscribers are shared out
-alike, so that they stay together there too.
+If members name their racks, they first get partitions with a replica there, as far
+as the shares allow. Topics with the same number of partitions and the same subscribers are assigned
+in the same way, so that equal partition numbers stay together.
 Source: RangeAssignor, KIP-881.
 """
 
@@ -53,7 +53,7 @@ def assign_range(
 def _alike(
     subscriptions: Mapping[str, Subscription], counts: Mapping[str, int]
 ) -> dict[tuple[tuple[str, ...], int], list[str]]:
-    """Return the topics that are shared out alike: by their subscribers and number of partitions."""
+    """Return groups of topics with the same subscribers and number of partitions."""
     subscribers: dict[str, list[str]] = {topic: [] for topic in counts}
     for member_id in member_order(subscriptions):
         for topic in frozenset(subscriptions[member_id].topics) & counts.keys():
@@ -73,7 +73,7 @@ def _common_racks(racks: Sequence[Sequence[frozenset[str]]], count: int) -> list
 
 
 class _Share:
-    """The partitions of topics that are shared out alike, and who takes which."""
+    """The partitions of topics that are assigned in the same way, and their owners."""
 
     def __init__(self, members: Sequence[str], count: int) -> None:
         self.taken: dict[str, list[int]] = {member_id: [] for member_id in members}
@@ -81,7 +81,7 @@ class _Share:
         self._least, self._longer_runs = divmod(count, len(members))
 
     def take_runs(self) -> None:
-        """Give each member what it may still have, from the front."""
+        """Give each member the rest of its share, from the front."""
         free = deque(self._free)
         for member_id in self.taken:
             self._take(member_id, [free.popleft() for _ in range(min(self._room(member_id), len(free)))])
@@ -115,7 +115,7 @@ class _Share:
 
     def _first(self, waiting: deque[tuple[int, str]] | None) -> tuple[int, str] | None:
         while waiting and not self._room(waiting[0][1]):
-            waiting.popleft()  # Room never comes back.
+            waiting.popleft()  # A full share never gets space again.
         return waiting[0] if waiting else None
 
     def _room(self, member_id: str) -> int:

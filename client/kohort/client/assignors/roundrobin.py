@@ -1,4 +1,4 @@
-"""Round robin: all partitions of all topics dealt out one by one."""
+"""Round robin: all partitions of all topics are assigned in turn."""
 
 from bisect import bisect_left
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""Sticky: balanced within one, and everybody keeps what they had as far as the balance allows.
+"""Sticky: balanced within one, and members keep their partitions as far as the balance allows.
 
-A member that speaks the eager protocol gives all its partitions up before it joins, so it tells the
-leader in its user data what it owned: Kafka's StickyAssignorUserData, versions 0 and 1.
+A member with the eager protocol revokes all its partitions before it joins, so it sends its former
+partitions to the leader in its user data: Kafka's StickyAssignorUserData, versions 0 and 1.
 Source: StickyAssignor, AbstractStickyAssignor, KIP-54.
 """
 
@@ -33,7 +33,7 @@ def assign_sticky(
 def plan(
     subscriptions: Mapping[str, Subscription], partition_counts: Mapping[str, int], claim_of: ClaimOf
 ) -> Plan:
-    """Return who shall have what, whoever reads it now."""
+    """Return the new owner of each partition, whoever owns it now."""
     counts = subscribed_topics(subscriptions, partition_counts)
     claims = settle_claims(subscriptions, counts, claim_of)
     racks = RackMap(subscriptions, counts, racks_of(partition_counts))
@@ -60,7 +60,7 @@ def _claim_in_user_data(subscription: Subscription) -> tuple[Owned, int]:
         return {}, -1
     try:
         return _read_user_data(subscription.user_data)
-    except (struct.error, UnicodeDecodeError):  # Another client's bytes: it simply keeps nothing.
+    except (struct.error, UnicodeDecodeError):  # Another client's bytes: the member keeps nothing.
         return {}, -1
 
 

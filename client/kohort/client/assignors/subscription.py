@@ -1,4 +1,4 @@
-"""What an assignor is given and what it returns."""
+"""The input and the output of an assignor."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ Owned = Mapping[str, tuple[int, ...]]
 """Partitions by topic."""
 
 Assignment = dict[str, dict[str, tuple[int, ...]]]
-"""Partitions by topic, by member id; every member is there, also those with nothing."""
+"""Partitions by topic, by member id; every member is included, also those without partitions."""
 
 Partition = tuple[str, int]
 """A topic and the number of one of its partitions."""
@@ -21,7 +21,7 @@ Racks = Mapping[str, tuple[frozenset[str], ...]]
 
 
 class Subscription(msgspec.Struct, frozen=True):
-    """One member's wishes: its topics, and what it owned in which generation before."""
+    """One member's subscription: its topics, and the partitions it owned in which generation."""
 
     topics: tuple[str, ...]
     owned: Owned = {}
@@ -40,8 +40,8 @@ class Assignor:
 
     `assign(subscriptions by member id, number of partitions by topic)` is a pure function; topics that
     don't exist are absent from the second mapping. `user_data(owned, generation id)` gives the bytes
-    that a member sends the leader along with its topics. A `cooperative` assignor leaves out, in a
-    first round, what has to be given up by somebody before.
+    that a member sends to the leader with its topics. A `cooperative` assignor leaves out, in a
+    first round, partitions that another member has to revoke first.
     """
 
     name: str

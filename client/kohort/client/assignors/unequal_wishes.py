@@ -52,7 +52,10 @@ class _Balance:
         self._gave_up = False
 
     def keep(self, claims: Claims) -> list[Partition]:
-        """Leave members what they owned and still want nearby, and return what is free."""
+        """Keep the members' former partitions that they still want and have a replica nearby.
+
+        Return the rest.
+        """
         ranks = self._ranks()
         for member_id, owned in claims.owned.items():
             wanted = frozenset(self._wishes[ranks[member_id]])
@@ -65,7 +68,7 @@ class _Balance:
         return [each for each in self._partitions if each not in self.owner]
 
     def fill(self, new: Sequence[Partition]) -> None:
-        """Give what is free to the least loaded who want it, to those in its racks first."""
+        """Assign free partitions to the least loaded subscribers, those in the right racks first."""
         if self._racks:
             near: dict[tuple[str, frozenset[str]], LeastLoaded] = {}
             for partition in new:
@@ -97,7 +100,7 @@ class _Balance:
     def even_out(self, formerly: Mapping[Partition, str], new: Sequence[Partition]) -> None:
         """Move partitions to less loaded members, undone where it has not helped in the end.
 
-        Where nobody has to give anything up, first only what is new is moved.
+        If nobody has to revoke anything, first only new partitions are moved.
         """
         moving = self._moving()
         owner_before, uneven_before = dict(self.owner), self._unevenness(moving)
@@ -117,7 +120,10 @@ class _Balance:
         return unevenness(self._sizes[rank] for rank in ranks)
 
     def _moving(self) -> list[int]:
-        """Return who may lose or gain: those without all they want, or with what others want too."""
+        """Return the members that may lose or gain.
+
+        Those without all they want, or with partitions that others want.
+        """
         potential: dict[str, int] = {}
         for topic, _ in self._partitions:
             potential[topic] = potential.get(topic, 0) + 1
@@ -160,7 +166,7 @@ class _Rounds:
         return moved
 
     def _taker(self, partition: Partition) -> int | None:
-        """Return who should rather have it: its former owner, or the least loaded who wants it."""
+        """Return a better owner: the former one, or the least loaded subscriber."""
         sizes = self._loads.sizes
         size = sizes[self._owner[partition]]
         former = self._former.get(partition)

@@ -1,1 +1,1 @@
-"""The blocking clients: each has an event loop in a thread of its own."""
+"""The blocking clients: each has an event loop in a separate thread."""

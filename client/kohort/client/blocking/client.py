@@ -55,7 +55,7 @@ def directly(
 
 
 class BlockingClient(Generic[Client_co]):
-    """A client whose calls wait. Its loop runs in a thread of its own, or in that of a shared connection."""
+    """A blocking client. Its loop runs in a separate thread, or in that of a shared connection."""
 
     def __init__(
         self,

@@ -15,8 +15,8 @@ class ClusterConnection(BlockingClient[cluster_connection.ClusterConnection]):
             ...
 
     The address and all other settings of the connection are given here, and not to the clients. A consumer's
-    fetches and its membership wait long at a broker: they have connections of their own and delay no client.
-    Close the clients first: those that are left are closed with it, and lose what they have not sent.
+    fetches and its membership wait long at a broker: they have separate connections and delay no client.
+    Close the clients first: others are closed with the connection, and lose unsent records.
     """
 
     def __init__(self, *unnamed: Never, **options: Unpack[ClientOptions]) -> None:

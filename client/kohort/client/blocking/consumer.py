@@ -38,7 +38,7 @@ class Consumer(BlockingPollingClient[consumer.Consumer[K_co, V_co]], Generic[K_c
             ...
 
     One thread at a time uses it; any other gets ConcurrentAccessError. Any thread may call `wakeup`, and the
-    methods that return what is known without asking. Heartbeats go on in a thread of their own. `close`, or
+    methods that return known values without a request. Heartbeats are sent in a separate thread. `close`, or
     the end of the block, commits, if enable_auto_commit is on, and leaves the group; where the block raises,
     the records that it had in hand are not committed.
     """
@@ -72,10 +72,10 @@ class Consumer(BlockingPollingClient[consumer.Consumer[K_co, V_co]], Generic[K_c
     def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS, *, leave_group: bool | None = None) -> None:
         """Commit if that is automatic, leave the group, and end, within the time.
 
-        `leave_group` says whether its partitions go to others at once; without it a static member stays, and
-        any other leaves (KIP-1092).
-        The listener hears of what is given up; callbacks of commits that are in flight are called.
-        Raises: what the listener or a callback raises, when all is closed.
+        `leave_group` decides whether its partitions are reassigned at once; without it a static member stays,
+        and any other leaves (KIP-1092).
+        The listener is called for the revoked partitions; callbacks of commits in flight are called.
+        Raises: an error of the listener or a callback, after everything is closed.
         """
         self._close(timeout_ms, leave_group=leave_group)
 
@@ -83,25 +83,26 @@ class Consumer(BlockingPollingClient[consumer.Consumer[K_co, V_co]], Generic[K_c
     def subscribe(
         self, *topics: str, pattern: str | None = None, listener: RebalanceListener | None = None
     ) -> None:
-        """Read these topics, or those whose whole name matches `pattern`, with the group's other members.
+        """Subscribe to these topics, or to those whose whole name matches `pattern`, with the group's other
+        members.
 
-        A `listener` replaces the one that there was. Raises: ConfigurationError.
+        A `listener` replaces the previous one. Raises: ConfigurationError.
         """
         self._loop.call_sync(self._client.subscribe, *topics, pattern=pattern, listener=listener)
         self._listener = listener or self._listener
 
     @by_one_thread
     def unsubscribe(self) -> None:
-        """Commit if that is automatic, leave the group, and read nothing; the listener hears of it."""
+        """Commit if enable_auto_commit is on, leave the group, and read nothing; the listener is called."""
         self._tell_of_leaving()
         self._loop.call(self._session.unsubscribe)
 
     def poll(
         self, *unnamed: Never, timeout_ms: float | None = None, max_records: int | None = None
     ) -> ConsumerRecords[K_co, V_co]:
-        """Return records as soon as there are any; none when the time is over.
+        """Return records as soon as there are any; none at the timeout.
 
-        Rebalances are carried out within, and automatic commits begun.
+        Rebalances run inside, and automatic commits start here.
         Raises: KohortError; WakeupError after `wakeup`.
         """
         if unnamed:
@@ -115,7 +116,7 @@ class Consumer(BlockingPollingClient[consumer.Consumer[K_co, V_co]], Generic[K_c
         try:
             self._inside = me  # As by_one_thread does it, without its call.
             commits = self._session.commits
-            assignments = commits.assignments  # First: the loop may notice that a topic was made anew.
+            assignments = commits.assignments  # First: the loop may notice that a topic was recreated.
             while not (records := self._take_ready(most)) and self._go_on(deadline):
                 assignments = commits.assignments
         finally:
@@ -123,7 +124,7 @@ class Consumer(BlockingPollingClient[consumer.Consumer[K_co, V_co]], Generic[K_c
         return self._session.commits.bind(records, assignments)
 
     def _take_ready(self, most: int) -> list[AnyRecord]:
-        """Return the records that are there, without waiting; the loop hears where there is room for more."""
+        """Return available records, without waiting; the loop learns that memory is free."""
         if not self._loop.is_running:
             return []
         try:
@@ -134,7 +135,7 @@ class Consumer(BlockingPollingClient[consumer.Consumer[K_co, V_co]], Generic[K_c
 
     @by_one_thread
     def poll_arrow(self, *, timeout_ms: float | None = None, max_bytes: int = TABLE_BYTES) -> "pa.Table":
-        """Return records as a table, as soon as there are any; one without rows when the time is over.
+        """Return records as a table, as soon as there are any; an empty table at the timeout.
 
         It has about `max_bytes` of keys and values. Otherwise this is `poll`. Raises: MissingExtraError
         without pyarrow; KohortError; WakeupError.
@@ -171,14 +172,14 @@ class Consumer(BlockingPollingClient[consumer.Consumer[K_co, V_co]], Generic[K_c
             self._inside = inside
 
     def _go_on(self, deadline: Deadline | None) -> bool:
-        """Wait until there is something to do, and do it. Return False when the poll's time is over."""
+        """Wait until there is something to do, and do it. Return False at the poll's timeout."""
         due = self._loop.call(self._session.advance, deadline)
         if due is None:
             return not self._session.is_over(deadline)
         return self._attend_to(due, deadline)
 
     def _attend_to(self, due: Due, deadline: Deadline | None) -> bool:
-        """Do what is due; return whether there was time enough."""
+        """Do what is due; return whether there was enough time."""
         if isinstance(due, CommitOutcome):
             due.callback(due.offsets, due.error)
             return True
@@ -207,9 +208,10 @@ class Consumer(BlockingPollingClient[consumer.Consumer[K_co, V_co]], Generic[K_c
 
     @by_one_thread
     def commit(self, offsets: "Commitable" = None) -> None:
-        """Commit these offsets, those after these records, or all that was consumed; return when it is kept.
+        """Commit these offsets, those after these records, or the position.
 
-        One that meets a rebalance is repeated when that is over, if its partitions are kept.
+        Return when the broker has stored it.
+        A commit during a rebalance is repeated after it, if its partitions are kept.
         Raises: CommitFailedError, with the partitions, when the group has moved on;
         RebalanceInProgressError when the rebalance takes longer than default_api_timeout_ms.
         """
@@ -218,7 +220,7 @@ class Consumer(BlockingPollingClient[consumer.Consumer[K_co, V_co]], Generic[K_c
 
     @by_one_thread
     def commit_async(self, offsets: "Commitable" = None, callback: "CommitCallback | None" = None) -> None:
-        """Commit these offsets, those after these records, or all that was consumed, in the background.
+        """Commit these offsets, those after these records, or the position, in the background.
 
         It is not retried. A later poll, commit or close calls `callback(offsets, error)`; without one, a
         failure is logged.

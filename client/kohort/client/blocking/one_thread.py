@@ -1,7 +1,7 @@
-"""Notices two threads in one consumer at once, where each would get what the other needs. Costs no lock.
+"""Detects two threads in one consumer at once, where each would get the other's data. Uses no lock.
 
-A thread's mark stands in the consumer while one of its calls is under way. The same thread may come in
-again: a listener commits within a poll, a signal handler closes. Source: Kafka's KafkaConsumer.acquire.
+The consumer has the id of the thread in a call. The same thread may enter
+again: a listener commits inside a poll, a signal handler closes. Source: Kafka's KafkaConsumer.acquire.
 """
 
 import threading
@@ -16,7 +16,7 @@ NOBODY = 0
 
 
 class OneThread:
-    """Has methods that one thread at a time may be in."""
+    """Has methods that only one thread at a time may enter."""
 
     def __init__(self) -> None:
         self._inside = NOBODY
@@ -50,7 +50,7 @@ def by_one_thread(
 
 
 def in_use(inside: int) -> ConcurrentAccessError:
-    """Return what is told to who comes while another thread is inside."""
+    """Return the error for a thread that enters while another one is inside."""
     names = [each.name for each in threading.enumerate() if each.ident == inside]
     who = repr(names[0]) if names else "another thread"
     return ConcurrentAccessError(

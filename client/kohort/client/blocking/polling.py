@@ -1,4 +1,4 @@
-"""What the two blocking consumers have in common: one thread at a time, and how they close."""
+"""The common part of the two blocking consumers: one thread at a time, and the close."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -64,8 +64,8 @@ class BlockingPollingClient(BlockingClient[Client_co], OneThread, OtherNames):
         self._loop.call_soon(session.news.set)
 
     def _tell_of_leaving(self) -> None:
-        """Tell the user's listener what is given up."""
+        """Call the user's listener for the revoked partitions."""
 
     @abstractmethod
     def _call_back(self) -> None:
-        """Call the user's callbacks for what has ended."""
+        """Call the user's callbacks of completed commits."""

@@ -39,9 +39,10 @@ class Delivery(Appended, frozen=True, gc=False):
         timeout_s: float | None = None,
         timeout_ms: float | None = None,
     ) -> RecordMetadata:
-        """Return where the record was written, once it is; in so many seconds, as every future in Python.
+        """Return where the record was written, when it is.
 
-        Raises: KohortError if it was not; RequestTimeoutError when the time is over.
+        The timeout is in seconds, as for every future in Python.
+        Raises: KohortError if it was not written; RequestTimeoutError at the timeout.
         """
         if timeout_s is None:
             timeout_s = timeout if timeout_ms is None else timeout_ms / 1000
@@ -129,8 +130,8 @@ class Producer(
     ) -> Delivery:
         """Return a record's delivery as soon as it has a place in a batch.
 
-        Key and value are bytes, or what the serializers take. A key chooses its partition as every Kafka
-        client does; without one, partitions take turns by the batch. `on_delivery` is as with
+        Key and value are bytes, or the input of the serializers. A key chooses its partition as in every
+        Kafka client; without one, partitions alternate by batch. `on_delivery` is as with
         `Delivery.add_done_callback`. Headers are pairs of a name and bytes, or a mapping. Raises: TypeError,
         ValueError for what no record can have; KohortError when the topic can't be found or there is no room
         in time.
@@ -141,7 +142,7 @@ class Producer(
             appended = self._append(
                 topic,
                 value,
-                key,  # type: ignore[arg-type]  # Its type was looked at.
+                key,  # type: ignore[arg-type]  # Its type was checked.
                 partition,
                 timestamp_ms,
                 headers,
@@ -159,7 +160,7 @@ class Producer(
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Make one transaction of what is sent in the block: committed at its end, aborted by an exception.
+        """Send the records of the block as one transaction: committed at its end, aborted by an exception.
 
         Raises: TransactionFailedError where something could not be written (all of it is aborted then);
         ProducerFencedError where another producer has the transactional id by now.
@@ -182,7 +183,7 @@ class Producer(
     def flush(self, timeout_ms: float | None = None) -> None:
         """Send everything now, and return when the fate of each record is known.
 
-        Raises: RequestTimeoutError when the time is over.
+        Raises: RequestTimeoutError at the timeout.
         """
         self._loop.check_may_wait("flush")
         if self._session.accumulator.appends():
@@ -190,7 +191,7 @@ class Producer(
         self._loop.call(self._flush, timeout_ms)
 
     def close(self, timeout_ms: float | None = None) -> None:
-        """Send what is left, within the time (delivery_timeout_ms), and end.
+        """Send the remaining records, within the timeout (delivery_timeout_ms), and end.
 
         In a signal handler that has interrupted a `send` it returns at once, and is done by the next call of
         `send` or `close`, or at the interpreter's end. In a process that was forked off it does nothing.

@@ -28,8 +28,8 @@ class ShareConsumer(BlockingPollingClient[consumer.ShareConsumer[K_co, V_co]], G
             ...
 
     One thread at a time uses it; any other gets ConcurrentAccessError. Any thread may call `wakeup`. In
-    implicit mode a record is accepted when the next one is asked for, or the next poll begins; in explicit
-    mode `acknowledge` says what became of each. The end of the block sends the acknowledgements, releases the
+    implicit mode a record is accepted when the next one is requested, or the next poll starts; in explicit
+    mode `acknowledge` gives the result of each. The end of the block sends the acknowledgements, releases the
     other records, and leaves the group.
     """
 
@@ -59,8 +59,8 @@ class ShareConsumer(BlockingPollingClient[consumer.ShareConsumer[K_co, V_co]], G
     def close(self, timeout_ms: float = CLOSE_TIMEOUT_MS) -> None:
         """Send the acknowledgements, release the other records and leave the group, within the time.
 
-        In implicit mode the records that were handed out are accepted. The end of the `with` block does the
-        same; where it raises, the records that it had in hand are not accepted. The callback hears of all
+        In implicit mode the returned records are accepted. The end of the `with` block does the
+        same; if it raises, the unfinished records are not accepted. The callback gets all
         acknowledgements.
         """
         self._close(timeout_ms)
@@ -83,7 +83,7 @@ class ShareConsumer(BlockingPollingClient[consumer.ShareConsumer[K_co, V_co]], G
     def poll(
         self, *unnamed: Never, timeout_ms: float | None = None, max_records: int | None = None
     ) -> list[ShareRecord[K_co, V_co]]:
-        """Return records as soon as there are any; none when the time is over.
+        """Return records as soon as there are any; none at the timeout.
 
         Acknowledgements are sent with it; in implicit mode it accepts all records that were handed out.
         Raises: KohortError; WakeupError after `wakeup`.
@@ -118,12 +118,12 @@ class ShareConsumer(BlockingPollingClient[consumer.ShareConsumer[K_co, V_co]], G
     def acknowledge(
         self,
         record: ShareRecord[K_co, V_co],
-        type: AcknowledgeType = AcknowledgeType.ACCEPT,  # Kafka's word.
+        type: AcknowledgeType = AcknowledgeType.ACCEPT,  # Kafka's name.
     ) -> None:
-        """Say what became of a record, in explicit mode; the next poll or commit tells the broker.
+        """Acknowledge a record, in explicit mode; the next poll or commit sends it to the broker.
 
         A record that is renewed stays with this consumer, to be acknowledged later.
-        Raises: NotAcquiredError if it is not this consumer's any more; ConfigurationError in implicit mode.
+        Raises: NotAcquiredError if its acquisition has ended; ConfigurationError in implicit mode.
         """
         self._session.acknowledge(record, type)
 
@@ -132,7 +132,7 @@ class ShareConsumer(BlockingPollingClient[consumer.ShareConsumer[K_co, V_co]], G
         """Send the acknowledgements, and return when they are kept. In implicit mode it accepts all records
         that were handed out.
 
-        Raises: ItemsError with the error of each partition; those records come again.
+        Raises: ItemsError with the error of each partition; those records are redelivered.
         """
         try:
             self._loop.call(self._session.commit)

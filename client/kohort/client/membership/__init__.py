@@ -1,11 +1,11 @@
 """A member's side of a group: pure, no I/O, no clock.
 
-`ClassicMembership` speaks the classic protocol, `ConsumerMembership` (in `consumer`, imported where it is
-wished for) that of KIP-848. Two who serve a membership ask it what is owed. The network's side asks
-`next_request(now_ms)` and reports what came of it with `answered` or `failed`. The user's side asks for
-`begin_handover()` within a poll: there may be partitions to give up (`Revoke`, `Lose`) or to take
-(`Assign`), each ended with `end_handover`. No JoinGroup goes out before the user has given up what has to
-be given up, and heartbeats go on meanwhile. `group_protocol` chooses which of the two it is.
+`ClassicMembership` implements the classic protocol, `ConsumerMembership` (in `consumer`, imported on
+demand) that of KIP-848. Two sides drive a membership. The network side calls
+`next_request(now_ms)` and reports the result with `answered` or `failed`. The user's side calls
+`begin_handover()` within a poll: there may be partitions to revoke (`Revoke`, `Lose`) or to assign
+(`Assign`), each ended with `end_handover`. No JoinGroup is sent before the user has revoked what has to
+be revoked, and heartbeats continue meanwhile. `group_protocol` chooses the protocol.
 """
 
 from kohort.client.membership.classic import PROTOCOL_TYPE, ClassicMembership

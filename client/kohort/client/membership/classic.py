@@ -1,9 +1,9 @@
 """The classic group protocol, eager and cooperative, as one state machine.
 
-Eager: before each join the user gives up everything. Cooperative (KIP-429): the user keeps what it has,
-joins with it, gives up only what the new assignment takes away, and then joins once more so that it can be
-handed on. The protocol is cooperative only if every assignor that is listed is: so a group moves live from
-[range] over [cooperative-sticky, range], which is eager still, to [cooperative-sticky].
+Eager: before each join the user revokes everything. Cooperative (KIP-429): the user keeps its partitions,
+joins with them, revokes only those that the new assignment takes away, and then joins again so that they can
+be reassigned. The protocol is cooperative only if every listed assignor is: so a live group moves from
+[range] over [cooperative-sticky, range], which is still eager, to [cooperative-sticky].
 
 Source: KIP-62, KIP-134, KIP-345, KIP-394, KIP-429, KIP-792, KIP-800, KIP-814; ConsumerCoordinator and
 AbstractCoordinator.
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from kohort.client.membership.requests import Answer
 
 PROTOCOL_TYPE = "consumer"
-JOIN_GRACE_MS = 5_000  # A join is answered when the rebalance timeout is over; Kafka waits this much longer.
+JOIN_GRACE_MS = 5_000  # A join is answered at the end of the rebalance timeout; Kafka waits this much longer.
 REASON_LENGTH_MAX = 255  # What brokers take (KIP-800).
 
 _THROWN_OUT = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
@@ -71,7 +71,7 @@ class ClassicMembership(Membership):
         self._rejoin_afterwards: str | None = None
         self._was_passed_over = False
 
-    # What the user does
+    # Calls of the user
 
     def subscribe(self, topics: Sequence[str]) -> None:
         """Wish for these topics; a member that has joined with others joins again."""
@@ -108,7 +108,7 @@ class ClassicMembership(Membership):
         return self.state is State.JOINING and not self.member_id and self.settings.group_instance_id is None
 
     def leave(self, reason: str, *, leave_group: bool | None = None) -> LeaveGroupRequest | None:
-        """Return the request to send, None for who is no member, or static and to be missed in vain.
+        """Return the request to send, None for a non-member, or a static one that stays.
 
         `leave_group` lets a static member leave, or another stay until its session ends (KIP-1092).
         """
@@ -120,14 +120,14 @@ class ClassicMembership(Membership):
         return self._leave_request(reason)
 
     def commit_refused(self, code: ErrorCode, generation_id: int, now_ms: int) -> bool:
-        """Take in why a commit was refused; return whether it may count once the rebalance is over.
+        """Apply a refused commit; return whether it can be repeated after the rebalance.
 
-        What was sent under a generation that has passed says nothing about this member.
+        A commit from a past generation tells nothing about this member.
         """
         if self.state in _IN_REBALANCE or generation_id != self.generation_id:
             return self.generation_id >= 0
         if self.state is State.OUTSIDE and code in _MISSED:
-            return self.generation_id >= 0  # It joins again; what it still owns then can be committed.
+            return self.generation_id >= 0  # It rejoins; partitions that it then still owns can be committed.
         if code is ErrorCode.FENCED_INSTANCE_ID or code in _THROWN_OUT:
             self._refused(code, "", now_ms)
         elif code is ErrorCode.REBALANCE_IN_PROGRESS:
@@ -135,10 +135,10 @@ class ClassicMembership(Membership):
             return True
         return False
 
-    # What the network's side asks
+    # Calls of the network side
 
     def next_request(self, now_ms: int) -> Request:
-        """Return what is to be sent, or how long there is nothing to do."""
+        """Return the next request, or how long there is nothing to do."""
         if self.state in OUT or not self._topics:
             return Wait(None)
         if now_ms < self._not_before_ms:
@@ -160,7 +160,7 @@ class ClassicMembership(Membership):
     def hand_out(self, partition_counts: Mapping[str, int]) -> None:
         """Let the group's assignor share out these topics; the SyncGroup follows.
 
-        Raises: whatever a user's own assignor raises.
+        Raises: the error of a user's own assignor.
         """
         assert self.state is State.ASSIGNING
         self._partition_counts = partition_counts
@@ -174,10 +174,10 @@ class ClassicMembership(Membership):
         self.state = State.SYNCING
 
     def assignor_failed(self, error: Exception) -> None:
-        """The user's own assignor raised: the consumer can't go on."""
+        """The user's own assignor raised: the consumer can't continue."""
         self._fail(ConfigurationError(f"the assignor {self.protocol_name!r} failed: {error!r}"))
 
-    # What came of it
+    # Results of requests
 
     def answered(self, response: "Answer", now_ms: int) -> None:
         """Take in the coordinator's answer to the last request."""
@@ -238,8 +238,8 @@ class ClassicMembership(Membership):
         self.state = State.OUTSIDE
 
     def _prepare_join(self, reason: str) -> None:
-        """Rejoin, once the user has given up what it can't keep."""
-        if self._reason is None:  # What was the first reason to join again still is.
+        """Rejoin, after the user has revoked what it can't keep."""
+        if self._reason is None:  # The first reason to rejoin still counts.
             self._reason = reason[:REASON_LENGTH_MAX]
         self.state = State.OUTSIDE
         if not self.is_cooperative:
@@ -306,13 +306,13 @@ class ClassicMembership(Membership):
         self._group_topics = frozenset(
             topic for each in self._subscriptions.values() for topic in each.topics
         )
-        if response.skip_assignment:  # A static leader is back; what it shared out before still holds.
+        if response.skip_assignment:  # A static leader has returned; its earlier assignment still holds.
             self._shared_out = None
         else:
             self.state = State.ASSIGNING
 
     def _counts_of(self, partition_counts: Mapping[str, int]) -> Mapping[str, int]:
-        """Return what this member looks at once it has shared out: racks, if it stands in one itself.
+        """Return what this leader watches after its assignment: racks, if it has one itself.
 
         Source: ConsumerCoordinator.MetadataSnapshot.
         """
@@ -349,7 +349,7 @@ class ClassicMembership(Membership):
         if self._rejoin_afterwards is None and self._topics != self._joined_topics:
             self._rejoin_afterwards = "the subscription has changed"
         if given_up:
-            # Not by _prepare_join: the user takes the new assignment first, and commits what it gives up.
+            # Not by _prepare_join: the user first takes the new assignment, and commits what it revokes.
             self._reason = f"gives up {_names(given_up)}"[:REASON_LENGTH_MAX]
             self.state = State.OUTSIDE
         elif self._rejoin_afterwards is not None:
@@ -358,12 +358,12 @@ class ClassicMembership(Membership):
             self.partitions_changed(self._partition_counts)
 
     def _take(self, assigned: Owned) -> Owned:
-        """Let the user have this; return what it has to give up.
+        """Assign these partitions; return those to revoke.
 
         A static member that slept through a generation, or lost the answer to its join, is in the next one as
-        if nothing had been, and the broker takes its commits. Others may have read its partitions and have
-        committed more: it loses them, and looks up where they have got to. One generation that it joined
-        and got no assignment of is no such gap: what it told in it to own was nobody else's.
+        if no generation was missed, and the broker accepts its commits. Others may have read its partitions
+        and have committed more: it loses them, and looks up the committed offsets. One generation that it
+        joined without an assignment is not a gap: the partitions that it claimed were nobody else's.
         """
         was_passed_over = self._was_passed_over
         was_passed_over |= 0 <= self._assigned_generation_id < self.generation_id - 2

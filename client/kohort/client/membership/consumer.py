@@ -1,10 +1,10 @@
 """The protocol of KIP-848 as one state machine: heartbeats alone, and a broker that assigns.
 
-A heartbeat says what the member wishes for and owns, as far as that has changed; its answer has the
-member's epoch, and an assignment where that is another one. The user gives up what is no longer in it,
-takes what is new, and the next heartbeat, sent at once, says so: only then do others get what it gave up.
-Whoever is fenced loses everything and joins again, under the same id. After an error, or where no answer
-came, the next heartbeat tells everything anew.
+A heartbeat has the member's subscription and owned partitions, if changed; its answer has the
+member's epoch, and a changed assignment. The user revokes partitions that are no longer in it,
+takes new ones, and the next heartbeat, sent at once, confirms that: only then do others get the revoked ones.
+A fenced member loses everything and rejoins, with the same id. After an error, or without an answer,
+the next heartbeat has all fields again.
 
 Source: KIP-848, KIP-1082, KIP-1092; ConsumerMembershipManager, ConsumerHeartbeatRequestManager.
 """
@@ -55,7 +55,7 @@ ById = Mapping[UUID, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class SentHeartbeat:
-    """What the last heartbeat that was not refused has left the coordinator knowing."""
+    """What the coordinator knows from the last accepted heartbeat."""
 
     topics: tuple[str, ...]
     regex: str
@@ -65,7 +65,7 @@ class SentHeartbeat:
 class ConsumerMembership(Membership):
     """One member of one consumer group; `generation_id` is its epoch.
 
-    The caller makes `member_id`, for as long as its process lives.
+    The caller makes `member_id`, for the lifetime of its process.
     """
 
     resolves_patterns = True
@@ -76,19 +76,21 @@ class ConsumerMembership(Membership):
         self._topics: tuple[str, ...] = ()
         self._regex = ""
         self._had_regex = False
-        self._sent: SentHeartbeat | None = None  # None: tell everything.
-        self._assigned: ById | None = None  # As the coordinator has it; None before its first word.
+        self._sent: SentHeartbeat | None = None  # None: send everything.
+        self._assigned: ById | None = (
+            None  # The subscription at the coordinator; None before the first heartbeat.
+        )
         self._names: dict[UUID, str] = {}
         self._unnamed: frozenset[UUID] = frozenset()
         self._name_after_ms = 0
         self._naming_failures = 0
-        self._is_taken = False  # Whether the user knows of what is assigned, or will.
+        self._is_taken = False  # Whether the user knows the assignment, or will.
         self._has_to_acknowledge = False
 
-    # What the user does
+    # Calls of the user
 
     def subscribe(self, topics: Sequence[str]) -> None:
-        """Wish for these topics, and for no pattern; the next heartbeat, at once, says so."""
+        """Subscribe to these topics, and to no pattern; the next heartbeat, at once, sends it."""
         self._topics, self._regex = tuple(sorted(set(topics))), ""
 
     def subscribe_pattern(self, regex: str) -> None:
@@ -108,13 +110,13 @@ class ConsumerMembership(Membership):
 
     @property
     def awaits_member_id(self) -> bool:
-        """Whether it may be let in any moment: a word of leaving that came before would be lost."""
+        """Whether it is about to become a member: a leave sent before would be ignored."""
         return self.state is State.JOINING
 
     def leave(self, reason: str, *, leave_group: bool | None = None) -> SendHeartbeat | None:
-        """Return the heartbeat to send; a static member's says that it will be back, unless it is to leave.
+        """Return the heartbeat to send; a static member's is temporary, unless it has to leave.
 
-        None for who is no member, or is no static one and stays until its session ends (KIP-1092).
+        None for a non-member, or a dynamic one that stays until its session ends (KIP-1092).
         """
         is_member = self.generation_id >= 0 and self.state not in OUT
         self.state = State.LEFT
@@ -126,7 +128,7 @@ class ConsumerMembership(Membership):
     def commit_refused(self, code: ErrorCode, generation_id: int, now_ms: int) -> bool:
         """Take in why a commit was refused; return whether it may count in the epoch that is coming.
 
-        What was sent in an epoch that has passed says nothing about this member.
+        A commit from a past epoch tells nothing about this member.
         """
         if generation_id != self.generation_id:
             return self.generation_id >= 0
@@ -139,10 +141,10 @@ class ConsumerMembership(Membership):
             self._fail(BrokerError(code))
         return False
 
-    # What the network's side asks
+    # Calls of the network side
 
     def next_request(self, now_ms: int) -> ConsumerRequest:
-        """Return what is to be sent, or how long there is nothing to do."""
+        """Return the next request, or how long there is nothing to do."""
         if self.state in OUT or not (self._topics or self._regex):
             return Wait(None)
         if now_ms < self._not_before_ms:
@@ -158,7 +160,7 @@ class ConsumerMembership(Membership):
         return self._heartbeat(now_ms)
 
     def topics_named(self, names: Mapping[UUID, str], now_ms: int) -> None:
-        """Take in the names of topics; those that have none yet are asked for again."""
+        """Apply the names of topics; those without a name yet are requested again."""
         self._names.update(names)
         if self._assigned is None:
             return
@@ -173,7 +175,7 @@ class ConsumerMembership(Membership):
         if is_news or not self._is_taken:
             self._take()
 
-    # What came of it
+    # Results of requests
 
     def answered(self, response: "Answer", now_ms: int) -> None:
         """Take in the coordinator's answer to the last heartbeat."""
@@ -197,7 +199,7 @@ class ConsumerMembership(Membership):
             self._assign(response.assignment)
 
     def failed(self, error: KohortError, now_ms: int) -> None:
-        """The heartbeat could not be sent or got no answer: tell everything to whoever coordinates now."""
+        """The heartbeat could not be sent or got no answer: send everything to the current coordinator."""
         if self.state in OUT:
             return
         self._sent = None
@@ -239,7 +241,7 @@ class ConsumerMembership(Membership):
         self._outside()
 
     def _outside(self) -> None:
-        """All that the user owns is gone."""
+        """Lose all partitions that the user owns."""
         self.generation_id = -1
         self._sent = None
         self._assigned = None
@@ -261,7 +263,7 @@ class ConsumerMembership(Membership):
             if each.partitions
         }
         if assigned == self._assigned:
-            return  # It was told again because this member told all of itself.
+            return  # It was repeated because this member sent all its fields.
         self._assigned = assigned
         self._unnamed = frozenset(assigned.keys() - self._names.keys())
         self._name_after_ms = self._naming_failures = 0
@@ -270,7 +272,7 @@ class ConsumerMembership(Membership):
             self._take()
 
     def _take(self) -> None:
-        """Let the user have what is assigned, as far as it has a name."""
+        """Assign the partitions whose topics have a name."""
         assert self._assigned is not None
         named: dict[str, tuple[int, ...]] = {
             self._names[topic_id]: partitions
@@ -282,7 +284,7 @@ class ConsumerMembership(Membership):
 
     def _owned_by_id(self) -> ById:
         ids = {name: topic_id for topic_id, name in self._names.items()}
-        if self._assigned is not None:  # A topic that was made anew has two ids; this is the newer one.
+        if self._assigned is not None:  # A recreated topic has two ids; this is the newer one.
             ids |= {self._names[each]: each for each in self._assigned if each in self._names}
         return {ids[topic]: tuple(sorted(partitions)) for topic, partitions in self.owned.items()}
 
@@ -300,7 +302,7 @@ class ConsumerMembership(Membership):
 
     @property
     def _has_news(self) -> bool:
-        """Whether the coordinator is to hear of something before the next heartbeat is due."""
+        """Whether a change has to be sent before the next heartbeat is due."""
         sent = self._sent
         if sent is None or (sent.topics, sent.regex) != (self._topics, self._regex):
             return True
@@ -310,7 +312,7 @@ class ConsumerMembership(Membership):
         return self._name_after_ms if self._unnamed else self._heartbeat_due_ms
 
     def _send(self, epoch: int) -> SendHeartbeat:
-        """Return a heartbeat with what is new since the last one; whoever joins owns nothing."""
+        """Return a heartbeat with the changes since the last one; a joining member owns nothing."""
         settings, sent = self.settings, self._sent
         owned: ById = {} if epoch == JOINING else self._owned_by_id()
         acknowledges = self._has_to_acknowledge and not self.has_handover

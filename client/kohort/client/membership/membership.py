@@ -1,4 +1,4 @@
-"""What members of every group protocol have in common: what their user does, and how long that may take."""
+"""The common part of all group protocols: the user's calls, and their time limits."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 POLL_TIMEOUT_REASON = "consumer poll timeout has expired."
 
 CODES = frozenset(ErrorCode)
-OUT = (State.IDLE, State.LEFT, State.FAILED)  # A tuple: whether one of three is meant needs no hash.
+OUT = (State.IDLE, State.LEFT, State.FAILED)  # A tuple: a comparison with three values needs no hash.
 _FOR_GOOD = frozenset({ErrorCode.FENCED_INSTANCE_ID, ErrorCode.INVALID_CONFIG, ErrorCode.UNSUPPORTED_VERSION})
 
 
@@ -30,25 +30,25 @@ class Departure:
     reason: str
     at_ms: int
     silent_ms: int
-    """How long the coordinator had not been heard by then."""
+    """How long the coordinator had not answered by then."""
     by_poll_interval: bool = False
     silently: bool = False
-    """Whether it told nobody: a static member only stops its heartbeats."""
+    """Whether no leave was sent: a static member only stops its heartbeats."""
 
 
 class Membership(ABC):
     """One member of one group, from its first join to its leaving."""
 
     resolves_patterns = False
-    """Whether the broker says which topics a pattern stands for."""
+    """Whether the broker resolves patterns."""
 
     def __init__(self, settings: MemberSettings, member_id: str = "") -> None:
         self.settings = settings
         self.state = State.OUTSIDE
         self.member_id = member_id
-        self.generation_id = -1  # Or the member's epoch: what its commits are bound to. -1 outside.
+        self.generation_id = -1  # Or the member's epoch: the epoch of its commits. -1 for a non-member.
         self.error: KohortError | None = None
-        self.departure: Departure | None = None  # Until somebody has told the user, and says so with None.
+        self.departure: Departure | None = None  # Until it was reported to the user, who sets None.
         self._ownership = Ownership()
         self._coordinator_known = False
         self._not_before_ms = 0
@@ -57,7 +57,7 @@ class Membership(ABC):
         self._heard_ms = 0
         self._last_poll_ms: int | None = None  # None while the user is inside a poll.
 
-    # What the user does
+    # Calls of the user
 
     @abstractmethod
     def subscribe(self, topics: Sequence[str]) -> None:
@@ -84,9 +84,9 @@ class Membership(ABC):
         self._last_poll_ms = now_ms
 
     def take_error(self) -> KohortError | None:
-        """Return what the coordinator refused, once; a fenced member's error stays for good.
+        """Return the coordinator's error, once; a fenced member's error stays.
 
-        Whoever polls on after any other joins again.
+        After any other error the next poll rejoins.
         """
         error = self.error
         if error is not None and error.code not in _FOR_GOOD:
@@ -96,12 +96,12 @@ class Membership(ABC):
 
     @property
     def owned(self) -> Owned:
-        """What the user believes to own."""
+        """The partitions that the user believes to own."""
         return self._ownership.owned
 
     @property
     def lost(self) -> Owned:
-        """What is gone, though the user has not been told to the end: commits for it don't count."""
+        """Lost partitions that the user may not know yet: commits for them don't count."""
         return self._ownership.lost
 
     @property
@@ -111,11 +111,11 @@ class Membership(ABC):
 
     @property
     def handover(self) -> Handover | None:
-        """What the user's side has to do next."""
+        """The next handover for the user's side."""
         return self._ownership.next
 
     def begin_handover(self) -> Handover | None:
-        """Return what the user's side has to do now; the same again if it did not get to its end."""
+        """Return the current handover for the user's side; the same again until it is ended."""
         return self._ownership.begin()
 
     def end_handover(self) -> None:
@@ -134,13 +134,13 @@ class Membership(ABC):
     @property
     @abstractmethod
     def awaits_member_id(self) -> bool:
-        """Whether the coordinator is about to let it in, under an id that it then has to give back."""
+        """Whether the coordinator is about to give it an id that it then has to give back."""
 
     @abstractmethod
     def leave(
         self, reason: str, *, leave_group: bool | None = None
     ) -> LeaveGroupRequest | SendHeartbeat | None:
-        """Return what to send, None for who is no member, or is to be missed in vain.
+        """Return the leave request, None for a non-member, or a static one that stays.
 
         `leave_group` lets a static member leave for good, or another stay until its session ends (KIP-1092).
         """
@@ -149,14 +149,14 @@ class Membership(ABC):
     def commit_refused(self, code: ErrorCode, generation_id: int, now_ms: int) -> bool:
         """Take in why a commit was refused; return whether it may count later.
 
-        What was sent under a generation that has passed says nothing about this member.
+        A commit from a past generation tells nothing about this member.
         """
 
-    # What the network's side asks
+    # Calls of the network side
 
     @abstractmethod
     def next_request(self, now_ms: int) -> AnyRequest:
-        """Return what is to be sent, or how long there is nothing to do."""
+        """Return the next request, or how long there is nothing to do."""
 
     def coordinator_found(self) -> None:
         """The coordinator is known and can be asked."""
@@ -166,7 +166,7 @@ class Membership(ABC):
         """Take in the names of topics, after `NameTopics`."""
         raise AssertionError(f"{names}: this protocol names topics itself")
 
-    # What came of it
+    # Results of requests
 
     @abstractmethod
     def answered(self, response: "Answer", now_ms: int) -> None:
@@ -176,7 +176,7 @@ class Membership(ABC):
     def failed(self, error: KohortError, now_ms: int) -> None:
         """The request could not be sent or got no answer: look for the coordinator, and try again."""
 
-    # For those who implement a protocol
+    # For implementations of a protocol
 
     def _depart(
         self, reason: str, now_ms: int, *, by_poll_interval: bool = False, silently: bool = False

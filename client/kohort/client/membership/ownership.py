@@ -1,7 +1,7 @@
-"""What the user reads, and what the user has to be told of it, in order: pure.
+"""The partitions that the user reads, and the handovers that it has to be told, in order. Pure.
 
-Partitions change hands in two steps, `begin` and `end`, between which the user's listener runs. What was
-begun is given out again until it is ended: a poll may be interrupted.
+Partitions are handed over in two steps, `begin` and `end`, between which the user's listener runs. A
+started handover is returned again until it is ended: a poll may be interrupted.
 """
 
 from collections.abc import Iterable
@@ -19,14 +19,14 @@ class Revoke:
 
 @dataclass(frozen=True, slots=True)
 class Lose:
-    """Partitions that are gone already: commits for them don't count any more."""
+    """Partitions that are already lost: commits for them don't count any more."""
 
     partitions: Owned
 
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Partitions that the member may read from now on: all that it owns, those that it kept among them."""
+    """Partitions that the member may read from now on: all that it owns, including the kept ones."""
 
     partitions: Owned
 
@@ -49,11 +49,11 @@ class Ownership:
 
     @property
     def next(self) -> Handover | None:
-        """What `begin` returns next, not counting what was begun."""
+        """Return the next result of `begin`, without a started one."""
         return self._due[0] if self._due else None
 
     def begin(self) -> Handover | None:
-        """Return what the user has to be told now; the same again if it did not get to its end."""
+        """Return the handover for the user; the same again until it is ended."""
         if self._in_hand is None and self._due:
             self._in_hand = self._due.pop(0)
             if isinstance(self._in_hand, Assign):
@@ -61,12 +61,12 @@ class Ownership:
         return self._in_hand
 
     def end(self) -> None:
-        """The user has been told what `begin` returned."""
+        """End the handover that `begin` returned."""
         assert self._in_hand is not None
         if not isinstance(self._in_hand, Assign):
             self.owned = without(self.owned, self._in_hand.partitions)
         self._in_hand = None
-        # What has been given up meanwhile is neither revoked nor lost a second time.
+        # Partitions revoked meanwhile are neither revoked nor lost a second time.
         self._due = [each for each in map(self._still_owned, self._due) if each is not None]
 
     def give_up(self, partitions: Owned) -> None:
@@ -76,18 +76,18 @@ class Ownership:
             self._due.append(Revoke(partitions))
 
     def lose(self) -> None:
-        """Whatever the user owns is gone, and what it was to be told besides is void."""
+        """Lose all owned partitions, and cancel other handovers."""
         self._due = [Lose(self.owned)] if self.owned else []
 
     def take(self, assignment: Owned) -> Owned:
-        """Let the user have this, and nothing else; return what it has to give up before."""
+        """Assign exactly these partitions; return those to revoke first."""
         surplus = without(self.owned, assignment)
         self._due = [Revoke(surplus)] if surplus else []
         self._due.append(Assign(assignment))
         return surplus
 
     def take_anew(self, assignment: Owned) -> Owned:
-        """Do the same where others may have had what the user owns: it loses all of that first."""
+        """Do the same if other members may have owned the user's partitions: it loses all of them first."""
         surplus = without(self.owned, assignment)
         self.lose()
         self._due.append(Assign(assignment))
@@ -95,7 +95,7 @@ class Ownership:
 
     @property
     def lost(self) -> Owned:
-        """What is gone, though the user has not been told to the end."""
+        """Lost partitions that the user may not know yet."""
         for each in (self._in_hand, *self._due):
             if isinstance(each, Lose):
                 return each.partitions
@@ -128,6 +128,6 @@ def within(these: Owned, those: Owned) -> Owned:
 
 
 def of_other_topics(owned: Owned, topics: Iterable[str]) -> Owned:
-    """Return the partitions whose topic is none of these."""
+    """Return the partitions of other topics."""
     wanted = frozenset(topics)
     return {topic: partitions for topic, partitions in owned.items() if topic not in wanted}

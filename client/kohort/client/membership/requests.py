@@ -1,4 +1,4 @@
-"""What a membership is told at its making, where it stands, and what it asks the network's side to do."""
+"""A membership's settings, its states, and the requests to the network side."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -37,18 +37,16 @@ class MemberSettings:
 
 
 class State(Enum):
-    """Where the member stands."""
+    """The state of the member."""
 
-    OUTSIDE = (
-        auto()
-    )  # Has to join; as soon as there is a subscription, and the user has given up what it must.
+    OUTSIDE = auto()  # Has to join; when there is a subscription, and the user has revoked what it must.
     JOINING = auto()
     ASSIGNING = auto()  # Leads, and has to hand the partitions out.
     SYNCING = auto()
     STABLE = auto()
     IDLE = auto()  # Left because the user did not poll; joins again at the next poll.
     LEFT = auto()
-    FAILED = auto()  # Refused; `error` says why.
+    FAILED = auto()  # Refused; `error` has the reason.
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class SendHeartbeat:
-    """Send a heartbeat of KIP-848 or KIP-932 and report what comes of it; of one that `leaves` nothing."""
+    """Send a heartbeat of KIP-848 or KIP-932 and report its result; not of one that `leaves`."""
 
     request: "ConsumerGroupHeartbeatRequest | ShareGroupHeartbeatRequest"
     answer: "type[ConsumerGroupHeartbeatResponse | ShareGroupHeartbeatResponse]"
@@ -74,7 +72,7 @@ class SendHeartbeat:
 
     @property
     def joins(self) -> bool:
-        """Whether it asks to be let in."""
+        """Whether it asks to join."""
         return self.request.member_epoch == 0
 
     @property
@@ -85,7 +83,7 @@ class SendHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class NameTopics:
-    """Find the names of the topics with these ids, and call `topics_named` with those that there are."""
+    """Find the names of the topics with these ids, and call `topics_named` with the known ones."""
 
     topic_ids: frozenset[UUID]
 
@@ -105,9 +103,9 @@ class Wait:
 
 
 Request = FindCoordinator | Send | HandOut | Wait
-"""What the classic protocol asks for."""
+"""The requests of the classic protocol."""
 ConsumerRequest = FindCoordinator | SendHeartbeat | NameTopics | Wait
-"""What the protocol of KIP-848 asks for."""
+"""The requests of the protocol of KIP-848."""
 AnyRequest = Request | ConsumerRequest
 ClassicAnswer = JoinGroupResponse | SyncGroupResponse | HeartbeatResponse
 if TYPE_CHECKING:

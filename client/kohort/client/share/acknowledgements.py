@@ -1,7 +1,7 @@
 """The records that the user has, and how they were acknowledged: pure.
 
-The user's thread says what became of records while no call of its own is under way; the loop takes those
-acknowledgements over within calls, while that thread waits. So neither needs a lock.
+The user's thread acknowledges records while none of its calls is running; the loop takes the
+acknowledgements within calls, while that thread waits. So neither needs a lock.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,13 +15,14 @@ from kohort.client.values import TopicPartition
 GAP = 0
 """Says of an offset that there is no record there: the log was compacted, or it was a marker."""
 TYPES_MAX = 1_000
-"""So many offsets in a row are one batch of differing types: what a broker has to read at once."""
+"""The maximum number of consecutive offsets in one batch of differing types, which a broker has to read at
+once."""
 
 LOOK_MS = 1_000
 
 
 class Held(NamedTuple):
-    """Where a record came from, and until when it is the user's."""
+    """The partition of an acquired record, and the end of its lock."""
 
     node_id: int
     topic_id: UUID
@@ -38,7 +39,7 @@ class Acknowledgement(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Offsets beside each other, with one type for all or one for each."""
+    """Consecutive offsets, with one type for all or one for each."""
 
     first_offset: int
     last_offset: int
@@ -58,7 +59,7 @@ class Acknowledgements:
         return sum(map(len, self._in_hand.values()))
 
     def hand_out(self, records: Iterable[tuple[AnyShareRecord, Held]], now_ms: int) -> None:
-        """The user gets these; now and then, forget those whose lock has run out."""
+        """Return these to the user; now and then, forget those whose lock has expired."""
         if now_ms >= self._look_ms:
             self._look_ms = now_ms + LOOK_MS
             self._forget_late(now_ms)
@@ -74,7 +75,7 @@ class Acknowledgements:
                 del self._in_hand[where]
 
     def acknowledge(self, record: AnyShareRecord, type_: AcknowledgeType) -> None:
-        """The user says what became of a record; one that is renewed it keeps. Raises: NotAcquiredError."""
+        """Acknowledge a record; a renewed one stays. Raises: NotAcquiredError."""
         holding = self._in_hand.get((record.topic, record.partition), {})
         held = holding.get(record.offset)
         if held is None:
@@ -100,7 +101,7 @@ class Acknowledgements:
         return pending
 
     def renewed(self, acknowledgements: Iterable[Acknowledgement], until_ms: int) -> None:
-        """The locks of these have begun anew."""
+        """Note that the locks of these were renewed."""
         for each in acknowledgements:
             holding = self._in_hand.get(each.partition, {})
             held = holding.get(each.offset)

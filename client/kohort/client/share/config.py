@@ -17,7 +17,7 @@ ACQUIRE_MODES = {"batch_optimized": 0, "record_limit": 1}
 
 
 class ShareConsumerOptions(ClientOptions, total=False):
-    """What a ShareConsumer takes, besides its deserializers."""
+    """The options of a ShareConsumer, without its deserializers."""
 
     group_id: str
     client_rack: str | None
@@ -56,12 +56,12 @@ class ShareConsumerConfig(ClientConfig, frozen=True, kw_only=True, forbid_unknow
 
     @property
     def is_implicit(self) -> bool:
-        """Whether a poll accepts what the one before it has handed out."""
+        """Whether a poll accepts the records of the previous one."""
         return self.share_acknowledgement_mode == "implicit"
 
     @property
     def acquire_mode(self) -> int:
-        """How much the broker may hand out at once: whole batches, or max_poll_records and no more."""
+        """How much the broker may return at once: whole batches, or at most max_poll_records."""
         return ACQUIRE_MODES[self.share_acquire_mode]
 
 

@@ -24,8 +24,8 @@ class ShareConsumer(AsyncPollingClient[ShareSession], Generic[K_co, V_co]):
             ...
 
     Inside `async with`, or between `start` and `stop`, and by one task at a time. In implicit mode a record
-    is accepted when the next one is asked for, or the next poll begins; in explicit mode `acknowledge` says
-    what became of each. Leaving the block sends the acknowledgements, releases all other records, and leaves
+    is accepted when the next one is requested, or the next poll starts; in explicit mode `acknowledge` gives
+    the result of each. Leaving the block sends the acknowledgements, releases all other records, and leaves
     the group.
     """
 
@@ -53,8 +53,8 @@ class ShareConsumer(AsyncPollingClient[ShareSession], Generic[K_co, V_co]):
         """Send the acknowledgements, release all other records and leave the group, within the time.
 
         It does so even if it is cancelled. In implicit mode the records that were handed out are accepted.
-        The end of the `async with` block does the same; where it raises, the records in hand are not
-        accepted. The callback hears of all acknowledgements.
+        The end of the `async with` block does the same; if it raises, the unfinished records are not
+        accepted. The callback gets all acknowledgements.
         """
         await self._close(timeout_ms)
 
@@ -63,9 +63,9 @@ class ShareConsumer(AsyncPollingClient[ShareSession], Generic[K_co, V_co]):
         self._session.subscribe(topics)
 
     async def unsubscribe(self) -> None:
-        """Send the acknowledgements, release what is in hand, and leave the group.
+        """Send the acknowledgements, release acquired records, and leave the group.
 
-        One that is cancelled goes on to its end, for some seconds at most.
+        A cancelled call continues to its end, for some seconds at most.
         """
         self._session.check_loop()
         await self._session.complete(self._session.unsubscribe)
@@ -75,18 +75,18 @@ class ShareConsumer(AsyncPollingClient[ShareSession], Generic[K_co, V_co]):
         return self._session.topics
 
     def assignment(self) -> tuple[TopicPartition, ...]:
-        """Return the partitions that the group has it read at the moment, perhaps beside others."""
+        """Return the partitions assigned at the moment, which other members may share."""
         return self._session.assignment
 
     @property
     def acquisition_lock_timeout_ms(self) -> int | None:
-        """How long a record is this consumer's without a word, None before the first answer."""
+        """How long a record is acquired without an acknowledgement, None before the first answer."""
         return self._session.fetcher.lock_timeout_ms
 
     async def poll(
         self, *unnamed: Never, timeout_ms: float | None = None, max_records: int | None = None
     ) -> list[ShareRecord[K_co, V_co]]:
-        """Return records as soon as there are any; none when the time is over.
+        """Return records as soon as there are any; none at the timeout.
 
         Acknowledgements are sent with it; in implicit mode it accepts all records that were handed out.
         Raises: KohortError; WakeupError after `wakeup`.
@@ -125,17 +125,17 @@ class ShareConsumer(AsyncPollingClient[ShareSession], Generic[K_co, V_co]):
         record: ShareRecord[K_co, V_co],
         type: AcknowledgeType = AcknowledgeType.ACCEPT,
     ) -> None:
-        """Say what became of a record, in explicit mode; the next poll or commit tells the broker.
+        """Acknowledge a record, in explicit mode; the next poll or commit sends it to the broker.
 
         One that is renewed stays with this consumer, to be acknowledged later.
-        Raises: NotAcquiredError if it is not this consumer's any more; ConfigurationError in implicit mode.
+        Raises: NotAcquiredError if its acquisition has ended; ConfigurationError in implicit mode.
         """
         self._session.acknowledge(record, type)
 
     async def commit(self) -> None:
         """Send the acknowledgements, and return when they are kept. In implicit mode it accepts all records.
 
-        Raises: ItemsError with the error of each partition; those records come again.
+        Raises: ItemsError with the error of each partition; those records are redelivered.
         """
         self._check_open()
         try:

@@ -1,4 +1,4 @@
-"""What one answer to a ShareFetch brought of one partition: the records that were acquired, and the gaps."""
+"""One partition's part of a ShareFetch answer: the acquired records, and the gaps."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from kohort.protocol.records import Buffer
 
 
 class Fetched(NamedTuple):
-    """Acquired records in their order, and acquired offsets at which there is none for the user."""
+    """Acquired records in order, and acquired offsets without a record for the user."""
 
     records: list[AnyShareRecord]
     gaps: list[int]
@@ -21,7 +21,7 @@ class Fetched(NamedTuple):
 def read_acquired(
     partition: TopicPartition, data: Buffer, acquired: Sequence[ShareFetchAcquired], *, check_crcs: bool
 ) -> Fetched:
-    """Return what was acquired; batches may hold records besides that are others'. Raises: WireError."""
+    """Return the acquired records; batches may also have records of other members. Raises: WireError."""
     if not acquired:
         return Fetched([], [])
     lists, read = PartitionRecords(partition), list[ConsumerRecord]()

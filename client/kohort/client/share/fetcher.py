@@ -1,7 +1,7 @@
 """Fetching and acknowledging, a broker at a time: one request of its session follows the other.
 
-Everything here runs on the event loop. A fetch goes out only while a poll waits: what is acquired ahead of
-its time is locked in vain. Acknowledgements go with the next fetch, or by themselves.
+Everything here runs on the event loop. A fetch is sent only while a poll waits: records acquired too
+early are locked in vain. Acknowledgements are sent with the next fetch, or alone.
 """
 
 import logging
@@ -80,7 +80,7 @@ class _Node:
 
 
 class ShareFetcher:
-    """Keeps what was acquired until the user takes it, and brings to the brokers what the user says.
+    """Keeps acquired records until the user takes them, and sends acknowledgements to the brokers.
 
     `news` is called when there is something for a poll.
     """
@@ -142,7 +142,7 @@ class ShareFetcher:
                     tasks.start_soon(self._acknowledge_alone, node_id, node)
 
     def give_back_unwanted(self) -> None:
-        """Release at once what was acquired of topics that are not subscribed to any more."""
+        """Release at once acquired records of topics that are not subscribed any more."""
         wanted = self._membership().watched_topics
         ready = tuple(self.ready)
         unwanted = [each for each in ready if each[0].topic not in wanted]
@@ -161,11 +161,11 @@ class ShareFetcher:
             for node_id, node in self._nodes.items():
                 if node.session.is_open or node.pending:
                     tasks.start_soon(self._end, node_id, node)
-        self.ready.clear()  # Also what came of a fetch that was in flight.
+        self.ready.clear()  # Also the result of a fetch that was in flight.
 
     @property
     def next_at_ms(self) -> int | None:
-        """When a broker may be asked again that is left alone for now."""
+        """When a broker that is left alone for now may be asked again."""
         now_ms = monotonic_ms()
         return min(
             (node.not_before_ms for node in self._nodes.values() if node.not_before_ms > now_ms), default=None
@@ -183,7 +183,7 @@ class ShareFetcher:
         without_leader = False
         for topic, partitions in membership.assignment.items():
             if topic not in membership.watched_topics:
-                continue  # The coordinator has not heard yet that it is left.
+                continue  # The coordinator has not been told yet that the member leaves.
             for index in partitions:
                 partition = TopicPartition(topic, index)
                 try:
@@ -279,7 +279,7 @@ class ShareFetcher:
         except KohortError as error:
             self._failed(node, acknowledgements, error)
             return None
-        except BaseException:  # Cancelled: whether the broker has heard it nobody will know.
+        except BaseException:  # Cancelled: whether the broker received it is unknown.
             node.session.reset()
             for each in acknowledgements.values():
                 self._report(each, RequestTimeoutError("the answer was not waited for"))
@@ -290,7 +290,7 @@ class ShareFetcher:
         return answer
 
     def _failed(self, node: _Node, acknowledgements: ByPartition, error: KohortError) -> None:
-        """A request failed as a whole, and its session with it: what was handed out is given back."""
+        """A request failed as a whole, and its session with it: its records are released."""
         node.session.reset()
         node.failures += 1
         if error.code not in _SESSION_OVER or node.failures > 1:
@@ -331,7 +331,7 @@ class ShareFetcher:
             found = read_acquired(
                 partition, records, each.acquired_records, check_crcs=self._config.check_crcs
             )
-        except WireError as error:  # It comes again, perhaps to somebody who can read it.
+        except WireError as error:  # It is redelivered, perhaps to a member that can read it.
             self.error = BrokerError(ErrorCode.CORRUPT_MESSAGE, f"{partition}: {error}")
             spans = each.acquired_records
             offsets = [at for span in spans for at in range(span.first_offset, span.last_offset + 1)]
@@ -360,7 +360,7 @@ class ShareFetcher:
     async def _acknowledge_in_turn(self, node_id: int, node: _Node, *, closes: bool = False) -> None:
         pending, node.pending = node.pending, []
         acknowledgements = _by_partition(pending)
-        if not node.session.is_open:  # What was handed out in another session is not the consumer's any more.
+        if not node.session.is_open:  # Records of another session are not acquired any more.
             self._report(pending, BrokerError(ErrorCode.SHARE_SESSION_NOT_FOUND))
             return
         renews = any(each.type == AcknowledgeType.RENEW for each in pending)

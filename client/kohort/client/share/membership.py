@@ -1,6 +1,6 @@
-"""A member's side of a share group (KIP-932): as of a consumer group, but partitions are nobody's alone.
+"""A member's side of a share group (KIP-932): like a consumer group, but partitions have several members.
 
-What the coordinator assigns may be read at once, and nobody has to hear that it is given up: there are no
+Assigned partitions may be read at once, and nobody has to be told about a revocation: there are no
 handovers. Source: ShareMembershipManager, ShareHeartbeatRequestManager.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ShareMembership(ConsumerMembership):
-    """One member of one share group; the caller makes `member_id`, for as long as its process lives."""
+    """One member of one share group; the caller makes `member_id`, for the lifetime of its process."""
 
     resolves_patterns = False
 

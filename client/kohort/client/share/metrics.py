@@ -1,4 +1,4 @@
-"""What a share consumer counts, under the names of Kafka's Java client.
+"""A share consumer's metrics, under the names of Kafka's Java client.
 
 Source: ShareFetchMetricsRegistry, KafkaShareConsumerMetrics.
 """
@@ -40,9 +40,9 @@ class ShareMetrics(PollingMetrics):
             self._rebalance.record()
 
     def consumed(self, count: int) -> None:
-        """The user got so many records."""
+        """The user received this many records."""
         self._consumed += count
 
     def acknowledged(self, count: int) -> None:
-        """The user, or its mode, has acknowledged so many records."""
+        """The user, or implicit mode, has acknowledged this many records."""
         self._acknowledged += count

@@ -1,7 +1,7 @@
-"""A share session: what one broker knows of this consumer, so that requests name changes alone. Pure.
+"""A share session with one broker, so that requests only name changes. Pure.
 
-Requests of a session are numbered, and one follows the answer to the one before. Whatever goes wrong ends
-it: the broker takes back what the consumer had acquired there, and the next request opens another.
+Requests of a session are numbered, and each follows the answer to the previous one. Any error ends
+it: the broker releases the records acquired there, and the next request opens another.
 Source: ShareSessionHandler.
 """
 
@@ -50,9 +50,9 @@ class NodeSession:
     def fetch(
         self, wanted: Collection[TopicIdPartition], pending: PendingBatches
     ) -> tuple[tuple[ShareFetchTopic, ...], tuple[ShareFetchForgottenTopic, ...]]:
-        """Return what a ShareFetch names: what is new or acknowledged, and what is wanted no more.
+        """Return the partitions of a ShareFetch: new or acknowledged ones, and those not wanted any more.
 
-        Whatever is acknowledged with it is wanted, too: naming a partition asks for its records.
+        A partition with acknowledgements is fetched, too: naming a partition requests its records.
         """
         named = sorted({*wanted} - self._partitions | pending.keys())
         gone = sorted(self._partitions - {*wanted})
@@ -92,7 +92,7 @@ class NodeSession:
 
 
 def acknowledge_topics(pending: PendingBatches) -> tuple[ShareAcknowledgeTopic, ...]:
-    """Return what a ShareAcknowledge names."""
+    """Return the partitions of a ShareAcknowledge."""
     return tuple(
         ShareAcknowledgeTopic(
             topic_id=topic_id,

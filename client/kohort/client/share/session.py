@@ -1,7 +1,7 @@
-"""What the two share consumers have in common: membership, fetching, acknowledging, on one event loop.
+"""The common part of the two share consumers: membership, fetching, acknowledging, on one event loop.
 
-A poll is `begin_poll`, and then `advance` until `take_ready` has records or the time is over; between them
-outcomes of acknowledgements are told to the user's callback, where the user's code runs.
+A poll is `begin_poll`, and then `advance` until `take_ready` has records or the timeout passes; between them
+results of acknowledgements go to the user's callback, in the thread of the user's code.
 """
 
 import logging
@@ -38,7 +38,7 @@ from kohort.client.values import TopicPartition
 
 logger = logging.getLogger(__name__)
 
-LOOK_MS = 100  # How long a poll waits before it looks whether a broker may be asked again.
+LOOK_MS = 100  # How long a poll waits before it checks whether a broker may be asked again.
 
 
 class ShareSession(PollingSession):
@@ -78,7 +78,7 @@ class ShareSession(PollingSession):
         return self
 
     def describe(self) -> str:
-        """Return what it reads, in a few acknowledgements."""
+        """Return a short description of what it reads."""
         topics = ", ".join(self.topics) or "nothing"
         return f"of {topics} in share group {self.config.group_id!r} at {describe_servers(self.config)}"
 
@@ -106,7 +106,7 @@ class ShareSession(PollingSession):
         self.fetcher.give_back_unwanted()
 
     async def unsubscribe(self) -> None:
-        """Send the acknowledgements, release what is in hand, and leave the group."""
+        """Send the acknowledgements, release acquired records, and leave the group."""
         await self._leave(UNSUBSCRIBE_REASON, Deadline(self.config.default_api_timeout_ms))
         self.membership = self._new_membership()
         self._group.serve(self.membership)
@@ -117,7 +117,7 @@ class ShareSession(PollingSession):
     def begin_poll(self) -> None:
         """Take over the acknowledgements since the last poll; on the event loop.
 
-        In implicit mode it has accepted whatever it has in hand. Raises: KohortError.
+        In implicit mode the returned records are accepted. Raises: KohortError.
         """
         if not self.topics:
             raise ConfigurationError("nothing to read: subscribe to topics first")
@@ -136,7 +136,7 @@ class ShareSession(PollingSession):
         self.fetcher.take_over(acknowledgements)
 
     async def advance(self, deadline: Deadline | None) -> Outcome | None:
-        """Return an outcome to tell the user of; None when there may be records, or the time is over.
+        """Return a result for the user's callback; None when there may be records, or at the timeout.
 
         Raises: KohortError; WakeupError.
         """
@@ -148,7 +148,8 @@ class ShareSession(PollingSession):
                 if self.fetcher.ready:
                     self.fetcher.acknowledge_soon()
                     return None
-                self.fetcher.fetch_soon()  # Also for who has no time: the next poll has what comes.
+                # Also for a poll without a timeout: the next poll gets the records.
+                self.fetcher.fetch_soon()
                 if deadline is not None and deadline.passed:
                     return None
                 await self.news.wait(self._wait_ms(deadline))
@@ -156,11 +157,11 @@ class ShareSession(PollingSession):
             self.membership.poll_ends(monotonic_ms())
 
     def is_over(self, deadline: Deadline | None) -> bool:
-        """Whether the time is over, and nothing was there when it was."""
+        """Whether the timeout has passed, and nothing was there then."""
         return deadline is not None and deadline.passed and not self.fetcher.ready
 
     def take_ready(self, most: int) -> list[AnyShareRecord]:
-        """Return up to `most` records that are there, in the thread that reads.
+        """Return up to `most` available records, in the reading thread.
 
         Raises: DeserializationError if the first can't be read: in implicit mode it is released.
         """
@@ -191,7 +192,7 @@ class ShareSession(PollingSession):
             self._acknowledgements.acknowledge_all(AcknowledgeType.ACCEPT)
 
     def next_ready(self) -> AnyShareRecord | None:
-        """Return the next record that is there, in the same way."""
+        """Return the next available record, in the same way."""
         found = self.take_ready(1)
         return found[0] if found else None
 
@@ -242,10 +243,10 @@ class ShareSession(PollingSession):
     async def leave(
         self, timeout_ms: float, *, has_failed: bool = False, leave_group: bool | None = None
     ) -> None:
-        """Send what was acknowledged, release the rest, and leave the group, within the time.
+        """Send acknowledgements, release the rest, and leave the group, within the timeout.
 
-        In implicit mode what is in hand is accepted, unless the user's block has failed. A share group has no
-        static members: `leave_group` changes nothing.
+        In implicit mode returned records are accepted, unless the user's block has failed. A share group has
+        no static members: `leave_group` changes nothing.
         """
         self._has_left = True
         self._take_over(accept=self.config.is_implicit and not has_failed)
@@ -258,7 +259,7 @@ class ShareSession(PollingSession):
         await self._group.leave(reason, max(1, deadline.remaining_ms))
 
     def take_outcomes(self) -> list[Outcome]:
-        """Return what came of acknowledgements and was not told yet."""
+        """Return results of acknowledgements that were not reported yet."""
         found = list(self.fetcher.outcomes)
         self.fetcher.outcomes.clear()
         return found
@@ -292,7 +293,7 @@ class ShareSession(PollingSession):
 
 
 def log_failure(offsets: Offsets, error: KohortError | None) -> None:
-    """Log which records' acknowledgements were not kept: they come again."""
+    """Log which records' acknowledgements failed: they are redelivered."""
     if error is not None:
         names = ", ".join(f"{len(each)} record(s) of {where}" for where, each in offsets.items())
         logger.warning("the acknowledgements of %s were not kept: %s", names, str(error))

@@ -1,4 +1,4 @@
-"""What a share consumer hands out and takes back."""
+"""The values that a share consumer returns and accepts."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ class AcknowledgeType(IntEnum):
     ACCEPT = 1
     """It is done, and will not be delivered again."""
     RELEASE = 2
-    """It comes again, to whoever asks, until it was delivered as often as the group allows."""
+    """It is redelivered, to any member, up to the delivery limit of the group."""
     REJECT = 3
     """It can't be done, and will not be delivered again."""
     RENEW = 4
-    """It takes longer: the record stays with this consumer, and its lock begins anew (KIP-1222)."""
+    """It needs more time: the record stays acquired, and its lock is renewed (KIP-1222)."""
 
 
 class ShareRecord(ConsumerRecord[K_co, V_co], Generic[K_co, V_co], frozen=True, gc=False):
@@ -50,12 +50,12 @@ def shared(record: ConsumerRecord[Any, Any], delivery_count: int) -> AnyShareRec
 
 Offsets = Mapping[TopicPartition, Sequence[int]]
 AcknowledgementCallback = Callable[[Offsets, KohortError | None], Awaitable[None] | None]
-"""Is told which records' acknowledgements are kept, or with the error which are not."""
+"""Called with the acknowledged records, or with the error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of acknowledgements: those of one answer that went well, or of one partition that did not."""
+    """The result of acknowledgements: of one successful answer, or of one failed partition."""
 
     offsets: Offsets
     error: KohortError | None

@@ -1,7 +1,7 @@
-"""Records between their poll and their commit: pure, for threads (under a lock) and tasks alike.
+"""Records between their poll and their commit: pure, for threads (under a lock) and tasks.
 
-Each partition has a window, from the lowest record that is not done to the last one polled. Only what
-lies before the window may be committed. Records that have to keep their order share a lane, and of each
+Each partition has a window, from the lowest unfinished record to the last one polled. Only offsets
+before the window may be committed. Records that have to keep their order share a lane, and in each
 lane one record is handled at a time.
 """
 
@@ -47,7 +47,7 @@ class Backlog(Windows[Track]):
         self._ready: deque[tuple[Track, Lane]] = deque()
 
     def add(self, records: Iterable[AnyRecord]) -> None:
-        """Take in what was polled, in that order."""
+        """Add the polled records, in order."""
         for record in records:
             partition = TopicPartition(record.topic, record.partition)
             track = self._tracks.get(partition)
@@ -73,7 +73,7 @@ class Backlog(Windows[Track]):
         return None
 
     def finish(self, work: Work) -> None:
-        """The record is done, and may be committed as soon as all before it are."""
+        """Mark the record as done; it may be committed when all before it are done."""
         track, lane = work.track, work.lane
         track.running -= 1
         track.finish(work.record.offset)
@@ -83,13 +83,13 @@ class Backlog(Windows[Track]):
             del track.lanes[lane.key]
 
     def give_up(self, work: Work) -> None:
-        """The record was not done, and nothing behind it will be committed."""
+        """Mark the record as given up: nothing after it will be committed."""
         work.track.running -= 1
 
     def drop_waiting(self, partitions: Iterable[TopicPartition], *, all_of_them: bool = False) -> None:
-        """Start none of these partitions' records any more behind the last that was started.
+        """Start no more records of these partitions after the last started one.
 
-        Those before it are still handled: what is done behind them could not be committed otherwise, and
+        Records before it are still handled: otherwise finished records after them could not be committed, and
         would be handled again. With `all_of_them` no record is started at all.
         """
         for track in self._of(partitions):
@@ -105,6 +105,6 @@ class Backlog(Windows[Track]):
         )
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """These partitions are somebody else's: start none of their records any more."""
+        """Forget these partitions of another member: start none of their records."""
         self.drop_waiting(partitions, all_of_them=True)
         super().forget(partitions)

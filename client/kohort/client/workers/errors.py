@@ -1,11 +1,11 @@
-"""What a pool of workers raises."""
+"""The errors of a pool of workers."""
 
 from kohort.client.errors import KohortError
 from kohort.client.values import AnyRecord
 
 
 class HandlerError(KohortError):
-    """A handler raised, and there is nobody to deal with it: the pool has stopped before `record`.
+    """A handler raised, and there is no error callback: the pool has stopped before `record`.
 
     The handler's own error is the cause of this one.
     """
@@ -17,5 +17,5 @@ class HandlerError(KohortError):
 
     @property
     def retriable(self) -> bool:
-        """Never by itself: the same record comes again."""
+        """Never by itself: the same record is read again."""
         return False

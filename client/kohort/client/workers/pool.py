@@ -1,4 +1,4 @@
-"""What pools of threads and pools of tasks have in common: their arguments, and what they keep."""
+"""The common part of pools of threads and of tasks: their arguments and state."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar, Unpack
@@ -63,7 +63,7 @@ class Pool(Generic[Handler_contra, ErrorHandler_contra, K_co, V_co]):
         return self._backlog.is_holding_back
 
     def _unfinished(self, partitions: Partitions) -> int:
-        """Return how many records are to be waited for; after a failure only those that are handled now."""
+        """Return how many records to wait for; after a failure only those being handled now."""
         if self._failure is not None:
             self._backlog.drop_waiting(partitions, all_of_them=True)
         return self._backlog.unfinished(partitions)

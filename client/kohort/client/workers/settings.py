@@ -7,12 +7,12 @@ from kohort.client.errors import ConfigurationError
 from kohort.client.workers.windows import Order
 
 POLL_MS = 100  # So long it takes at most until a stop, a failure or a due commit is seen.
-POLL_PAUSED_MS = 10  # And so long until a paused partition with room is resumed.
+POLL_PAUSED_MS = 10  # The delay until a paused partition with space is resumed.
 
 
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
-    """What a pool has beside its consumer's settings."""
+    """The settings of a pool besides those of its consumer."""
 
     workers: int
     order: Order

@@ -1,4 +1,4 @@
-"""A pool of tasks behind one asynchronous consumer, under trio and asyncio."""
+"""A pool of tasks with one asynchronous consumer, under trio and asyncio."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -29,9 +29,9 @@ AsyncErrorHandler = Callable[[ConsumerRecord[K_co, V_co], Exception], Awaitable[
 class AsyncWorkerPool(
     Pool[AsyncHandler[K_co, V_co], AsyncErrorHandler[K_co, V_co], K_co, V_co], Generic[K_co, V_co]
 ):
-    """Handles a group's records with several tasks; all else is as with `WorkerPool`.
+    """Handles a group's records with several tasks; otherwise like `WorkerPool`.
 
-    Cancelling `run` cancels the handlers, and commits what was done before.
+    Cancelling `run` cancels the handlers, and commits finished work.
     """
 
     def _set_up(self) -> None:
@@ -80,7 +80,7 @@ class AsyncWorkerPool(
             scope.cancel()
 
     def stop(self) -> None:
-        """Let `run` come to its end."""
+        """Let `run` end."""
         self._stopping = True
 
     async def _poll(self) -> None:
@@ -131,14 +131,14 @@ class AsyncWorkerPool(
                 if self._on_error is None:
                     raise
                 await self._on_error(record, error)
-        except Exception as error:  # noqa: BLE001 - It is the user's code; `run` raises what it did.
+        except Exception as error:  # noqa: BLE001 - It is the user's code; `run` raises its error.
             failure = HandlerError(record, error)
             failure.__cause__ = error
             return failure
         return None
 
     async def _hand_back(self, partitions: Partitions) -> None:
-        """Let what runs in these partitions end, commit what was done, and forget the rest."""
+        """Let running work of these partitions end, commit finished work, and forget the rest."""
         self._backlog.drop_waiting(partitions)
         with anyio.move_on_after(self._settings.drain_timeout_ms / 1000):
             while self._unfinished(partitions):

@@ -1,4 +1,4 @@
-"""A pool of threads behind one blocking consumer."""
+"""A pool of threads with one blocking consumer."""
 
 import logging
 import threading
@@ -26,10 +26,10 @@ ErrorHandler = Callable[[ConsumerRecord[K_co, V_co], Exception], object]
 class WorkerPool(Pool[Handler[K_co, V_co], ErrorHandler[K_co, V_co], K_co, V_co], Generic[K_co, V_co]):
     """Handles a group's records with several threads, at least once.
 
-    `order` says which records are handled one after the other. A record is committed when it and all
-    before it in its partition are done, every `auto_commit_interval_ms`. A partition of which
-    `window_max` records wait for a commit is not read on. Partitions that go to another member are
-    drained before: what runs there has `drain_timeout_ms` to end.
+    `order` decides which records are handled one after another. A record is committed when it and all
+    before it in its partition are done, every `auto_commit_interval_ms`. A partition with
+    `window_max` uncommitted records is paused. Partitions that are revoked are
+    drained first: running work has `drain_timeout_ms` to end.
 
     A handler that raises stops the pool, unless `on_error` takes the record over.
     """
@@ -65,7 +65,7 @@ class WorkerPool(Pool[Handler[K_co, V_co], ErrorHandler[K_co, V_co], K_co, V_co]
             raise self._failure from self._failure.__cause__
 
     def stop(self) -> None:
-        """Let `run` come to its end; from any thread, also from a signal handler."""
+        """Let `run` end; from any thread, also from a signal handler."""
         self._stopping.set()
 
     @property
@@ -100,7 +100,7 @@ class WorkerPool(Pool[Handler[K_co, V_co], ErrorHandler[K_co, V_co], K_co, V_co]
                 commit_at_s = time.monotonic() + interval_s
 
     def _dispatch(self) -> None:
-        """Give the workers what they can take; the lock is held."""
+        """Give the workers available records; the lock is held."""
         while self._running < self._settings.workers and self._failure is None:
             work = self._backlog.start()
             if work is None:
@@ -128,14 +128,14 @@ class WorkerPool(Pool[Handler[K_co, V_co], ErrorHandler[K_co, V_co], K_co, V_co]
                 if self._on_error is None:
                     raise
                 self._on_error(record, error)
-        except BaseException as error:  # noqa: BLE001 - It is the user's code; `run` raises what it did.
+        except BaseException as error:  # noqa: BLE001 - It is the user's code; `run` raises its error.
             failure = HandlerError(record, error)
             failure.__cause__ = error
             return failure
         return None
 
     def _hand_back(self, partitions: Partitions) -> None:
-        """Let what runs in these partitions end, commit what was done, and forget the rest."""
+        """Let running work of these partitions end, commit finished work, and forget the rest."""
         until_s = time.monotonic() + self._settings.drain_timeout_ms / 1000
         with self._changed:
             self._backlog.drop_waiting(partitions)

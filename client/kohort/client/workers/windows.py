@@ -1,7 +1,7 @@
-"""Records of partitions between their poll and their commit, which may be done in any order: pure.
+"""Records of partitions between their poll and their commit, which may be finished in any order. Pure.
 
-Of each partition there is a window, from the first record that is not done to the last one polled. Only what
-lies before the window may be committed; a partition whose window is full is paused.
+Each partition has a window, from the first unfinished record to the last one polled. Only offsets
+before the window may be committed; a partition with a full window is paused.
 """
 
 from collections import deque
@@ -23,30 +23,30 @@ class Order(Enum):
     NONE = "none"
 
     def lane_key(self, record: AnyRecord) -> Hashable:
-        """Return what tells the record's lane from others of its partition: of each one goes at a time."""
+        """Return the key of the record's lane in its partition: one record of a lane is handled at a time."""
         if self is Order.PARTITION:
             return None
         if self is Order.KEY and record.key is not None:
             key: Hashable = record.key
             return key
-        return object()  # A lane of its own.
+        return object()  # A separate lane.
 
 
 @dataclass(slots=True, eq=False)
 class Window:
-    """One partition while it is ours: given up and taken again, or made anew, it is another."""
+    """One assigned partition; after a revocation or a recreation it is another object."""
 
     partition: TopicPartition
     assignment_number: int = 0
     window: deque[int] = field(default_factory=deque)
     done: set[int] = field(default_factory=set)  # Those of the window that are done.
-    position: int | None = None  # What may be committed.
+    position: int | None = None  # The offset that may be committed.
     committed: int | None = None
     running: int = 0
     paused: bool = False
 
     def finish(self, offset: int) -> None:
-        """Count a record as done, and let the window begin behind all that are."""
+        """Mark a record as done, and move the start of the window after all that are done."""
         self.done.add(offset)
         while self.window and self.window[0] in self.done:
             first = self.window.popleft()
@@ -63,11 +63,11 @@ class Windows(Generic[W]):
     def __init__(self, window_max: int) -> None:
         self._window_max = window_max
         self._assignment_number = 0
-        self._read_on: list[TopicPartition] = []  # They were paused for a topic that is gone.
+        self._read_on: list[TopicPartition] = []  # They were paused for a deleted topic.
         self._tracks: dict[TopicPartition, W] = {}
 
     def polled(self, assignments: Assignments) -> None:
-        """Forget partitions whose topic was made anew since: a poll has noticed it. Before its records come.
+        """Forget partitions whose topic was recreated: a poll has noticed it. Before its records are added.
 
         The offsets of the topic before must not be committed for the new one.
         """
@@ -83,12 +83,12 @@ class Windows(Generic[W]):
         self.forget([each.partition for each in old])
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """These partitions are somebody else's: whatever still runs there does not count any more."""
+        """Forget these partitions of another member: work still running there does not count any more."""
         for each in partitions:
             self._tracks.pop(each, None)
 
     def progress(self, partitions: Iterable[TopicPartition] | None = None) -> PolledOffsets:
-        """Return what may be committed and was not yet, of these partitions or all."""
+        """Return the offsets that may be committed and were not yet, of these partitions or all."""
         offsets = {
             track.partition: OffsetAndMetadata(track.position)
             for track in self._of(partitions)
