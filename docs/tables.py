@@ -28,6 +28,7 @@ from kohort.client import errors
 from kohort.client.config import ClientConfig, ConsumerConfig, ProducerConfig
 from kohort.client.share.config import ShareConsumerConfig
 from kohort.client.workers import HandlerError
+from kohort.observe.families import FAMILIES as OBSERVE_FAMILIES
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.registry import APIS
 
@@ -255,7 +256,11 @@ def main(arguments: Sequence[str]) -> int:
             "topic settings": settings(TOPIC_DEFINITIONS, TOPIC_WITHOUT_EFFECT),
             "topic defaults": topic_names(),
         },
-        DOCS / "metrics.md": {"metrics": metrics(FAMILIES), "queue metrics": metrics(QUEUE_FAMILIES)},
+        DOCS / "metrics.md": {
+            "metrics": metrics(FAMILIES),
+            "queue metrics": metrics(QUEUE_FAMILIES),
+            "observe metrics": metrics(OBSERVE_FAMILIES),
+        },
         DOCS / "reference" / "apis.md": {"apis": apis()},
         DOCS / "reference" / "authorization.md": {"rules": authorization(), "free": free_apis()},
         DOCS / "reference" / "errors.md": {"error codes": error_codes()},

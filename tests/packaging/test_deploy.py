@@ -16,13 +16,16 @@ from kohort.broker.config.serve import load_serve_config
 from kohort.broker.http.families import FAMILIES
 from kohort.broker.main import parse
 from kohort.cli.queue_families import FAMILIES as QUEUE_FAMILIES
+from kohort.observe.families import FAMILIES as OBSERVE_FAMILIES
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 MANIFESTS = [DEPLOY / "kubernetes" / name for name in ("service.yaml", "statefulset.yaml")]
-METRIC = re.compile(r"\b((?:kohort|kafka)_[a-z_]+)")
+METRIC = re.compile(r"\b((?:kohort|kafka|kminion|burrow)_[a-z_]+)")
 SUFFIXES = ("_bucket", "_sum", "_count")
 LABELS = {each.name: {*each.labels, "job", "instance"} for each in (*FAMILIES, *QUEUE_FAMILIES)}
+LABELS |= {each.name: {*each.labels, "cluster", "job", "instance"} for each in OBSERVE_FAMILIES}
+DASHBOARDS = {"kohort": 20, "kohort-observe": 12}
 PYTHON_TYPES = {"str": str, "int": int, "bool": bool, "float": (int, float)}
 
 
@@ -31,9 +34,9 @@ def alerts() -> list[dict[str, Any]]:
     return [rule for group in found["groups"] for rule in group["rules"]]
 
 
-def dashboard() -> dict[str, Any]:
+def dashboard(name: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(
-        (DEPLOY / "grafana/dashboards/kohort.json").read_text(encoding="utf-8")
+        (DEPLOY / f"grafana/dashboards/{name}.json").read_text(encoding="utf-8")
     )
     return found
 
@@ -49,7 +52,7 @@ def check_expression(expression: str) -> None:
     """Check that its metrics exist, and have the labels that it chooses by."""
     named = METRIC.findall(re.sub(r'"[^"]*"', '""', expression))
     assert all(family(each) in LABELS for each in named), expression
-    for name, chosen in re.findall(r"((?:kohort|kafka)_[a-z_]+)\{([^}]*)\}", expression):
+    for name, chosen in re.findall(METRIC.pattern + r"\{([^}]*)\}", expression):
         labels = set(re.findall(r"([a-z_]+)\s*(?:=~|!~|!=|=)", chosen))
         assert labels <= LABELS[family(name)], expression
 
@@ -73,14 +76,15 @@ def test_promtool_accepts_the_alerts() -> None:
     subprocess.run([promtool, "check", "rules", DEPLOY / "alerts.yml"], check=True, timeout=60)
 
 
-def test_the_dashboard_draws_metrics_that_there_are() -> None:
-    panels = dashboard()["panels"]
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_a_dashboard_draws_metrics_that_there_are(name: str) -> None:
+    panels = dashboard(name)["panels"]
     drawn = [target["expr"] for panel in panels for target in panel.get("targets", ())]
-    assert len(drawn) >= 20
+    assert len(drawn) >= DASHBOARDS[name]
     for expression in drawn:
         check_expression(expression)
     assert len({panel["id"] for panel in panels}) == len(panels)
-    for variable in dashboard()["templating"]["list"]:
+    for variable in dashboard(name)["templating"]["list"]:
         check_expression(variable["definition"])
     uid = yaml.safe_load((DEPLOY / "grafana/provisioning/datasources/prometheus.yml").read_text("utf-8"))
     assert {panel["datasource"]["uid"] for panel in panels if "targets" in panel} == {

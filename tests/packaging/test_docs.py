@@ -11,6 +11,7 @@ from kohort.broker.config import BROKER_DEFINITIONS, TopicConfig
 from kohort.broker.http.families import FAMILIES
 from kohort.broker.main import parse
 from kohort.cli.queue_families import FAMILIES as QUEUE_FAMILIES
+from kohort.observe.families import FAMILIES as OBSERVE_FAMILIES
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -45,7 +46,7 @@ def test_every_setting_that_is_set_in_an_example_exists(path: Path) -> None:
 
 @page
 def test_every_metric_that_is_named_exists(path: Path) -> None:
-    known = {family.name for family in (*FAMILIES, *QUEUE_FAMILIES)}
+    known = {family.name for family in (*FAMILIES, *QUEUE_FAMILIES, *OBSERVE_FAMILIES)}
     known |= {f"{family.name}{suffix}" for family in FAMILIES for suffix in SUFFIXES}
     endings = r"_(?:total|seconds|bytes)(?:_bucket|_sum|_count)?"
     for name in re.findall(rf"`(kohort_[a-z_]+{endings})\b", path.read_text(encoding="utf-8")):

@@ -12,12 +12,15 @@ from kohort.cli.options import bootstrap_option
 from kohort.cli.output import print_line
 from kohort.cli.queue_options import log_to_standard_error
 from kohort.cli.status_server import Page, StatusServer
+from kohort.observe.alerting import Alerting
 from kohort.observe.observer import Observer
 from kohort.observe.observers import Observers, SameClusterError
 from kohort.observe.pace import Limits
-from kohort.observe.pages import Pages
+from kohort.observe.pages import Pages, wall_ms
 from kohort.observe.site import Site
 from kohort.observe.store import StoreError
+from kohort.observe.webhooks import Webhook, webhook_of
+from kohort.protocol.config_providers import resolve
 
 DEFAULT_HTTP = "127.0.0.1:9645"
 _DEFAULTS = Limits()
@@ -83,6 +86,13 @@ def default_store() -> Path:
     metavar="NAME=FILE",
     help="Settings of a client for one --cluster, instead of those of --command-config.",
 )
+@click.option(
+    "--webhook",
+    multiple=True,
+    metavar="KIND=URL",
+    help="Tell a storm, a stuck partition, a member that flaps: slack=URL or alertmanager=URL. "
+    "The URL may be ${env:NAME} or ${file:PATH}.",
+)
 @click.option("--quiet", "-q", is_flag=True, help="Print warnings alone.")
 @bootstrap_option
 def observe(
@@ -95,6 +105,7 @@ def observe(
     retention_mib: int,
     cluster: tuple[str, ...],
     cluster_config: tuple[str, ...],
+    webhook: tuple[str, ...],
     quiet: bool,
     servers: str,
 ) -> None:
@@ -112,6 +123,7 @@ def observe(
     kohort groups explain billing --http 127.0.0.1:9645/prod
     """
     found = targets(servers, cluster, cluster_config)
+    endpoints = [_endpoint(each) for each in webhook]
     log_to_standard_error(quiet=quiet)
     limits = Limits(interval, calls_per_second, retention_days, retention_mib * _MEBIBYTE)
     path = store or default_store()
@@ -123,13 +135,23 @@ def observe(
 
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, stop)
-    pages = Site(observers) if cluster else Pages(observers[0])
+    alerting = Alerting(observers, endpoints, wall_ms)
+    pages = Site(observers, alerting=alerting) if cluster else Pages(observers[0], alerting=alerting)
     server = StatusServer(http, lambda target: Page(*pages.page(target)))
     try:
         host, port = server.server_address[:2]
         print_line(f"kohort observe ready http={host!s}:{port} store={path}")
+        alerting.start()
         every.run()
     except (StoreError, SameClusterError) as error:
         raise click.ClickException(str(error)) from None
     finally:
+        alerting.stop()
         server.close()
+
+
+def _endpoint(text: str) -> Webhook:
+    try:
+        return webhook_of(resolve(text))
+    except (ValueError, OSError) as error:
+        raise click.UsageError(f"--webhook: {error}") from None

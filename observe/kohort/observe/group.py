@@ -230,7 +230,9 @@ class ObservedGroup:
         self._is_removed = False
         if old.generation_id == new.generation_id and not self.is_by_broker:
             self._static_members_returned(old, new)
-        elif old.generation_id >= 0 or new.generation_id == 1 or self._facts.knows_all_groups:
+        elif old.generation_id >= 0 or (
+            new.members and (new.generation_id == 1 or self._facts.knows_all_groups)
+        ):
             self.events.append(self._changed(old, new, by_pattern, is_metadata_changed))
         self._take(new)
 

@@ -1,5 +1,6 @@
-"""The observer's metrics: kminion's names where they mean the same, and the observer's own."""
+"""What /metrics answers: kminion's and Burrow's names where they mean the same, and the observer's own."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -7,27 +8,36 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
+from kohort.observe import families as of
+from kohort.observe.families import FAMILIES, Family
 from kohort.observe.lags import PlaceLag
 from kohort.observe.observer import Observer
 from kohort.observe.watched import Watched
+from kohort.observe.webhooks import Sender
+from kohort.protocol.verdict import Verdict, worst
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 PARTITIONS_MAX = 20_000
 """More have no series of their own; the group's sum has them."""
+CLUSTER = "cluster"
+_BURROW = {Verdict.OK: 1, Verdict.WARN: 2}
+_BURROW_ERROR = 3
+_UNKNOWN = "unknown"
 
 
-def metrics_page(observers: Sequence[Observer], now_ms: int) -> bytes:
+def metrics_page(observers: Sequence[Observer], now_ms: int, senders: Sequence[Sender] = ()) -> bytes:
     """Return the metrics in Prometheus' text format; of several clusters each series has the name."""
     registry = CollectorRegistry()
-    registry.register(_Told(observers, now_ms))
+    registry.register(_Told(observers, now_ms, senders))
     page: bytes = generate_latest(registry)
     return page
 
 
 class _Told(Collector):
-    def __init__(self, observers: Sequence[Observer], now_ms: int) -> None:
+    def __init__(self, observers: Sequence[Observer], now_ms: int, senders: Sequence[Sender]) -> None:
         self._observers = observers
         self._now_ms = now_ms
+        self._senders = senders
 
     def describe(self) -> Iterator[Metric]:
         """Yield nothing: what there is depends on the cluster."""
@@ -35,103 +45,85 @@ class _Told(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield groups, their lag, and how the observer is."""
-        families = _Families([_CLUSTER] if any(each.name for each in self._observers) else [])
+        is_named = any(each.name for each in self._observers)
+        page = _Page([CLUSTER] if is_named else [])
         for observer in self._observers:
-            labels = [observer.name] if families.labels else []
-            watched = observer.watched
-            with watched.lock:
-                lags = _add_groups(families, labels, watched, self._now_ms)
-            _add_lags(families, labels, lags)
-            _add_own(families, labels, watched)
-        yield from families
+            page.labels = [observer.name] if is_named else []
+            _add_cluster(page, observer.watched, self._now_ms)
+        page.labels = []
+        for sender in self._senders:
+            labels = (sender.webhook.kind.value, sender.webhook.host)
+            page.add(of.WEBHOOK_SENT, sender.sent, *labels)
+            page.add(of.WEBHOOK_FAILED, sender.failed + sender.dropped, *labels)
+        yield from page.metrics()
 
 
-_CLUSTER = "cluster"
+class _Page:
+    """All metrics, to which each cluster adds its series; `labels` are what these begin with."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.labels: list[str] = []
+        self._metrics = {each: _metric(each, names) for each in FAMILIES}
+
+    def add(self, family: Family, value: float, *labels: str) -> None:
+        """Add one series."""
+        self._metrics[family].add_metric([*self.labels, *labels], value)
+
+    def metrics(self) -> Iterator[Metric]:
+        """Yield each metric that has a series."""
+        yield from (each for each in self._metrics.values() if each.samples)
 
 
-class _Families:
-    """All metrics, to which each cluster adds its series."""
-
-    def __init__(self, labels: list[str]) -> None:
-        self.labels = labels
-        group, topic = [*labels, "group_id"], [*labels, "group_id", "topic_name"]
-        partition = [*topic, "partition_id"]
-        self.members = GaugeMetricFamily("kminion_kafka_consumer_group_members", "Members.", labels=group)
-        self.generation = CounterMetricFamily(
-            "kohort_observe_group_generation", "The generation or group epoch.", labels=group
-        )
-        self.lag_of_partition = GaugeMetricFamily(
-            "kminion_kafka_consumer_group_topic_partition_lag", "Records behind.", labels=partition
-        )
-        self.seconds = GaugeMetricFamily(
-            "kohort_observe_group_topic_partition_lag_seconds", "Time behind.", labels=partition
-        )
-        self.lag_of_topic = GaugeMetricFamily(
-            "kminion_kafka_consumer_group_topic_lag", "Records behind.", labels=topic
-        )
-        self.records = CounterMetricFamily(
-            "kohort_observe_records", "Records of __consumer_offsets that were read.", labels=labels
-        )
-        self.undecoded = CounterMetricFamily(
-            "kohort_observe_records_undecoded", "Records of an unknown format.", labels=labels
-        )
-        self.behind = GaugeMetricFamily(
-            "kohort_observe_records_behind", "Records of __consumer_offsets not read yet.", labels=labels
-        )
-        self.calls = CounterMetricFamily("kohort_observe_calls", "Questions to the cluster.", labels=labels)
-        self.caught_up = GaugeMetricFamily(
-            "kohort_observe_caught_up", "1 once all records are read.", labels=labels
-        )
-        self.reads_records = GaugeMetricFamily(
-            "kohort_observe_reads_records", "0 where __consumer_offsets may not be read.", labels=labels
-        )
-        self.problems = GaugeMetricFamily(
-            "kohort_observe_problems", "What does not work: reading, asking.", labels=labels
-        )
-        self.looked = GaugeMetricFamily(
-            "kohort_observe_last_look_timestamp_seconds", "When the cluster last answered.", labels=labels
-        )
-
-    def __iter__(self) -> Iterator[Metric]:
-        """Yield each metric."""
-        yield from (each for each in vars(self).values() if isinstance(each, Metric))
+def _metric(family: Family, names: list[str]) -> GaugeMetricFamily | CounterMetricFamily:
+    is_webhook = family in {of.WEBHOOK_SENT, of.WEBHOOK_FAILED}
+    labels = [*(() if is_webhook else names), *family.labels]
+    if family.kind == "counter":
+        return CounterMetricFamily(family.name.removesuffix("_total"), family.documentation, labels=labels)
+    return GaugeMetricFamily(family.name, family.documentation, labels=labels)
 
 
-def _add_groups(
-    families: _Families, labels: list[str], watched: Watched, now_ms: int
-) -> dict[str, list[PlaceLag]]:
-    lags: dict[str, list[PlaceLag]] = {}
-    for group_id, group in watched.records.groups.items():
-        families.members.add_metric([*labels, group_id], len(group.snapshot.members))
-        families.generation.add_metric([*labels, group_id], max(group.snapshot.generation_id, 0))
-        lags[group_id] = [watched.lags.lag_of(group_id, each, now_ms) for each in group.places.values()]
-    return lags
-
-
-def _add_own(families: _Families, labels: list[str], watched: Watched) -> None:
+def _add_cluster(page: _Page, watched: Watched, now_ms: int) -> None:
     status = watched.status
-    families.records.add_metric(labels, watched.records.records)
-    families.undecoded.add_metric(labels, watched.records.undecoded)
-    families.behind.add_metric(labels, status.behind)
-    families.calls.add_metric(labels, status.calls)
-    families.caught_up.add_metric(labels, int(status.is_caught_up))
-    families.reads_records.add_metric(labels, int(status.reads_records))
-    families.problems.add_metric(labels, len(status.problems))
-    families.looked.add_metric(labels, status.looked_ms / 1_000)
-
-
-def _add_lags(families: _Families, labels: list[str], lags: dict[str, list[PlaceLag]]) -> None:
     series = 0
-    for group_id, places in lags.items():
-        topics: dict[str, int] = {}
-        for each in places:
-            if each.lag is None:
-                continue
-            topics[each.topic] = topics.get(each.topic, 0) + each.lag
-            series += 1
-            if series <= PARTITIONS_MAX:
-                of_partition = [*labels, group_id, each.topic, str(each.partition)]
-                families.lag_of_partition.add_metric(of_partition, each.lag)
-                families.seconds.add_metric(of_partition, each.lag_seconds or 0)
-        for topic, lag in topics.items():
-            families.lag_of_topic.add_metric([*labels, group_id, topic], lag)
+    with watched.lock:
+        groups = [*watched.records.groups.items()]
+    for group_id, group in groups:
+        with watched.lock:  # Each for a moment: who reads records waits for this.
+            lags = [watched.lags.lag_of(group_id, each, now_ms) for each in group.places.values()]
+        page.add(of.MEMBERS, len(group.snapshot.members), group_id)
+        page.add(of.GENERATION, max(group.snapshot.generation_id, 0), group_id)
+        series += len(lags)
+        _add_group(page, group_id, lags, with_partitions=series <= PARTITIONS_MAX)
+    page.add(of.GROUPS, len(groups))
+    page.add(of.RECORDS, watched.records.records)
+    page.add(of.UNDECODED, watched.records.undecoded)
+    page.add(of.BEHIND, status.behind)
+    page.add(of.CALLS, status.calls)
+    page.add(of.CAUGHT_UP, int(status.is_caught_up))
+    page.add(of.READS_RECORDS, int(status.reads_records))
+    page.add(of.PROBLEMS, len(status.problems))
+    page.add(of.LOOKED, status.looked_ms / 1_000)
+
+
+def _add_group(page: _Page, group_id: str, lags: Sequence[PlaceLag], *, with_partitions: bool) -> None:
+    topics: Counter[str] = Counter()
+    verdicts: Counter[str] = Counter()
+    for each in lags:
+        verdicts[_UNKNOWN if each.verdict is None else each.verdict.value.lower()] += 1
+        if each.lag is None:
+            continue
+        topics[each.topic] += each.lag
+        if with_partitions:
+            labels = group_id, each.topic, str(each.partition)
+            page.add(of.LAG_OF_PARTITION, each.lag, *labels)
+            page.add(of.BURROW_LAG, each.lag, *labels)
+            page.add(of.OFFSET, each.offset, *labels)
+            page.add(of.LAG_SECONDS, each.lag_seconds or 0, *labels)
+    for topic, lag in topics.items():
+        page.add(of.LAG_OF_TOPIC, lag, group_id, topic)
+    for verdict, count in sorted(verdicts.items()):
+        page.add(of.PARTITIONS, count, group_id, verdict)
+    known = [each.verdict for each in lags if each.verdict is not None]
+    if known:
+        page.add(of.LAG_OF_GROUP, sum(each.lag or 0 for each in lags), group_id)
+        page.add(of.STATUS, _BURROW.get(worst(*known), _BURROW_ERROR), group_id)

@@ -12,6 +12,7 @@ import msgspec
 
 from kohort.broker.explain.findings import Explanation
 from kohort.broker.explain.observed.explaining import explain
+from kohort.observe.alerting import Alerting
 from kohort.observe.cluster import GROUPS_TOPIC
 from kohort.observe.group import ObservedGroup
 from kohort.observe.lags import PlaceLag
@@ -32,6 +33,7 @@ PATHS = {
     "/health/live": "200 while the process runs",
     "/health/ready": "200 once all records of __consumer_offsets are read, else 503",
     "/api/v1/cluster": "the cluster, and how the observer is",
+    "/api/v1/alerts": "what is the matter now, of that which --webhook tells",
     "/api/v1/groups": "every group in short",
     "/api/v1/groups/GROUP": "one group: members, offsets, lag, and why it rebalanced (?since_ms= for all)",
 }
@@ -55,8 +57,14 @@ class Answer(NamedTuple):
 class Pages:
     """Answers paths of one cluster. Any thread may call it."""
 
-    def __init__(self, observer: Observer, now_ms: Callable[[], int] = wall_ms) -> None:
+    def __init__(
+        self,
+        observer: Observer,
+        now_ms: Callable[[], int] = wall_ms,
+        alerting: Alerting | None = None,
+    ) -> None:
         self._observer = observer
+        self._alerting = alerting
         self._watched = observer.watched
         self._now_ms = now_ms
 
@@ -65,11 +73,12 @@ class Pages:
         path = urlsplit(target).path
         fixed: dict[str, Callable[[], Answer]] = {
             "/": lambda: answer_json({"kohort": "observe", "paths": PATHS}),
-            "/metrics": lambda: Answer(200, CONTENT_TYPE, metrics_page([self._observer], self._now_ms())),
+            "/metrics": lambda: prometheus_page([self._observer], self._now_ms(), self._alerting),
             "/health/live": lambda: answer_json({"status": "live"}),
             "/health/ready": lambda: ready_page([self._observer]),
             "/api/v1/cluster": self._cluster,
             "/api/v1/groups": lambda: answer_json(self.groups()),
+            "/api/v1/alerts": lambda: alerts_page(self._alerting),
         }
         if path in fixed:
             return fixed[path]()
@@ -147,6 +156,17 @@ class Pages:
         finally:
             store.close()
         return [each for each in explain(events) if each.ended_ms >= since_ms]
+
+
+def prometheus_page(observers: Sequence[Observer], now_ms: int, alerting: Alerting | None) -> Answer:
+    """Return the metrics."""
+    senders = () if alerting is None else alerting.senders
+    return Answer(200, CONTENT_TYPE, metrics_page(observers, now_ms, senders))
+
+
+def alerts_page(alerting: Alerting | None) -> Answer:
+    """Return the alerts that stand."""
+    return answer_json([] if alerting is None else [each._asdict() for each in alerting.active()])
 
 
 def ready_page(observers: Sequence[Observer]) -> Answer:

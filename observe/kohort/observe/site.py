@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from urllib.parse import unquote, urlsplit
 
-from kohort.observe.metrics import CONTENT_TYPE, metrics_page
+from kohort.observe.alerting import Alerting
 from kohort.observe.observer import Observer
 from kohort.observe.pages import (
     GROUP_PREFIX,
@@ -11,7 +11,9 @@ from kohort.observe.pages import (
     Answer,
     Json,
     Pages,
+    alerts_page,
     answer_json,
+    prometheus_page,
     ready_page,
     wall_ms,
 )
@@ -27,7 +29,13 @@ NAMED_PATHS = {
 class Site:
     """Answers paths where each observer has a name."""
 
-    def __init__(self, observers: Sequence[Observer], now_ms: Callable[[], int] = wall_ms) -> None:
+    def __init__(
+        self,
+        observers: Sequence[Observer],
+        now_ms: Callable[[], int] = wall_ms,
+        alerting: Alerting | None = None,
+    ) -> None:
+        self._alerting = alerting
         self._observers = {each.name: each for each in observers}
         self._pages = {each.name: Pages(each, now_ms) for each in observers}
         self._now_ms = now_ms
@@ -38,7 +46,8 @@ class Site:
         observers = [*self._observers.values()]
         fixed: dict[str, Callable[[], Answer]] = {
             "/": lambda: answer_json({"kohort": "observe", "paths": NAMED_PATHS, "clusters": [*self._pages]}),
-            "/metrics": lambda: Answer(200, CONTENT_TYPE, metrics_page(observers, self._now_ms())),
+            "/metrics": lambda: prometheus_page(observers, self._now_ms(), self._alerting),
+            "/api/v1/alerts": lambda: alerts_page(self._alerting),
             "/health/live": lambda: answer_json({"status": "live"}),
             "/health/ready": lambda: ready_page(observers),
             "/api/v1/clusters": lambda: answer_json([_summary(each) for each in observers]),

@@ -178,6 +178,21 @@ class Store:
         ).fetchall()
         return [read_observed(row[0]) for row in reversed(rows)]
 
+    def changed_since(self, cluster: str, since_ms: int) -> dict[str, int]:
+        """Return the groups of which something has happened since then, each with its newest event's number.
+
+        Raises: StoreError.
+        """
+        try:
+            rows = self._database.execute(
+                "SELECT group_id, MAX(id) FROM events"
+                " WHERE at_ms >= ? AND cluster = ? AND group_id != ? GROUP BY group_id",
+                (since_ms, cluster, CLUSTER_WIDE),
+            ).fetchall()
+        except sqlite3.Error as error:
+            raise StoreError(f"{self._path} cannot be read: {error}") from None
+        return dict(rows)
+
     def newest(self, cluster: str) -> dict[str, int]:
         """Return when the newest event of each group was."""
         rows = self._database.execute(

@@ -52,7 +52,7 @@ class Day:
     def start(self, application: int) -> None:
         """Have an application join."""
         self.starts += 1
-        self.members.append(f"billing-{application}-{self.starts:08x}-0000-4000-8000-000000000000")
+        self.members.append(f"billing-{application}~{self.starts:08x}")
         self.members.sort()
         self.rebalance()
 
@@ -116,7 +116,7 @@ def quiet_day(day: Day) -> None:
 
 def deployment(day: Day) -> None:
     for application in range(4):
-        (old,) = (each for each in day.members if each.startswith(f"billing-{application}-"))
+        (old,) = (each for each in day.members if each.startswith(f"billing-{application}~"))
         day.end(old, 0)
         day.read(5_000)
         day.start(application)
@@ -133,7 +133,7 @@ def test_a_group_that_stormed_at_three_in_the_morning(observer: Observer, seed: 
         victim = day.owner(STUCK)
         day.end(victim, 45_000 + chance.randrange(3_000))
         day.read(chance.randrange(5_000, 20_000))
-        day.start(int(victim.split("-")[1]))
+        day.start(int(victim.partition("~")[0][-1]))
         day.read(chance.randrange(1_000, 60_000))
     day.stuck = -1
     day.until(10 * HOUR)

@@ -2,6 +2,7 @@ from uuid import UUID
 
 import pytest
 
+from kohort.broker.explain.findings import FindingKind
 from kohort.broker.explain.observed.events import (
     AnyObserved,
     GroupChanged,
@@ -11,6 +12,7 @@ from kohort.broker.explain.observed.events import (
     OwnedPartition,
     StaticMemberReturned,
 )
+from kohort.broker.explain.observed.explaining import explain
 from kohort.observe.facts import Facts
 from kohort.observe.records import Records
 from kohort.protocol.consumer import (
@@ -123,6 +125,15 @@ def test_a_new_group_whose_first_generation_began_anew_has_newcomers() -> None:
     (event,) = log.events()
     assert isinstance(event, GroupChanged)
     assert [each.member_id for each in event.joined] == ["a", "b"]
+
+
+def test_a_new_group_without_members_is_nothing_to_tell() -> None:
+    log = Log(Facts(knows_all_groups=True))
+    log.generation(3, {})
+    assert log.events() == []
+    log.generation(4, {"a": [0]})
+    (event,) = log.events()
+    assert explain([event])[0].findings[0].kind is FindingKind.MEMBER_JOINED
 
 
 def test_a_departure_knows_the_last_commit_and_the_usual_interval() -> None:

@@ -45,7 +45,7 @@ def _changes(changes: Sequence[GroupChanged], topics: Sequence[TopicsChanged]) -
         found = [_change_findings(changes, index, topics) for index in range(begin, begin + len(run))]
         whole = run_finding(run)
         if whole is None:
-            told += [_explanation([each], one) for each, one in zip(run, found, strict=True)]
+            told += [_explanation([each], one) for each, one in zip(run, found, strict=True) if one]
         else:
             told.append(_explanation(run, _together(whole, found)))
         begin += len(run)

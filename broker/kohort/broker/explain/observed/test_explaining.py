@@ -334,3 +334,7 @@ def test_a_story_names_cause_likelihood_and_evidence() -> None:
 def test_rebalances_without_a_record_are_counted() -> None:
     told = only(changed(NOW, 12, former_generation_id=8, joined=(member("b"),)))
     assert told.notes == ("3 more began and left no record: each began anew before it was over",)
+
+
+def test_a_change_of_which_nothing_is_known_is_not_told() -> None:
+    assert explain([changed(NOW, 3, former_generation_id=-1)]) == []
