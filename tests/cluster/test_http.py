@@ -146,8 +146,17 @@ def test_the_page_of_any_broker_shows_the_cluster(
     assert (everything["is_at_end"], everything["unanswered"], everything["not_searched"]) == (True, [], [])
     found = get(broker, "/api/v1/live/messages/read?partition=all&q=17")["records"]
     assert [(each["partition"], each["value"]["text"]) for each in found] == [(17 % PARTITIONS, "17")]
+    readers = get(broker, "/api/v1/live/topic?name=read")["readers"]
+    assert {each["group_id"]: each["lag"] for each in readers} == dict.fromkeys(groups, 4 * PARTITIONS)
+    for name in groups:
+        assert get(broker, f"/api/v1/live/history?kind=group&name={name}")["name"] == name
+    assert get(broker, "/api/v1/live/history?kind=topic&name=read")["samples"] is not None
+    assert get(broker, "/api/v1/live/transactions")["unanswered"] == []
+    assert get(broker, "/api/v1/live/access")["is_hidden"] is False
     health = get(broker, "/api/v1/live/health")
     assert health["node_id"] == number
+    assert (health["cluster"]["offline"], health["cluster"]["under_replicated"]) == (0, 0)
+    assert all(each["facts"]["size_bytes"] > 0 for each in health["brokers"])
     assert [(each["node_id"], each["reasons"]) for each in health["brokers"]] == [
         (1, []),
         (2, []),

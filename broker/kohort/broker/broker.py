@@ -38,6 +38,7 @@ from kohort.broker.handlers.table import HandlerTable
 from kohort.broker.handlers.transactions.family import TransactionServices
 from kohort.broker.http.broker_view import BrokerView
 from kohort.broker.http.health import Health
+from kohort.broker.http.page_parts import PageParts
 from kohort.broker.http.view import Counters, PageLimits
 from kohort.broker.lag import LagWatch, LocalEnds
 from kohort.broker.metadata.configs import Configs, follow_broker_config
@@ -109,6 +110,7 @@ class Broker:
         self.workers: Workers = self.machine.workers(nursery)
         self.supervisor = Supervisor(self.workers, self.clock)
         self._loop_part = self.supervisor.part("event loop")
+        self._page_parts = PageParts(self.supervisor)
         self.on_beat: Callable[[], None] = lambda: None
         """Called every two seconds, as long as the loop goes round."""
         self.loop_lag = LoopLag(self.workers, self.clock.now_ms)
@@ -447,6 +449,7 @@ class Broker:
             others=self._parts.others,
             catching_up=self._parts.catching_up(),
             looked_at=self._audit.looked_at,
+            parts=self._page_parts,
         )
 
 

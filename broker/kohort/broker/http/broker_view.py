@@ -9,6 +9,7 @@ from kohort.broker.coordination.group_shards import GroupShards
 from kohort.broker.explain.history import GroupRebalances
 from kohort.broker.group import coordinator_partition
 from kohort.broker.group.group import AnyGroup
+from kohort.broker.http.page_parts import PageParts
 from kohort.broker.http.replica_facts import ReplicaFacts, replica_facts
 from kohort.broker.http.view import Counters, PageLimits
 from kohort.broker.http.view_facts import HealthFacts, PartitionFacts, QuotaUse, SessionFacts
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from kohort.broker.http.asking import Ask
     from kohort.broker.http.brokers import Brokers
     from kohort.broker.http.catching_up import CatchingUp
+    from kohort.broker.http.page_parts import T
     from kohort.broker.lag.ends import Ends
     from kohort.broker.runtime.other_brokers import OtherBrokers
 
@@ -53,6 +55,7 @@ class BrokerView:
         quota_uses: "Callable[[int], Iterable[QuotaUse]]",
         share_partitions: "Callable[[], SharePartitions | None]",
         looked_at: Callable[[str, str, str], None],
+        parts: PageParts,
         others: "OtherBrokers | None" = None,
         catching_up: "CatchingUp | None" = None,
     ) -> None:
@@ -62,6 +65,7 @@ class BrokerView:
         self._asks = asks
         self._quota_uses = quota_uses
         self._looked_at = looked_at
+        self._parts = parts
         self.cluster_id = cluster_id
         self.node_id = node_id
         self.counters = counters
@@ -221,6 +225,10 @@ class BrokerView:
     def reads(self) -> "Ask":
         """Return what asks the broker as a Kafka client would, for requests that change nothing."""
         return self._asks()
+
+    def part(self, name: str, make: "Callable[[], T]") -> "T":
+        """Return what the pages keep and run by that name, made and started for the first who asks."""
+        return self._parts.part(name, make)
 
     async def open_partition(self, topic: str, index: int) -> PartitionFacts | None:
         """Return a partition whose log is open; None where it is not here, or does not serve."""

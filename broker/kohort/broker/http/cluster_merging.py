@@ -1,11 +1,15 @@
 """What several brokers have answered, as one answer. Pure; it may take long, and runs in a thread."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
+from kohort.broker.http.live.access import first_uses
 from kohort.broker.http.live.groups import GROUPS_SHOWN
+from kohort.broker.http.live.history import added
 from kohort.broker.http.live.messages import Question, chosen, told_of
+from kohort.broker.http.live.readers import READERS_SHOWN, first_readers
+from kohort.broker.http.live.transactions import first_transactions
 from kohort.broker.http.questions import Answer
 
 Told = Mapping[int, Answer]
@@ -95,7 +99,44 @@ def live_topic(told: Told, silent: Silent, own: int, parameters: Mapping[str, st
         {**each, **_log_of(by_leader.get((each["leader"], each["index"]), each))}
         for each in answers[own]["partitions"]
     ]
-    return {**answers[own], "partitions": partitions, "unanswered": unanswered(silent)}
+    readers = [reader for each in answers.values() for reader in each["readers"]]
+    return {
+        **answers[own],
+        "partitions": partitions,
+        "readers": first_readers(readers),
+        "readers_left_out": _left_out(answers, readers, READERS_SHOWN, "readers_left_out"),
+        "unanswered": unanswered(silent),
+    }
+
+
+def _left_out(answers: Mapping[int, Json], rows: Sequence[Json], shown: int, name: str) -> int:
+    return max(0, len(rows) - shown) + sum(int(each[name]) for each in answers.values())
+
+
+def live_history(told: Told, silent: Silent, own: int, parameters: Mapping[str, str]) -> Json:
+    """Return the samples of a topic: those of all leaders of its partitions together."""
+    answers = _answers(told)
+    return {**answers[own], "samples": added(each["samples"] for each in answers.values())}
+
+
+def live_transactions(told: Told, silent: Silent, own: int, parameters: Mapping[str, str]) -> Json:
+    """Return the transactional ids of all coordinators, as one of them would."""
+    answers = [each for each in _answers(told).values() if "transactions" in each]
+    rows = [row for each in answers for row in each["transactions"]]
+    return {
+        **_answers(told)[own],
+        **{name: sum(each[name] for each in answers) for name in ("total", "open")},
+        "loading": any(each["loading"] for each in answers),
+        "transactions": first_transactions(rows),
+        "unanswered": unanswered(silent),
+    }
+
+
+def live_access(told: Told, silent: Silent, own: int, parameters: Mapping[str, str]) -> Json:
+    """Return what all brokers have in common, and what clients use of their quotas at each."""
+    answers = _answers(told)
+    uses = [use for each in answers.values() for use in each["uses"]]
+    return {**answers[own], "uses": first_uses(uses), "unanswered": unanswered(silent)}
 
 
 def live_messages(told: Told, silent: Silent, asked: Question) -> Json:
@@ -136,10 +177,17 @@ def live_health(told: Told, silent: Silent, own: int, parameters: Mapping[str, s
             **each,
             "reasons": answers[each["node_id"]]["reasons"] if each["node_id"] in answers else None,
             "silent": silent.get(each["node_id"]),
+            "facts": _facts(answers.get(each["node_id"])),
         }
         for each in answers[own]["brokers"]
     ]
     return {**chosen, "brokers": brokers, "unanswered": unanswered(silent)}
+
+
+def _facts(answer: Json | None) -> Json | None:
+    """Return what a broker alone knows of itself, for its row in the list."""
+    names = ("version", "connections", "size_bytes", "disk", "offline_logs")
+    return None if answer is None else {each: answer[each] for each in names if each in answer}
 
 
 def _answers(told: Told) -> dict[int, Json]:

@@ -21,6 +21,7 @@ from kohort.broker.http.conversation import CONVERSATION
 from kohort.broker.http.guard import USER, error_response
 from kohort.broker.http.keeping import KeptPages
 from kohort.broker.http.live.feed import FeedResponse, Feeds, key_of
+from kohort.broker.http.live.history import TOPIC
 from kohort.broker.http.live.messages import Question as Records
 from kohort.broker.http.live.messages import question_of
 from kohort.broker.http.named_route import NamedRoute
@@ -43,6 +44,9 @@ MERGED_VIEWS = {
     "topics": merging.live_topics,
     "topic": merging.live_topic,
     "health": merging.live_health,
+    "history": merging.live_history,
+    "transactions": merging.live_transactions,
+    "access": merging.live_access,
 }
 
 Told = Mapping[int, Answer]
@@ -187,6 +191,9 @@ class ClusterPages:
 
     async def _view(self, name: str, parameters: Mapping[str, str], question: Question) -> object:
         """Return a view of the cluster. Raises: NotAnswered."""
+        if name == "history" and parameters.get("kind") != TOPIC:
+            found = await self._of_coordinator(parameters.get("name", ""), question)
+            return msgspec.Raw(_body(found))
         if name == "group":
             found = await self._of_coordinator(parameters.get("id", ""), question)
             return msgspec.Raw(_body(found))

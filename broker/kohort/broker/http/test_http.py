@@ -5,7 +5,7 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import cycle
@@ -29,8 +29,9 @@ from kohort.broker.group.group import AnyGroup
 from kohort.broker.group.rebalance_facts import Outcome
 from kohort.broker.group.state import GroupState
 from kohort.broker.http import pages
-from kohort.broker.http.asking import Ask
+from kohort.broker.http.asking import Ask, NotAnswered
 from kohort.broker.http.families import FAMILIES
+from kohort.broker.http.page_parts import T
 from kohort.broker.http.replica_facts import ReplicaFacts
 from kohort.broker.http.view import Counters, PageLimits
 from kohort.broker.http.view_facts import PartitionFacts
@@ -43,6 +44,7 @@ from kohort.broker.transport.counters import TransportCounters
 from kohort.protocol.messages.join_group import JoinGroupRequestProtocol
 from kohort.protocol.offsets_topic import OffsetCommitValue
 from kohort.protocol.records import iterate_batches, iterate_records, read_header
+from kohort.protocol.schema import Message
 
 
 @dataclass
@@ -132,6 +134,8 @@ class FakeView:
     bindings: list[Binding] = field(default_factory=list)
     looks: list[tuple[str, str, str]] = field(default_factory=list)
     quotas: list[Use] = field(default_factory=list)
+    answers: dict[str, Message] = field(default_factory=dict)
+    broker_list: list[BrokerState] = field(default_factory=lambda: [BrokerState(1, "127.0.0.1", 9092)])
 
     def connections(self) -> int:
         return 4
@@ -195,7 +199,7 @@ class FakeView:
         return self.bindings
 
     def broker_states(self) -> list[BrokerState]:
-        return [BrokerState(1, "127.0.0.1", 9092)]
+        return self.broker_list
 
     def topic(self, name: str) -> TopicState | None:
         return next((each for each in self.topics() if each.name == name), None)
@@ -205,6 +209,9 @@ class FakeView:
 
     def quota_uses(self) -> list[Use]:
         return self.quotas
+
+    def part(self, name: str, make: Callable[[], T]) -> T:
+        return make()
 
     def asks(self) -> None:
         return None
@@ -220,7 +227,12 @@ class FakeView:
         return None if found is None or found.offline is not None else found
 
     def reads(self) -> Ask:
-        raise NotImplementedError
+        return self.ask
+
+    async def ask(self, api: str, version: int, message: Message) -> Message:
+        if api not in self.answers:
+            raise NotAnswered(f"{api} was not answered")
+        return self.answers[api]
 
     async def ends(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Ends]:
         return {place: Ends(0, 9, 9) for place in places}

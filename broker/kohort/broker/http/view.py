@@ -1,6 +1,6 @@
 """What the HTTP pages look at: the few facts about a broker that they show."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kohort.broker.explain.share_groups import ShareGroupExplained
     from kohort.broker.http.asking import Ask
     from kohort.broker.http.brokers import Brokers
+    from kohort.broker.http.page_parts import T
     from kohort.broker.lag.ends import Ends
 
 
@@ -163,6 +164,10 @@ class View(Protocol):
 
     def reads(self) -> "Ask":
         """Return what asks the broker as a Kafka client would, for requests that change nothing."""
+        ...
+
+    def part(self, name: str, make: "Callable[[], T]") -> "T":
+        """Return what the pages keep and run by that name, made and started for the first who asks."""
         ...
 
     async def open_partition(self, topic: str, index: int) -> PartitionFacts | None:

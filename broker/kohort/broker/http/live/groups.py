@@ -11,6 +11,7 @@ from kohort.broker.explain.events import RebalanceReport
 from kohort.broker.explain.story import story
 from kohort.broker.explain.views import GroupView, view_of
 from kohort.broker.group.group import AnyGroup
+from kohort.broker.http.live.history import GROUP, History
 from kohort.broker.http.share_lag import lag_of, share_lags
 from kohort.broker.http.view import View
 from kohort.broker.lag import PartitionLag, worst
@@ -33,6 +34,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     """A group in a list. There may be very many: the garbage collector need not look at them."""
 
     group_id: str
+    type: str
     state: str
     members: int
     generation_id: int
@@ -52,9 +54,10 @@ class _Chosen(NamedTuple):
     rows: list[tuple[Row, AnyGroup]]
 
 
-async def list_view(view: View, parameters: Mapping[str, str]) -> Json:
+async def list_view(view: View, parameters: Mapping[str, str], history: History) -> Json:
     """Return the first groups, in the order asked for, whose ids contain `q`. Gives way in between."""
     chosen = await _choose(view, parameters.get("q", "").casefold(), parameters.get("order", "lag"))
+    history.want(GROUP, [group.group_id for _, group in chosen.rows])
     timed = await view.lag(_within([group for _, group in chosen.rows], PARTITIONS_TIMED_MAX))
     by_group: dict[str, list[PartitionLag]] = {}
     for each in timed:
@@ -111,6 +114,7 @@ async def _row(view: View, group: AnyGroup) -> Row:
     cause = ongoing.cause if ongoing is not None else None if last is None else last.cause
     return Row(
         group.group_id,
+        group.group_type,
         group.state.value,
         group.member_count,
         group.generation_id,
@@ -176,6 +180,7 @@ async def group_view(view: View, group: AnyGroup, now_ms: int) -> Json:
     furthest = sorted(lag, key=lambda each: (-(each.lag or 0), each.topic, each.partition))
     return {
         **_of_view(described),
+        "type": group.group_type,
         "now_ms": now_ms,
         "may_write": view.asks() is not None,
         "lag": sum(each.lag or 0 for each in lag),

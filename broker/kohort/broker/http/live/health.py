@@ -3,16 +3,15 @@
 from collections import defaultdict
 from collections.abc import Mapping
 from importlib.metadata import version
-from itertools import islice
 
 import trio
 
-from kohort.broker.authorization.acls import Entry, Pattern
 from kohort.broker.http.readiness import not_ready
 from kohort.broker.http.view import View
+from kohort.broker.metadata import PartitionState
 
 PARTITIONS_PER_SLICE = 1_000
-ACLS_SHOWN = 200
+PROBLEMS_SHOWN = 50
 
 Json = Mapping[str, object]
 
@@ -26,46 +25,71 @@ class Share:
         self.leaders = self.replicas = self.in_sync = 0
 
 
-def _acl(pattern: Pattern, entry: Entry) -> Json:
-    """Return who may, or may not, do what to which resource, in Kafka's words."""
-    return {
-        "principal": entry.principal,
-        "host": entry.host,
-        "permission": entry.permission.name,
-        "operation": entry.operation.name,
-        "resource_type": pattern.resource_type.name,
-        "pattern_type": pattern.pattern_type.name,
-        "name": pattern.name,
-    }
+class _Cluster:
+    """All partitions, counted as the metadata have them."""
+
+    def __init__(self, live: frozenset[int]) -> None:
+        self.shares: defaultdict[int, Share] = defaultdict(Share)
+        self.problems: list[Json] = []
+        self.topics = self.partitions = self.offline = self.under_replicated = 0
+        self._live = live
+
+    def count(self, topic: str, state: PartitionState) -> None:
+        """Count a partition, and note it if something is wrong with it."""
+        self.partitions += 1
+        self.shares[state.leader].leaders += 1
+        for node_id in state.replicas:
+            self.shares[node_id].replicas += 1
+        for node_id in state.isr:
+            self.shares[node_id].in_sync += 1
+        is_offline, is_short = state.leader not in self._live, len(state.isr) < len(state.replicas)
+        self.offline += is_offline
+        self.under_replicated += is_short
+        if (is_offline or is_short) and len(self.problems) < PROBLEMS_SHOWN:
+            self.problems.append(
+                {
+                    "topic": topic,
+                    "partition": state.index,
+                    "is_offline": is_offline,
+                    "leader": state.leader,
+                    "replicas": list(state.replicas),
+                    "in_sync": list(state.isr),
+                }
+            )
 
 
 async def health_view(view: View) -> Json:
-    """Return the cluster's brokers, and how this one fares."""
+    """Return the cluster's brokers and partitions, and how this broker fares."""
     health = view.health
-    shares = await _shares(view)
-    acls = list(islice(view.acl_bindings(), ACLS_SHOWN + 1))
+    cluster = await _counted(view)
     return {
         "version": version("kohort"),
         "cluster_id": view.cluster_id,
         "node_id": view.node_id,
         "controller": view.controller(),
         "reasons": not_ready(view),
-        "acls": [_acl(*each) for each in acls[:ACLS_SHOWN]],
-        "has_more_acls": len(acls) > ACLS_SHOWN,
+        "cluster": {
+            "topics": cluster.topics,
+            "partitions": cluster.partitions,
+            "offline": cluster.offline,
+            "under_replicated": cluster.under_replicated,
+            "problems": cluster.problems,
+        },
         "brokers": [
             {
                 "node_id": each.node_id,
                 "host": each.host,
                 "port": each.port,
                 "rack": each.rack,
-                **_counts(shares.get(each.node_id, Share())),
+                **_counts(cluster.shares.get(each.node_id, Share())),
             }
             for each in view.broker_states()
         ],
         "connections": view.connections(),
         "fetch_sessions": view.fetch_sessions(),
         "shards": view.shards(),
-        "topics": sum(1 for _ in view.topics()),
+        "topics": cluster.topics,
+        **await _own_logs(view),
         "disk": {"free_bytes": health.disk.free_bytes, "total_bytes": health.disk.total_bytes},
         "loop_late_seconds_max": health.loop_lag.seconds_max,
         "tasks": [
@@ -78,19 +102,29 @@ def _counts(share: Share) -> Json:
     return {"leaders": share.leaders, "replicas": share.replicas, "in_sync": share.in_sync}
 
 
-async def _shares(view: View) -> Mapping[int, Share]:
-    """Return what each broker has of all partitions. Gives way in between."""
-    found: defaultdict[int, Share] = defaultdict(Share)
+async def _counted(view: View) -> _Cluster:
+    """Return what there is of all partitions. Gives way in between."""
+    cluster = _Cluster(frozenset(each.node_id for each in view.broker_states()))
     work = 0
     for topic in list(view.topics()):
+        cluster.topics += 1
         for state in topic.partitions:
-            found[state.leader].leaders += 1
-            for node_id in state.replicas:
-                found[node_id].replicas += 1
-            for node_id in state.isr:
-                found[node_id].in_sync += 1
+            cluster.count(topic.name, state)
         work += len(topic.partitions)
         if work >= PARTITIONS_PER_SLICE:
             work = 0
             await trio.lowlevel.checkpoint()
-    return found
+    return cluster
+
+
+async def _own_logs(view: View) -> Json:
+    """Return the size of the logs that are open here, and how many do not serve. Gives way in between."""
+    size = offline = 0
+    for count, held in enumerate(list(view.partitions()), start=1):
+        if held.offline is not None:
+            offline += 1
+        elif held.opened:
+            size += held.log.size_bytes
+        if not count % PARTITIONS_PER_SLICE:
+            await trio.lowlevel.checkpoint()
+    return {"size_bytes": size, "offline_logs": offline}

@@ -14,9 +14,12 @@ from starlette.types import ASGIApp
 from kohort.broker.http.conversation import CONVERSATION
 from kohort.broker.http.guard import USER, error_response
 from kohort.broker.http.live import groups, topics, writes
+from kohort.broker.http.live.access import access_view
 from kohort.broker.http.live.feed import FeedResponse, Feeds, key_of
 from kohort.broker.http.live.health import health_view
+from kohort.broker.http.live.history import GROUP, TOPIC, History, history_view
 from kohort.broker.http.live.messages import Searches, TooMany, question_of
+from kohort.broker.http.live.transactions import transactions_view
 from kohort.broker.http.view import View
 
 ASSETS = Path(__file__).parent / "assets"
@@ -50,11 +53,15 @@ class LivePage:
         self._view = view
         self._feeds = Feeds()
         self._searches = Searches()
+        self._history = view.part("history of the page", lambda: History(view))
         self._views: dict[str, Callable[[Parameters], Awaitable[object]]] = {
-            "groups": lambda given: groups.list_view(view, given),
+            "groups": lambda given: groups.list_view(view, given, self._history),
             "group": self._group,
-            "topics": lambda given: topics.list_view(view, given),
+            "topics": lambda given: topics.list_view(view, given, self._history),
             "topic": self._topic,
+            "history": self._samples,
+            "transactions": self._transactions,
+            "access": lambda _: access_view(view),
             "health": self._health,
         }
 
@@ -131,6 +138,7 @@ class LivePage:
             if self._view.is_loading(group_id):
                 raise NotThere(f"the groups that {group_id} is among are being loaded: try again", 503)
             raise NotThere(f"there is no group {group_id}")
+        self._history.want(GROUP, [group_id])
         return await groups.group_view(self._view, group, time.time_ns() // 1_000_000)
 
     async def _topic(self, parameters: Parameters) -> object:
@@ -138,7 +146,14 @@ class LivePage:
         topic = self._view.topic(name)
         if topic is None:
             raise NotThere(f"there is no topic {name}")
+        self._history.want(TOPIC, [name])
         return await topics.topic_view(self._view, topic)
+
+    async def _samples(self, parameters: Parameters) -> object:
+        return history_view(self._history, parameters)
+
+    async def _transactions(self, parameters: Parameters) -> object:
+        return await transactions_view(self._view, time.time_ns() // 1_000_000)
 
     async def _health(self, parameters: Parameters) -> object:
         return await health_view(self._view)

@@ -18,18 +18,16 @@ import trio
 import trio.testing
 from starlette.types import Message
 
-from kohort.broker.authorization.acls import Binding, Entry, Pattern
 from kohort.broker.group.events import CauseKind
 from kohort.broker.http import keeping, pages
 from kohort.broker.http.live import feed, messages
 from kohort.broker.http.live.groups import GROUPS_SHOWN, OFFSETS_SHOWN, storm
-from kohort.broker.http.live.health import ACLS_SHOWN
 from kohort.broker.http.live.messages import SHOWN_BYTES
 from kohort.broker.http.live.reading_records import BATCH_OVERHEAD_BYTES, DECOMPRESSED_BYTES_MAX
+from kohort.broker.http.live.routes import ASSETS
 from kohort.broker.http.test_http import FakePartition, FakeView, Site, a_group, a_report
 from kohort.broker.http.test_many_groups import a_group_with_offsets, longest_step
 from kohort.broker.metadata import PartitionState, TopicState
-from kohort.protocol.acls import AclOperation, AclPatternType, AclPermission, AclResourceType
 from kohort.protocol.records import (
     Compression,
     ControlType,
@@ -39,6 +37,7 @@ from kohort.protocol.records import (
 )
 
 STEP_SECONDS_MAX = 0.05
+FILES = [each.name for each in ASSETS.iterdir() if each.suffix in (".js", ".css")]
 
 
 @pytest.fixture
@@ -56,18 +55,7 @@ async def test_a_browser_gets_the_page_and_a_script_the_list_of_paths(site: Site
     assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'")
     assert "unsafe" not in policy
     assert (await site.get("/")).json["paths"]["/"]
-    for name in (
-        "app.js",
-        "dom.js",
-        "groups.js",
-        "health.js",
-        "messages.js",
-        "timeline.js",
-        "topics.js",
-        "trend.js",
-        "write.js",
-        "style.css",
-    ):
+    for name in FILES:
         answer = await site.get(f"/page/{name}")
         assert answer.status == 200, name
         assert answer.headers["x-content-type-options"] == "nosniff"
@@ -84,18 +72,7 @@ def test_the_page_is_imported_when_it_is_asked_for() -> None:
 
 
 async def test_nothing_of_the_page_comes_from_elsewhere_or_is_made_of_markup(site: Site) -> None:
-    for name in (
-        "app.js",
-        "dom.js",
-        "groups.js",
-        "health.js",
-        "messages.js",
-        "timeline.js",
-        "topics.js",
-        "trend.js",
-        "write.js",
-        "style.css",
-    ):
+    for name in FILES:
         text = (await site.get(f"/page/{name}")).body.decode().replace("http://www.w3.org/2000/svg", "")
         assert "http:" not in text
         assert "https:" not in text
@@ -166,26 +143,6 @@ async def test_health_tells_brokers_and_reasons(site: Site) -> None:
     (broker,) = told["brokers"]
     assert (broker["node_id"], broker["host"], broker["port"], broker["rack"]) == (1, "127.0.0.1", 9092, None)
     assert (told["controller"], broker["leaders"], broker["replicas"], broker["in_sync"]) == (1, 2, 2, 2)
-
-
-async def test_access_control_entries_are_listed_up_to_a_number(site: Site) -> None:
-    pattern = Pattern(AclResourceType.TOPIC, AclPatternType.PREFIXED, "orders-")
-    entries = [
-        Entry(f"User:{number}", "*", AclOperation.READ, AclPermission.DENY)
-        for number in range(ACLS_SHOWN + 1)
-    ]
-    site.view.bindings = [Binding(pattern, entry) for entry in entries]
-    told = (await site.get("/api/v1/live/health")).json
-    assert told["acls"][7] == {
-        "principal": "User:7",
-        "host": "*",
-        "permission": "DENY",
-        "operation": "READ",
-        "resource_type": "TOPIC",
-        "pattern_type": "PREFIXED",
-        "name": "orders-",
-    }
-    assert (len(told["acls"]), told["has_more_acls"]) == (ACLS_SHOWN, True)
 
 
 def held(*records: RecordFields, compression: Compression = Compression.NONE) -> FakePartition:
@@ -376,6 +333,8 @@ async def test_who_asks_for_the_same_at_once_shares_one_view() -> None:
         "group?id=group-00000",
         "topic?name=topic-0",
         "health",
+        "access",
+        "history?kind=topic&name=topic-0",
     ],
 )
 async def test_very_many_groups_and_topics_are_told_in_a_second_and_hold_nobody_up(

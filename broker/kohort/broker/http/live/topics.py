@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import trio
 
+from kohort.broker.http.live.history import TOPIC, History
+from kohort.broker.http.live.readers import readers_of
 from kohort.broker.http.view import View
 from kohort.broker.metadata import NO_LEADER, TopicState
 
@@ -14,7 +16,7 @@ PARTITIONS_PER_SLICE = 1_000
 Json = Mapping[str, object]
 
 
-async def list_view(view: View, parameters: Mapping[str, str]) -> Json:
+async def list_view(view: View, parameters: Mapping[str, str], history: History) -> Json:
     """Return the first topics by name, of those whose names contain `q`. Gives way in between."""
     text = parameters.get("q", "").casefold()
     with_internal = parameters.get("internal") == "1"
@@ -25,6 +27,7 @@ async def list_view(view: View, parameters: Mapping[str, str]) -> Json:
         if text in each.name.casefold() and (with_internal or not each.is_internal)
     ]
     found.sort(key=lambda each: each.name)
+    history.want(TOPIC, [each.name for each in found[:TOPICS_SHOWN]])
     rows = []
     work = 0
     for topic in found[:TOPICS_SHOWN]:
@@ -81,6 +84,7 @@ async def topic_view(view: View, topic: TopicState) -> Json:
             }
             for state in shown
         ],
+        **await readers_of(view, topic.name),
         "settings": _settings(view.topic_settings(topic.name)),
     }
 

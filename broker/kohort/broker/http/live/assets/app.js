@@ -1,10 +1,12 @@
 // Which view is shown, and the feed that keeps it up.
 
-import { WORKER, h, shown } from "/page/dom.js";
+import { accessView } from "/page/access.js";
+import { healthView } from "/page/cluster.js";
+import { WORKER, h, name, shown } from "/page/dom.js";
 import { groupsView, groupView } from "/page/groups.js";
-import { healthView } from "/page/health.js";
 import { leaveMessages } from "/page/messages.js";
 import { topicsView, topicView } from "/page/topics.js";
+import { transactionsView } from "/page/transactions.js";
 
 const POLL_MS = 5000, RETRY_MS = 30_000;
 const VIEWS = {
@@ -13,6 +15,8 @@ const VIEWS = {
   topics: { draw: topicsView, asks: ["q", "internal"], under: "topics" },
   topic: { draw: topicView, asks: ["name"], under: "topics" },
   health: { draw: healthView, asks: ["id"], under: "health" },
+  transactions: { draw: transactionsView, asks: [], under: "transactions" },
+  access: { draw: accessView, asks: [], under: "access" },
 };
 const main = document.getElementById("main"), state = document.getElementById("link");
 let feed = null, timer = null, current = null, told = null, address = "", typing = null;
@@ -102,20 +106,32 @@ function tell(text, isLost = false) {
 
 function draw(isForced) {
   if (told === null) return;
-  if (told.error) { main.replaceChildren(h("p", { class: "bad" }, shown(told.error))); return; }
   const { view, parameters } = current;
+  if (told.error) {
+    main.replaceChildren(h("h1", {}, name(parameters.id ?? parameters.name ?? view)), h("p", { class: "bad" }, shown(told.error)));
+    return;
+  }
   // Who reads messages, has a list open, writes in a field or marks text is not to be disturbed.
   const { activeElement } = document;
   const isBusy = main.contains(activeElement) && (["SELECT", "PRE"].includes(activeElement.tagName) || activeElement.closest(".fields") !== null);
   if (!isForced && (isBusy || String(getSelection()))) return;
   const focus = focused(), scrolled = window.scrollY;
   const unfolded = [...main.querySelectorAll("details[open]")].map((each) => each.id);
-  main.replaceChildren(...unanswered(told), ...VIEWS[view].draw(told, { set, parameters }).flat().filter(Boolean));
+  main.replaceChildren(...unanswered(told), ...VIEWS[view].draw(told, { set, parameters, redraw: () => draw(false) }).flat(3).filter(Boolean));
+  reach();
   for (const id of unfolded) document.getElementById(id)?.setAttribute("open", "");
   refocus(focus);
   window.scrollTo(0, scrolled);
-  document.title = `${parameters.id ?? parameters.name ?? view} – kohort`;
+  document.title = `${parameters.id ?? parameters.name ?? (view === "health" ? "cluster" : view)} – kohort`;
 }
+
+// What can be scrolled can be reached by keys.
+function reach() {
+  for (const each of main.querySelectorAll(".wide")) {
+    if (each.scrollWidth > each.clientWidth) for (const [key, value] of [["tabindex", 0], ["role", "region"], ["aria-label", "A wide table"]]) each.setAttribute(key, value);
+  }
+}
+addEventListener("resize", reach);
 
 // What brokers of the cluster lead and coordinate that did not answer is missing.
 function unanswered(told) {
@@ -151,7 +167,7 @@ addEventListener("keydown", (event) => {
     return;
   }
   if (["INPUT", "SELECT", "TEXTAREA"].includes(document.activeElement?.tagName)) return;
-  const go = { g: "groups", t: "topics", b: "health" }[event.key];
+  const go = { g: "groups", t: "topics", b: "health", x: "transactions", a: "access" }[event.key];
   if (go) location.hash = `#/${go}`;
   else if (event.key === "/") { event.preventDefault(); document.getElementById("search")?.focus(); }
 });

@@ -17,7 +17,7 @@ function filled(element, attributes, children) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value);
   }
-  element.append(...children.flat().filter((each) => each !== null && each !== undefined && each !== false));
+  element.append(...children.flat(Infinity).filter((each) => each !== null && each !== undefined && each !== false));
   return element;
 }
 
@@ -32,10 +32,15 @@ export function name(text) {
 }
 
 export function table(titles, rows, empty) {
-  if (!rows.length) return h("p", { class: "soft" }, empty);
+  if (!rows.length) return h("p", { class: "empty" }, empty);
   const head = titles.map(([title, kind]) => h("th", { class: kind, scope: "col" }, title));
   const body = rows.map((cells) => h("tr", {}, cells.map((cell, place) => h("td", { class: titles[place][1] }, cell))));
   return h("div", { class: "wide" }, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
+}
+
+// What there is to say where there is nothing to show: what it would be, and how to get it.
+export function empty(title, ...text) {
+  return h("div", { class: "empty" }, h("strong", {}, title), h("p", {}, ...text));
 }
 
 export function facts(pairs) {

@@ -1,25 +1,31 @@
 // The list of groups, and one group: who owns what, how far it is, and the story of its rebalances.
 
-import { count, duration, facts, h, link, name, number, shown, table } from "/page/dom.js";
+import { chart, short } from "/page/chart.js";
+import { count, duration, facts, h, link, name, number, shown, table, time } from "/page/dom.js";
+import { rates, samplesOf, since, spanField, spanOf } from "/page/history.js";
+import { deliveries } from "/page/share.js";
+import { firstSteps } from "/page/start.js";
 import { legend, timeline } from "/page/timeline.js";
-import { chart, growth, line, note, words } from "/page/trend.js";
+import { growth, line, note, words } from "/page/trend.js";
 import { changes, removal } from "/page/write.js";
 
 const STATES = { Stable: "good", Empty: "soft", PreparingRebalance: "warn", CompletingRebalance: "warn", Dead: "bad" };
 const VERDICTS = { OK: "good", WARN: "warn" };
 
-export function groupsView(told, { set, parameters }) {
+export function groupsView(told, { set, parameters, redraw }) {
+  const title = h("h1", {}, "Groups");
+  if (!told.total && !told.loading && !told.unanswered?.length) return [title, firstSteps(redraw)];
   const rows = told.groups.map((each) => {
     const looks = note(`group ${each.group_id}`, each.lag);
     return [
       h("span", {}, link("group", { id: each.group_id }, name(each.group_id)), " ", stormBadge(each.storm)),
-      state(each.state), number(each.members), number(each.lag), age(each.lag_seconds),
-      trend(looks), verdict(each.verdict), shown(each.cause),
+      kind(each.type), state(each.state), number(each.members), number(each.lag), age(each.lag_seconds),
+      trend(looks), verdict(each.verdict), shown(each.cause).replaceAll("_", " ") || "–",
     ];
   });
   const states = Object.entries(told.by_state).map(([each, count]) => `${number(count)} ${each}`).join(", ");
   return [
-    h("h1", {}, "Consumer groups"),
+    title,
     h("div", { class: "tools" },
       search(parameters, set, "Search groups"),
       h("label", {}, "by ", h("select", { onchange: (event) => set({ order: event.target.value }), "aria-label": "Order" },
@@ -28,8 +34,8 @@ export function groupsView(told, { set, parameters }) {
       h("span", { class: "soft" }, `${number(told.groups.length)} of ${number(told.matching)} shown`,
         told.matching < told.total ? ` (${number(told.total)} in all)` : "", states ? `: ${states}` : "")),
     told.loading ? h("p", { class: "warn" }, `The groups of ${count(told.loading, "partition")} of __consumer_offsets are being loaded.`) : null,
-    table([["Group"], ["State", "phone-off"], ["Members", "number phone-off"], ["Lag", "number"], ["Age", "number phone-off"], ["Trend"],
-      ["Verdict"], ["Last cause", "phone-off"]], rows, "No group is here."),
+    table([["Group"], ["Type", "phone-off"], ["State", "phone-off"], ["Members", "number phone-off"], ["Lag", "number"], ["Age", "number phone-off"], ["Trend"],
+      ["Verdict"], ["Last cause", "phone-off"]], rows, told.total ? `No group has “${shown(parameters.q ?? "")}” in its name.` : "No group is here."),
   ];
 }
 
@@ -42,11 +48,15 @@ function stormBadge(count) {
   return count ? h("span", { class: "badge storm" }, `storm: ${count} in 5 min`) : null;
 }
 
-function state(text) {
+export function kind(text) {
+  return h("span", { class: "soft" }, shown(text));
+}
+
+export function state(text) {
   return h("span", { class: STATES[text] ?? "" }, shown(text));
 }
 
-function verdict(text) {
+export function verdict(text) {
   return text ? h("span", { class: `badge ${VERDICTS[text] ?? "bad"}` }, shown(text)) : "–";
 }
 
@@ -55,17 +65,17 @@ function trend(looks) {
   return looks.length < 2 ? h("span", { class: "soft" }, "…") : h("span", {}, line(looks), " ", words(growth(looks)));
 }
 
-function age(seconds) {
+export function age(seconds) {
   return seconds === null || seconds === undefined ? "–" : duration(seconds * 1000);
 }
 
-export function groupView(told, { set, parameters }) {
+export function groupView(told, { set, parameters, redraw }) {
   const looks = note(`group ${told.group_id}`, told.lag);
   const chosen = Math.min(Number(parameters.rebalance ?? told.rebalances.length - 1), told.rebalances.length - 1);
   return [
     h("h1", {}, link("groups", {}, "Groups"), " / ", name(told.group_id), " ", stormBadge(told.storm)),
     facts([
-      ["State", state(told.state)], ["Generation", number(told.generation_id)], ["Members", number(told.members.length + told.members_left_out)],
+      ["State", state(told.state)], ["Type", shown(told.type)], ["Generation", number(told.generation_id)], ["Members", number(told.members.length + told.members_left_out)],
       ["Assignor", shown(told.protocol_name ?? "–")], ["Lag", count(told.lag, "record")], ["Oldest unread", age(told.lag_seconds)],
       ["Trend", trend(looks)], ["Verdict", verdict(told.verdict)],
     ]),
@@ -74,9 +84,28 @@ export function groupView(told, { set, parameters }) {
     h("h2", {}, "Rebalances"), timeline(told, chosen, (place) => set({ rebalance: place })),
     told.rebalances.length ? legend() : null,
     told.rebalances.length ? story(told.rebalances[chosen]) : null,
-    h("h2", {}, "Lag"), chart(looks, told.rebalances),
+    charts(told, looks, parameters, set, redraw),
+    told.type === "share" ? [h("h2", {}, "Records in hands"), deliveries(told, redraw)] : null,
     h("h2", {}, "Who owns what"), members(told),
     h("h2", {}, "Offsets"), offsets(told),
+  ];
+}
+
+// What the broker has sampled, and behind it what this page has seen since.
+function charts(told, looks, parameters, set, redraw) {
+  const samples = samplesOf("group", told.group_id, redraw), from = told.now_ms - spanOf(parameters);
+  const last = samples.length ? samples[samples.length - 1].ms : 0;
+  const lag = [...samples.map((each) => [each.ms, each.amount]), ...looks.filter(([ms]) => ms > last)];
+  const marks = told.rebalances.map((each) => ({ ms: each.started_ms, text: `rebalance ${each.cause.replaceAll("_", " ")}, ${time(each.started_ms)}` }));
+  const rate = (value) => since(rates(samples, value), from);
+  return [
+    h("div", { class: "title-row" }, h("h2", {}, "Over time"), spanField(parameters, set)),
+    h("div", { class: "charts" },
+      chart({ title: "Lag", unit: "records", format: short, lines: [{ name: "lag", kind: "one", points: since(lag, from) }], marks,
+        empty: "The chart begins with the second look at the group, in some seconds." }),
+      told.type === "share" ? null : chart({ title: "Records a second", format: short, marks,
+        lines: [{ name: "written", kind: "two", points: rate((each) => each.position + each.amount) }, { name: "read", kind: "one", points: rate((each) => each.position) }],
+        empty: "The chart begins with the third sample, in half a minute. The broker keeps an hour of what somebody looks at." })),
   ];
 }
 

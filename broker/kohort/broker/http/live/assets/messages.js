@@ -148,7 +148,7 @@ function pause(ms) {
   return new Promise((done) => setTimeout(done, ms));
 }
 
-const TITLES = [["", "open-cell"], ["Partition", "number place"], ["Offset", "number offset"], ["Time", "phone-off moment"], ["Key", "key"], ["Value", ""],
+const TITLES = [["", "open-cell"], ["Partition", "number place phone-off"], ["Offset", "number offset"], ["Time", "phone-off moment"], ["Key", "key"], ["Value", ""],
   ["Headers", "number phone-off few"]];
 
 function table(all, isOfAll) {
@@ -181,7 +181,7 @@ function line(value, form) {
 
 function details(record, form) {
   const headers = record.headers.map(([title, value]) => [h("div", {}, "Header ", name(title)), data(value, form)]);
-  return h("div", { class: "record" }, h("div", {}, "Key"), data(record.key, form), h("div", {}, "Value"), data(record.value, form), ...headers.flat(),
+  return h("div", { class: "record" }, h("div", { class: "soft" }, `Partition ${record.partition}, offset ${record.offset}, ${time(record.timestamp_ms)}`), h("div", {}, "Key"), data(record.key, form), h("div", {}, "Value"), data(record.value, form), ...headers.flat(),
     record.headers_left_out ? h("div", { class: "soft" }, `${count(record.headers_left_out, "more header")} left out`) : null);
 }
 

@@ -1,6 +1,6 @@
 // How a lag has moved while this page was open: a line, and how much it grows or shrinks each second.
 
-import { h, number, svg, time } from "/page/dom.js";
+import { svg } from "/page/dom.js";
 
 const LOOKS = 600;  // Twenty minutes, one every two seconds.
 const LINE_LOOKS = 60;
@@ -28,23 +28,6 @@ export function words(perSecond) {
   if (perSecond === null || Math.abs(perSecond) < 0.05) return perSecond === null ? "" : "steady";
   const amount = Math.abs(perSecond).toLocaleString("en", { maximumFractionDigits: 1 });
   return perSecond > 0 ? `+${amount}/s` : `−${amount}/s`;
-}
-
-// The lag since this page was opened, with a mark for each rebalance.
-export function chart(looks, rebalances) {
-  if (looks.length < 2) return h("p", { class: "soft" }, "The chart begins with the second look at the group, in some seconds.");
-  const [first, last] = [looks[0][0], looks[looks.length - 1][0]];
-  const most = Math.max(1, ...looks.map(([, lag]) => lag));
-  const x = (ms) => (6 + (ms - first) / Math.max(1, last - first) * 988).toFixed(1);
-  const y = (lag) => (112 - lag / most * 92).toFixed(1);
-  const marks = rebalances.filter((each) => each.started_ms >= first && each.started_ms <= last).map((each) =>
-    svg("line", { class: "mark", x1: x(each.started_ms), x2: x(each.started_ms), y1: 14, y2: 112 }, svg("title", {}, `rebalance, ${time(each.started_ms)}`)));
-  return h("figure", { class: "chart" },
-    svg("svg", { viewBox: "0 0 1000 120", preserveAspectRatio: "none", role: "img", "aria-label": `Lag, at most ${number(most)} records` },
-      svg("line", { class: "axis", x1: 6, x2: 994, y1: 112, y2: 112 }), marks,
-      svg("polyline", { points: looks.map(([ms, lag]) => `${x(ms)},${y(lag)}`).join(" ") })),
-    h("figcaption", { class: "soft" }, `${time(first).slice(0, 19)} to ${time(last).slice(0, 19)} UTC, at most ${number(most)} records. `,
-      marks.length ? "Each red line is a rebalance." : ""));
 }
 
 export function line(all) {

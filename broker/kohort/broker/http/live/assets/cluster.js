@@ -1,0 +1,85 @@
+// The cluster: its brokers, its partitions and what is wrong with them, and how one broker fares.
+
+import { bytes, count, duration, facts, h, link, name, number, shown, table } from "/page/dom.js";
+
+export function healthView(told) {
+  const { cluster } = told;
+  return [
+    h("h1", {}, "Cluster"),
+    facts([
+      ["Brokers", number(told.brokers.length)], ["Controller", told.controller < 0 ? h("span", { class: "bad" }, "none") : `broker ${told.controller}`],
+      ["Topics", number(cluster.topics)], ["Partitions", number(cluster.partitions)],
+      ["Under-replicated", h("span", { class: cluster.under_replicated ? "warn" : "good" }, number(cluster.under_replicated))],
+      ["Offline", h("span", { class: cluster.offline ? "bad" : "good" }, number(cluster.offline))],
+    ]),
+    problems(cluster),
+    h("h2", {}, "Brokers"),
+    table([["Id", "number"], ["Address"], ["Leads", "number"], ["In sync", "number"], ["Size", "number phone-off"], ["Disk free", "number phone-off"],
+      ["Clients", "number phone-off"], ["Rack", "phone-off"], ["State"]], told.brokers.map((each) => row(each, told)), "No broker is known."),
+    ...broker(told),
+  ];
+}
+
+// A broker alone tells of itself; in a cluster each has been asked.
+function factsOf(each, told) {
+  return each.facts ?? (each.node_id === told.node_id ? told : null);
+}
+
+function row(each, told) {
+  const own = factsOf(each, told), isShort = each.in_sync < each.replicas;
+  return [
+    each.reasons ? link("health", { id: each.node_id }, String(each.node_id)) : String(each.node_id),
+    h("span", {}, name(`${each.host}:${each.port}`), each.node_id === told.controller ? h("span", { class: "soft" }, " controller") : null),
+    number(each.leaders), h("span", { class: isShort ? "warn" : null }, `${number(each.in_sync)} of ${number(each.replicas)}`),
+    bytes(own?.size_bytes), own ? bytes(own.disk.free_bytes) : "–", number(own?.connections), shown(each.rack ?? "–"), state(each, told, own),
+  ];
+}
+
+function state(each, told, own) {
+  if (each.silent) return h("span", { class: "bad" }, `does not answer: ${shown(each.silent)}`);
+  const reasons = each.node_id === told.node_id ? told.reasons : each.reasons;
+  if (!reasons) return "–";
+  if (reasons.length) return h("span", { class: "bad" }, reasons.map(shown).join("; "));
+  if (own?.offline_logs) return h("span", { class: "bad" }, `${count(own.offline_logs, "log")} offline`);
+  return h("span", { class: "good" }, "ready");
+}
+
+function problems(cluster) {
+  if (!cluster.problems.length) return null;
+  const rows = cluster.problems.map((each) => [
+    h("span", {}, link("topic", { name: each.topic }, name(each.topic)), ` ${each.partition}`),
+    each.is_offline ? h("span", { class: "bad" }, "offline: no leader") : h("span", { class: "warn" }, "under-replicated"),
+    each.leader < 0 ? "none" : number(each.leader), each.replicas.join(", "), each.in_sync.join(", ") || "none",
+    each.replicas.filter((id) => !each.in_sync.includes(id)).join(", ") || "–",
+  ]);
+  return [h("h2", {}, "Partitions with a problem"),
+    table([["Partition"], ["Problem"], ["Leader", "number"], ["Replicas", "phone-off"], ["In sync", "phone-off"], ["Missing"]], rows, ""),
+    rows.length < cluster.offline + cluster.under_replicated ? h("p", { class: "soft" }, `The first ${number(rows.length)} are shown.`) : null];
+}
+
+function broker(told) {
+  const { disk } = told;
+  return [
+    h("h2", {}, `Broker ${told.node_id}`),
+    told.reasons.length
+      ? h("div", { class: "bad", role: "alert" }, h("p", {}, "Not ready:"), h("ul", {}, told.reasons.map((each) => h("li", {}, shown(each)))))
+      : h("p", { class: "good" }, "Ready: serving all requests."),
+    facts([
+      ["Version", shown(told.version)], ["Cluster id", shown(told.cluster_id)], ["Connections", number(told.connections)],
+      ["Fetch sessions", number(told.fetch_sessions)], ["Size of open logs", bytes(told.size_bytes)],
+      ["Disk", disk.free_bytes === null ? "–" : `${bytes(disk.free_bytes)} of ${bytes(disk.total_bytes)} free`],
+      ["Maximum event-loop delay", duration(told.loop_late_seconds_max * 1000)],
+      ["Shards of groups", Object.entries(told.shards).filter(([, count]) => count).map(([state, count]) => `${count} ${state}`).join(", ") || "none"],
+    ]),
+    tasks(told.tasks),
+  ];
+}
+
+// The last thing on the page, folded: what is wrong with one stands among the reasons above.
+function tasks(all) {
+  const failing = all.filter((each) => each.reason).length;
+  return h("details", { id: "tasks" },
+    h("summary", {}, count(all.length, "background task"), failing ? h("span", { class: "bad" }, `, ${failing} with a problem`) : ", all ok"),
+    table([["Task"], ["Restarts", "number"], ["State"]], all.map((each) => [shown(each.name), number(each.restarts),
+      each.reason ? h("span", { class: "bad" }, shown(each.reason)) : h("span", { class: "good" }, "ok")]), ""));
+}

@@ -1,0 +1,155 @@
+"""How groups and topics that somebody has looked at went on: what the charts of the page show.
+
+A sample is taken every ten seconds from the first look on, and kept for an hour. Once nobody has looked for
+ten minutes all is forgotten: a broker whose page nobody opens keeps nothing and does nothing.
+"""
+
+import time
+from array import array
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import trio
+
+from kohort.broker.http.view import View
+from kohort.broker.runtime.supervisor import UNWATCHED, Watched
+
+INTERVAL_MS = 10_000
+SAMPLES_MAX = 360
+KEPT_MAX = 300
+"""Of groups, and of topics: those that were looked at last."""
+UNLOOKED_SECONDS = 600.0
+ROUND_MS_MAX = 60_000
+PARTITIONS_PER_SLICE = 1_000
+FIELDS = 4
+GROUP, TOPIC = "group", "topic"
+
+Json = Mapping[str, object]
+
+
+class Sample(NamedTuple):
+    """What there was at a time, of so many partitions: samples of other numbers cannot be compared.
+
+    Of a group `position` is the sum of its committed offsets and `amount` its lag; of a topic that of the
+    ends of its partitions, and its size in bytes.
+    """
+
+    at_ms: int
+    partitions: int
+    position: int
+    amount: int
+
+
+class _Series:
+    """The samples of one group or topic."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self) -> None:
+        self._values = array("q")
+
+    def add(self, sample: Sample) -> None:
+        values = self._values
+        if values and values[-FIELDS] >= sample.at_ms:
+            return
+        if len(values) == SAMPLES_MAX * FIELDS:
+            del values[:FIELDS]
+        values.extend(sample)
+
+    def __iter__(self) -> Iterator[Sample]:
+        values = iter(self._values)
+        return (Sample(*each) for each in zip(values, values, values, values, strict=True))
+
+
+class History:
+    """The samples of one broker: of groups that it coordinates, and of what it leads of topics."""
+
+    def __init__(self, view: View, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        self._view = view
+        self._now_ms = now_ms
+        self._series: dict[str, OrderedDict[str, _Series]] = {GROUP: OrderedDict(), TOPIC: OrderedDict()}
+        self._looked_at = float("-inf")
+        self._wanted = trio.Event()
+
+    def want(self, kind: str, names: Iterable[str]) -> None:
+        """Note that somebody looks at these: samples of them are taken from now on."""
+        series = self._series[kind]
+        for name in names:
+            series.setdefault(name, _Series())
+            series.move_to_end(name)
+        while len(series) > KEPT_MAX:
+            series.popitem(last=False)
+        self._looked_at = trio.current_time()
+        self._wanted.set()
+
+    def samples(self, kind: str, name: str) -> Sequence[Sample]:
+        """Return the samples of one group or topic."""
+        return list(self._series[kind].get(name, ()))
+
+    async def run(self, part: Watched = UNWATCHED) -> None:
+        """Take samples while somebody looks, until cancelled."""
+        while True:
+            await self._wanted.wait()
+            while trio.current_time() - self._looked_at < UNLOOKED_SECONDS:
+                with part.working(ROUND_MS_MAX):
+                    await self.look()
+                await trio.sleep((INTERVAL_MS - self._now_ms() % INTERVAL_MS) / 1_000)
+            self._series = {GROUP: OrderedDict(), TOPIC: OrderedDict()}
+            self._wanted = trio.Event()
+
+    async def look(self) -> None:
+        """Take a sample of each. Gives way in between."""
+        at_ms = self._now_ms() // INTERVAL_MS * INTERVAL_MS
+        for kind, sample in ((GROUP, self._of_group), (TOPIC, self._of_topic)):
+            for name, series in list(self._series[kind].items()):
+                found = await sample(name, at_ms)
+                if found is not None:
+                    series.add(found)
+            await trio.lowlevel.checkpoint()
+
+    async def _of_group(self, name: str, at_ms: int) -> Sample | None:
+        group = self._view.group(name)
+        if group is None or not group.has_offsets:
+            return None
+        partitions = lag = 0
+        for count, each in enumerate(self._view.behind(group), start=1):
+            partitions += each is not None
+            lag += each or 0
+            if not count % PARTITIONS_PER_SLICE:
+                await trio.lowlevel.checkpoint()
+        read = sum(max(0, each.offset) for offsets in group.offsets.values() for each in offsets.values())
+        return Sample(at_ms, partitions, read, lag)
+
+    async def _of_topic(self, name: str, at_ms: int) -> Sample | None:
+        topic = self._view.topic(name)
+        partitions = end = size = 0
+        for count, state in enumerate(() if topic is None else topic.partitions, start=1):
+            held = self._view.partition(name, state.index) if state.leader == self._view.node_id else None
+            if held is not None and held.opened and held.offline is None:
+                partitions += 1
+                end += held.high_watermark
+                size += held.log.size_bytes
+            if not count % PARTITIONS_PER_SLICE:
+                await trio.lowlevel.checkpoint()
+        return Sample(at_ms, partitions, end, size) if partitions else None
+
+
+def history_view(history: History, parameters: Mapping[str, str]) -> Json:
+    """Return the samples of what `kind` and `name` say."""
+    kind = TOPIC if parameters.get("kind") == TOPIC else GROUP
+    name = parameters.get("name", "")
+    history.want(kind, [name])
+    return {"kind": kind, "name": name, "interval_ms": INTERVAL_MS, "samples": history.samples(kind, name)}
+
+
+def added(parts: Iterable[Iterable[Sequence[int]]]) -> list[Sample]:
+    """Return the samples of several leaders of one topic as those of the whole topic."""
+    found: dict[int, Sample] = {}
+    for each in parts:
+        for at_ms, *values in each:
+            before = found.get(at_ms, Sample(at_ms, 0, 0, 0))
+            found[at_ms] = Sample(
+                at_ms, *(one + other for one, other in zip(before[1:], values, strict=True))
+            )
+    return [found[each] for each in sorted(found)]

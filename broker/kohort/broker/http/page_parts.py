@@ -1,0 +1,34 @@
+"""What the pages of a broker keep and run besides answering: once for all who ask, from the first look on."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from kohort.broker.runtime.supervisor import Part, Supervisor
+
+
+class Runs(Protocol):
+    """A part that has a task of its own."""
+
+    def run(self, part: "Part") -> Awaitable[object]:
+        """Run until cancelled."""
+        ...
+
+
+T = TypeVar("T", bound=Runs)
+
+
+class PageParts:
+    """The parts of one broker's pages by their names. The loop's thread only."""
+
+    def __init__(self, supervisor: "Supervisor") -> None:
+        self._supervisor = supervisor
+        self._parts: dict[str, Any] = {}
+
+    def part(self, name: str, make: Callable[[], T]) -> T:
+        """Return the part of that name; the first who asks for it has it made and started."""
+        found: T | None = self._parts.get(name)
+        if found is None:
+            found = self._parts[name] = make()
+            self._supervisor.start(name, found.run)
+        return found

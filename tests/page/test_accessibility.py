@@ -1,0 +1,147 @@
+"""No view of the live page keeps anybody out: axe-core over each, wide and on a phone, light and dark."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from kohort.client import Producer, ShareConsumer
+from kohort.testing import Broker
+from tests.page.axe import NoAxe, axe_script, violations
+from tests.page.browser import Browser, find_chromium
+from tests.page.pictures import busy, storm
+
+CHROMIUM = find_chromium()
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium on this machine: install Debian's package `chromium`"
+)
+
+SETTINGS = {"group.initial.rebalance.delay.ms": 100, "kohort.lag.interval.ms": 1000}
+USED = {
+    "groups": ("#/groups", "document.querySelectorAll('main tbody tr').length >= 3"),
+    "groups, none found": ("#/groups?q=nothing", "document.querySelector('main .empty') !== null"),
+    "group": ("#/group?id=billing", "document.querySelector('figure.chart polyline') !== null"),
+    "group, its first rebalance": (
+        "#/group?id=billing&rebalance=0&span=5",
+        "document.querySelector('figure.chart polyline') !== null",
+    ),
+    "share group": ("#/group?id=workers", "document.querySelector('main')?.innerText?.includes('In hands')"),
+    "no such group": ("#/group?id=nobody", "document.querySelector('main .bad') !== null"),
+    "topics": ("#/topics?internal=1", "document.querySelectorAll('main tbody tr').length >= 2"),
+    "topic": ("#/topic?name=orders", "document.querySelectorAll('#messages tbody tr').length > 0"),
+    "topic, followed": (
+        "#/topic?name=orders&follow=1&form=hex",
+        "document.querySelectorAll('#messages tbody tr').length > 0",
+    ),
+    "topic, nothing found": (
+        "#/topic?name=orders&key=nobody",
+        "document.querySelector('#messages .empty') !== null",
+    ),
+    "cluster": ("#/health", "document.querySelector('main')?.innerText?.includes('Ready')"),
+    "transactions": ("#/transactions", "document.querySelectorAll('main tbody tr').length > 0"),
+    "access": ("#/access", "document.querySelector('main h2') !== null"),
+}
+UNUSED = {
+    "first run": ("#/groups", "document.querySelector('.start pre') !== null"),
+    "topics": ("#/topics", "document.querySelector('main .empty') !== null"),
+    "cluster": ("#/health", "document.querySelector('main')?.innerText?.includes('Ready')"),
+    "transactions": ("#/transactions", "document.querySelector('main .empty') !== null"),
+}
+WINDOWS = [(1280, False), (1280, True), (390, False), (390, True)]
+
+
+@pytest.fixture(scope="module")
+def script() -> str:
+    try:
+        return axe_script()
+    except NoAxe as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    assert CHROMIUM is not None
+    with Browser(CHROMIUM, tmp_path_factory.mktemp("chromium")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def used() -> Iterator[Broker]:
+    """A broker with groups of two kinds, one of them stormy, and an open transaction."""
+    topics = {"orders": 6, "payments": 3}
+    with ExitStack() as stack:
+        broker = stack.enter_context(Broker(SETTINGS, topics=topics, http=True))
+        stack.enter_context(busy(broker))
+        storm(broker)
+        producer = stack.enter_context(
+            Producer(bootstrap_servers=broker.bootstrap, transactional_id="payments-1")
+        )
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("payments", b"pending").result()
+        stack.enter_context(sharing(broker))
+        yield broker
+        producer.abort_transaction()
+
+
+@contextmanager
+def sharing(broker: Broker) -> Iterator[None]:
+    """Have a share group hold records within the block."""
+    ended, holds = threading.Event(), threading.Event()
+
+    def read() -> None:
+        with ShareConsumer("orders", bootstrap_servers=broker.bootstrap, group_id="workers") as consumer:
+            while not ended.is_set():
+                if consumer.poll(timeout_ms=100):
+                    holds.set()
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        assert holds.wait(60), "it is given records"
+        yield
+    finally:
+        ended.set()
+        thread.join(30)
+
+
+@pytest.fixture(scope="module")
+def unused() -> Iterator[Broker]:
+    with Broker(SETTINGS, http=True) as broker:
+        yield broker
+
+
+def check(page: Browser, broker: Broker, script: str, view: tuple[str, str]) -> None:
+    path, is_there = view
+    page.resize(1280, 900)
+    page.open("about:blank")
+    page.open(f"{broker.http}/{path}")
+    page.until(is_there, f"{path} is shown")
+    for width, is_dark in WINDOWS:
+        page.resize(width, 900, is_dark=is_dark)
+        page.until(f"window.innerWidth === {width} && ({is_there})", f"{path} is {width} wide")
+        assert page.run("document.documentElement.scrollWidth") <= width, "nothing is beside the window"
+        assert violations(page, script) == [], f"{path}, {width} px, dark: {is_dark}"
+
+
+@pytest.mark.parametrize("name", USED)
+def test_no_view_keeps_anybody_out(page: Browser, used: Broker, script: str, name: str) -> None:
+    check(page, used, script, USED[name])
+
+
+@pytest.mark.parametrize("name", UNUSED)
+def test_no_view_of_a_broker_that_nobody_uses_does(
+    page: Browser, unused: Broker, script: str, name: str
+) -> None:
+    check(page, unused, script, UNUSED[name])
+
+
+def test_what_is_wrong_is_found(page: Browser, unused: Broker, script: str) -> None:
+    page.open("about:blank")
+    page.open(f"{unused.http}/#/groups")
+    page.until("document.querySelector('main') !== null", "it is shown")
+    page.run("document.querySelector('main').append(document.createElement('button')), undefined")
+    assert any(each.startswith("button-name") for each in violations(page, script))
