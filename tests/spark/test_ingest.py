@@ -98,7 +98,7 @@ def test_records_of_every_kind_arrive_as_they_are(world: World, spark: SparkSess
         world.ingest(world.stream(spark, include_headers="true"))
         world.assert_group_is_at_the_end()
     rows = world.frame(spark).orderBy("offset").collect()
-    found = [(row.key, row.value, [tuple(each) for each in row.headers]) for row in rows]
+    found = [(row.key, row.value, [tuple(each) for each in row.headers or ()]) for row in rows]
     assert found == [(key, value, list(headers)) for key, value, headers in [*KINDS, *KINDS]]
     times = [row.timestamp.replace(tzinfo=UTC).timestamp() * 1000 for row in rows]
     assert times == [T0 - 60_000 * number for number in range(len(KINDS))] * 2

@@ -43,11 +43,12 @@ def test_every_column_equals_the_sent_record(spark: SparkSession, bootstrap: str
         row["timestamp"] = row["timestamp"].replace(tzinfo=UTC).timestamp() * 1000
     table = {"topic": topic, "partition": 1}
     assert rows == [
-        table | {"key": None, "value": b"", "partition": 0, "offset": 0, "timestamp": T0 + 9, "headers": []},
+        table
+        | {"key": None, "value": b"", "partition": 0, "offset": 0, "timestamp": T0 + 9, "headers": None},
         table
         | {"key": b"k", "value": b"v", "offset": 0, "timestamp": T0 + 7}
         | {"headers": [{"key": name, "value": value} for name, value in headers]},
-        table | {"key": b"gone", "value": None, "offset": 1, "timestamp": T0, "headers": []},
+        table | {"key": b"gone", "value": None, "offset": 1, "timestamp": T0, "headers": None},
     ]
 
 

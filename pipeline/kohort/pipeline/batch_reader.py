@@ -11,7 +11,14 @@ from kohort.client.errors import BrokerError
 from kohort.pipeline.brokers import Brokers
 from kohort.pipeline.fetching import fetch_range
 from kohort.pipeline.options import ReadOptions
-from kohort.pipeline.ranges import OffsetRange, check_range, chosen_partitions, log_ends, offsets_at, split
+from kohort.pipeline.ranges import (
+    OffsetRange,
+    check_range,
+    chosen_partitions,
+    log_ends,
+    offsets_at,
+    task_ranges,
+)
 from kohort.pipeline.rows import CHUNK_BYTES, RowBuilder
 from kohort.pipeline.worker import spare_collections
 from kohort.protocol.errors import ErrorCode, WireError
@@ -27,18 +34,17 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Return the ranges. Raises: OptionError, DataLossError, KohortError."""
         options = self._options
-        planned: list[InputPartition] = []
         with Brokers(options.servers, options.timeout_ms) as brokers:
             chosen = chosen_partitions(brokers, options.topics)
             ends = log_ends(brokers, chosen, read_committed=options.read_committed)
             starting = offsets_at(brokers, options, options.starting, ends)
             ending = offsets_at(brokers, options, options.ending, ends)
-        for each in chosen:
-            start, end = check_range(
-                each, starting[each], ending[each], ends[each], fail_on_data_loss=options.fail_on_data_loss
-            )
-            planned += split(each, start, end, options.rows_per_partition)
-        return planned
+        loses = options.fail_on_data_loss
+        checked = [
+            (each, *check_range(each, starting[each], ending[each], ends[each], fail_on_data_loss=loses))
+            for each in chosen
+        ]
+        return list(task_ranges(checked, options))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one range. Raises: DataLossError, KohortError."""

@@ -75,6 +75,18 @@ def decode_offsets(given: str | Mapping[str, Mapping[str, int]]) -> Offsets:
         raise OptionError(f"{given!r} are no offsets: give them as " + '{"topic": {"0": 42}}') from None
 
 
+def decode_partitions(given: str) -> frozenset[TopicPartition]:
+    """Return partitions by their topics. Raises: OptionError for anything but `{"topic": [0, 1]}`."""
+    try:
+        topics = json.loads(given)
+        found = frozenset(TopicPartition(topic, int(each)) for topic, all_ in topics.items() for each in all_)
+    except (ValueError, AttributeError, TypeError):
+        found = frozenset()
+    if not found:
+        raise OptionError(f"{given!r} are no partitions: give them as " + '{"topic": [0, 1]}')
+    return found
+
+
 def made_anew(known: TopicIds, now: TopicIds) -> list[str]:
     """Return the topics that have another id than was known."""
     return sorted(topic for topic, topic_id in known.items() if now.get(topic, topic_id) != topic_id)

@@ -4,18 +4,25 @@ Reading from a broker (`kohort`):
 - bootstrap: HOST:PORT, or several with commas between them; bootstrap_servers, bootstrap.servers and
   kafka.bootstrap.servers mean the same;
 - security_protocol, ssl_..., sasl_... and whatever else each of kohort's clients takes, under the same names;
-- topics: names with commas between them; or pattern: a regular expression for whole names;
+- topics: names with commas between them; or pattern: a regular expression for whole names; or partitions:
+  {"topic": [0, 1]};
 - starting, ending: where to begin and to end. earliest, latest, group:NAME (what that group has committed,
   earliest where it has nothing), timestamp:MILLISECONDS or timestamp:2026-01-31T12:00:00Z (the first record
-  that is not older), or {"topic": {"0": 42}} with -2 for earliest and -1 for latest. A batch begins at
-  earliest and ends at latest; a stream begins at latest, and has no end;
+  that is not older), timestamps:{"topic": {"0": MILLISECONDS}}, or {"topic": {"0": 42}} with -2 for earliest
+  and -1 for latest. A batch begins at earliest and ends at latest; a stream begins at latest, and has no end;
+- starting_without_record: latest or error, for a partition without a record that is recent enough: latest
+  begins at its end;
 - max_rows_per_trigger: how many offsets a micro-batch takes at most, shared among the partitions;
+- min_rows_per_trigger: how many offsets a micro-batch waits for, trigger_delay_max_ms at most (15 minutes);
 - rows_per_partition: how many offsets one Spark task reads at most; without it, one task per partition;
+- tasks_min: how many tasks read at least, where there are offsets for them; large ranges are divided;
 - fail_on_data_loss: true (records that are gone are an error) or false (it reads on behind them);
 - include_headers, include_timestamp_type: false or true (a column more, `headers` or `timestampType`);
 - isolation_level: read_committed or read_uncommitted;
 - check_crcs: true or false; fetch_bytes: how much a fetch asks for; timeout_ms: how long a task goes without
   progress before it fails.
+
+Options of Spark's own Kafka source and sink are taken under their names, see `kohort.pipeline.kafka_options`.
 
 Reading segments (`kohort-segments`): path (a data folder, or its partitions' folders), topics or pattern,
 starting, ending, include_headers, include_timestamp_type, isolation_level, check_crcs.
@@ -23,12 +30,14 @@ starting, ending, include_headers, include_timestamp_type, isolation_level, chec
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from kohort.client import TopicPartition
 from kohort.client.errors import ConfigurationError
 from kohort.pipeline.errors import OptionError
-from kohort.pipeline.offsets import Offsets, decode_offsets
+from kohort.pipeline.kafka_options import read_as_kohort, written_as_kohort
+from kohort.pipeline.offsets import Offsets, decode_offsets, decode_partitions
 from kohort.pipeline.servers import Servers
 
 BOOTSTRAP_NAMES = ("bootstrap", "bootstrap_servers", "bootstrap.servers", "kafka.bootstrap.servers")
@@ -37,26 +46,32 @@ EARLIEST, LATEST = -2, -1
 FETCH_BYTES = 8 << 20
 BATCH_BYTES = 512 << 10
 TIMEOUT_MS = 60_000
+TRIGGER_DELAY_MAX_MS = 15 * 60_000
 _SAID_OTHERWISE = ("bootstrap_servers", "sasl_oauth_token_provider")
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetSpec:
-    """Where in its partitions a range begins or ends: one of four ways to say it."""
+    """Where in its partitions a range begins or ends: one of five ways to say it."""
 
     end: int | None = None
     """EARLIEST or LATEST."""
     group: str | None = None
     timestamp_ms: int | None = None
     offsets: Offsets | None = None
+    timestamps_ms: Offsets | None = None
+    """A time for each partition."""
+    needs_record: bool = False
+    """Whether it is an error that a partition has no record that is recent enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicChoice:
-    """Which topics: by their names, or by a pattern for whole names."""
+    """Which topics: by their names, or by a pattern for whole names; or which of their partitions."""
 
     names: tuple[str, ...] = ()
     pattern: str | None = None
+    partitions: frozenset[TopicPartition] | None = None
 
     def __contains__(self, topic: str) -> bool:
         """Whether a topic is meant."""
@@ -74,7 +89,10 @@ class ReadOptions:
     starting: OffsetSpec
     ending: OffsetSpec
     max_rows_per_trigger: int | None = None
+    min_rows_per_trigger: int | None = None
+    trigger_delay_max_ms: int = TRIGGER_DELAY_MAX_MS
     rows_per_partition: int | None = None
+    tasks_min: int | None = None
     fail_on_data_loss: bool = True
     include_headers: bool = False
     include_timestamp_type: bool = False
@@ -171,6 +189,15 @@ class _Reader:
             raise OptionError(f"pattern is {pattern!r}: {error}") from None
         return TopicChoice(pattern=pattern)
 
+    def topics_or_partitions(self) -> TopicChoice:
+        partitions = self.text("partitions")
+        if partitions is None:
+            return self.topics()
+        if self.text("topics") is not None or self.text("pattern") is not None:
+            raise OptionError("give partitions alone, without topics and without a pattern")
+        chosen = decode_partitions(partitions)
+        return TopicChoice(tuple(sorted({each.topic for each in chosen})), partitions=chosen)
+
     def servers(self) -> Servers:
         # Each query has processes of its own which import all this: those that read files need none of it.
         from kohort.client.config import ClientConfig, parse_address, parse_setting  # noqa: PLC0415
@@ -203,16 +230,23 @@ class _Reader:
 
 def read_options(given: Mapping[str, str], *, is_stream: bool = False) -> ReadOptions:
     """Return a reader's options. Raises: OptionError."""
-    options = _Reader(given)
+    options = _Reader(read_as_kohort(given))
+    starting = parse_offset_spec(
+        "starting", options.text("starting") or ("latest" if is_stream else "earliest")
+    )
     found = ReadOptions(
         servers=options.servers(),
-        topics=options.topics(),
-        starting=parse_offset_spec(
-            "starting", options.text("starting") or ("latest" if is_stream else "earliest")
+        topics=options.topics_or_partitions(),
+        starting=replace(
+            starting,
+            needs_record=options.choice("starting_without_record", ("latest", "error")) == "error",
         ),
         ending=parse_offset_spec("ending", options.text("ending") or "latest"),
         max_rows_per_trigger=options.number("max_rows_per_trigger"),
+        min_rows_per_trigger=options.number("min_rows_per_trigger"),
+        trigger_delay_max_ms=options.number("trigger_delay_max_ms", least=0) or TRIGGER_DELAY_MAX_MS,
         rows_per_partition=options.number("rows_per_partition"),
+        tasks_min=options.number("tasks_min"),
         fail_on_data_loss=options.flag("fail_on_data_loss", otherwise=True),
         include_headers=options.flag("include_headers", otherwise=False),
         include_timestamp_type=options.flag("include_timestamp_type", otherwise=False),
@@ -223,6 +257,9 @@ def read_options(given: Mapping[str, str], *, is_stream: bool = False) -> ReadOp
     )
     if is_stream and options.text("ending") is not None:
         raise OptionError("a stream has no end: leave out 'ending', and use trigger(availableNow=True)")
+    most = found.max_rows_per_trigger
+    if most is not None and (found.min_rows_per_trigger or 0) > most:
+        raise OptionError(f"min_rows_per_trigger is more than max_rows_per_trigger, {most}")
     options.finish()
     return found
 
@@ -248,7 +285,7 @@ def segment_options(given: Mapping[str, str]) -> SegmentOptions:
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
     """Return a writer's options. Raises: OptionError."""
-    options = _Reader(given)
+    options = _Reader(written_as_kohort(given))
     found = WriteOptions(
         servers=options.servers(),
         topic=options.text("topic"),
@@ -278,6 +315,8 @@ def parse_offset_spec(name: str, given: str) -> OffsetSpec:
         return OffsetSpec(offsets=offsets)
     if kind == "group" and rest:
         return OffsetSpec(group=rest)
+    if kind == "timestamps" and rest:
+        return OffsetSpec(timestamps_ms=decode_offsets(rest))
     if kind == "timestamp" and rest:
         return OffsetSpec(timestamp_ms=parse_time_ms(name, rest))
     raise OptionError(

@@ -49,7 +49,12 @@ def chosen_partitions(brokers: Brokers, topics: TopicChoice) -> list[TopicPartit
     missing = sorted(set(topics.names) - {each.topic for each in found})
     if missing:
         raise OptionError(f"there is no topic {', '.join(map(repr, missing))}")
-    return found
+    if topics.partitions is None:
+        return found
+    absent = sorted(map(str, topics.partitions.difference(found)))
+    if absent:
+        raise OptionError(f"there is no partition {', '.join(absent)}")
+    return [each for each in found if each in topics.partitions]
 
 
 def log_ends(
@@ -78,15 +83,36 @@ def offsets_at(
             raise OptionError(f"offsets are given, but none for {', '.join(missing)}")
         return {each: _end(ends[each], place.offsets[each]) for each in ends}
     if place.timestamp_ms is not None:
-        asked = dict.fromkeys(ends, place.timestamp_ms)
-        found = brokers.retrying(lambda: brokers.list_offsets(asked, read_committed=options.read_committed))
-        return {
-            each: ends[each].end if found[each] < 0 else min(found[each], ends[each].end) for each in ends
-        }
-    assert place.group is not None, "a place says one of four things"
+        return _offsets_by_time(brokers, options, place, dict.fromkeys(ends, place.timestamp_ms), ends)
+    if place.timestamps_ms is not None:
+        missing = [str(each) for each in ends if each not in place.timestamps_ms]
+        if missing:
+            raise OptionError(f"times are given, but none for {', '.join(missing)}")
+        return _offsets_by_time(
+            brokers, options, place, {each: place.timestamps_ms[each] for each in ends}, ends
+        )
+    assert place.group is not None, "a place says one of five things"
     with options.servers.admin(default_api_timeout_ms=options.timeout_ms) as admin:
         committed = admin.list_group_offsets(place.group, list(ends))
     return {each: committed[each].offset if each in committed else ends[each].start for each in ends}
+
+
+def _offsets_by_time(
+    brokers: Brokers,
+    options: ReadOptions,
+    place: OffsetSpec,
+    asked: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, LogEnds],
+) -> Offsets:
+    """Return the first offset of each partition whose record is as recent as asked for."""
+    found = brokers.retrying(lambda: brokers.list_offsets(asked, read_committed=options.read_committed))
+    without = [f"{each} from {asked[each]}" for each in ends if found[each] < 0]
+    if place.needs_record and without:
+        raise OptionError(
+            f"there is no record in {', '.join(without)} on; starting_without_record=latest "
+            "(startingOffsetsByTimestampStrategy) begins at the end"
+        )
+    return {each: ends[each].end if found[each] < 0 else min(found[each], ends[each].end) for each in ends}
 
 
 def _end(ends: LogEnds, offset: int) -> int:
@@ -115,9 +141,21 @@ def check_range(
     return min(max(start, ends.start), end), end
 
 
-def split(
-    partition: TopicPartition, start: int, end: int, rows_per_partition: int | None
-) -> list[OffsetRange]:
-    """Return the ranges that tasks read, none for an empty one: so many offsets each at most."""
-    step = rows_per_partition or max(1, end - start)
-    return [OffsetRange(*partition, begin, min(begin + step, end)) for begin in range(start, end, step)]
+def task_ranges(ranges: Iterable[tuple[TopicPartition, int, int]], options: ReadOptions) -> list[OffsetRange]:
+    """Return what each task reads of partitions with their first offset and their end.
+
+    A task has `rows_per_partition` offsets at most. Where that makes fewer tasks than `tasks_min`, the ranges
+    are divided in proportion to their size.
+    """
+    wanted = [each for each in ranges if each[1] < each[2]]
+    rows = options.rows_per_partition
+    total = sum(end - start for _, start, end in wanted)
+    tasks = sum(1 if rows is None else -(-(end - start) // rows) for _, start, end in wanted)
+    share = total / options.tasks_min if options.tasks_min is not None and tasks < options.tasks_min else None
+    found: list[OffsetRange] = []
+    for partition, start, end in wanted:
+        step = rows or end - start
+        if share is not None:
+            step = min(step, -(-(end - start) // max(1, round((end - start) / share))))
+        found += [OffsetRange(*partition, begin, min(begin + step, end)) for begin in range(start, end, step)]
+    return found

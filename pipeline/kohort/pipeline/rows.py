@@ -18,6 +18,7 @@ from pyspark.sql.types import (
 
 from kohort.client.columns import BinaryColumn, RecordColumns
 from kohort.pipeline.errors import OptionError
+from kohort.pipeline.kafka_options import read_as_kohort
 
 CHUNK_BYTES = 8 << 20
 """How much plain data one Arrow batch holds, more or less."""
@@ -41,10 +42,11 @@ TABLE = StructType(
 
 def table_schema(options: Mapping[str, str]) -> StructType:
     """Return the columns that a query with these options gets which asks for none by name."""
+    given = read_as_kohort(options)
     left_out = {
         name
         for name, option in ((_TIMESTAMP_TYPE, "include_timestamp_type"), (_HEADERS, "include_headers"))
-        if str(options.get(option)).lower() != "true"
+        if str(given.get(option)).lower() != "true"
     }
     return StructType([each for each in TABLE if each.name not in left_out])
 
@@ -90,12 +92,14 @@ class RowBuilder:
         return batch
 
     def _headers(self, columns: RecordColumns) -> pa.Array:
+        """Return the headers of each record; null, as from Spark's Kafka source, where there are none."""
         kind = self._schema.field(_HEADERS).type
         names = _binary(columns.header_names).cast(pa.string())
         pairs = pa.StructArray.from_arrays(
             [names, _binary(columns.header_values)], fields=list(kind.value_type)
         )
-        return pa.ListArray.from_arrays(pa.array(columns.header_offsets), pairs, type=kind)
+        without = pa.array(np.diff(columns.header_offsets) == 0)
+        return pa.ListArray.from_arrays(pa.array(columns.header_offsets), pairs, type=kind, mask=without)
 
 
 def _binary(column: BinaryColumn) -> pa.Array:

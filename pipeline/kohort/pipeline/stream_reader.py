@@ -1,5 +1,7 @@
 """A stream of topics: micro-batches of offset ranges, new partitions taken in as they appear."""
 
+import math
+import time
 from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
@@ -29,7 +31,7 @@ from kohort.pipeline.offsets import (
     made_anew,
 )
 from kohort.pipeline.options import ReadOptions
-from kohort.pipeline.ranges import LogEnds, check_range, chosen_partitions, log_ends, offsets_at, split
+from kohort.pipeline.ranges import LogEnds, check_range, chosen_partitions, log_ends, offsets_at, task_ranges
 from kohort.protocol.errors import ErrorCode
 
 NO_IDS: TopicIds = {}
@@ -50,6 +52,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._stop_ids: TopicIds = {}
         """Of the topics that these ends are of."""
         self._latest: Offsets = {}
+        self._triggered_at = -math.inf  # The first micro-batch waits for nothing.
         self._topic_ids: TopicIds = {}
         self._initial: Position | None = None
         """Where this run began: Spark asks for it more than once, and the topics grow meanwhile."""
@@ -99,6 +102,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._check_gone(begun)
         self._check_cut(begun)
         target = {each: max(offset, begins[each]) for each, offset in self._latest.items()}
+        if self._stop_at is None and self._waits(sum(target.values()) - sum(begins[each] for each in target)):
+            return start
         if isinstance(limit, ReadMaxRows):
             target = limited(begins, target, limit.max_rows)
         offsets, ids = begun | target, {**position.topic_ids, **self._topic_ids}
@@ -106,6 +111,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if (offsets, ids) == position[:2]:
             starts = starts or position.starts  # Spark takes another text for new records.
         return encode_position(Position(offsets, ids, starts))
+
+    def _waits(self, offsets: int) -> bool:
+        """Whether there is too little yet for a micro-batch, and time is left to wait for more."""
+        least, now = self._options.min_rows_per_trigger, time.monotonic()
+        is_early = (now - self._triggered_at) * 1000 < self._options.trigger_delay_max_ms
+        if least is not None and offsets < least and is_early:
+            return True
+        self._triggered_at = now
+        return False
 
     def _stops(self, stop_at: Offsets, known: TopicIds) -> Offsets:
         """Return where this run stops; where a topic was made anew meanwhile, at the new one's end."""
@@ -147,7 +161,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         lost = sorted({each.topic for each in wanted if each.topic in since})
         if lost:  # Spark had written down where the batch ends, and may plan it again much later.
             self._lose(f"{', '.join(lost)} was made anew: what was to be read of it is gone")
-        planned: list[InputPartition] = []
+        planned: list[tuple[TopicPartition, int, int]] = []
         for each in wanted:
             if each.topic in lost:
                 continue  # The next batch begins at the new topic's beginning.
@@ -161,8 +175,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             first, last = check_range(
                 each, first, stops[each], found, fail_on_data_loss=options.fail_on_data_loss
             )
-            planned += split(each, first, last, options.rows_per_partition)
-        return planned
+            planned.append((each, first, last))
+        return list(task_ranges(planned, options))
 
     def commit(self, end: StreamOffsets) -> None:
         """Do nothing: Spark calls it when the next batch is planned, which may never be.

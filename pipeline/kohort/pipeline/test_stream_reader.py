@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
@@ -144,3 +145,32 @@ def test_an_old_topic_id_from_a_lagging_broker_is_no_data_loss(cluster: Cluster)
     cluster.topic_id, cluster.agreed_id = "old", "new"
     planned = [str(each) for each in reader.partitions(position, end)]
     assert planned == ["t-0 [40, 100)", "t-1 [0, 100)"]
+
+
+def test_a_micro_batch_waits_for_enough_offsets_or_for_the_longest_delay(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    reader = cluster.reader(minOffsetsPerTrigger="50", maxTriggerDelay="30s")
+    everything = ReadMaxRows(1_000)
+    position = reader.latestOffset(reader.initialOffset(), everything)
+    assert decode_position(position).offsets == {WHERE: 100, OTHER: 100}, "the first one waits for nothing"
+    cluster.ends[WHERE] = LogEnds(0, 149)
+    assert reader.latestOffset(position, everything) == position
+    now += 29.9
+    assert reader.latestOffset(position, everything) == position
+    cluster.ends[OTHER] = LogEnds(0, 101)
+    position = reader.latestOffset(position, everything)
+    assert decode_position(position).offsets == {WHERE: 149, OTHER: 101}
+    cluster.ends[OTHER] = LogEnds(0, 102)
+    now += 30
+    position = reader.latestOffset(position, everything)
+    assert decode_position(position).offsets == {WHERE: 149, OTHER: 102}, "it has waited long enough"
+
+
+def test_available_now_waits_for_no_more_offsets(cluster: Cluster) -> None:
+    reader = cluster.reader(minOffsetsPerTrigger="5000")
+    reader.prepareForTriggerAvailableNow()
+    found, _ = run_on(reader, reader.initialOffset())
+    assert read_in_order(found) == {0: 100, 1: 100}

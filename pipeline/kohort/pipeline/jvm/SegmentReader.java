@@ -398,7 +398,11 @@ final class SegmentReader implements PartitionReader<InternalRow> {
             writer.write(columns.timestampType, hasAppendTime ? 1 : 0);
         }
         if (columns.headers >= 0) {
-            writeHeaders(headersAt);
+            if (headers == 0) { // As Spark's Kafka source has it.
+                writer.setNullAt(columns.headers);
+            } else {
+                writeHeaders(headersAt);
+            }
         }
         return true;
     }
