@@ -187,6 +187,9 @@ class Walk(World):
                 return
             lines = status_lines("sums", self.status())
             self.assert_named(lines)
+            assert not (self.is_resetting(before) and self.has_coordinator), (
+                f"a reset without an end: {lines}"
+            )
             commands = [found for line in lines if (found := COMMAND.search(line))]
             if not commands and not self.region.period_ms:
                 self.do("checkpoint", "")  # As the region wants it that has no period.
@@ -209,6 +212,16 @@ class Walk(World):
             for each in self.everybody():
                 super().step([each])
 
+    def is_resetting(self, before: RegionState | None) -> bool:
+        """Return whether this attempt has not ended since then."""
+        state = self.judge.state
+        return (
+            state is not None
+            and before is not None
+            and state.phase is Phase.RESETTING
+            and state.attempt == before.attempt
+        )
+
     def status(self) -> RegionStatus:
         state, view = self.judge.state, self.judge
         reports = list(view.reports.values()) if state is None else members_reports(state, view.reports)
@@ -227,9 +240,6 @@ class Walk(World):
         for member in state.members:
             told = next(line for line in lines if line.startswith(f"member {member}: "))
             assert any(each in told for each in (*MemberState, "no report")), told
-        assert state.phase is not Phase.RESETTING or not self.has_coordinator, (
-            f"a reset without an end: {lines}"
-        )
 
     def do(self, verb: str, arguments: str) -> bool:
         """Do what a command does; return whether the next status says something else then."""

@@ -114,7 +114,7 @@ class Coordinating:
             self._known, self._since_ms = known, now_ms
 
     def _after(self, state: RegionState, view: RegionView, now_ms: int) -> RegionState:
-        state = self._let_all_in(replace(state, size=self.region.members), view.reports)
+        state = self._let_all_in(replace(state, size=self.region.members), view.everybody)
         reports = members_reports(state, view.reports)
         state = keep_initial(keep_topic_ids(state, reports), reports)
         for command in sorted(view.commands.values(), key=lambda each: each.number):
@@ -124,9 +124,9 @@ class Coordinating:
             state = self._reset(state, wanted.reason, forced=wanted.forced)
         return self._go_on(self._count_members(state), reports, now_ms)
 
-    def _let_all_in(self, state: RegionState, reports: Mapping[str, Report]) -> RegionState:
+    def _let_all_in(self, state: RegionState, reports: Sequence[Report]) -> RegionState:
         """Know members' processes, and answer the newest of all others: why is kept for these alone."""
-        others = [each for each in reports.values() if not is_member(state, each)][-REFUSED_MAX:]
+        others = [each for each in reports if not is_member(state, each)][-REFUSED_MAX:]
         tokens = {each.token for each in others}
         refused = {token: reason for token, reason in state.refused.items() if token in tokens}
         state = state if len(refused) == len(state.refused) else replace(state, refused=refused)

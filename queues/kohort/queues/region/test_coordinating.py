@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace as replace_struct
 
 from kohort.queues.region.coordinating import REFUSED_MAX, Coordinating, Region, merge
 from kohort.queues.region.entries import (
@@ -253,6 +254,26 @@ def test_more_strangers_than_are_remembered_are_each_refused_once() -> None:
     assert len(after.refused) == REFUSED_MAX
     after = scene.at(0, report("stranger 0", number=2))
     assert "stranger 02" in after.refused
+
+
+def test_of_two_processes_with_one_number_one_is_refused_and_the_member_is_heard_after_compaction() -> None:
+    scene = Scene()
+    scene.running()
+    rival = replace_struct(report("b"), token="rival")
+    after = scene.at(0, rival)
+    assert (after.phase, after.refused) == (Phase.RUNNING, {"rival": "there is another b"})
+    view = RegionView()
+    for each in (Claim("c"), rival, report("a", attempt=1), report("b", attempt=1), after):
+        view.take(7, each)
+    assert view.reports["b"].token == "b1"
+    assert {each.token for each in view.everybody} == {"a1", "b1", "rival"}
+
+
+def test_each_of_two_strangers_with_one_number_is_refused() -> None:
+    scene = Scene()
+    scene.running()
+    after = scene.at(0, report("x"), replace_struct(report("x"), token="rival"))
+    assert set(after.refused) == {"x1", "rival"}
 
 
 def test_too_many_failures_in_a_row_end_it_until_an_operator_asks() -> None:

@@ -6,16 +6,14 @@ from kohort.queues.region.entries import Asked, Claim, Command, Entry, RegionSta
 
 
 class RegionView:
-    """The state by the coordinator that rules, each member's newest report, and the newest commands.
-
-    Reports are in the order in which their processes came.
-    """
+    """The state by the coordinator that rules, each name's newest report, and the newest commands."""
 
     def __init__(self) -> None:
         self.state: RegionState | None = None
         self.epoch = -1
         self.claimed_by = ""  # The token of the claim at `epoch`.
         self.reports: dict[str, Report] = {}
+        self._rivals: dict[str, dict[str, Report]] = {}  # By name and token, those of the highest number.
         self.commands: dict[Asked, Command] = {}
 
     def take(self, offset: int, entry: Entry) -> None:
@@ -35,15 +33,35 @@ class RegionView:
         if state.epoch >= self.epoch:
             self.epoch = state.epoch
             self.state = state
+            for name, rivals in self._rivals.items():
+                if len(rivals) > 1:
+                    self._choose(name, rivals)
 
     def _take_report(self, report: Report) -> None:
-        """Keep that of the newest process of a name; of two with one number whose report came first."""
-        known = self.reports.get(report.name)
-        if known is None or known.token == report.token:
-            self.reports[report.name] = report
-        elif known.number < report.number:
-            del self.reports[report.name]
-            self.reports[report.name] = report
+        """Keep that of the newest process of a name."""
+        rivals = self._rivals.get(report.name, {})
+        newest = max((each.number for each in rivals.values()), default=0)
+        if report.number < newest:
+            return
+        if report.number > newest:
+            self._rivals.pop(report.name, None)  # So that it comes last.
+            rivals = self._rivals[report.name] = {}
+        rivals[report.token] = report
+        self._choose(report.name, rivals)
+
+    def _choose(self, name: str, rivals: dict[str, Report]) -> None:
+        """Of two processes that have one number go by the member, or by the first one where neither is it.
+
+        Compaction changes the order of their reports.
+        """
+        member = self.state.members.get(name) if self.state else None
+        first = next(iter(rivals.values()))
+        self.reports[name] = rivals.get(member.token, first) if member else first
+
+    @property
+    def everybody(self) -> list[Report]:
+        """The reports of all processes that are the newest of their names, in the order of their arrival."""
+        return [each for rivals in self._rivals.values() for each in rivals.values()]
 
     def _take_command(self, command: Command) -> None:
         """Keep the newest of each kind; two of a kind that have the same number are one.
