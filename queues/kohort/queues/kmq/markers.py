@@ -16,6 +16,8 @@ _START = struct.Struct(">bq")
 _START_TYPE = 1
 END = b"\x00"
 pack_key = _KEY.pack
+unpack_key = _KEY.unpack
+KEY_SIZE = _KEY.size
 
 
 class MarkerKey(NamedTuple):

@@ -7,7 +7,6 @@ from kohort.client.aio import Admin, Consumer
 from kohort.client.config import ConsumerOptions
 from kohort.client.values import TopicPartition
 from kohort.queues.kmq.counters import TrackerCounters, decode_counters
-from kohort.queues.kmq.markers import MarkerError, decode_key, decode_value
 from kohort.queues.kmq.queue import Queue
 from kohort.queues.kmq.topics import retention_ms
 from kohort.queues.kmq.tracker import wall_ms
@@ -89,8 +88,4 @@ async def _read_markers(
     """Take the markers of one partition into its state; by the wall clock, for all of them are read."""
     first, end = await reader.beginning_offsets(where), await reader.end_offsets(where)
     async for record in scan(reader, where, max(first[where], committed), end[where]):
-        try:
-            key, value = decode_key(record.key), decode_value(record.value)
-        except MarkerError:
-            continue
-        state.take(record.offset, key, value, record.timestamp_ms, now_ms=0)
+        state.take((record,), now_ms=0)

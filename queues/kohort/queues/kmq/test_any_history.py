@@ -19,7 +19,7 @@ from kohort.queues.kmq.copies import (
     may_be_redelivered,
     redelivery_of,
 )
-from kohort.queues.kmq.markers import MarkerKey, Start, decode_key
+from kohort.queues.kmq.markers import END, MarkerKey, Start, decode_key
 from kohort.queues.kmq.queue import Queue
 from kohort.queues.kmq.tracking import Permission, TrackedPartition
 from tests.repetitions import repetitions
@@ -36,7 +36,7 @@ class World:
         self.random = Random(seed)
         self.now_ms = 0
         self.messages: list[ConsumerRecord] = []
-        self.markers: list[tuple[MarkerKey, Start | None, int]] = []
+        self.markers: list[ConsumerRecord] = []
         self.letters: list[ConsumerRecord] = []
         self.committed = 0
         self.markers_committed = 0
@@ -51,7 +51,8 @@ class World:
         self.messages.append(ConsumerRecord("orders", 0, len(self.messages), 0, None, b"", headers))
 
     def mark(self, offset: int, value: Start | None) -> None:
-        self.markers.append((MarkerKey(0, offset), value, self.now_ms))
+        key, data = MarkerKey(0, offset).encode(), END if value is None else value.encode()
+        self.markers.append(ConsumerRecord("m", 0, len(self.markers), self.now_ms, key, data))
 
     # Whoever takes records; a step ends at each yield, where it may die or be overtaken
 
@@ -100,9 +101,8 @@ class World:
         position = self.markers_committed
         state.begin_at(len(self.markers))
         while True:
-            for marker_offset in range(position, min(len(self.markers), position + 5)):
-                state.take(marker_offset, *self.markers[marker_offset], now_ms=self.now_ms)
-                position = marker_offset + 1
+            state.take(self.markers[position : position + 5], self.now_ms)
+            position = min(len(self.markers), position + 5)
             state.reach(position)
             yield
             if due := state.take_due(self.now_ms, 3):

@@ -1,9 +1,17 @@
 """One partition's markers: what is due when, what is committed, and what a takeover finds again."""
 
-from kohort.queues.kmq.markers import MarkerKey, Start
+from kohort.client.values import ConsumerRecord
+from kohort.queues.kmq.markers import END, MarkerKey, Start
 from kohort.queues.kmq.tracking import Permission, TrackedPartition
 
 AFTER_MS, IDLE_MS = 1_000, 100
+
+
+def marker(
+    marker_offset: int, offset: int, value: Start | None, at_ms: int, partition: int = 0
+) -> ConsumerRecord:
+    key = MarkerKey(partition, offset).encode()
+    return ConsumerRecord("m", 0, marker_offset, at_ms, key, END if value is None else value.encode())
 
 
 class Markers:
@@ -22,7 +30,7 @@ class Markers:
         self._take(offset, None, at_ms)
 
     def _take(self, offset: int, value: Start | None, at_ms: int) -> None:
-        self.state.take(self.next_offset, MarkerKey(0, offset), value, at_ms, at_ms)
+        self.state.take([marker(self.next_offset, offset, value, at_ms)], at_ms)
         self.next_offset += 1
 
     def due(self, now_ms: int, committed: int = 1_000, most: int = 100) -> list[int]:
@@ -53,7 +61,7 @@ def test_an_ended_record_is_never_due() -> None:
 def test_time_is_the_newest_markers_until_none_was_seen_for_a_while() -> None:
     markers = Markers()
     markers.start(1, at_ms=0)
-    markers.state.take(1, MarkerKey(0, 2), Start(AFTER_MS), 500, now_ms=5_000)
+    markers.state.take([marker(1, 2, Start(AFTER_MS), 500)], now_ms=5_000)
     assert markers.state.clock(5_000 + IDLE_MS - 1) == 500  # By the wall clock 1 is long due.
     assert markers.due(5_000 + IDLE_MS - 1) == []
     assert markers.due(5_000 + IDLE_MS) == [1, 2]
@@ -62,7 +70,7 @@ def test_time_is_the_newest_markers_until_none_was_seen_for_a_while() -> None:
 def test_the_clock_never_goes_back_with_a_marker_that_is_older() -> None:
     markers = Markers()
     markers.start(1, at_ms=AFTER_MS)
-    markers.state.take(1, MarkerKey(0, 2), Start(0), 5, now_ms=AFTER_MS)
+    markers.state.take([marker(1, 2, Start(0), 5)], now_ms=AFTER_MS)
     assert markers.state.clock(AFTER_MS) == AFTER_MS
 
 
@@ -147,7 +155,7 @@ def test_the_lowest_come_first_and_no_more_than_asked_for() -> None:
 
 def test_a_marker_of_another_partition_is_passed_over() -> None:
     markers = Markers()
-    markers.state.take(0, MarkerKey(4, 1), Start(0), 0, 0)
+    assert markers.state.take([marker(0, 1, Start(0), 0, partition=4)], 0) == []
     assert (markers.state.open, markers.state.ignored, markers.state.position) == (0, 1, 1)
 
 
@@ -156,7 +164,7 @@ def test_many_that_end_leave_nothing_behind() -> None:
     for offset in range(10_000):
         markers.start(offset, at_ms=offset)
         markers.end(offset, at_ms=offset)
-    assert len(markers.state._by_due) < 3_000
+    assert sum(map(len, markers.state._runs)) < 3_000
     assert markers.state.needed_offset == 20_000
 
 
@@ -172,3 +180,39 @@ def test_the_oldest_open_record_is_the_one_that_was_taken_first() -> None:
     assert markers.state.oldest_marked_ms == 30
     markers.end(5, at_ms=50)
     assert markers.state.oldest_marked_ms is None
+
+
+def test_what_is_no_marker_is_passed_over_and_told() -> None:
+    markers = Markers()
+    records = [
+        marker(0, 1, Start(0), 0),
+        ConsumerRecord("m", 0, 1, 0, b"short", b"\x00"),
+        marker(2, 1, None, 0),
+    ]
+    (fault,) = markers.state.take(records, 0)
+    assert fault.startswith("at 1: a marker's key has 12 bytes")
+    assert (markers.state.open, markers.state.ignored, markers.state.position) == (0, 1, 3)
+
+
+def test_runs_of_markers_that_end_out_of_order_leave_the_others_due() -> None:
+    markers = Markers()
+    starts = [marker(offset, offset, Start(AFTER_MS), 0) for offset in range(100)]
+    markers.state.take(starts, 0)
+    assert len(markers.state._runs) == 1
+    markers.state.take([marker(100 + n, offset, None, 0) for n, offset in enumerate(range(99, 0, -2))], 0)
+    markers.next_offset = 150
+    assert markers.state.needed_offset == 0
+    assert markers.due(AFTER_MS, committed=50) == list(range(0, 50, 2))
+    assert markers.due(AFTER_MS, committed=60) == list(range(50, 60, 2))
+    markers.start(5, at_ms=AFTER_MS)  # The client of 5 has not heard that it comes again.
+    assert markers.state.open == 51
+
+
+def test_a_record_that_is_taken_anew_needs_its_newest_marker_alone() -> None:
+    markers = Markers()
+    markers.start(5, at_ms=0)
+    markers.start(6, at_ms=1)
+    markers.start(5, at_ms=2)
+    assert (markers.state.needed_offset, markers.state.oldest_marked_ms) == (1, 1)
+    markers.end(6, at_ms=3)
+    assert (markers.state.needed_offset, markers.state.oldest_marked_ms) == (2, 2)

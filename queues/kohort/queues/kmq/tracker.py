@@ -2,9 +2,11 @@
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import Unpack
 
 import anyio
@@ -15,10 +17,9 @@ from kohort.client.consumer_records import Assignments, PolledOffsets
 from kohort.client.errors import CommitFailedError, KohortError
 from kohort.client.listener import Partitions
 from kohort.client.retry import Backoff, monotonic_ms
-from kohort.client.values import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from kohort.client.values import AnyRecord, OffsetAndMetadata, TopicPartition
 from kohort.queues.joining import has_joined
 from kohort.queues.kmq.counters import NONE, TrackerCounters, decode_counters
-from kohort.queues.kmq.markers import MarkerError, decode_key, decode_value
 from kohort.queues.kmq.queue import Queue
 from kohort.queues.kmq.redelivering import Redeliverer
 from kohort.queues.kmq.tracking import Permission, TrackedPartition
@@ -138,8 +139,8 @@ class RedeliveryTracker:
         records = await self._consumer.poll(timeout_ms=POLL_MS)
         now_ms = wall_ms()
         self._notice_new_topic(records.assignments)
-        for record in records:
-            self._take(record, now_ms)
+        for partition, markers in groupby(records, attrgetter("partition")):
+            self._take(partition, list(markers), now_ms)
         for partition, tracked in list(self._tracked.items()):
             state = tracked.state
             if not state.has_begun:
@@ -155,17 +156,11 @@ class RedeliveryTracker:
         number, self._assignment_number = self._assignment_number, assignments.number
         self.take_over(tuple(each for each in self._tracked if assignments.has_come_since(each, number)))
 
-    def _take(self, record: ConsumerRecord[bytes, bytes], now_ms: int) -> None:
-        tracked = self._tracked.get(TopicPartition(record.topic, record.partition))
-        if tracked is None:
-            return
-        try:
-            key, value = decode_key(record.key), decode_value(record.value)
-        except MarkerError as error:
-            logger.warning("%s-%s at %s: %s", record.topic, record.partition, record.offset, str(error))
-            tracked.state.ignore(record.offset)
-            return
-        tracked.state.take(record.offset, key, value, record.timestamp_ms, now_ms)
+    def _take(self, partition: int, records: Sequence[AnyRecord], now_ms: int) -> None:
+        tracked = self._tracked.get(TopicPartition(self.queue.markers_topic, partition))
+        if tracked is not None:
+            for fault in tracked.state.take(records, now_ms):
+                logger.warning("%s-%s %s", self.queue.markers_topic, partition, fault)
 
     async def _begin(self, partition: TopicPartition, tracked: _Tracked) -> None:
         found = (await self._consumer.committed(partition))[partition]

@@ -9,24 +9,38 @@ Where it differs from the original, it delivers less often, and never loses:
   end marker that waits in the log is always seen first.
 """
 
-from collections.abc import Iterable
+from array import array
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 
-from kohort.queues.kmq.markers import MarkerKey, Start
+from kohort.client.values import AnyRecord
+from kohort.queues.kmq.markers import END, KEY_SIZE, MarkerError, Start, decode_key, decode_value, unpack_key
 
 CLOCKS_APART_MS = 60_000
 """Two machines' clocks may differ by so much before a record comes twice because its tracker died."""
 
 
-@dataclass(frozen=True, slots=True)
-class Open:
-    """A record that was taken and not ended: its newest start marker, and when it is due."""
+Started = tuple[int, int, int]
+"""A record's newest start marker: its offset, when the record is due, and when it was written."""
 
-    offset: int
-    marker_offset: int
-    due_ms: int
-    marked_ms: int
+
+class Run:
+    """Start markers that are due at one time, in columns; those before `first` were seen to."""
+
+    __slots__ = ("due_ms", "first", "markers", "offsets")
+
+    def __init__(self, due_ms: int) -> None:
+        self.due_ms = due_ms
+        self.first = 0
+        self.markers = array("q")
+        self.offsets = array("q")
+
+    def __lt__(self, other: "Run") -> bool:
+        return (self.due_ms, self.markers[0]) < (other.due_ms, other.markers[0])
+
+    def __len__(self) -> int:
+        return len(self.markers) - self.first
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +64,12 @@ class TrackedPartition:
         self.ignored = 0
         self._end: int | None = None
         self._use_now_after_ms = use_now_after_ms
-        self._open: dict[int, Open] = {}
-        self._by_due: list[tuple[int, int, int]] = []  # Due, marker and record; stale ones are skipped.
-        self._by_marker: list[tuple[int, int]] = []
+        self._open: dict[int, Started] = {}  # By the record's offset, the oldest marker first.
+        self._runs: list[Run] = []  # A heap; what is in it and stale is skipped.
+        self._newest_run: Run | None = None
+        self._listed = 0  # So many markers are in runs.
+        self._value: bytes | None = END
+        self._start_marker: Start | None = None  # What `_value` says.
         self._redelivering: set[int] = set()
         self._suspect_until: tuple[int, int] | None = None
         self._failed: set[int] = set()
@@ -66,31 +83,62 @@ class TrackedPartition:
         """Note where the log ended after it was taken over."""
         self._end = end
 
-    def take(
-        self, marker_offset: int, key: MarkerKey, value: Start | None, timestamp_ms: int, now_ms: int
-    ) -> None:
-        """Take in the next marker of the log, read at `now_ms`."""
-        self.position = marker_offset + 1
-        if key.partition != self.partition:
+    def take(self, records: Sequence[AnyRecord], now_ms: int) -> list[str]:
+        """Take in the next markers of the log, read at `now_ms`; return the faults of those that are none."""
+        faults: list[str] = []
+        for record in records:
+            try:
+                self._take_one(record, now_ms)
+            except MarkerError as error:
+                self.ignored += 1
+                faults.append(f"at {record.offset}: {error}")
+        if records:
+            self.position = records[-1].offset + 1
+            self._keep_runs_short()
+        return faults
+
+    def _take_one(self, record: AnyRecord, now_ms: int) -> None:
+        key, value, marked_ms = record.key, record.value, record.timestamp_ms
+        if key is None or len(key) != KEY_SIZE:
+            key = decode_key(key).encode()
+        partition, offset = unpack_key(key)
+        if value != self._value:  # Markers of a kind have one value.
+            self._start_marker, self._value = decode_value(value), value
+        start = self._start_marker
+        if partition != self.partition:
             self.ignored += 1
             return
-        self._newest_ms = max(self._newest_ms, timestamp_ms)
+        self._newest_ms = max(self._newest_ms, marked_ms)
         self._seen_at_ms = now_ms
-        if value is None:
-            self._open.pop(key.offset, None)
-            self._redelivering.discard(key.offset)
-            self._failed.discard(key.offset)
-            return
-        found = Open(key.offset, marker_offset, timestamp_ms + value.redeliver_after_ms, timestamp_ms)
-        self._open[key.offset] = found
-        heappush(self._by_due, (found.due_ms, marker_offset, key.offset))
-        heappush(self._by_marker, (marker_offset, key.offset))
-        self._keep_heaps_short()
+        self._open.pop(offset, None)  # Before a start, so that the newest marker comes last.
+        if start is None:
+            self._redelivering.discard(offset)
+            self._failed.discard(offset)
+        else:
+            self._open_record(offset, record.offset, marked_ms, marked_ms + start.redeliver_after_ms)
 
-    def ignore(self, marker_offset: int) -> None:
-        """Pass over what is no marker."""
-        self.position = marker_offset + 1
-        self.ignored += 1
+    def _open_record(self, offset: int, marker_offset: int, marked_ms: int, due_ms: int) -> None:
+        self._open[offset] = (marker_offset, due_ms, marked_ms)
+        run = self._newest_run
+        if run is None or run.due_ms != due_ms:
+            self._newest_run = self._list([(due_ms, marker_offset, offset)])
+        else:
+            run.markers.append(marker_offset)
+            run.offsets.append(offset)
+            self._listed += 1
+
+    def _list(self, entries: Iterable[tuple[int, int, int]]) -> Run | None:
+        """Note when markers are due: due time, marker and record of each; return the last run of them."""
+        runs: list[Run] = []
+        for due_ms, marker_offset, offset in entries:
+            if not runs or runs[-1].due_ms != due_ms:
+                runs.append(Run(due_ms))
+            runs[-1].markers.append(marker_offset)
+            runs[-1].offsets.append(offset)
+            self._listed += 1
+        for run in runs:
+            heappush(self._runs, run)
+        return runs[-1] if runs else None
 
     def reach(self, position: int) -> None:
         """Note that everything before `position` was read, also where there is no record."""
@@ -107,7 +155,7 @@ class TrackedPartition:
     def overdue(self, now_ms: int) -> int:
         """Return how many records are due again, whether or not that may be seen to yet."""
         clock = self.clock(now_ms)
-        return 0 if clock is None else sum(each.due_ms <= clock for each in self._open.values())
+        return 0 if clock is None else sum(due_ms <= clock for _, due_ms, _ in self._started())
 
     def wants_permission(self, now_ms: int) -> bool:
         """Return whether something is due, so that commit and markers' end are of interest."""
@@ -134,25 +182,27 @@ class TrackedPartition:
             self._suspect_until = (self._end, max(clock, now_ms) + CLOCKS_APART_MS)
         found: list[int] = []
         held: list[tuple[int, int, int]] = []
-        while len(found) < most and (entry := self._next_due(clock)) is not None:
-            heappop(self._by_due)
-            if entry[2] < permission.committed:
-                found.append(entry[2])
+        while len(found) < most and (run := self._next_due(clock)) is not None:
+            marker_offset, offset = run.markers[run.first], run.offsets[run.first]
+            self._pass_over(run)
+            if offset < permission.committed:
+                found.append(offset)
             else:
-                held.append(entry)
-        for each in held:
-            heappush(self._by_due, each)
+                held.append((run.due_ms, marker_offset, offset))
+        self._list(held)
         self._redelivering.update(found)
         return sorted(found)
 
     def give_back(self, offsets: Iterable[int], *, not_before_ms: int = 0) -> None:
         """These could not be delivered, as far as is known: they are due still, or are tried again then."""
+        back = []
         for offset in offsets:
             found = self._open.get(offset)
             self._redelivering.discard(offset)
             if found is not None:
                 self._failed.add(offset)
-                heappush(self._by_due, (max(found.due_ms, not_before_ms), found.marker_offset, offset))
+                back.append((max(found[1], not_before_ms), found[0], offset))
+        self._list(back)
 
     def suspects(self, offsets: Iterable[int]) -> list[int]:
         """Return those that may have been delivered again already: by whoever tracked this before, or by a
@@ -166,27 +216,33 @@ class TrackedPartition:
             or (
                 until is not None
                 and (found := self._open.get(each)) is not None
-                and found.marker_offset < until[0]
-                and found.due_ms <= until[1]
+                and found[0] < until[0]
+                and found[1] <= until[1]
             )
         ]
 
     @property
     def needed_offset(self) -> int:
         """The offset of the oldest marker that is still needed: what there is to commit."""
-        while self._by_marker:
-            marker_offset, offset = self._by_marker[0]
-            found = self._open.get(offset)
-            if found is not None and found.marker_offset == marker_offset:
-                return marker_offset
-            heappop(self._by_marker)
-        return self.position
+        oldest = self._oldest()
+        return self.position if oldest is None else oldest[0]
 
     @property
     def oldest_marked_ms(self) -> int | None:
         """When the open record was taken, or extended, that waits longest; None where none is open."""
-        needed = self.needed_offset  # The heap begins with that marker now.
-        return self._open[self._by_marker[0][1]].marked_ms if needed < self.position else None
+        oldest = self._oldest()
+        return None if oldest is None else oldest[2]
+
+    def _oldest(self) -> Started | None:
+        while True:
+            try:
+                return next(iter(self._open.values()), None)
+            except RuntimeError:  # Another thread looks, and a marker came in between.
+                continue
+
+    def _started(self) -> list[Started]:
+        """Return all that is open; another thread may ask."""
+        return list(self._open.values())
 
     @property
     def open(self) -> int:
@@ -203,36 +259,41 @@ class TrackedPartition:
         """Whether `begin_at` was called."""
         return self._end is not None
 
-    def find(self, offset: int) -> Open | None:
-        """Return a record's newest start marker, None if it is not open."""
-        return self._open.get(offset)
-
     def held_back(self, now_ms: int, committed: int) -> int:
         """Return how many records are due that the group has not committed."""
         clock = self.clock(now_ms)
         return sum(
-            clock is not None and each.due_ms <= clock and each.offset >= committed
-            for each in self._open.values()
+            clock is not None and due_ms <= clock and offset >= committed
+            for offset, (_, due_ms, _) in self._open.items()
         )
 
-    def _next_due(self, clock: int) -> tuple[int, int, int] | None:
-        while self._by_due:
-            due_ms, marker_offset, offset = entry = self._by_due[0]
+    def _next_due(self, clock: int) -> Run | None:
+        """Return the run whose first marker is due next, if it is due by this time."""
+        while self._runs:
+            run = self._runs[0]
+            offset = run.offsets[run.first]
             found = self._open.get(offset)
-            if found is None or found.marker_offset != marker_offset or offset in self._redelivering:
-                heappop(self._by_due)
+            if found is None or found[0] != run.markers[run.first] or offset in self._redelivering:
+                self._pass_over(run)
             else:
-                return entry if due_ms <= clock else None
+                return run if run.due_ms <= clock else None
         return None
 
-    def _keep_heaps_short(self) -> None:
+    def _pass_over(self, run: Run) -> None:
+        """Be done with the first marker of the run that is due next."""
+        run.first += 1
+        self._listed -= 1
+        if not run:
+            heappop(self._runs)
+            if run is self._newest_run:
+                self._newest_run = None
+
+    def _keep_runs_short(self) -> None:
         """Drop what is stale once it is most: many records end long before they are due."""
-        if len(self._by_due) > 2 * len(self._open) + 1_000:
-            self._by_due = [
-                (each.due_ms, each.marker_offset, each.offset)
-                for each in self._open.values()
-                if each.offset not in self._redelivering
-            ]
-            self._by_marker = [(each.marker_offset, each.offset) for each in self._open.values()]
-            heapify(self._by_due)
-            heapify(self._by_marker)
+        if self._listed > 2 * len(self._open) + 1_000:
+            self._runs, self._listed = [], 0
+            self._newest_run = self._list(
+                (due_ms, marker_offset, offset)
+                for offset, (marker_offset, due_ms, _) in self._open.items()
+                if offset not in self._redelivering
+            )
