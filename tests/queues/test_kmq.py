@@ -114,11 +114,41 @@ async def test_markers_are_kept_longer_than_a_record_may_be_open(
         queue = Queue(topic, markers_topic=f"{topic}__{timeout_ms}", message_timeout_ms=timeout_ms)
         await ensure_topics(queue, bootstrap_servers=bootstrap)
         await ensure_topics(queue, bootstrap_servers=bootstrap)
-        assert (await queue_stats(queue, **options)).markers_retention_ms == kept_ms
+        assert (await queue_stats(queue, **options)).keeping.retention_ms == kept_ms
     assert "keeps markers for" not in caplog.text
     slower = Queue(topic, markers_topic=f"{topic}__4000", message_timeout_ms=60_000_000)
     await ensure_topics(slower, bootstrap_servers=bootstrap)
     assert "keeps markers for 86400000 ms; set retention.ms to 120000000 or more" in caplog.text
+
+
+async def test_a_record_that_is_given_more_time_than_markers_are_kept_is_told(
+    queue: Queue, options: ConsumerOptions, caplog: pytest.LogCaptureFixture
+) -> None:
+    await ensure_topics(queue, bootstrap_servers=options["bootstrap_servers"])
+    await produce(queue, options, 2)
+    async with tracking(queue, options), QueueClient(queue, **options) as client:
+        batch = await take(client, 2)
+        assert "a record was given" not in caplog.text
+        await (await client.extend(batch[0], 50_000_000))
+        with trio.fail_after(WITHIN_S):
+            while "a record was given 50000000 ms" not in caplog.text:
+                await trio.sleep(0.05)
+    assert "keeps markers for 86400000 ms; set retention.ms to 100000000 or more" in caplog.text
+    found = await queue_stats(queue, **options)
+    assert found.longest_ms == 50_000_000
+    assert len(found.keeping.faults(queue, found.longest_ms)) == 1
+    assert found.keeping.faults(queue, 40_000_000) == []
+
+
+async def test_a_markers_topic_that_is_compacted_is_told(
+    queue: Queue, options: ConsumerOptions, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Admin(bootstrap_servers=options["bootstrap_servers"]) as admin:
+        configs = {"cleanup.policy": "compact"}
+        await admin.create_topics(NewTopic(queue.markers_topic, partitions=2, configs=configs))
+    await ensure_topics(queue, bootstrap_servers=options["bootstrap_servers"])
+    assert f"{queue.markers_topic} has cleanup.policy compact; set it to delete" in caplog.text
+    assert (await queue_stats(queue, **options)).keeping.cleanup_policy == "compact"
 
 
 async def test_past_its_limit_a_record_is_a_dead_letter(queue: Queue, options: ConsumerOptions) -> None:

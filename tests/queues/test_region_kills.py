@@ -42,6 +42,7 @@ class Scene:
         self.kills: Counter[str] = Counter()
         self.values: list[int] = []
         self.checkpoints = 0
+        self.away: list[tuple[float, float]] = []  # When there was no broker, by the monotonic clock.
         self._flavor = flavor
         self._broker = broker
         self._folder = folder
@@ -81,12 +82,14 @@ class Scene:
     def kill_broker(self) -> None:
         """Kill the broker, and start it again."""
         self.kills["broker"] += 1
+        began_s = time.monotonic()
         if isinstance(self._broker, BrokerProcess):
             self._broker.kill()
             self._broker.start()
         else:
             self._broker.stop()
             self._broker.restart()
+        self.away.append((began_s, time.monotonic()))
 
     def kill_process(self, victim: int) -> None:
         """Kill a member or a coordinator, and start it again."""

@@ -34,7 +34,10 @@ def stats(*, servers: str, as_json: bool, **names: str | int) -> None:
                 "partitions": [_as_json(each) for each in found.partitions],
                 "dead_letters": found.dead_letters,
                 "missing_topics": found.missing_topics,
-                "markers_retention_ms": found.markers_retention_ms,
+                "markers_retention_ms": found.keeping.retention_ms,
+                "markers_cleanup_policy": found.keeping.cleanup_policy,
+                "longest_ms": found.longest_ms,
+                "faults": found.keeping.faults(queue, found.longest_ms),
             }
         )
         return
@@ -46,8 +49,12 @@ def stats(*, servers: str, as_json: bool, **names: str | int) -> None:
     for row in rows:
         print_line(" ".join(f"{cell:>11}" for cell in row))
     print_line(f"{found.dead_letters:,} record(s) in {queue.dead_letters_topic}")
-    if (kept_ms := found.markers_retention_ms) is not None:
+    if (kept_ms := found.keeping.retention_ms) is not None:
         print_line("markers are kept for ever" if kept_ms < 0 else f"markers are kept for {kept_ms:,} ms")
+    if found.longest_ms:
+        print_line(f"the longest time that a record was given is {found.longest_ms:,} ms")
+    for fault in found.keeping.faults(queue, found.longest_ms):
+        print_line(fault, err=True)
     for topic in found.missing_topics:
         print_line(f"Topic {topic} does not exist: the first worker or tracker creates it.", err=True)
 

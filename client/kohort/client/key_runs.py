@@ -33,7 +33,7 @@ async def send_keys(
 
     The producer has no serializers and no transactions. Raises: as its `send` does.
     """
-    if len({len(each) for each in keys}) > 1:
+    if len(set(map(len, keys))) > 1:
         raise ValueError("keys of one run have one size")
     if not producer._is_plain:
         raise ConfigurationError("a run of keys is for a producer without serializers and transactions")

@@ -1,9 +1,11 @@
 """Who takes records from a queue and says what became of each."""
 
 import logging
-from collections import deque
+from collections import defaultdict, deque
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from itertools import groupby, repeat
+from operator import attrgetter
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -129,9 +131,9 @@ class QueueClient:
 
     async def _mark(self, records: ConsumerRecords[bytes, bytes]) -> None:
         value = Start(self.queue.message_timeout_ms).encode()
-        keys: dict[int, list[bytes]] = {}
-        for each in records:
-            keys.setdefault(each.partition, []).append(pack_key(each.partition, each.offset))
+        keys: defaultdict[int, list[bytes]] = defaultdict(list)
+        for partition, some in groupby(records, attrgetter("partition")):
+            keys[partition] += map(pack_key, repeat(partition), map(attrgetter("offset"), some))
         topic = self.queue.markers_topic
         await self._ends.send()  # They travel in the same request.
         runs = [await send_keys(self._producer, topic, *each, value) for each in keys.items()]

@@ -63,8 +63,9 @@ class EndMarkers:
         if run is None:
             run = self._runs[partition] = EndRun()
             self._has_some.set()
-        run.offsets.append(offset)
-        if len(run.offsets) == RUN_MAX:
+        offsets = run.offsets
+        offsets.append(offset)
+        if len(offsets) == RUN_MAX:
             self._is_full.set()
         return run
 

@@ -1,6 +1,6 @@
 """How a queue stands: what is unread, open and overdue, by partition, from the topics themselves."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Unpack
 
 from kohort.client.aio import Admin, Consumer
@@ -8,7 +8,7 @@ from kohort.client.config import ConsumerOptions
 from kohort.client.values import TopicPartition
 from kohort.queues.kmq.counters import TrackerCounters, decode_counters
 from kohort.queues.kmq.queue import Queue
-from kohort.queues.kmq.topics import retention_ms
+from kohort.queues.kmq.topics import Keeping, keeping_of
 from kohort.queues.kmq.tracker import wall_ms
 from kohort.queues.kmq.tracking import TrackedPartition
 from kohort.queues.options import reader_options, shared_options
@@ -34,8 +34,10 @@ class QueueStats:
     dead_letters: int
     missing_topics: tuple[str, ...] = ()
     """Those of the markers and of the dead letters that nobody has made yet; they count as empty."""
-    markers_retention_ms: int | None = None
-    """How long markers are kept, -1 for ever; None where that is not to be known."""
+    keeping: Keeping = field(default_factory=Keeping)
+    """How markers are kept."""
+    longest_ms: int = 0
+    """The longest time that the markers after the trackers' offset give a record."""
 
     @property
     def total(self) -> PartitionStats:
@@ -58,13 +60,14 @@ async def queue_stats(queue: Queue, **options: Unpack[ConsumerOptions]) -> Queue
         begins, ends = await reader.beginning_offsets(*messages), await reader.end_offsets(*messages)
         markers = await partitions_if_any(reader, queue.markers_topic)
         letters = await partitions_if_any(reader, queue.dead_letters_topic)
-        found = []
+        found, longest_ms = [], 0
         for where in messages:
             where_marked = TopicPartition(queue.markers_topic, where.partition)
             kept = tracked.get(where_marked)
             state = TrackedPartition(where.partition, queue.use_now_after_ms)
             if where_marked in markers:
                 await _read_markers(reader, where_marked, 0 if kept is None else kept.offset, state)
+            longest_ms = max(longest_ms, state.longest_ms)
             read = taken.get(where)
             found.append(
                 PartitionStats(
@@ -76,10 +79,11 @@ async def queue_stats(queue: Queue, **options: Unpack[ConsumerOptions]) -> Queue
                 )
             )
         first, last = await reader.beginning_offsets(*letters), await reader.end_offsets(*letters)
-        kept_ms = await retention_ms(admin, queue.markers_topic) if markers else None
+        keeping = await keeping_of(admin, queue.markers_topic) if markers else Keeping()
     topics = ((queue.markers_topic, markers), (queue.dead_letters_topic, letters))
     missing = tuple(name for name, partitions in topics if not partitions)
-    return QueueStats(tuple(found), sum(last[each] - first[each] for each in letters), missing, kept_ms)
+    dead_letters = sum(last[each] - first[each] for each in letters)
+    return QueueStats(tuple(found), dead_letters, missing, keeping, longest_ms)
 
 
 async def _read_markers(

@@ -1,6 +1,7 @@
 """A queue's topics: made where they are missing, and as wide as they have to be."""
 
 import logging
+from dataclasses import dataclass
 from typing import Unpack
 
 from kohort.client.admin_values import NewTopic, ResourceType
@@ -14,6 +15,8 @@ from kohort.queues.kmq.queue import Queue
 logger = logging.getLogger(__name__)
 
 RETENTION = "retention.ms"
+CLEANUP = "cleanup.policy"
+DELETE = "delete"
 
 
 async def ensure_topics(queue: Queue, **options: Unpack[AdminOptions]) -> int:
@@ -27,7 +30,7 @@ async def ensure_topics(queue: Queue, **options: Unpack[AdminOptions]) -> int:
         there = set(await admin.list_topics(include_internal=True))
         missing = []
         if queue.markers_topic not in there:
-            configs = {RETENTION: str(queue.markers_retention_ms), "cleanup.policy": "delete"}
+            configs = {RETENTION: str(queue.markers_retention_ms), CLEANUP: DELETE}
             missing.append(NewTopic(queue.markers_topic, partitions=count, configs=configs))
         if queue.dead_letters_topic not in there:
             configs = await configs_for_copies(admin, queue.topic)
@@ -38,32 +41,49 @@ async def ensure_topics(queue: Queue, **options: Unpack[AdminOptions]) -> int:
             described = await admin.describe_topics(queue.markers_topic)
             if len(described[queue.markers_topic].partitions) < count:
                 await admin.create_partitions({queue.markers_topic: count})
-            await _check_retention(admin, queue)
+            for fault in (await keeping_of(admin, queue.markers_topic)).faults(queue, 0):
+                logger.warning("%s", fault)
     return count
 
 
-async def _check_retention(admin: Admin, queue: Queue) -> None:
-    """Warn where markers are deleted while their records may still be open: these never come again."""
-    kept_ms = await retention_ms(admin, queue.markers_topic)
-    if kept_ms is not None and 0 <= kept_ms < 2 * queue.message_timeout_ms:
-        logger.warning(
-            "%s keeps markers for %s ms; set %s to %s or more: records whose marker is deleted are lost",
-            queue.markers_topic,
-            kept_ms,
-            RETENTION,
-            queue.markers_retention_ms,
-        )
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """How a markers topic keeps its markers: -1 ms is for ever; None where a setting is not to be known."""
+
+    retention_ms: int | None = None
+    cleanup_policy: str | None = None
+
+    def faults(self, queue: Queue, longest_ms: int) -> list[str]:
+        """Return what is wrong with that where a record may be open for `longest_ms`.
+
+        A record whose marker is deleted before its end marker was written never comes again.
+        """
+        found = []
+        needed_ms = 2 * max(queue.message_timeout_ms, longest_ms)
+        if self.retention_ms is not None and 0 <= self.retention_ms < needed_ms:
+            wanted_ms = max(needed_ms, queue.markers_retention_ms)
+            found.append(
+                f"{queue.markers_topic} keeps markers for {self.retention_ms} ms;"
+                f" set {RETENTION} to {wanted_ms} or more: records whose marker is deleted are lost"
+            )
+        if self.cleanup_policy is not None and DELETE not in self.cleanup_policy:
+            found.append(
+                f"{queue.markers_topic} has {CLEANUP} {self.cleanup_policy}; set it to {DELETE}:"
+                " compaction keeps a marker of each record for ever"
+            )
+        return found
 
 
-async def retention_ms(admin: Admin, topic: str) -> int | None:
-    """Return how long a topic keeps records, -1 for ever; None where that is not to be known."""
+async def keeping_of(admin: Admin, topic: str) -> Keeping:
+    """Return how a topic keeps its records."""
     try:
         entries = await admin.describe_configs(ResourceType.TOPIC, topic)
     except BrokerError as error:
-        logger.info("how long %s keeps its records is not known: %s", topic, str(error))
-        return None
-    value = entries[RETENTION].value if RETENTION in entries else None
-    return None if value is None else int(value)
+        logger.info("how %s keeps its records is not known: %s", topic, str(error))
+        return Keeping()
+    retention = entries[RETENTION].value if RETENTION in entries else None
+    policy = entries[CLEANUP].value if CLEANUP in entries else None
+    return Keeping(None if retention is None else int(retention), policy)
 
 
 async def _create(admin: Admin, topics: list[NewTopic]) -> None:

@@ -22,6 +22,7 @@ from kohort.queues.joining import has_joined
 from kohort.queues.kmq.counters import NONE, TrackerCounters, decode_counters
 from kohort.queues.kmq.queue import Queue
 from kohort.queues.kmq.redelivering import Redeliverer
+from kohort.queues.kmq.topics import keeping_of
 from kohort.queues.kmq.tracking import Permission, TrackedPartition
 from kohort.queues.options import consumer_options, hasty_producer_options, reader_options, shared_options
 
@@ -65,6 +66,7 @@ class RedeliveryTracker:
         self._told = NONE
         self._session_ms = options.get("session_timeout_ms", ConsumerConfig().session_timeout_ms)
         self._stopping = False
+        self._longest_ms = queue.message_timeout_ms  # That markers are kept long enough for, or it is told.
         self._commit_at_ms = 0
         self._assignment_number = 0
 
@@ -148,8 +150,18 @@ class RedeliveryTracker:
             state.reach(await self._consumer.position(partition))
             await self._see_to(partition, tracked)
         if monotonic_ms() >= self._commit_at_ms:
+            await self._check_longest()
             await self.commit(tuple(self._tracked))
             self._commit_at_ms = monotonic_ms() + COMMIT_EVERY_MS
+
+    async def _check_longest(self) -> None:
+        """Warn where a record was given more time than markers are kept for."""
+        longest_ms = max((each.state.longest_ms for each in self._tracked.values()), default=0)
+        if longest_ms > self._longest_ms:
+            keeping = await keeping_of(self._admin, self.queue.markers_topic)
+            self._longest_ms = longest_ms
+            for fault in keeping.faults(self.queue, longest_ms):
+                logger.warning("a record was given %s ms: %s", longest_ms, fault)
 
     def _notice_new_topic(self, assignments: Assignments) -> None:
         """Begin with partitions of markers that were made anew: of the old ones nothing counts any more."""

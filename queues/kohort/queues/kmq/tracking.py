@@ -62,6 +62,7 @@ class TrackedPartition:
         self.partition = partition
         self.position = 0
         self.ignored = 0
+        self.longest_ms = 0  # The longest time that a start marker gave a record.
         self._end: int | None = None
         self._use_now_after_ms = use_now_after_ms
         self._open: dict[int, Started] = {}  # By the record's offset, the oldest marker first.
@@ -104,6 +105,8 @@ class TrackedPartition:
         partition, offset = unpack_key(key)
         if value != self._value:  # Markers of a kind have one value.
             self._start_marker, self._value = decode_value(value), value
+            if self._start_marker is not None:
+                self.longest_ms = max(self.longest_ms, self._start_marker.redeliver_after_ms)
         start = self._start_marker
         if partition != self.partition:
             self.ignored += 1
