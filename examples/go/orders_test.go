@@ -10,11 +10,11 @@ import (
 )
 
 func TestAnOrderIsReadByItsGroupAndCommitted(t *testing.T) {
-	address := startBroker(t, "num.partitions=3")
+	broker := startBroker(t, "num.partitions=3")
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 
-	producer, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.AllowAutoTopicCreation())
+	producer, err := kgo.NewClient(kgo.SeedBrokers(broker.kafka), kgo.AllowAutoTopicCreation())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func TestAnOrderIsReadByItsGroupAndCommitted(t *testing.T) {
 	}
 
 	consumer, err := kgo.NewClient(
-		kgo.SeedBrokers(address),
+		kgo.SeedBrokers(broker.kafka),
 		kgo.ConsumerGroup("kitchen"),
 		kgo.ConsumeTopics("orders"),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
@@ -46,4 +46,25 @@ func TestAnOrderIsReadByItsGroupAndCommitted(t *testing.T) {
 	if err := consumer.CommitRecords(ctx, records...); err != nil {
 		t.Fatal(err)
 	}
+	partition, offset := records[0].Partition, records[0].Offset+1
+	commit := map[string]any{"group": "kitchen", "topic": "orders", "partition": partition, "offset": offset}
+	broker.post(t, "/expect/commit", commit)
+}
+
+func TestAnOrderIsSentAgainWhenItsAnswerIsTorn(t *testing.T) {
+	broker := startBroker(t)
+	broker.post(t, "/topics", map[string]any{"name": "orders", "partitions": 1})
+	broker.post(t, "/faults", map[string]any{"api": "Produce", "action": "tear"})
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	producer, err := kgo.NewClient(kgo.SeedBrokers(broker.kafka))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer producer.Close()
+	order := &kgo.Record{Topic: "orders", Value: []byte("two pizzas")}
+	if err := producer.ProduceSync(ctx, order).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	broker.post(t, "/expect/records", map[string]any{"topic": "orders", "values": []string{"two pizzas"}})
 }

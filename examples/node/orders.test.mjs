@@ -44,3 +44,18 @@ test("why the group rebalanced is asked over HTTP", async () => {
   assert.equal(answer.status, 200);
   assert.equal(history[0].cause.kind, "a member joined");
 });
+
+test("an order is held by the broker until the test releases it", async () => {
+  await broker.control("POST", "/expect/no-lag", { group: "kitchen", topic: "orders" });
+  const { hold } = await broker.control("POST", "/holds", { api: "Produce", client: "slow" });
+  const producer = new Kafka({ brokers: [broker.kafka], clientId: "slow", logLevel: logLevel.ERROR }).producer();
+  await producer.connect();
+  const sending = producer.send({ topic: "orders", messages: [{ value: "a soup" }] });
+  await broker.control("POST", `/holds/${hold}/wait`, { count: 1 });
+  const before = await broker.control("GET", "/records/orders");
+  assert.deepEqual(before.records.map(({ value }) => value), ["two pizzas"]);
+  await broker.control("DELETE", `/holds/${hold}`);
+  await sending;
+  await broker.control("POST", "/expect/records", { topic: "orders", values: ["two pizzas", "a soup"] });
+  await producer.disconnect();
+});

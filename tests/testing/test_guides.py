@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.client.guide import blocks
+from tests.interop.kafka_tools import QUICK_JVM, MissingTool, jars, program
 
 pytest_plugins = ["pytester"]
 
@@ -55,32 +56,53 @@ def test_every_library_has_a_guide() -> None:
 
 
 @pytest.mark.parametrize(
-    "program, folder, commands",
+    "tool, folder, commands",
     [
         ("npm", "node", (["npm", "install", "--no-audit", "--no-fund"], ["npm", "test"])),
         ("go", "go", (["go", "test", "./..."],)),
     ],
 )
 def test_an_example_in_another_language_passes(
-    program: str, folder: str, commands: tuple[list[str], ...], tmp_path: Path
+    tool: str, folder: str, commands: tuple[list[str], ...], tmp_path: Path
 ) -> None:
     if not HAS_TO_RUN:
         pytest.skip("it downloads its client: make applications runs it")
-    if shutil.which(program) is None:
-        pytest.skip(f"there is no {program} on this machine")
+    if shutil.which(tool) is None:
+        pytest.skip(f"there is no {tool} on this machine")
     place = tmp_path / folder
     shutil.copytree(
         ROOT / "examples" / folder, place, ignore=shutil.ignore_patterns("node_modules", "package-lock.json")
     )
     kohort = str(Path(sys.executable).with_name("kohort"))
     for command in commands:
-        done = subprocess.run(
-            command,
-            cwd=place,
-            env={**os.environ, "KOHORT": kohort},
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_SECONDS_MAX,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        run(command, place, kohort)
+
+
+def test_the_example_in_java_passes(tmp_path: Path) -> None:
+    try:
+        classpath = f"{jars('clients')}/*"
+        java, javac = program("java"), program("javac")
+    except MissingTool as error:
+        pytest.skip(str(error))
+    sources = [str(each) for each in (ROOT / "examples" / "java").glob("*.java")]
+    kohort = str(Path(sys.executable).with_name("kohort"))
+    run([javac, "-cp", classpath, "-d", str(tmp_path), *sources], tmp_path, kohort)
+    done = run(
+        [java, *QUICK_JVM, "-cp", f"{classpath}{os.pathsep}{tmp_path}", "OrdersTest"], tmp_path, kohort
+    )
+    assert "2 tests passed" in done
+
+
+def run(command: list[str], folder: Path, kohort: str) -> str:
+    """Return what a command prints. Fail with it if the command fails."""
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, "KOHORT": kohort},
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS_MAX,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

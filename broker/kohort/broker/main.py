@@ -23,6 +23,7 @@ from kohort.broker.http import LISTEN_BACKLOG, serve_http
 from kohort.broker.logs import configure_logs
 from kohort.broker.runtime.memory import return_free_memory
 from kohort.broker.serving import (
+    ServeControlled,
     ServeRegistry,
     closed_http,
     hand_over,
@@ -69,6 +70,7 @@ class ServeOptions(msgspec.Struct, frozen=True):
     check_config: bool = False
     ephemeral: bool = False
     schema_registry: Address | None = None
+    control: Address | None = None
     given: frozenset[str] = frozenset()
     """Which of listen, advertise, data and http the command line says: the file has no say in these."""
 
@@ -150,6 +152,8 @@ def parse(argv: Sequence[str], program: str = "kohort serve") -> ServeOptions:
     add("--check-config", action="store_true", help="say what is wrong with file and settings, and end")
     add("--ephemeral", action="store_true",
         help="for tests: free ports, data that goes with the broker, no initial delay of groups")  # fmt: skip
+    add("--control", metavar="HOST:PORT", type=address, default=None,
+        help="for tests, with --ephemeral: take orders over HTTP there: time, faults, barriers, expectations")  # fmt: skip  # noqa: E501
     add("--set", metavar="NAME=VALUE", type=setting, action="append", default=[], dest="settings",
         help="one setting under Kafka's dotted name; more than one --set is fine")  # fmt: skip
     add(
@@ -181,6 +185,7 @@ def parse(argv: Sequence[str], program: str = "kohort serve") -> ServeOptions:
         check_config=found.check_config,
         ephemeral=found.ephemeral,
         schema_registry=found.schema_registry,
+        control=found.control,
         given=frozenset(name for name in FLAGS if getattr(found, name) is not None),
     )
 
@@ -208,10 +213,15 @@ def _short_forms(found: argparse.Namespace) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, value in given if value is not None]
 
 
-def main(argv: Sequence[str] | None = None, serve_registry: ServeRegistry | None = None) -> int:
+def main(
+    argv: Sequence[str] | None = None,
+    serve_registry: ServeRegistry | None = None,
+    serve_controlled: ServeControlled | None = None,
+) -> int:
     """Run a broker and return the exit status: 0 after a clean stop, 1 with one line that says why not.
 
-    `serve_registry` is what --schema-registry needs, which the broker alone does not have.
+    `serve_registry` and `serve_controlled` are what --schema-registry and --control need, which the broker
+    alone does not have.
     """
     arguments = sys.argv[1:] if argv is None else argv
     if arguments[:1] == [OPTION]:
@@ -220,7 +230,24 @@ def main(argv: Sequence[str] | None = None, serve_registry: ServeRegistry | None
         return work(int(arguments[1]))
     options = parse(arguments)
     configure_logs(options.log_format, options.log_level)
+    if options.control is not None:
+        return status_of(partial(run_controlled, options, options.control, serve_controlled))
     return status_of(partial(run, options, serve_registry))
+
+
+def run_controlled(options: ServeOptions, control: Address, serve_controlled: ServeControlled | None) -> None:
+    """Run a test's broker with a control port. Raises: ConfigError, StorageError, OSError."""
+    if serve_controlled is None:
+        raise ConfigError("--control is an option of `kohort serve`")
+    if not options.ephemeral:
+        raise ConfigError("--control is for tests: give --ephemeral as well")
+    if options.places.more or options.places.advertise or options.places.listen.protocol != PLAINTEXT:
+        raise ConfigError("--control is for a broker with one --listen, without TLS, SASL and --advertise")
+    if options.config_file is not None or options.check_config:
+        raise ConfigError("--control takes settings by --set, not from a file")
+    serve_controlled(
+        dict(options.settings), options.places.listen, options.http, control, options.schema_registry
+    )
 
 
 def run(options: ServeOptions, serve_registry: ServeRegistry | None = None) -> None:

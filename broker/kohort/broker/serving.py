@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 PROBLEM = 1
 ServeRegistry = Callable[[socket.socket, str, Sequence[str]], Awaitable[None]]
 """Serves a schema registry on a socket that listens, for the broker at an address, under host names."""
+ServeControlled = Callable[[dict[str, str], Address, Address, Address, Address | None], None]
+"""Serves a test's broker: settings, and the addresses of Kafka, HTTP, control port and schema registry."""
 
 log = structlog.get_logger("kohort.broker")
 

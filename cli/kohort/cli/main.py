@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import socket
 
+    from kohort.broker.transport.addresses import Address
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Return the exit code: 0, 1 for a failure, 2 for a wrong use."""
@@ -19,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if argv[:1] == ["serve"]:
         from kohort.broker.main import main as serve
 
-        return serve(argv[1:], serve_registry)
+        return serve(argv[1:], serve_registry, serve_controlled)
     from kohort.cli.commands import run
 
     return run(argv)
@@ -31,3 +33,16 @@ async def serve_registry(sock: "socket.socket", bootstrap: str, hosts: Sequence[
 
     beside = await trio.to_thread.run_sync(import_module, "kohort.registry.beside")
     await beside.serve_beside(sock, bootstrap, hosts)
+
+
+def serve_controlled(
+    settings: dict[str, str],
+    kafka: "Address",
+    http: "Address",
+    control: "Address",
+    registry: "Address | None",
+) -> None:
+    """Serve a test's broker with a control port until a signal."""
+    from kohort.testing.control import serve_controlled as serve
+
+    serve(settings, kafka, http, control, registry)

@@ -8,6 +8,6 @@ import click
 def serve(arguments: tuple[str, ...]) -> int:
     """Run a broker."""
     from kohort.broker.main import main
-    from kohort.cli.main import serve_registry
+    from kohort.cli.main import serve_controlled, serve_registry
 
-    return main(arguments, serve_registry)
+    return main(arguments, serve_registry, serve_controlled)

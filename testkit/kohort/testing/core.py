@@ -207,6 +207,13 @@ class Core:
         return "was closed" if self.is_closed else "is stopped" if self.was_started else "was not started"
 
     @property
+    def folder(self) -> Path:
+        """Its data folder. Raises: BrokerFailed before the start."""
+        if self._folder is None:
+            raise BrokerFailed(f"the broker {self._state}")
+        return self._folder
+
+    @property
     def was_started(self) -> bool:
         """Whether it has an address and data."""
         return self._folder is not None
