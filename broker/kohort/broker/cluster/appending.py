@@ -1,4 +1,4 @@
-"""What a follower does with its leader's answers: append, sync, cut, begin anew."""
+"""A follower's reaction to its leader's answers: append, sync, truncate, restart."""
 
 from collections.abc import Callable
 
@@ -27,9 +27,9 @@ class Appending:
         self._clock = clock
 
     async def append(self, partition: Partition, following: Following, records: Buffer) -> bool:
-        """Stage what came, byte for byte; whether that is something. The caller has it flushed.
+        """Stage the records, byte for byte; return whether there are any. The caller requests the flush.
 
-        Raises: StorageError; WireError for what is damaged, and then nothing has changed.
+        Raises: StorageError; WireError for damaged records, and then nothing has changed.
         """
         headers = whole_batches(records)
         if not headers:
@@ -44,7 +44,7 @@ class Appending:
         return True
 
     async def flush(self, partitions: list[Partition]) -> None:
-        """Return when what was staged is as durable as its topics ask, or has failed there."""
+        """Return when the staged records are as durable as their topics ask, or have failed."""
         left = len(partitions)
         done = trio.Event()
 
@@ -61,12 +61,12 @@ class Appending:
             await done.wait()
 
     def sync_what_is_waited_for(self, partition: Partition) -> None:
-        """Ask for the sync that the next fetch waits for: the settings may have become stricter since."""
+        """Request the sync that the next fetch waits for: the settings may have become stricter since."""
         if not self._flusher.is_waiting(partition):
             self._flusher.request(partition, lambda _: None)
 
     async def cut(self, partition: Partition, following: Following, cut: Truncate | Restart) -> None:
-        """Have the log end where it was to be cut, on the disk as well. Raises: StorageError."""
+        """Truncate the log, on the disk as well. Raises: StorageError."""
         log.warning(
             "a follower's log is truncated",
             topic=partition.topic,
@@ -87,7 +87,7 @@ class Appending:
     async def _between_writes(
         self, partition: Partition, following: Following, change: Callable[[], None]
     ) -> None:
-        """Change the log while nobody writes it, and the journal has nothing of it that would come back."""
+        """Change the log while it is not being written, and the journal has none of its removed batches."""
         is_over = False
 
         def act() -> None:
@@ -126,7 +126,7 @@ class Appending:
             raise failures[0]
 
     async def follow_start(self, partition: Partition, following: Following, offset: int) -> None:
-        """Let the log begin no earlier than the leader's, as far as it is committed. Raises: StorageError."""
+        """Move the log start up to the leader's, as far as that is committed. Raises: StorageError."""
         own = partition.log
         offset = min(offset, following.high_watermark, own.written_offset)
         if offset > own.log_start_offset:

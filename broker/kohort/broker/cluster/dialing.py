@@ -1,4 +1,4 @@
-"""How a broker comes to a connection with another one; by default it is a socket and no more."""
+"""How a broker connects to another one; by default with a plain socket."""
 
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple

@@ -1,7 +1,7 @@
-"""What a broker of a cluster sees to at each change of the metadata: its partitions, as controller all.
+"""A broker's duties at each change of the metadata: its own partitions, and as controller all.
 
-Decisions are the controller's pure core; what is decided is compared with what it was decided on, so that a
-controller that was replaced meanwhile changes nothing.
+Decisions are made by the controller's pure core; each change is compared with the metadata it is based on,
+so that a controller that was replaced meanwhile changes nothing.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,10 +32,10 @@ class Duties:
         self._settled: Snapshot | None = None  # What this broker, as controller, has decided on last.
 
     async def see_to(self, now: Snapshot) -> None:
-        """Do what this snapshot asks for; a change that is made brings another one.
+        """Do the duties for this snapshot; a resulting change brings another one.
 
-        Raises: MetadataConflict where that was not the newest; StorageError; ChangeUnknown: the next look is
-        at the newest again, and what is decided then stands against what is made late.
+        Raises: MetadataConflict if that was not the newest; StorageError; ChangeUnknown: the next check uses
+        the newest snapshot again, and a delayed change then conflicts with its decisions.
         """
         await self._lead_anew(now)
         if now.controller_id == NO_LEADER:
@@ -48,11 +48,11 @@ class Duties:
             self._settled = None
 
     def is_controller(self, now: Snapshot) -> bool:
-        """Whether this life of the broker is the controller: an earlier one's key is older than it."""
+        """Whether this registration is the controller: the key of an earlier one is older than it."""
         return now.controller_id == self._node_id and now.controller_epoch > self._authority.broker_epoch
 
     async def _lead_anew(self, now: Snapshot) -> None:
-        """Go on under new leader epochs with what an earlier life of this node id led."""
+        """Use new leader epochs for partitions that an earlier registration of this node id led."""
         inherited = {
             key: led_anew(state)
             for key, state in _partitions(now.topics.values())
@@ -71,7 +71,7 @@ class Duties:
         self._settled = now
 
     async def balance(self, now: Snapshot) -> None:
-        """As the controller, let preferred leaders lead again where too many of a broker's do not.
+        """As the controller, elect preferred leaders if too many of a broker's do not lead.
 
         Raises: MetadataConflict, StorageError, ChangeUnknown.
         """

@@ -1,7 +1,7 @@
-"""What is fetched over one connection to a leader: all that is followed there, again and again.
+"""Fetches over one connection to a leader: all partitions followed there, again and again.
 
-A fetch says by where it begins what is on this broker's disk. So one is sent once all of the last is
-synced; what the leader got meanwhile comes together in the next answer.
+The offsets of a fetch confirm what is on this broker's disk. So one is sent after all records of the last are
+synced; records that the leader got meanwhile come together in the next answer.
 """
 
 import math
@@ -78,7 +78,9 @@ class Fetcher:
             config.replica_fetch_response_max_bytes,
             config.replica_fetch_max_bytes,
         )
-        self._errors: dict[Partition, str] = {}  # What was said of each last, until it goes well.
+        self._errors: dict[
+            Partition, str
+        ] = {}  # The last logged error of each partition, until a fetch succeeds.
         self._paused: dict[Partition, float] = {}  # Those with an error, until when.
         self._asked: dict[PartitionKey, Asked] = {}
         self._due: set[Partition] = set()  # Those whose place in the next fetch may be another.
@@ -107,7 +109,7 @@ class Fetcher:
                 continue
             answer = await self._ask(peer, self._session.request(*self._identity()), changed)
             if answer is None:
-                return  # Something else is followed: what is new shall not wait for an answer to the old.
+                return  # The followed partitions have changed: new ones must not wait for old ones.
             await self._take(peer, answer)
 
     def other_is_followed(self) -> None:
@@ -117,9 +119,9 @@ class Fetcher:
             self._waiting.deadline = min(self._waiting.deadline, until)
 
     async def _cut_gaps(self) -> None:
-        """Cut logs to before the first records that they have lost, so that the leader gives them again.
+        """Truncate logs to before the first lost records, so that the leader sends them again.
 
-        One that is in sync keeps what it has: then nobody is known to have more.
+        One that is in sync keeps its records: then no other replica is known to have more.
         """
         own = self._identity()[0]
         for partition in tuple(self._replicas.followed(self._leader)):
@@ -133,9 +135,9 @@ class Fetcher:
                     self._pause(partition, str(error))
 
     def _look_at_due(self) -> None:
-        """Bring the next fetch up to date; whatever it cannot ask for yet is looked at before the one after.
+        """Update the next fetch; partitions that it cannot include yet are checked before the one after.
 
-        A log that is followed changes by what is done with answers here, and roles change with `changed`.
+        A followed log changes only by handling answers here, and roles change with `changed`.
         """
         if self._paused:
             now = trio.current_time()
@@ -203,7 +205,7 @@ class Fetcher:
         raise trio.TooSlowError
 
     async def _take(self, peer: PeerConnection, answer: FetchResponse) -> None:
-        """Do what the answer asks for, and return once all that it brought is synced."""
+        """Handle the answer, and return when all its records are synced."""
         if answer.error_code:
             self._session.reset()
             if answer.error_code not in SESSION_LOST:
@@ -237,11 +239,11 @@ class Fetcher:
             await self._appending.flush(staged)
         if moved:
             await self._follow_starts(moved)
-            if not staged:  # Nothing is held up: the leader waits for the next fetch to tell it of the start.
+            if not staged:  # Nothing is delayed: the leader learns of the start with the next fetch.
                 await self._starts.until_saved([each.partition for each, _ in moved], STARTS_SECONDS_MAX)
 
     async def _follow_starts(self, moved: Sequence[tuple[Asked, int]]) -> None:
-        """Let logs begin where the leader's do; a later fetch tells it, once that is on the disk."""
+        """Let logs start where the leader's do; a later fetch reports it, after that is on the disk."""
         for each, log_start_offset in moved:
             partition = each.partition
             if partition.following is each.following and partition.serving_log is not None:
@@ -258,7 +260,7 @@ class Fetcher:
         """Return whether something was staged. Raises: StorageError, WireError."""
         partition, following, at = each
         if partition.log.log_end_offset != at.offset:
-            return False  # It was cut, or opened anew, meanwhile.
+            return False  # It was truncated, or reopened, meanwhile.
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             await self._out_of_range(peer, partition, following)
         elif data.error_code:
@@ -280,8 +282,8 @@ class Fetcher:
         return False
 
     def _pause(self, partition: Partition, why: str) -> None:
-        """Ask no more of a partition for a moment: the metadata may be on their way, or the disk fails."""
-        if self._errors.get(partition) != why:  # It is said once, however often it is tried.
+        """Pause fetching a partition for a moment: the metadata may be late, or the disk fails."""
+        if self._errors.get(partition) != why:  # It is logged once, for any number of tries.
             self._errors[partition] = why
             log.info(
                 "a partition can't be fetched",

@@ -1,7 +1,7 @@
 """A broker that was alone begins a cluster: topics and settings go along, records are where they were.
 
-The folder's metadata file is renamed once all of it is in etcd. A start that was cut short before goes on
-where it was: what is there already has the same topic id.
+The folder's metadata file is renamed after all of it is in etcd. A start that was interrupted before
+continues: existing topics have the same topic id.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ log = structlog.get_logger("kohort.cluster")
 
 
 async def take_along(store: EtcdMetadataStore, data: DataDirectory, node_id: int) -> None:
-    """Put what the folder's own metadata say into the cluster's, which has the folder's cluster id.
+    """Put the folder's own metadata into the cluster's, which has the folder's cluster id.
 
     Nothing is done for a folder that has none. Raises: StorageError, also where the cluster has another
     topic of the same name.
@@ -46,7 +46,7 @@ async def take_along(store: EtcdMetadataStore, data: DataDirectory, node_id: int
         nursery.start_soon(store.follow)
         try:
             await _copy(alone, store)
-        except ChangeUnknown as error:  # The next start goes on where this one was.
+        except ChangeUnknown as error:  # The next start continues from here.
             raise StorageError(f"nobody knows how much is in etcd by now: {error}") from error
         nursery.cancel_scope.cancel()
     try:

@@ -1,8 +1,8 @@
-"""Whether a data folder is the one that this broker's last life had, and has all that was acknowledged.
+"""Whether a data folder is the one of this broker's last registration, and has all acknowledged records.
 
-`kohort-lives.json` names the newest two lives of the folder: the cluster has heard of one of both, since a
-life is written down before it registers. A folder that is not known to have everything gets another
-directory id, before anybody hears of it, and so leaves the in-sync replicas as one that came back empty does.
+`kohort-lives.json` names the newest two incarnations of the folder: the cluster knows one of both, since
+an incarnation is written before it registers. A folder that may lack records gets another
+directory id, before anybody sees it, and so leaves the in-sync replicas like one that came back empty.
 """
 
 from threading import Lock
@@ -21,27 +21,27 @@ log = structlog.get_logger("kohort.cluster")
 
 
 class Lives(msgspec.Struct, frozen=True):
-    """What the file says."""
+    """The content of the file."""
 
     lives: tuple[UUID, ...] = ()
     """The newest first."""
     boot_id: str = ""
     """Another one each time that the machine starts."""
     former_directories: tuple[UUID, ...] = ()
-    """The newest first; one that is the folder's id still is one that it was about to lose."""
+    """The newest first; an entry equal to the folder's current id is one that it was about to lose."""
     has_unsynced: bool = True
-    """Whether records may have been acknowledged that others count on and that were not synced.
+    """Whether unsynced records may have been acknowledged on which other brokers count.
 
-    Kept before the first of them is, whatever the settings say later. A file that does not say is an older
-    version's, which asked the settings of the start.
+    Written before the first of them is, whatever the settings say later. A file without it is of an older
+    version, which used the settings of the start.
     """
 
 
 class FolderLife:
-    """One life of a data folder in a cluster."""
+    """One incarnation of a data folder in a cluster."""
 
     def __init__(self, data: DataDirectory, last_registered: UUID | None, boot_id: str) -> None:
-        """`last_registered` is the life that the cluster has heard of last, None where it never has.
+        """`last_registered` is the incarnation that the cluster knows, None if it knows none.
 
         Raises: StorageError.
         """
@@ -67,10 +67,10 @@ class FolderLife:
         return tuple(each for each in self._known.former_directories if each != self.directory_id)
 
     def begin(self, *, is_short: bool) -> None:
-        """Write this life down; under another directory id where the folder may lack something.
+        """Write this incarnation; with another directory id if the folder may lack records.
 
-        Every log that others replicate has been opened, so that all of it is synced by now. `is_short` says
-        that one lacks what was known to be on the disk. Raises: StorageError.
+        Every replicated log was opened, so that all of it is synced by now. `is_short` tells
+        that one lacks records that were on the disk. Raises: StorageError.
         """
         last = self._last_registered
         found = Found(
@@ -92,8 +92,8 @@ class FolderLife:
     def note_failed_sync(self) -> None:
         """Keep on the disk that a sync has failed of what others count on and was not synced before.
 
-        The system's cache does not have it for certain any more, so that the machine's boot speaks for
-        nothing until the next life has opened every log. Blocks. Raises: StorageError.
+        The system's cache may lack them now, so that the machine's boot id proves nothing
+        until the next process has opened every log. Blocks. Raises: StorageError.
         """
         self._write(boot_id="")
 
@@ -106,9 +106,9 @@ class FolderLife:
         self.renew()
 
     def renew(self) -> None:
-        """Give the folder another id; until it has it, the file speaks against it as before.
+        """Give the folder another id; until then the file still marks it as incomplete.
 
-        For one that has lost something, before anybody counts on it. Raises: StorageError.
+        For a folder that has lost records, before others count on it. Raises: StorageError.
         """
         former = (self.directory_id, *self.former_directories)[:FORMER_MAX]
         self._write(former_directories=former)
@@ -119,13 +119,13 @@ class FolderLife:
             content = self._data.file_system.read(self._data.path / FILE_NAME)
             return Lives() if content is None else msgspec.json.decode(content, type=Lives)
         except msgspec.DecodeError:
-            return Lives()  # It speaks for nothing.
+            return Lives()  # It proves nothing.
         except OSError as error:
             raise StorageError(f"{self._data.path / FILE_NAME} can't be read: {error}") from error
 
     def _write(self, **changes: object) -> None:
         files, path = self._data.file_system, self._data.path
-        with self._writing:  # One thread renews the folder's id, while the loop notes what is not synced.
+        with self._writing:  # One thread renews the folder's id, while the loop notes unsynced data.
             known = msgspec.structs.replace(self._known, **changes)
             try:
                 files.replace(path / FILE_NAME, msgspec.json.encode(known))

@@ -1,4 +1,4 @@
-"""A follower's fetch session with one leader: what is asked for is told once, and then what is different.
+"""A follower's fetch session with one leader: fetch offsets are sent once, and then only changed ones.
 
 Source: KIP-227; kafka.server's RemoteLeaderEndPoint and FetchSessionHandler.
 """
@@ -22,7 +22,7 @@ EPOCH_MAX = 2**31 - 1
 
 
 class FollowerSession:
-    """What the leader of a connection knows of this broker's wishes."""
+    """The leader's knowledge of this broker's fetch offsets on a connection."""
 
     def __init__(self, max_wait_ms: int, max_bytes: int, partition_max_bytes: int) -> None:
         self._max_wait_ms = max_wait_ms
@@ -32,11 +32,11 @@ class FollowerSession:
         self._epoch = INITIAL_EPOCH
         self._wanted: dict[PartitionKey, FetchFrom] = {}
         self._told: set[PartitionKey] = set()
-        self._changed: dict[PartitionKey, None] = {}  # What the leader does not know yet,
-        self._forgotten: dict[PartitionKey, None] = {}  # and what it is to forget.
+        self._changed: dict[PartitionKey, None] = {}  # Partitions that the leader does not know yet,
+        self._forgotten: dict[PartitionKey, None] = {}  # and partitions that it has to forget.
 
     def want(self, key: PartitionKey, at: FetchFrom | None) -> None:
-        """Want a partition from there on, or not at all for now."""
+        """Fetch a partition from this offset, or not at all for now."""
         wanted = self._wanted
         if at is None:
             if wanted.pop(key, None) is not None:
@@ -85,7 +85,7 @@ class FollowerSession:
         )
 
     def answered(self, session_id: int) -> None:
-        """Take up the session that the answer goes on with; without one all is told again."""
+        """Apply the session of the answer; without one all partitions are sent again."""
         if session_id == NO_SESSION:
             self.reset()
             return
@@ -93,7 +93,7 @@ class FollowerSession:
         self._epoch = 1 if self._epoch == EPOCH_MAX else self._epoch + 1
 
     def reset(self) -> None:
-        """Begin anew: the leader does not know the session any more."""
+        """Restart: the leader does not know the session any more."""
         self._session_id, self._epoch = NO_SESSION, INITIAL_EPOCH
         self._told.clear()
         self._changed, self._forgotten = dict.fromkeys(self._wanted), {}

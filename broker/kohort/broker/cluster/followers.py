@@ -54,7 +54,7 @@ class Followers:
         self._turns = turns
         self._dial = dial
         self._running: set[int] = set()
-        self._fetchers: dict[int, Fetcher] = {}  # Those that have a connection.
+        self._fetchers: dict[int, Fetcher] = {}  # Leaders with a connection.
         self._changed = trio.Event()
         self._changed_there: dict[int, trio.Event] = {}
         replicas.on_followed = self._followed
@@ -72,7 +72,7 @@ class Followers:
         return self._changed_there.setdefault(leader, trio.Event())
 
     async def run(self, part: Part) -> None:
-        """Have a task for each leader that is followed."""
+        """Run a task for each leader that is followed."""
         while True:
             self._changed = trio.Event()
             for leader in tuple(self._replicas.leaders):
@@ -88,7 +88,7 @@ class Followers:
         return fetch
 
     async def _fetch_from(self, leader: int) -> None:
-        """Fetch from one leader as long as this broker lives; nothing is asked while nothing is followed."""
+        """Fetch from one leader while this broker runs; without followed partitions nothing is requested."""
         failed = False
         while True:
             changed = self._change_of(leader)

@@ -1,4 +1,4 @@
-"""Between the transport and those who answer: whoever has no lease any more resigns before it answers."""
+"""Between the transport and the handlers: a broker without a lease resigns before it answers."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -9,7 +9,7 @@ from kohort.protocol.schema import Message
 
 
 class Gate:
-    """A `Dispatch` that looks at the lease first: a process that was paused finds out here, and not later."""
+    """A `Dispatch` that checks the lease first: a process that was paused notices here, and not later."""
 
     def __init__(self, inner: Dispatch, check: Callable[[], object]) -> None:
         self._inner = inner
@@ -17,7 +17,7 @@ class Gate:
         self._checked: dict[int, Handle] = {}
 
     def handler_of(self, api_key: int) -> Handle:
-        """Return the function that answers the API once the lease has been looked at."""
+        """Return the handler of the API, which runs after the lease was checked."""
         handle = self._checked.get(api_key)
         if handle is None:
             handle = self._checked[api_key] = self._behind_check(self._inner.handler_of(api_key))

@@ -1,4 +1,4 @@
-"""The leader's own part in the metadata: who of its followers is in sync, by one transaction each."""
+"""The leader's own part in the metadata: the in-sync replicas of its partitions, one transaction each."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ log = structlog.get_logger("kohort.replication")
 
 
 class InSyncReplicas:
-    """Looks at followers twice in the time that they may lag, and where one may have caught up."""
+    """Checks followers twice within the allowed lag, and when one may have caught up."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class InSyncReplicas:
         self._more.set()
 
     async def keep(self, part: Part) -> None:
-        """Ask for the in-sync replicas that are right, as long as this broker lives."""
+        """Propose the right in-sync replicas, while this broker runs."""
         whole_look = trio.current_time()
         while True:
             interval_seconds = self._current.config.replica_lag_time_max_ms / 2_000
@@ -70,7 +70,7 @@ class InSyncReplicas:
             if leadership is None:
                 continue
             leadership.propose(now_ms)
-            if leadership.proposal is not None:  # A new one, or one of which nothing was heard.
+            if leadership.proposal is not None:  # A new proposal, or one without an answer.
                 asked.append(((partition.topic_id, partition.index), leadership, leadership.proposal))
         limit = trio.CapacityLimiter(CHANGES_AT_ONCE_MAX)
         async with trio.open_nursery() as nursery:
@@ -84,14 +84,14 @@ class InSyncReplicas:
             await self._change(key, leadership, proposal)
 
     async def _change(self, key: PartitionKey, leadership: Leadership, proposal: Proposal) -> None:
-        """Ask for it once. Until it is known what has become of it, the next look asks for the same.
+        """Send the proposal once. Until its result is known, the next check sends the same.
 
-        A refusal speaks for all that were asked for the same before: each compares the partition, this
-        broker's registration and those of who joins, and what has changed of these never changes back.
+        A refusal answers all earlier copies of the same proposal: each compares the partition, this
+        broker's registration and those of the joining brokers, and none of these ever changes back.
         """
         now = self._store.snapshot()
         if leadership.proposal is not proposal or now.partition(key) != proposal.before:
-            return  # What it is by now is on its way to the leadership, or has come.
+            return  # The current state is on its way to the leadership, or has arrived.
         for node_id, broker_epoch in proposal.joining.items():
             broker = now.broker(node_id)
             if broker is None or broker.epoch != broker_epoch:

@@ -1,4 +1,4 @@
-"""Tells the brokers of the cluster from others who say that they are."""
+"""Distinguishes the brokers of the cluster from clients that claim to be brokers."""
 
 from hmac import compare_digest
 from uuid import UUID
@@ -8,7 +8,7 @@ from kohort.broker.transport.request import Request
 
 
 def client_id_of(node_id: int, incarnation_id: UUID) -> str:
-    """Return what a broker calls itself to others: its process's id is known to brokers alone."""
+    """Return a broker's client id for other brokers: only brokers know its process's id."""
     return f"broker-{node_id}-{incarnation_id.hex}"
 
 
@@ -16,7 +16,7 @@ class KnownBrokers:
     """By the listener that brokers reach each other by, their user there, their epochs and client ids."""
 
     def __init__(self, metadata: MetadataStore, node_id: int, listener: int, user: str | None) -> None:
-        """`node_id` is this broker's own; where brokers say by SASL who they are it is as `user`."""
+        """`node_id` is this broker's own; if brokers authenticate by SASL it is as `user`."""
         self._metadata = metadata
         self._node_id = node_id
         self._listener = listener
@@ -25,8 +25,8 @@ class KnownBrokers:
     def knows(self, request: Request, node_id: int, epoch: int) -> bool:
         """Return whether the request is one of another broker, which says that it is this one.
 
-        Where it does not say which one it is, by a `node_id` below 0, its user tells, and without users its
-        client id.
+        A request without a node id, with a `node_id` below 0, is identified by its user, and without users by
+        its client id.
         """
         if request.connection.listener != self._listener or node_id == self._node_id:
             return False
@@ -38,7 +38,7 @@ class KnownBrokers:
         return broker is not None and broker.epoch == epoch
 
     def _is_named(self, client_id: str) -> bool:
-        """Return whether another broker that lives calls itself so."""
+        """Return whether another live broker has this client id."""
         return any(
             each.incarnation_id is not None
             and each.node_id != self._node_id

@@ -1,7 +1,7 @@
 """Where followed logs begin, kept on the disk beside the fetching: many starts by one checkpoint.
 
-The leader is told of a start once it is on the disk: a DeleteRecords that was answered holds after a crash of
-any replica. Until then a fetch tells the start before it.
+The leader is told a log start after it is on the disk: an answered DeleteRecords holds after a crash of
+any replica. Until then a fetch has the previous start.
 """
 
 from collections.abc import Awaitable, Callable
@@ -31,13 +31,13 @@ class LogStarts:
         self._ended = trio.Event()
 
     def moved(self, partition: Partition, before: int, saved: Callable[[], None]) -> None:
-        """Have the start saved of a log that began at `before` until now; `saved` is called then."""
+        """Save the start of a log that was at `before` until now; `saved` is called then."""
         self._told.setdefault(partition, before)
         self._moved[partition] = saved
         self._more.set()
 
     def told(self, partition: Partition) -> int | None:
-        """Return which start the leader is to be told meanwhile; None where that of the log is saved."""
+        """Return the start to report to the leader meanwhile; None if that of the log is saved."""
         return self._told.get(partition)
 
     async def until_saved(self, partitions: list[Partition], seconds: float) -> None:
@@ -47,7 +47,7 @@ class LogStarts:
                 await self._ended.wait()
 
     async def keep(self, part: Watched = UNWATCHED) -> None:
-        """Save what has moved, again and again, until cancelled."""
+        """Save moved starts, again and again, until cancelled."""
         while True:
             await self._more.wait()
             self._more = trio.Event()
@@ -63,7 +63,7 @@ class LogStarts:
                     await trio.sleep(RETRY_SECONDS)
 
     async def _save_moved(self) -> None:
-        """Save all that has moved; what is not saved is still to be saved. Raises: StorageError."""
+        """Save all moved starts; the others stay pending. Raises: StorageError."""
         taken, self._moved = self._moved, {}
         try:
             await self._save()

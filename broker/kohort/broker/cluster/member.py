@@ -1,4 +1,4 @@
-"""A broker as a member of its cluster: the metadata in etcd, its registration, and what it sees to there."""
+"""A broker as a member of its cluster: the metadata in etcd, its registration, and its duties."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -54,14 +54,14 @@ log = structlog.get_logger("kohort.cluster")
 
 
 class Host(NamedTuple):
-    """The brokers of one host, where they are all there are of the cluster: who keeps them restarts them."""
+    """The brokers of one host, if these are the whole cluster: a supervisor restarts them."""
 
     addresses: Mapping[int, Sequence[tuple[str, int] | None]]
     """By node id where others reach each, listener by listener; None: where it is advertised."""
 
 
 class ClusterMember:
-    """What one broker has of its cluster. The loop's thread."""
+    """The cluster's part of one broker. The loop's thread."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class ClusterMember:
         node_id = tenure.authority.node_id
         client_id = client_id_of(node_id, life.incarnation_id)
         self.others = KeptConnections(node_id, self._address_of, client_id)
-        """How other brokers are asked for what they lead."""
+        """How other brokers are asked about partitions that they lead."""
         tenure.on_change = self._lease_changed
         tenure.snapshot = store.snapshot
         store.watch(self._seen)
@@ -104,12 +104,12 @@ class ClusterMember:
         return self.store.snapshot().cluster_id
 
     def follow(self, on_change: Callable[[], None]) -> None:
-        """Call this now, and whenever the lease allows something else from then on."""
+        """Call this now, and whenever the lease allows something else."""
         self._on_change = on_change
         on_change()
 
     def follow_no_more(self) -> None:
-        """Call nobody: the broker closes."""
+        """Stop calling: the broker closes."""
         self._on_change = lambda: None
 
     def _seen(self, before: Snapshot, after: Snapshot) -> None:
@@ -125,7 +125,7 @@ class ClusterMember:
         self._more = trio.Event()
 
     def behind_lease(self, dispatch: Dispatch) -> Dispatch:
-        """Return who answers only after a look at the lease."""
+        """Return a dispatch that checks the lease before each request."""
         return Gate(dispatch, self._tenure.check)
 
     def registration(self, broker: BrokerState) -> BrokerState:
@@ -140,7 +140,7 @@ class ClusterMember:
         return self._broker
 
     def begin_life(self, *, is_short: bool) -> None:
-        """Look whether the folder has everything, before anybody hears of it; see `FolderLife.begin`.
+        """Check whether the folder is complete, before others see it; see `FolderLife.begin`.
 
         Every log that others replicate has been opened. Raises: StorageError.
         """
@@ -152,13 +152,14 @@ class ClusterMember:
         self._life.note_unsynced(has_unsynced)
 
     def note_failed_sync(self) -> None:
-        """Keep on the disk that a sync has failed of what was not synced. Blocks. Raises: StorageError."""
+        """Note on the disk that a sync of unsynced data has failed. Blocks. Raises: StorageError."""
         self._life.note_failed_sync()
 
     def lost_tail(self, partition: Partition) -> None:
-        """Hear that a log, opened anew, lacks what others may count on: this broker leads nothing for now.
+        """Handle a reopened log that lacks records on which others may count: this broker leads nothing for
+        now.
 
-        It begins another life, as after a start that finds the same: others lead, who have all of it.
+        It registers again, as after a start that finds the same: others lead, who have all records.
         """
         log.error(
             "a log has lost acknowledged records: this broker starts again, out of sync everywhere",
@@ -228,9 +229,9 @@ class ClusterMember:
         return local or broker.address(self._listener)
 
     async def until_others_are_here(self) -> None:
-        """Return once all brokers of this host have registered, or some seconds later.
+        """Return when all brokers of this host have registered, or some seconds later.
 
-        What is created from now on is spread over all of them.
+        Partitions created from now on are spread over all of them.
         """
         if self._host is None:
             return
@@ -245,7 +246,7 @@ class ClusterMember:
         await self.store.follow()
 
     async def keep_lease(self, part: Part) -> None:
-        """Renew the lease, and register anew where it was lost."""
+        """Renew the lease, and register again if it was lost."""
         await self.store.membership.keep()
 
     async def watch_lease(self, part: Part) -> None:
@@ -256,7 +257,7 @@ class ClusterMember:
             await trio.sleep(CHECK_SECONDS)
 
     def _look_at_disk(self) -> None:
-        """Let others lead while a disk takes nothing: it is not the broker's end, but that of what it led."""
+        """Let others lead while a disk refuses writes: the broker continues without its leaderships."""
         if self._partitions is not None:
             fails = self._partitions.reopening.failing_logs.have_failed_for(DISK_FAILS_MS)
             if fails != self._disk_fails:
@@ -270,7 +271,7 @@ class ClusterMember:
                 self._look_again()
 
     def tasks(self, current: CurrentConfig) -> tuple[tuple[str, Task], ...]:
-        """Return by name what sees to what the metadata ask for, as long as this broker may act."""
+        """Return by name the tasks of its duties, while this broker may act."""
         duties = Duties(self.store, current, self._tenure.authority)
 
         async def see(part: Part) -> None:
@@ -307,16 +308,17 @@ class ClusterMember:
         )
 
     async def _restate(self, is_drained: bool) -> None:
-        """Let the registration say whether this broker is to lead: others decide by that."""
+        """Update whether this broker should lead in its registration: elections use that."""
         while self._broker is not None and self.store.membership.is_registered:
             registered, is_draining = self._broker, self._stops or self._disk_fails
             says = msgspec.structs.replace(registered, is_drained=is_drained, is_draining=is_draining)
             if says == self._stated:
                 return
-            self._stated = None  # What a lost answer was about may be there, or come.
+            self._stated = None  # A change with a lost answer may exist, or appear later.
             try:
                 await self.store.register(says)
-                if self._broker is registered:  # Else it has begun anew meanwhile, with another folder's id.
+                # Otherwise it has registered again meanwhile, with another folder's id.
+                if self._broker is registered:
                     self._stated = self._broker = says
             except StorageError as error:
                 log.warning("the registration could not be changed", error=str(error))
@@ -327,7 +329,7 @@ class ClusterMember:
             await duties.balance(self.store.snapshot())
         except MetadataConflict:
             log.debug("leaders have changed meanwhile: they are looked at again later")
-        except (StorageError, ChangeUnknown) as error:  # The next look is at what has come of it.
+        except (StorageError, ChangeUnknown) as error:  # The next check sees the result.
             log.warning("preferred leaders could not be elected", error=str(error))
 
     async def hand_over(self) -> None:
@@ -354,11 +356,11 @@ class ClusterMember:
             try:
                 await duties.see_to(self.store.snapshot())
             except MetadataConflict:
-                continue  # What stood against it is in the snapshot by now.
+                continue  # The conflicting change is in the snapshot by now.
             except (
                 StorageError,
                 ChangeUnknown,
-            ) as error:  # What is made after all, is compared with by then.
+            ) as error:  # A change that is made late conflicts by then.
                 log.warning("the cluster's metadata could not be changed", error=str(error))
                 await trio.sleep(RETRY_SECONDS)
                 if self._tenure.check():
@@ -432,6 +434,6 @@ async def membership(
     try:
         yield ClusterMember(store, tenure, data, life, host)
     finally:
-        if host is None:  # Whoever keeps a host's brokers sees them end.
+        if host is None:  # The supervisor of a host's brokers sees them end.
             with trio.CancelScope(shield=True):
                 await store.membership.leave()

@@ -50,7 +50,7 @@ def cluster_options(config: BrokerConfig) -> ClusterOptions | None:
 
 
 def _credentials(config: BrokerConfig, address: ClusterAddress) -> Credentials:
-    """Return who this broker is to etcd. Raises: ConfigError."""
+    """Return this broker's credentials for etcd. Raises: ConfigError."""
     ca_file = _path(config.kohort_etcd_ssl_ca_file)
     certificate_file = _path(config.kohort_etcd_ssl_certificate_file)
     key_file = _path(config.kohort_etcd_ssl_key_file)

@@ -13,7 +13,7 @@ from kohort.protocol.errors import WireError
 from kohort.protocol.schema import Message
 
 CONNECT_SECONDS = 5.0
-ANSWER_SECONDS = 10.0  # Then it is asked anew, of whoever leads by then.
+ANSWER_SECONDS = 10.0  # Then it is asked again, from the leader by then.
 IDLE_CONNECTIONS_MAX = 4  # To each broker.
 
 AnswerT = TypeVar("AnswerT", bound=Message)
@@ -32,7 +32,7 @@ class _Kept(NamedTuple):
 
 
 class KeptConnections:
-    """The connections of this broker to others that nobody waits on. The loop's thread."""
+    """The idle connections of this broker to others. The loop's thread."""
 
     def __init__(
         self, node_id: int, address_of: Callable[[int], tuple[str, int] | None], client_id: str
@@ -63,7 +63,7 @@ class KeptConnections:
             try:
                 return await self._over(idle.pop(), idle, request, answer, version)
             except (OSError, trio.BrokenResourceError):
-                continue  # What is asked may be asked twice.
+                continue  # The request may be repeated.
         with trio.fail_after(CONNECT_SECONDS):
             dialled = await self.dial(*address)
         fresh = _Kept(dialled, PeerConnection(dialled, self._client_id, self.turns))

@@ -21,11 +21,11 @@ LENGTH_BYTES = 4
 
 
 class PeerClosed(OSError):
-    """The other broker has closed the connection, or what it says is nothing that was asked."""
+    """The other broker has closed the connection, or its answer matches no request."""
 
 
 class PeerConnection:
-    """One connection. After anything but an answer it is of no use any more."""
+    """One connection. After anything but an answer it is unusable."""
 
     def __init__(self, dialled: Dialled, client_id: str, turns: Turns = NO_TURNS) -> None:
         """`turns` is the loop in whose thread answers are waited for."""
@@ -86,7 +86,7 @@ async def connected(
     turns: Turns = NO_TURNS,
     dial: Dial = dial_plain,
 ) -> AsyncIterator[PeerConnection]:
-    """Give a connection. Raises: OSError, trio.TooSlowError where there is none in that time."""
+    """Give a connection. Raises: OSError, trio.TooSlowError if there is none in that time."""
     with trio.fail_after(timeout_seconds):
         dialled = await dial(*place)
     try:

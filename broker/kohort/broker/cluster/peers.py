@@ -1,9 +1,9 @@
 """A broker whose process dies is noticed by the others at once, and not only when its lease ends.
 
-Each broker keeps an idle connection to each other one. A process that dies ends it, and a machine on which
-nobody listens any more refuses the next: both together say that this life of the broker is over, and its
-registration is removed, under a compare of its epoch. Whoever is only slow, paused or cut off ends nothing
-and refuses nothing; that its lease decides.
+Each broker keeps an idle connection to each other one. A process that dies ends it, and a machine where
+nobody listens any more refuses the next: both together prove that this process is gone, and its
+registration is removed, under a compare of its epoch. A broker that is only slow, paused or cut off ends
+nothing and refuses nothing; that is left to its lease.
 """
 
 from collections.abc import Awaitable, Callable, Iterator
@@ -23,7 +23,7 @@ RETRY_SECONDS_MIN = 0.02
 RETRY_SECONDS_MAX = 5.0
 
 Expel = Callable[[BrokerState], Awaitable[object]]
-"""Removes the registration of this very life of a broker. Raises: StorageError, ChangeUnknown."""
+"""Removes exactly this registration of a broker. Raises: StorageError, ChangeUnknown."""
 
 log = structlog.get_logger("kohort.cluster")
 
@@ -43,7 +43,7 @@ class PeerWatch:
         self._watched: dict[tuple[int, int], trio.CancelScope] = {}
 
     async def run(self, part: Watched) -> None:
-        """Watch whoever lives, until cancelled."""
+        """Watch all live brokers, until cancelled."""
         more = trio.Event()
 
         def look_again(before: Snapshot, after: Snapshot) -> None:
@@ -68,7 +68,7 @@ class PeerWatch:
             self._watched.clear()
 
     def _follow(self, now: Snapshot) -> list[tuple[BrokerState, trio.CancelScope]]:
-        """Leave those who are gone alone, and return who has come."""
+        """Stop watching brokers that are gone, and return the new ones."""
         lives = {(each.node_id, each.epoch): each for each in now.brokers if each.node_id != self._node_id}
         for life in [each for each in self._watched if each not in lives]:
             self._watched.pop(life).cancel()
@@ -77,7 +77,7 @@ class PeerWatch:
         return [(lives[life], scope) for life, scope in come.items()]
 
     async def _watch(self, broker: BrokerState, scope: trio.CancelScope) -> None:
-        """Keep a connection to this life of a broker; see it out where it dies."""
+        """Keep a connection to this registration of a broker; remove it if it dies."""
         with scope:
             was_there, retry_seconds = False, RETRY_SECONDS_MIN
             while True:
@@ -93,7 +93,7 @@ class PeerWatch:
                     await _ended(dialled)
                 if trio.current_time() - began > LASTING_SECONDS:
                     retry_seconds = RETRY_SECONDS_MIN
-                    continue  # It may be an idle connection that was closed: look at once.
+                    continue  # It may be an idle connection that was closed: check at once.
                 await trio.sleep(retry_seconds)
                 retry_seconds = min(retry_seconds * 2, RETRY_SECONDS_MAX)
 
@@ -110,7 +110,7 @@ class PeerWatch:
 
 
 async def _ended(dialled: Dialled) -> None:
-    """Return once the connection is no more. Nobody sends on it, as nobody is asked anything."""
+    """Return when the connection has ended. Nobody sends on it, as there are no requests."""
     try:
         while await dialled.stream.receive_some(1024):
             pass
@@ -121,7 +121,7 @@ async def _ended(dialled: Dialled) -> None:
 
 
 def was_refused(error: BaseException) -> bool:
-    """Return whether nobody listens at any of the addresses that were tried."""
+    """Return whether all addresses refused the connection."""
     cause = error.__cause__
     if isinstance(cause, BaseExceptionGroup):
         return all(isinstance(each, ConnectionRefusedError) for each in cause.exceptions)

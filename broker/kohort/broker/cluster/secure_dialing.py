@@ -1,6 +1,6 @@
 """Brokers among themselves by TLS, each with its own certificate, and by SASL as a user.
 
-Certificates are read for each connection: there are few, and so new ones need no word.
+Certificates are read for each connection: there are few, and so renewed ones apply at once.
 Source: Kafka's security.inter.broker.protocol and sasl.mechanism.inter.broker.protocol.
 """
 
@@ -32,7 +32,7 @@ class SecureDial:
     """Connects to the listeners by which brokers reach each other."""
 
     def __init__(self, config: BrokerConfig, node_id: int, *, protocol: str, listener: str) -> None:
-        """Read what is needed. Raises: ConfigError."""
+        """Read the certificates and secrets. Raises: ConfigError."""
         self._config = config
         self._client_id = f"broker-{node_id}"
         self._has_tls = protocol.endswith("SSL")
@@ -46,7 +46,7 @@ class SecureDial:
 
     @property
     def user(self) -> str | None:
-        """As whom brokers come to each other, where they say it by SASL."""
+        """The user of brokers among each other, if they authenticate by SASL."""
         return self._user or None
 
     def _name_and_password(self, listener: str) -> tuple[str, str]:

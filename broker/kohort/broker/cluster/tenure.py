@@ -1,4 +1,4 @@
-"""Whether this broker may act, as its lease and what it led in an earlier life have it."""
+"""Whether this broker may act, by its lease and the leaderships of an earlier registration."""
 
 from collections.abc import Callable, Iterator
 
@@ -11,9 +11,9 @@ log = structlog.get_logger("kohort.cluster")
 
 
 class LeasedTenure:
-    """Tells the authority of the lease, and others when what may be done has changed. The loop's thread.
+    """Reports the lease to the authority, and changes to listeners. The loop's thread.
 
-    What an earlier life of this node id led is known from the first snapshot that has the registration.
+    Leaderships of an earlier registration of this node id are in the first snapshot with the new one.
     """
 
     def __init__(self, node_id: int, session_timeout_ms: int, now_ms: Callable[[], int]) -> None:
@@ -24,18 +24,18 @@ class LeasedTenure:
         self.snapshot: Callable[[], Snapshot] | None = None
         """Returns the newest metadata, once they are known."""
         self.on_change: Callable[[], None] = lambda: None
-        """Called where the broker may act from now on, or may not any more."""
+        """Called when the broker may act from now on, or may not any more."""
 
     def may_lead(self, key: PartitionKey, state: PartitionState) -> bool:
         """Return whether this broker may act as the partition's leader just now."""
         return self.authority.may_lead(key, state, self._now_ms())
 
     def may_follow(self, state: PartitionState) -> bool:
-        """Return whether the state speaks of the folder that this broker has."""
+        """Return whether the state is about the folder that this broker has."""
         return self.authority.has_its_folder(state)
 
     def check(self) -> bool:
-        """Return whether the broker may act just now; who leads resigns first where it may not any more."""
+        """Return whether the broker may act now; if not any more, a leader resigns first."""
         acts = self.authority.may_act(self._now_ms())
         if acts != self._acted:
             self._acted = acts
@@ -44,10 +44,10 @@ class LeasedTenure:
             self.on_change()
         return acts
 
-    # -- what is heard of the lease -----------------------------------------------------------------------
+    # -- events of the lease ------------------------------------------------------------------------------
 
     def registered(self, broker_epoch: int, asked_ms: int) -> None:
-        """Hear of a new registration; what is led is known once the watch tells of it."""
+        """Note a new registration; its leaderships are known when the watch reports it."""
         self._awaited = broker_epoch, asked_ms
         if self.snapshot is not None:
             self.seen(self.snapshot())  # The watch may have been quicker than the answer.

@@ -1,1 +1,1 @@
-"""Replicated state machines: the shards that run their cores, and how these are loaded and told of."""
+"""Replicated state machines: the shards that run their cores, and how these are loaded and monitored."""

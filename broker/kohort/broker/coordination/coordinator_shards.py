@@ -26,7 +26,7 @@ LOAD_PATIENCE_SECONDS = 1.0
 RELOAD_DELAYS_SECONDS = (0.1, 0.5, 2.0, 10.0)
 
 KeyT = TypeVar("KeyT")
-"""What a shard is found by: a group id, a transactional id, or a share partition."""
+"""The key of a shard: a group id, a transactional id, or a share partition."""
 
 log = structlog.get_logger("kohort.group")
 
@@ -65,7 +65,7 @@ class CoordinatorShards(Generic[KeyT, CoreT]):
         self._shards: dict[int, Shard[CoreT]] = {}
         self._by_key: dict[KeyT, Shard[CoreT]] = {}  # Of keys seen before: a hash over a string is slow.
         self._load_ended: dict[int, Event] = {}  # Where somebody waits for the end of a load.
-        self._repeated: list[str] = []  # The timers of what is done again and again.
+        self._repeated: list[str] = []  # The timers of repeated commands.
         self._unwatch = services.metadata.watch(self._follow)
 
     def __iter__(self) -> Iterator[Shard[CoreT]]:
@@ -126,13 +126,13 @@ class CoordinatorShards(Generic[KeyT, CoreT]):
         return iter(self._shards.values())
 
     def submit_if_active(self, key: KeyT, command: object) -> None:
-        """Submit a command that nobody waits for to the shard of a key, if it is active."""
+        """Submit a command without a requester to the shard of a key, if it is active."""
         shard = self.active_shard_of(key)
         if shard is not None:
             shard.submit(command)
 
     def submit_to_active(self, command: object) -> None:
-        """Submit a command that nobody waits for to every active shard."""
+        """Submit a command without a requester to every active shard."""
         for shard in self._shards.values():
             if shard.state is ShardState.ACTIVE:
                 shard.submit(command)
@@ -150,7 +150,7 @@ class CoordinatorShards(Generic[KeyT, CoreT]):
     def _make(
         self, shard_type: type[Shard[CoreT]], index: int, note: Callable[[CoreEvent], None]
     ) -> Shard[CoreT]:
-        """Return a new shard; `note` hears the events of its core."""
+        """Return a new shard; `note` gets the events of its core."""
         return shard_type(
             index,
             self._machine,
@@ -168,7 +168,7 @@ class CoordinatorShards(Generic[KeyT, CoreT]):
         return self._others is None or self._services.partitions.leads(self.topic, index)
 
     def leader_of(self, topic_name: str, index: int) -> int | None:
-        """Return the other broker that leads a partition of a topic; None where there is none."""
+        """Return the other broker that leads a partition of a topic; None without one."""
         topic = self._metadata.snapshot().topics.get(topic_name)
         if self._others is None or topic is None or not 0 <= index < len(topic.partitions):
             return None
@@ -176,7 +176,7 @@ class CoordinatorShards(Generic[KeyT, CoreT]):
         return None if leader in (NO_LEADER, self._others.node_id) else leader
 
     def refresh(self) -> None:
-        """Load the shards of partitions that this broker leads by now; drop those that it leads no more."""
+        """Load the shards of partitions that this broker leads by now; drop the others."""
         for index, shard in list(self._shards.items()):
             if not self.is_here(index):
                 del self._shards[index]
@@ -190,14 +190,14 @@ class CoordinatorShards(Generic[KeyT, CoreT]):
                     self._load_soon(shard)
 
     def _follow(self, before: Snapshot, after: Snapshot) -> None:
-        """Refresh where the leaders of the topic may have changed."""
+        """Refresh if the leaders of the topic may have changed."""
         if self._others is not None and before.topics.get(self.topic) is not after.topics.get(self.topic):
             self.refresh()
 
     # -- loading ------------------------------------------------------------------------------------------
 
     async def ready(self, keys: Iterable[KeyT]) -> None:
-        """Return when the shards of these keys are loaded or have failed to, or when that takes too long.
+        """Return when the shards of these keys are loaded or have failed, or when that takes too long.
 
         A client that has just found its coordinator would otherwise meet COORDINATOR_LOAD_IN_PROGRESS with
         its first request, and wait out a backoff for a load that takes a millisecond.
@@ -274,7 +274,7 @@ class CoordinatorShards(Generic[KeyT, CoreT]):
         arm()
 
     def close(self) -> None:
-        """Close every shard; what is in their logs stays."""
+        """Close every shard; their logs stay."""
         self._unwatch()
         for name in self._repeated:
             self._services.timers.cancel(name)

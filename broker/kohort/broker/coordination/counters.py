@@ -1,4 +1,4 @@
-"""What is counted of groups: plain numbers, read when metrics are asked for."""
+"""Counters of groups: plain numbers, read for metrics."""
 
 from kohort.broker.explain.events import RebalanceReport
 from kohort.broker.group.rebalance_facts import Outcome
@@ -39,14 +39,14 @@ class GroupCounters:
         self.rebalances: dict[str, int] = {}
         """Begun, by cause."""
         self.rebalance_pauses = Distribution(REBALANCE_SECONDS)
-        """How long each group stood still."""
+        """The pauses of each group."""
         self.rebalance_joins = Distribution(REBALANCE_SECONDS)
         self.rebalance_syncs = Distribution(REBALANCE_SECONDS)
         self.rebalances_completed = 0
-        """Those that led to an assignment: not those that began anew, or left nobody."""
+        """Rebalances that led to an assignment: not those that restarted, or left no member."""
         self.partitions_moved = 0
         self.still_seconds = 0.0
-        """How long partitions that moved were read by nobody, of all together."""
+        """The total time in which moved partitions had no reader."""
         self.offsets_removed: dict[str, int] = {}
         """By reason."""
         self.shard_loads = Distribution(LOAD_SECONDS)
@@ -54,9 +54,9 @@ class GroupCounters:
         self.members_expired = 0
         self.members_fenced = 0
         self.dead_letters = 0
-        """Written for records that share groups have given up."""
+        """Dead letters written for records that share groups have archived."""
         self.dead_letters_missing = 0
-        """Records that were given up without one, though they should have had one."""
+        """Archived records without a dead letter, although they should have had one."""
         self.group_events = 0
         """Records written to `__group_events`."""
         self.group_events_dropped = 0
@@ -66,7 +66,7 @@ class GroupCounters:
         self.rebalances[cause] = self.rebalances.get(cause, 0) + 1
 
     def rebalance_completed(self, report: RebalanceReport) -> None:
-        """Count how long a rebalance took, what it moved, and how long that stood still."""
+        """Count the duration of a rebalance, its moved partitions, and their pauses."""
         self.rebalance_pauses.add(report.still_ms / 1000)
         self.rebalance_joins.add(report.join_ms / 1000)
         if report.outcome is Outcome.STABLE:
@@ -76,7 +76,7 @@ class GroupCounters:
         self.still_seconds += sum(each.still_ms for each in report.moves) / 1000
 
     def offsets_went(self, reason: str, count: int) -> None:
-        """Count offsets that were let go."""
+        """Count removed offsets."""
         self.offsets_removed[reason] = self.offsets_removed.get(reason, 0) + count
 
     def shard_loaded(self, seconds: float) -> None:

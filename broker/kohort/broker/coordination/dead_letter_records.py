@@ -1,4 +1,4 @@
-"""Dead letters as they are written: what a share group has given up, with why, in Kafka's headers (KIP-1191).
+"""Dead letters: the archived records of a share group, with the reason in Kafka's headers (KIP-1191).
 
 Source: Kafka's ShareGroupDLQRecordHelper. Nothing here touches a partition: it is done in any thread.
 """
@@ -27,9 +27,9 @@ DELIVERY_COUNT_HEADER = "__dlq.errors.delivery.count"
 MESSAGE_HEADER = "__dlq.errors.message"
 BATCH_BYTES = 61
 RECORD_BYTES_MAX = 40
-"""What a record takes besides its key, its value and its headers, at the most."""
+"""The maximum size of a record besides its key, its value and its headers."""
 HEADER_BYTES_MAX = 10
-"""What a header takes besides its name and its value."""
+"""The maximum size of a header besides its name and its value."""
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ class Letters(NamedTuple):
 
 
 def read_records(data: bytes, dead: DeadRecords, plain_bytes_max: int) -> tuple[dict[int, Record], int]:
-    """Return those of the records that stand in these batches, and how far the batches go, exclusive.
+    """Return those of the records that are in these batches, and the end of the batches, exclusive.
 
     A batch that can't be read, or is larger than allowed when it is decompressed, counts as read.
     """
@@ -66,7 +66,7 @@ def read_records(data: bytes, dead: DeadRecords, plain_bytes_max: int) -> tuple[
                 if dead.first_offset <= record.offset <= dead.last_offset:
                     found[record.offset] = record
         except WireError:
-            continue  # Its letters say where it is; whoever wants it reads it there.
+            continue  # Its letters have its location; a consumer can read it there.
     return found, end
 
 

@@ -1,8 +1,8 @@
 """Dead letters of share groups: records that a group gives up, written to its dead letter topic (KIP-1191).
 
-The group's state says that a record is to be given up before its dead letter is written, and that it is
-given up afterwards. So the next leader of the partition goes on where the last one died; at worst it writes
-a letter twice. After errors that pass it is tried again, without limit; after others there is no letter.
+The group's state has the record as ARCHIVING before its dead letter is written, and as archived
+afterwards. So the next leader of the partition continues where the last one died; at worst it writes
+a letter twice. Transient errors are retried without limit; after others there is no letter.
 Source: Kafka's ShareGroupDLQStateManager.
 """
 
@@ -65,7 +65,7 @@ class Unwritable(Exception):
 class DeadLetterRequest(NamedTuple):
     """Records of one share partition that wait for their dead letters.
 
-    `done` is called with whether they have been written; otherwise they never will be.
+    `done` gets whether they have been written; otherwise they never will be.
     """
 
     source: Partition
@@ -133,7 +133,7 @@ class DeadLetters:
                 last_offset=dead.last_offset,
                 error=str(error),
             )
-        except Exception:  # noqa: BLE001  # A supervisor: one must not hold up the others.
+        except Exception:  # noqa: BLE001  # A supervisor: one must not delay the others.
             self._log.exception("a dead letter could not be written", group_id=key.group_id)
         if request.is_wanted():
             request.done(is_written)
@@ -223,7 +223,7 @@ class DeadLetters:
         return await self._workers.in_thread(build)
 
     async def _append(self, topic: TopicState, index: int, batch: bytes) -> None:
-        """Return once all replicas that count have the batch. Raises: ApiError, StorageError, Unreachable."""
+        """Return when all counting replicas have the batch. Raises: ApiError, StorageError, Unreachable."""
         if self._partitions.leads(topic.name, index):
             await self._append_here(topic, index, batch)
             return

@@ -41,7 +41,7 @@ class GroupEventLogger:
         self._counters = counters
         self.then = then
         """Gets every event afterwards."""
-        self._all = log.bind()  # The proxy would look for its logger at each event.
+        self._all = log.bind()  # The proxy would look up its logger at each event.
         self._log = ThrottledLog(self._all, clock, LINES_PER_SECOND_MAX)
         self._loggers: dict[type, Callable[[Any], None]] = {
             GroupDeleted: self._group_deleted,
@@ -56,7 +56,7 @@ class GroupEventLogger:
         }
 
     def tell_left_out(self) -> None:
-        """Log how many lines were left out, once no more come; to be called now and then."""
+        """Log how many lines were left out, when no more come; to be called now and then."""
         self._log.tell_left_out()
 
     def note(self, event: Event) -> None:
@@ -64,7 +64,7 @@ class GroupEventLogger:
         log_event = self._loggers.get(type(event))
         if log_event is not None:
             log_event(event)
-        else:  # Most are not told: several in a round of a group.
+        else:  # Most are not logged: several in a round of a group.
             member = event.member_id if isinstance(event, MemberEvent) else None
             self._all.debug("group event", kind=type(event).__name__, group=event.group_id, member=member)
         self.then(event)

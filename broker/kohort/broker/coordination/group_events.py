@@ -1,9 +1,9 @@
 """`__group_events`: what happened in every group, one JSON record an event, the group's id as the key.
 
-Nobody waits for these records. Events gather for a few milliseconds, go to the log as one batch, and are
-not synced: the group path pays for an append to a list. What may be missing: events of the last moments
-before the process was killed or the machine went down, and those that come while the log cannot be
-written, beyond `EVENTS_WAITING_MAX` of them. The latter are counted. What a group decides never depends
+Nobody waits for these records. Events are collected for a few milliseconds, go to the log as one batch, and
+are not synced: the group path only appends to a list. Events can be lost: those of the last moments
+before the process was killed or the machine stopped, and those noted while the log cannot be
+written, beyond `EVENTS_WAITING_MAX` of them. The latter are counted. The decisions of a group never depend
 on this topic.
 """
 
@@ -102,7 +102,7 @@ class GroupEventLog:
         except (ApiError, StorageError) as error:
             log.warning("group events can't be written", topic=GROUP_EVENTS_TOPIC, error=str(error))
             self._write_in(RETRY_MS)
-        except Exception:  # A supervisor: what nobody waits for shall not end the broker.
+        except Exception:  # A supervisor: optional records must not end the broker.
             log.exception("group events can't be written", topic=GROUP_EVENTS_TOPIC)
             self._write_in(RETRY_MS)
         else:

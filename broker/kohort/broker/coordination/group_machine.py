@@ -58,7 +58,7 @@ class GroupMachine:
         return None if isinstance(found, UnknownKey) else Record(found.key, found.value)
 
     def refusal(self, command: object, code: ErrorCode) -> tuple[int, Message] | None:
-        """Return request id and answer of a command that is not carried out; None where nobody waits."""
+        """Return request id and answer of a refused command; None without a requester."""
         message = refusal(command, code)
         return None if message is None else (getattr(command, "request_id", NO_REQUEST), message)
 

@@ -77,7 +77,7 @@ class GroupShards(CoordinatorShards[str, GroupCoordinator]):
         )
 
     def _new_shard(self, index: int) -> GroupShard:
-        self._deleted_unheard.pop(index, None)  # Its log may have offsets of topics made since then.
+        self._deleted_unheard.pop(index, None)  # Its log may have offsets of topics created since then.
         note = self._note if self._takeovers is None else partial(self._takeovers.tell, index, self._note)
         return self._make(self.shard_type, index, note)
 
@@ -129,7 +129,7 @@ class GroupShards(CoordinatorShards[str, GroupCoordinator]):
     # -- deleted topics -----------------------------------------------------------------------------------
 
     def _follow(self, before: Snapshot, after: Snapshot) -> None:
-        """Also drop the offsets of deleted topics; one of the same name may have come in the same change."""
+        """Also drop the offsets of deleted topics; a topic may be recreated in the same change."""
         if self._takeovers is not None and before.topics.get(self.topic) is not after.topics.get(self.topic):
             self._takeovers.follow(before, after)
         deleted = topics_deleted(before, after)
@@ -146,10 +146,10 @@ class GroupShards(CoordinatorShards[str, GroupCoordinator]):
                     self._tell_deleted(shard, names, after)
 
     def _loaded(self, shard: GroupShard, seconds: float) -> None:
-        """Drop the offsets of topics whose deletion was told while the shard was not there to hear of it.
+        """Drop the offsets of topics that were deleted while the shard was not loaded.
 
-        Where the metadata only lack a topic, they may be older than its offsets. Those stay: nobody is told
-        them where another topic has the name by now, and they go by retention.
+        If the metadata only lack a topic, they may be older than its offsets. Those stay: they are not
+        returned if another topic has the name by now, and expire by retention.
         """
         self._counters.shard_loaded(seconds)
         if self._takeovers is not None:
@@ -159,12 +159,12 @@ class GroupShards(CoordinatorShards[str, GroupCoordinator]):
             known = shard.core.topic_ids().items()
             names = frozenset(name for name, ids in known if self.deleted_topics.any_of(ids, now))
             if shard is self._shards.get(shard.index) and shard.index in self._deleted_unheard:
-                # Offsets that were written without a topic id are told by its name.
+                # Offsets written without a topic id are matched by name.
                 names |= self._deleted_unheard.pop(shard.index).names_gone(now)
             self._tell_deleted(shard, names, now)
 
     def _tell_deleted(self, shard: GroupShard, names: frozenset[str], now: Snapshot) -> None:
-        """Have a shard forget the offsets of deleted topics of these names, and share partitions."""
+        """Let a shard remove the offsets of deleted topics with these names, and share partitions."""
         if names:
             topic_ids = {name: now.topics[name].topic_id for name in names if name in now.topics}
             shard.submit(TopicsDeleted(names, topic_ids))

@@ -1,6 +1,6 @@
-"""Topics that are made for applications of Kafka Streams: what they repartition through, and keep state in.
+"""Internal topics of Kafka Streams applications: repartition and changelog topics.
 
-Who may have topics made is looked at for each member that asks (Kafka: AutoTopicCreationManager).
+The permission to create topics is checked for each requesting member (Kafka: AutoTopicCreationManager).
 """
 
 from collections.abc import Callable, Iterable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kohort.broker.group.streams.topology import InternalTopic
 
 ERROR_KEPT_MS = 30_000
-"""For so long members are told why a topic could not be made; it is tried again with each heartbeat."""
+"""How long members are told why a topic could not be created; each heartbeat tries again."""
 ERRORS_KEPT_MAX = 1_000
 ERRORS_TOLD = 3
 
@@ -36,10 +36,10 @@ class InternalTopics:
         self._workers = workers
         self._clock = clock
         self._making: set[str] = set()  # The groups whose topics are being made just now.
-        self._errors: dict[str, tuple[int, str]] = {}  # By topic: until when it is told, and what.
+        self._errors: dict[str, tuple[int, str]] = {}  # By topic: the end of that time, and the message.
 
     def make(self, group_id: str, may_create: Callable[[str], bool]) -> str:
-        """Have what the group lacks made, and return what to say besides: why it was not, before or now."""
+        """Create the topics that the group lacks, and return the message: why one was not, before or now."""
         missing = self._missing(group_id)
         denied = [each.name for each in missing if not may_create(each.name)]
         if denied:

@@ -46,12 +46,12 @@ class ShareWait(Protocol):
     """A request that waits until there are records to acquire in a share partition."""
 
     def available(self, led: "LedSharePartition") -> None:
-        """Look again: there may be records, or the share partition is not served any more."""
+        """Check again: there may be records, or the share partition is not served any more."""
         ...
 
 
 class _Pending(NamedTuple):
-    """State to be written, and what is called once it is written or refused.
+    """State to be written, and the callback for its result.
 
     Unless it `is_settled` already, the core settles it then.
     """
@@ -83,7 +83,7 @@ class LedSharePartition:
         delivery_events: DeliveryEvents | None = None,
         doubtful_epoch: int = NO_EPOCH,
     ) -> None:
-        """`forget` is called once nobody uses it any more, or it has failed.
+        """`forget` is called when nobody uses it any more, or it has failed.
 
         `doubtful_epoch` is the state epoch of what an earlier one has written, if that may be kept yet.
 
@@ -106,13 +106,13 @@ class LedSharePartition:
         self._forget = forget
         self._request_dead_letters = request_dead_letters
         self.doubtful_epoch = doubtful_epoch
-        """The state epoch of what was written and is not known to be kept, or refused."""
+        """The state epoch of a write whose result is not known yet."""
         self._state_epoch = 0
         self.leader_epoch = partition.leader_epoch
         """Under which this broker leads the partition; by another one it has another share partition."""
         self._limits_of: GroupSettings | None = None  # Whose limits the core has.
         self._attempts = 0
-        self._is_busy = False  # From the moment that something is written until all who waited have heard.
+        self._is_busy = False  # From the start of a write until all waiters have its result.
         self._writing: list[_Pending] = []
         self._waiting: deque[_Pending] = deque()  # In the order in which they were asked for.
 
@@ -201,7 +201,7 @@ class LedSharePartition:
         self._attempts = 0
         self._request_dead_letters_of(
             self.core.batches()
-        )  # Whoever led the partition before may not have come to it.
+        )  # The former leader of the partition may not have done it.
         self.wake()
 
     def _again(self, action: Callable[[], None], code: ErrorCode) -> None:
@@ -211,7 +211,7 @@ class LedSharePartition:
         else:
             self._timers.set((self, "again"), self._clock.now_ms() + RETRY_MS, action)
 
-    # -- what members do ----------------------------------------------------------------------------------
+    # -- requests of members ------------------------------------------------------------------------------
 
     @property
     def wants_committed(self) -> bool:
@@ -242,7 +242,7 @@ class LedSharePartition:
             self._limits_of, core.limits = settings, _limits(settings)
 
     def archive(self, first_offset: int, last_offset: int) -> None:
-        """Archive what was acquired of these offsets: nobody may see it."""
+        """Archive acquired records of these offsets: nobody may see them."""
         assert self.core is not None
         self._write(self.core.archive(first_offset, last_offset), _ignore)
 
@@ -260,7 +260,7 @@ class LedSharePartition:
     def release(
         self, member_id: str, done: Done = _ignore, *, reason: Reason = Reason.SESSION_CLOSED
     ) -> None:
-        """Release what a member holds whose session ends."""
+        """Release the records of a member whose session ends."""
         self.members.discard(member_id)
         if self.core is None:
             done(ErrorCode.NONE)
@@ -272,7 +272,7 @@ class LedSharePartition:
         self._forget_if_unused()
 
     def dead_letters_written(self, dead: DeadRecords, *, is_written: bool) -> None:
-        """Go on with records that have their dead letters now, or never will."""
+        """Continue with records whose dead letters are written, or never will be."""
         if self.end_code is None and self.core is not None:
             write = self.core.buried(
                 dead.first_offset, dead.last_offset, self._clock.now_ms(), is_written=is_written
@@ -282,7 +282,7 @@ class LedSharePartition:
             self._forget_if_unused()  # Where the log's start has passed them there is nothing to write.
 
     def _request_dead_letters_of(self, batches: Sequence[Batch]) -> None:
-        """Have dead letters written for the batches that are durable in the state ARCHIVING."""
+        """Write dead letters for the batches that are durable in the state ARCHIVING."""
         assert self.core is not None
         for batch in batches:
             if batch.state is RecordState.ARCHIVING:
@@ -290,7 +290,7 @@ class LedSharePartition:
                     self._request_dead_letters(self, dead)
 
     def left(self, member_id: str) -> None:
-        """Note that a member fetches it no more; the member may still acknowledge what it has."""
+        """Note that a member does not fetch it any more; the member may still acknowledge its records."""
         self.members.discard(member_id)
         self._forget_if_unused()
 
@@ -319,7 +319,7 @@ class LedSharePartition:
         self._forget_if_unused()
 
     def explained(self) -> PartitionExplained:
-        """Return who holds which records, and what happened of late."""
+        """Return which member has acquired which records, and the last events."""
         if self.core is None:
             return PartitionExplained(
                 topic=self.partition.topic,
@@ -388,7 +388,7 @@ class LedSharePartition:
         self._states.ask(self.key, command, answered)
 
     def _written(self, answer: Message) -> None:
-        """Settle what was written, call whoever waits for it, and write what came meanwhile."""
+        """Settle the written state, call its waiters, and write the changes made meanwhile."""
         assert isinstance(answer, WriteShareGroupStatePartitionResult)
         if self.end_code is not None:
             return

@@ -38,11 +38,11 @@ def _never(_size_bytes: int) -> None:
 def loaded_core(
     machine: Machine[CoreT], batches: Iterable[memoryview], shard: int, throttle: Throttle = _never
 ) -> CoreT:
-    """Return a core that has replayed what the batches of a shard's log hold.
+    """Return a core that has replayed the batches of a shard's log.
 
     Damaged records are left out and logged, and so are records that the core fails to replay: a single record
-    must not keep all groups of the shard away. `throttle` is called with bytes read: a thread beside the loop
-    has to give way. Raises: StorageError, and what the core raises where too many records fail.
+    must not prevent the load of all groups of the shard. `throttle` is called with bytes read: a thread
+    beside the loop has to yield. Raises: StorageError, and the core's error if too many records fail.
     """
     newest, pending = _newest(batches, shard, throttle, is_compacted=machine.is_compacted)
     for _ in range(UNREPLAYABLE_RECORDS_MAX):
@@ -104,12 +104,12 @@ def _replay_all(
         if record is not None:
             try:
                 replay(record)
-            except Exception as error:  # A supervisor: a bug in a core costs the record that it met.
+            except Exception as error:  # A supervisor: a bug in a core skips only one record.
                 raise _Unreplayable(place) from error
 
 
 class Written(NamedTuple):
-    """What a transaction has written for a key, and the offset of that."""
+    """The write of a transaction for a key, and its offset."""
 
     number: int
     value: bytes
@@ -175,7 +175,7 @@ def _settled(pending: Pending, header: BatchHeader, pairs: list[Pair]) -> list[P
 
 
 def _supersede(pending: Pending, key: bytes | None, before: int) -> None:
-    """Forget what open transactions have written for a key before that offset."""
+    """Drop the writes of open transactions for a key before that offset."""
     for held in pending.values():
         if key in held and held[key].number < before:
             del held[key]

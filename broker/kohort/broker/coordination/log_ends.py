@@ -1,4 +1,4 @@
-"""The log start offset and the high watermark of a partition, whichever broker leads it."""
+"""The log start offset and the high watermark of a partition, for any leader."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -40,7 +40,7 @@ class LogEndsAnywhere:
         self._others = services.others
 
     def ask(self, topic_id: UUID, index: int, answered: Answered) -> None:
-        """Call `answered` with the ends, or with None where no broker can tell them now."""
+        """Call `answered` with the ends, or with None if no broker can return them now."""
         partition = self._partitions.get_by_id(topic_id, index)
         if partition is not None and partition.error_code is None:
             answered(LogEnds(partition.log.log_start_offset, partition.high_watermark))

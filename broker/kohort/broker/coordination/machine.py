@@ -1,7 +1,7 @@
 """A replicated state machine that a shard runs: its core, the topic of its log, and its records there.
 
-Groups, transactions and share state are three of them. The core is pure and decides; the shard around it
-carries out what was decided.
+Groups, transactions and share state are three of them. The core is pure and decides; its shard
+executes the decisions.
 """
 
 from typing import Any, Protocol, TypeVar
@@ -12,7 +12,7 @@ from kohort.protocol.schema import Message
 
 
 class Core(Protocol):
-    """A state machine: commands in, records and effects out; `replay` alone changes what is logged."""
+    """A state machine: commands in, records and effects out; `replay` alone changes logged state."""
 
     def handle(self, command: Any, now_ms: int, /) -> Decision:
         """Return what follows from the command at that time."""
@@ -41,11 +41,11 @@ class Machine(Protocol[CoreT_co]):
     topic: str
     """The topic whose partitions hold the logs."""
     is_compacted: bool
-    """Whether a record replaces the earlier ones of its key; else every record is replayed."""
+    """Whether a record replaces the earlier ones of its key; otherwise every record is replayed."""
 
     @property
     def write_timeout_ms(self) -> int:
-        """How long an answer may wait for other replicas to have its records."""
+        """How long an answer may wait until other replicas have its records."""
         ...
 
     def new_core(self) -> CoreT_co:
@@ -65,9 +65,9 @@ class Machine(Protocol[CoreT_co]):
         ...
 
     def refusal(self, command: Any, code: ErrorCode, /) -> tuple[int, Message] | None:
-        """Return request id and answer of a command that is not carried out; None where nobody waits."""
+        """Return request id and answer of a refused command; None without a requester."""
         ...
 
     def refused_instead(self, message: Message, code: ErrorCode, /) -> Message | None:
-        """Return an error in place of the answer of another command; None where there is none."""
+        """Return an error instead of the answer of another command; None without one."""
         ...

@@ -22,7 +22,7 @@ from kohort.protocol.errors import ErrorCode
 
 MARKER_RETRY_MS = 100
 FINAL = frozenset((ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED))
-"""The transaction was ended in that partition under a newer epoch: it needs no marker any more."""
+"""The transaction was ended in that partition with a newer epoch: it needs no marker any more."""
 
 log = structlog.get_logger("kohort.transaction")
 
@@ -39,7 +39,7 @@ class MarkerSender:
         *,
         on_ended: Callable[[str], None],
     ) -> None:
-        """`on_ended` hears the transactional id once all partitions of its transaction have their marker."""
+        """`on_ended` gets the transactional id when all partitions of its transaction have their marker."""
         self.on_ended = on_ended
         self._shards = shards
         self._services = services
@@ -97,7 +97,7 @@ class _EndingTransaction:
 
     @property
     def _is_over(self) -> bool:
-        """Whether the shard was dropped since: who loads it again sends what is missing.
+        """Whether the shard was dropped since: the broker that loads it next sends the missing markers.
 
         The same epoch of the producer may have another transaction by then, which this one must not end.
         """

@@ -1,6 +1,6 @@
 """Questions to other brokers of the cluster: those that wait for the same broker go together in one request.
 
-Whoever asked hears in any case, and is the one to ask again.
+The requester is answered in any case, and has to retry itself.
 Source: Kafka's InterBrokerSendThread, TransactionMarkerChannelManager, PersisterStateManager.
 """
 
@@ -23,7 +23,7 @@ AnswerT_co = TypeVar("AnswerT_co", covariant=True)
 
 
 class PeerApi(Protocol[QuestionT_contra, AnswerT_co]):
-    """How questions of one kind are asked of another broker. It is hashable: equal ones share a queue."""
+    """How questions of one kind are sent to another broker. It is hashable: equal ones share a queue."""
 
     @property
     def requests_max(self) -> int:
@@ -42,11 +42,11 @@ class PeerApi(Protocol[QuestionT_contra, AnswerT_co]):
     async def ask(
         self, others: OtherBrokers, node_id: int, questions: Sequence[QuestionT_contra], /
     ) -> Sequence[AnswerT_co | None]:
-        """Return the answer to each question, None where there is none. Raises: Unreachable, ValueError."""
+        """Return the answer to each question, None without one. Raises: Unreachable, ValueError."""
         ...
 
     def refused(self, question: QuestionT_contra, /) -> AnswerT_co:
-        """Return what is answered where the other broker does not answer."""
+        """Return the answer for a broker that does not answer."""
         ...
 
 
@@ -140,4 +140,4 @@ def _next_request(api: PeerApi[Any, Any], waiting: Waiting) -> tuple[Waiting, Wa
 
 
 _NOTHING = object()
-"""Equal to nothing: no more questions of a name go into the request."""
+"""Equal to nothing: no more questions with a name go into the request."""

@@ -7,7 +7,7 @@ flushed. A decision without records waits for the effects before it: answers nev
 A flush that fails drops the core with all that it decided since the last flush that worked, and the shard is
 loaded again from its log. An exception in the core does the same: the core may be half changed.
 
-Where other replicas do not have a flush within `Machine.write_timeout_ms`, the requests that wait for it are
+If other replicas lack a flush after `Machine.write_timeout_ms`, the requests that wait for it are
 refused COORDINATOR_NOT_AVAILABLE. Nothing is dropped: the other replicas may still get the records.
 """
 
@@ -71,7 +71,7 @@ class Requester(Protocol):
 
 
 class BrokerRequester(NamedTuple):
-    """The broker itself as a requester: it has no connection, and hears NOT_COORDINATOR instead."""
+    """The broker itself as a requester: it has no connection, and gets NOT_COORDINATOR instead."""
 
     refuse: Callable[[ErrorCode], None]
 
@@ -95,7 +95,7 @@ class Shard(Generic[CoreT]):
         on_loaded: Callable[["Shard[CoreT]", float], None],
         inline_load_bytes: int = INLINE_LOAD_BYTES,
     ) -> None:
-        """`note` hears what the core tells, `on_loaded` the seconds a load took; `load_soon` calls `load`."""
+        """`note` gets the events of the core, `on_loaded` the seconds of a load; `load_soon` calls `load`."""
         self.index = index
         self.state = ShardState.CLOSED
         self.machine = machine
@@ -144,11 +144,11 @@ class Shard(Generic[CoreT]):
         return self._last_request_id
 
     def submit(self, command: object) -> None:
-        """Have the core decide `command`, stage its records, and carry out its effects in order."""
+        """Let the core decide `command`, stage its records, and run its effects in order."""
         try:
             decision = self.core.handle(command, self._clock.now_ms())
             self._carry_out(command, decision)
-        except Exception:  # A supervisor: a bug in the core costs its groups a reload, and no others.
+        except Exception:  # A supervisor: a bug in the core reloads its groups, and no others.
             log.exception(
                 "a shard met an impossible state and is loaded again",
                 topic=self.machine.topic,
@@ -225,7 +225,7 @@ class Shard(Generic[CoreT]):
             self._batches.append(build_batch(staged[begin : begin + RECORDS_PER_BATCH_MAX]))
 
     def _flush(self) -> None:
-        """Append what was staged in this round, and request its flush."""
+        """Append the staged records of this round, and request their flush."""
         if self._batches or len(self._staged) > RECORDS_PER_BATCH_MAX:
             if self._staged:
                 self._seal()
@@ -284,9 +284,9 @@ class Shard(Generic[CoreT]):
             self._unreplicated.clear()
 
     def _refuse(self, late: UnreplicatedWrites) -> None:
-        """Refuse the commands that have waited too long. Their timers are set now; their events wait on.
+        """Refuse the commands that have waited too long. Their timers are set now; their events still wait.
 
-        Where another broker leads without these records, nothing was decided and there is nothing to tell.
+        If another broker leads without these records, nothing was decided and there are no events.
         """
         gone = 0
         for flush in self._flushing:
@@ -358,8 +358,8 @@ class Shard(Generic[CoreT]):
         self.state = ShardState.LOADING
         began_ns = time.perf_counter_ns()
         partition = await self._partitions.opened(self.machine.topic, self.index)
-        # A flush of what this shard staged before may be under way, or may have failed without being known to
-        # have failed: its records would be replayed, and be gone with the next opening of the log.
+        # A flush of records that this shard staged before may be running, or may have failed without
+        # notice yet: its records would be replayed, and be gone with the next opening of the log.
         await self._partitions.between_writes(partition, _do_nothing)
         # What an earlier leader wrote, or this shard, may not be on every replica yet.
         await self._partitions.committed(partition)

@@ -54,7 +54,7 @@ class ShareStateMachine:
         raise AssertionError(key)
 
     def refusal(self, command: object, code: ErrorCode) -> tuple[int, Message] | None:
-        """Return request id and answer of a command that is not carried out; None where nobody waits."""
+        """Return request id and answer of a refused command; None without a requester."""
         refused = getattr(command, "refused", None)
         return None if refused is None else (getattr(command, "request_id", -1), refused(code))
 

@@ -1,4 +1,4 @@
-"""The share partitions that this broker leads, and the sessions of those who fetch from them (KIP-932).
+"""The share partitions that this broker leads, and the sessions of their members (KIP-932).
 
 A session is one member's: which partitions it asks for, and the number of its next request. It ends by the
 member's request or with its connection, and releases the records that the member has acquired.
@@ -27,7 +27,7 @@ FINAL_EPOCH = -1
 EPOCH_MAX = 2**31 - 1
 SETTINGS_KEPT = 1_000
 DELIVERY_EVENTS_KEPT = 256
-"""The delivery events of so many share partitions that nobody reads are kept."""
+"""The delivery events of so many share partitions without members are kept."""
 
 TopicIdPartition = tuple[UUID, int]
 """A partition by its topic's id."""
@@ -60,7 +60,7 @@ class ShareSession:
         self.epoch = 1 if self.epoch == EPOCH_MAX else self.epoch + 1
 
     def ask_for(self, places: Iterable[TopicIdPartition]) -> None:
-        """Fetch these as well. Raises: ApiError INVALID_REQUEST for ids that were made to have one hash."""
+        """Fetch these as well. Raises: ApiError INVALID_REQUEST for ids with the same hash."""
         new = [place for place in places if place not in self.places]
         if new and share_hashes(topic_id for topic_id, _ in (*self.places, *new)):
             raise ApiError(ErrorCode.INVALID_REQUEST)
@@ -81,7 +81,7 @@ class ShareSession:
 
 
 class _KnownSettings(NamedTuple):
-    """A group's settings, and what they were made of."""
+    """A group's settings, and the values they were made from."""
 
     snapshot: object
     config: object
@@ -99,7 +99,7 @@ class SharePartitions:
         *,
         dead_letters: Callable[[Callable[[str], GroupSettings]], DeadLetters],
     ) -> None:
-        """`dead_letters` makes who writes them, given what tells a group's settings."""
+        """`dead_letters` makes the writer of dead letters, given a function for a group's settings."""
         self.states = states
         self.dead_letters = dead_letters(self.settings_of)
         self._metadata = services.metadata
@@ -116,7 +116,7 @@ class SharePartitions:
     # -- share partitions ---------------------------------------------------------------------------------
 
     def led(self, key: ShareKey, partition: Partition) -> LedSharePartition:
-        """Return the share partition of this partition; a new one reads at once what is kept of it."""
+        """Return the share partition of this partition; a new one reads its stored state at once."""
         known = self._led.get(key)
         if known is not None and not known.is_of(partition):
             known.end(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -264,7 +264,7 @@ class SharePartitions:
         if self._sessions.get(key) is session:
             del self._sessions[key]
         for share_key, led in tuple(self._led.items()):
-            if share_key.group_id == session.group_id:  # Also of partitions that it fetches no more.
+            if share_key.group_id == session.group_id:  # Also of partitions that it does not fetch any more.
                 led.release(session.member_id, reason=reason)
 
     def _leave(self, session: ShareSession, places: Iterable[TopicIdPartition]) -> None:
@@ -280,7 +280,7 @@ class SharePartitions:
 
     @property
     def session_count(self) -> int:
-        """How many members have a session."""
+        """The number of members with a session."""
         return len(self._sessions)
 
     def close(self) -> None:

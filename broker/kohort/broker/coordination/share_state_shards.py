@@ -88,7 +88,7 @@ class ShareStateShards(CoordinatorShards[ShareKey, ShareStateCoordinator]):
         *,
         only_here: bool = False,
     ) -> None:
-        """Have the coordinator of a share partition decide a command; `respond` gets the answer or a refusal.
+        """Let the coordinator of a share partition decide a command; `respond` gets the answer or a refusal.
 
         `command` makes it with a request id. With `only_here` no other broker is asked. A write has to be
         answered before the next write of the same share partition: its coordinator may move in between.
@@ -105,9 +105,9 @@ class ShareStateShards(CoordinatorShards[ShareKey, ShareStateCoordinator]):
             shard.submit(command(shard.ask(requester, respond)))
 
     def begin_life(self, key: ShareKey, start_offset: int, respond: Callable[[Message], None]) -> None:
-        """Begin to keep a share partition's state, or anew, under a state epoch that no life of it had.
+        """Initialize a share partition's state, possibly again, with a state epoch that was never used.
 
-        What an earlier life has asked for, and comes late, is refused. `respond` gets an
+        Late requests for an earlier state are refused. `respond` gets an
         InitializeShareGroupStatePartitionResult.
         """
 
@@ -142,9 +142,9 @@ class ShareStateShards(CoordinatorShards[ShareKey, ShareStateCoordinator]):
             self.submit_to_active(ForgetTopics(frozenset(topic.topic_id for topic in deleted)))
 
     def _loaded(self, shard: ShareStateShard, seconds: float) -> None:
-        """Forget topics whose deletion was told while the shard was not there to hear of it.
+        """Drop topics that were deleted while the shard was not loaded.
 
-        Those that are only missing stay: the metadata may be older than what is kept.
+        Topics that are only missing stay: the metadata may be older than the stored state.
         """
         gone = self._deleted_topics.gone(self._metadata.snapshot())
         if not gone.isdisjoint(key.topic_id for key in shard.core.states):
@@ -153,7 +153,7 @@ class ShareStateShards(CoordinatorShards[ShareKey, ShareStateCoordinator]):
     # -- pruning ------------------------------------------------------------------------------------------
 
     def _prune(self) -> None:
-        """Have every log that has grown begin anew, with snapshots of all state."""
+        """Restart every log that has grown, with snapshots of all state."""
         for shard in self:
             index = shard.index
             partition = self._partitions.peek(self.topic, index)

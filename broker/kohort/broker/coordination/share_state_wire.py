@@ -1,4 +1,4 @@
-"""What brokers ask each other of share state, as requests have it (KIP-932).
+"""Requests between brokers about share state (KIP-932).
 
 A request names one group and many of its partitions; a command names one partition.
 Source: Kafka's ShareCoordinatorService, PersisterStateManager.

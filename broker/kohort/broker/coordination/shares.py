@@ -71,7 +71,7 @@ class Shares:
             self._groups.submit_if_active(group_id, ShareStateReady(group_id, done))
 
     def when_kept(self, keys: Sequence[ShareKey], then: Callable[[], None]) -> None:
-        """Call `then` once the coordinators of these share partitions are loaded, or have failed to be."""
+        """Call `then` when the coordinators of these share partitions are loaded, or have failed to load."""
         self._workers.spawn(self._make_ready, keys, then)
 
     async def _make_ready(self, keys: Sequence[ShareKey], then: Callable[[], None]) -> None:

@@ -52,7 +52,7 @@ class Takeovers:
         return Takeover(former, why, now_ms)
 
     def tell(self, index: int, note: Callable[[Event], None], event: Event) -> None:
-        """Pass an event on; to one of a loaded group add from which broker it was taken over."""
+        """Pass an event on; add the former broker to one of a loaded group."""
         if isinstance(event, GroupLoaded):
             event = replace(event, node_id=self._node_id)
             taken = self._taken.get(index)

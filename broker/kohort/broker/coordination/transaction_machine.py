@@ -55,7 +55,7 @@ class TransactionMachine:
         return TimerFired(key)
 
     def refusal(self, command: Command, code: ErrorCode) -> tuple[int, Message] | None:
-        """Return request id and answer of a command that is not carried out; None where nobody waits."""
+        """Return request id and answer of a refused command; None without a requester."""
         message = refusal(command, code)
         return None if message is None else (getattr(command, "request_id", -1), message)
 

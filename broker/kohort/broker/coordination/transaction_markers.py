@@ -59,7 +59,7 @@ class MarkerWriter:
         return self._ending[place[1], producer_id] if place[0] == OFFSETS_TOPIC else 0
 
     def write(self, marker: Marker, place: TopicPartition, written: Written) -> None:
-        """Write a marker, and call `written`; a log that nobody has opened yet is opened in a thread."""
+        """Write a marker, and call `written`; an unopened log is opened in a thread."""
         partition = self._partitions.peek(*place)
         if partition is not None and not partition.opened:
             self._workers.spawn(self._open_and_write, marker, place, written)
@@ -81,7 +81,7 @@ class MarkerWriter:
             self.write(marker, place, written)
 
     def _append(self, marker: Marker, partition: Partition, written: Written) -> None:
-        """Append the marker, where enough replicas would have it. Raises: ApiError."""
+        """Append the marker, if enough replicas would have it. Raises: ApiError."""
         if partition.leadership is not None and not partition.leadership.has_enough_replicas:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         kind = ControlType.COMMIT if marker.is_commit else ControlType.ABORT
@@ -107,7 +107,7 @@ class MarkerWriter:
         self._flusher.request_commit(partition, committed)
 
     def _end_offsets(self, marker: Marker, index: int, written: Written) -> None:
-        """Have the shard end a transaction's offsets. Raises: ApiError."""
+        """Let the shard end a transaction's offsets. Raises: ApiError."""
         shard = self._groups.shard_at(index)
         shard.check_enough_replicas()
         partition = self._partitions.serving(OFFSETS_TOPIC, index)

@@ -1,7 +1,7 @@
 """Which partitions belong to a transaction: asked of its coordinator, here or on another broker (KIP-890).
 
-Older clients add partitions themselves, and the coordinator verifies that they did. Newer clients leave that
-to the broker that they write to, which adds the partition, and goes on once that is durable.
+Older clients add partitions themselves, and the coordinator verifies it. Newer clients leave that
+to the broker that they write to, which adds the partition, and continues when that is durable.
 Source: Kafka's AddPartitionsToTxnManager.
 """
 
@@ -27,7 +27,7 @@ Answered = Callable[[ErrorCode | None], None]
 
 
 class _Seen(NamedTuple):
-    """What a partition has seen of a producer. Where it is equal later, no marker came in between."""
+    """The state of a producer in a partition. If it is equal later, no marker was written in between."""
 
     log: object
     leader_epoch: int
@@ -92,7 +92,7 @@ class TransactionPartitions:
         def respond(message: Message) -> None:
             assert isinstance(message, AddOffsetsToTxnResponse)
             code: ErrorCode | None = ErrorCode(message.error_code)
-            if code is ErrorCode.NONE:  # Since then the transaction may have been ended by its time.
+            if code is ErrorCode.NONE:  # The transaction may have timed out since.
                 code = shard.core.verify(
                     addition.transactional_id, addition.producer_id, addition.producer_epoch, addition.place
                 )
@@ -124,7 +124,7 @@ class TransactionPartitions:
     # -- another broker's transactions --------------------------------------------------------------------
 
     def ask_coordinator(self, addition: Addition, answered: Answered) -> None:
-        """Have another broker, which coordinates the transaction, add or verify a partition.
+        """Let another broker, which coordinates the transaction, add or verify a partition.
 
         `answered` is called in the order of the calls. Where a marker has ended the transaction here while
         the answer was on its way, the answer is old: INVALID_TXN_STATE. Where this broker does not lead the
@@ -159,7 +159,7 @@ class TransactionPartitions:
     # -- transactions that are ending ---------------------------------------------------------------------
 
     def _when_ended(self, transactional_id: str, began_ms: int, action: Callable[[], None]) -> bool:
-        """Do `action` once the last transaction may have ended; return False where that has taken too long.
+        """Do `action` when the last transaction may have ended; return False if that has taken too long.
 
         Its markers are on their way: a producer that had to ask again would wait much longer.
         """

@@ -18,7 +18,7 @@ TransactionShard = Shard[TransactionCoordinator]
 
 
 class TransactionShards(CoordinatorShards[str, TransactionCoordinator]):
-    """The shards of transactions, by transactional id, and what they have to do with partitions."""
+    """The shards of transactions, by transactional id, and their requests about partitions."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""What brokers ask each other for transactions, as requests have it.
+"""Requests between brokers for transactions.
 
-Of markers a few requests are under way to a broker: one that waits for its replicas must not hold back the
+A few requests with markers are under way to a broker: one that waits for its replicas must not delay the
 others. Source: Kafka's TransactionMarkerChannelManager, AddPartitionsToTxnManager.
 """
 
@@ -43,7 +43,7 @@ class Addition(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def transaction(self) -> tuple[str, int, int, bool]:
-        """What partitions of one entry of a request have in common."""
+        """The common fields of the partitions in one entry of a request."""
         return self.transactional_id, self.producer_id, self.producer_epoch, self.verify_only
 
 

@@ -1,4 +1,4 @@
-"""What this broker holds of each partition: its log, its high watermark, and who waits for more."""
+"""The state of each partition on this broker: its log, its high watermark, and its waiting readers."""
 
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.partitions.produced import Appended

@@ -1,4 +1,4 @@
-"""Which partitions are on this broker, and what it is to each: kept equal to the metadata."""
+"""The partitions on this broker, and its role in each: kept equal to the metadata."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -62,11 +62,11 @@ class PartitionAssignment:
         self._unwatch = metadata.watch(self._apply)
 
     def close(self) -> None:
-        """Follow the metadata no more."""
+        """Stop following the metadata."""
         self._unwatch()
 
     def _apply(self, before: Snapshot, after: Snapshot) -> None:
-        """Make the table what `after` says; topics that are the same object have not changed."""
+        """Apply `after` to the table; topics that are the same object have not changed."""
         for name, topic in before.topics.items():
             now = after.topics.get(name)
             if now is None or now.topic_id != topic.topic_id:
@@ -81,7 +81,7 @@ class PartitionAssignment:
         self._opening.create_soon(coming)
 
     def refresh(self) -> None:
-        """Look again at what this broker may lead: its lease is over, or it has a new one."""
+        """Check again which partitions this broker may lead: its lease is over, or it has a new one."""
         coming: list[Partition] = []
         for topic in self._metadata.snapshot().topics.values():
             coming += self._put(topic)
@@ -111,7 +111,7 @@ class PartitionAssignment:
         return [partition for partition in made if partition is not None]
 
     def _sync_by_settings(self, partition: Partition) -> None:
-        """Have synced what the settings of now ask to be: those it was written under may have been laxer."""
+        """Sync records if the current settings ask for it: they may have been written under laxer ones."""
         serving_log = partition.serving_log
         if serving_log is None or serving_log.flushed_offset == serving_log.log_end_offset:
             self._unsynced.note_synced(partition)
@@ -126,20 +126,20 @@ class PartitionAssignment:
         return self._may_lead is None or self._may_lead((topic.topic_id, state.index), state)
 
     def _is_here(self, topic: TopicState, state: PartitionState) -> bool:
-        """Whether the partition's log is on this broker: alone, it leads what it has."""
+        """Whether the partition's log is on this broker: a single broker leads all its partitions."""
         if self._may_lead is None:
             return state.leader == self._node_id
         return self._node_id in state.replicas
 
     def _has_replica(self, key: tuple[str, int]) -> bool:
-        """Whether a partition of a topic that is in the metadata may have its log on this broker."""
+        """Whether the log of a partition of a known topic may be on this broker."""
         topic = self._metadata.snapshot().topics.get(key[0])
         if self._may_lead is None or topic is None or key[1] >= len(topic.partitions):
             return True
         return self._node_id in topic.partitions[key[1]].replicas
 
     def _settled(self, topic: TopicState, config: TopicConfig, known: Partitions) -> list[Partition]:
-        """Have known partitions lead or resign, as they may; return those that come to this broker."""
+        """Let known partitions lead or resign; return those that are new on this broker."""
         made: list[Partition] = []
         for state in topic.partitions[: len(known)]:
             partition = known[state.index]
@@ -186,10 +186,10 @@ class PartitionAssignment:
                 self._remove_one(partition)
 
     def _remove_one(self, partition: Partition) -> None:
-        """Let a partition go, with its files: it is deleted, or on other brokers from now on.
+        """Remove a partition with its files: it was deleted, or moved to other brokers.
 
-        Where the metadata were read anew nobody has said so: they may be older than the partition. Its files
-        are set aside then.
+        If the metadata were reloaded, no deletion is certain: they may be older than the partition. Then its
+        files are set aside.
         """
         self._opening.remove(partition)
         if self._replicas is not None:
@@ -199,7 +199,7 @@ class PartitionAssignment:
         self._files.announce_deletion(partition, is_kept=self._metadata.snapshot().is_reloaded)
         if not partition.had_log:
             self._delete_unnamed(partition)
-        else:  # What a flush is writing must be over, and the flusher knows when that is.
+        else:  # A running flush must end first, and the flusher knows when.
             self._flusher.request(partition, lambda _: self._delete_unnamed(partition))
 
     def _delete_unnamed(self, partition: Partition) -> None:

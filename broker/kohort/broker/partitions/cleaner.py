@@ -1,7 +1,7 @@
 """Compaction beside the traffic: the dirtiest log first, read and written by a worker thread.
 
-The new segments take the old ones' places in the loop, between two writes of the log. Readers hold files,
-not names, and go on. Source: org.apache.kafka.storage.internals.log.LogCleaner, LogCleanerManager.
+The new segments replace the old ones in the loop, between two writes of the log. Readers hold files,
+not names, and continue. Source: org.apache.kafka.storage.internals.log.LogCleaner, LogCleanerManager.
 """
 
 import time
@@ -30,7 +30,7 @@ log = structlog.get_logger("kohort.cleaner")
 
 
 class Candidate(NamedTuple):
-    """A compacted log, and where readers of committed records stand in it."""
+    """A compacted log, and the last stable offset of its readers."""
 
     partition: Partition
     log: PartitionLog
@@ -61,7 +61,7 @@ class LogCleaner:
         self._uncleanable: dict[Partition, PartitionLog] = {}
 
     async def run(self, _part: object = None) -> None:
-        """Compact what is dirty enough, again and again; what fails is logged and left alone.
+        """Compact dirty logs, again and again; a log that fails is logged and skipped.
 
         How long it works has no limit: a large log under a throttle takes hours.
         """
@@ -126,7 +126,7 @@ class LogCleaner:
         replacements = cleaning.replacements()
         while (replacement := await self._in_thread(lambda: next(replacements, None))) is not None:
             if not await self._swap(candidate, replacement, now_ms):
-                return  # Its segments have gone by other means: the next round looks again.
+                return  # Its segments were removed otherwise: the next round checks again.
         save = partial(self._data.save_cleaner_offset, partition.topic, partition.index)
         await self._in_thread(lambda: save(cleaning.end_offset, cleaned=candidate.log))
         counters.rounds += 1
@@ -143,11 +143,11 @@ class LogCleaner:
         )
 
     def _throttler(self, bytes_per_second: float, check: Callable[[], None]) -> Callable[[int], None]:
-        """Return what is told of each read and write, and rests where it has to."""
+        """Return a function for each read and write, which pauses to keep the rate."""
         return Throttler(bytes_per_second, check)
 
     def _check(self, cleaned: PartitionLog) -> None:
-        """Raise where there is no more use in compacting the log. Raises: StorageError."""
+        """Raise if compacting the log has become useless. Raises: StorageError."""
         self._workers.check_cancelled()
         if cleaned.is_closed:
             raise StorageError(f"{cleaned.directory} was closed while it was compacted")
@@ -159,7 +159,7 @@ class LogCleaner:
         def swap() -> None:
             if candidate.partition.serving_log is candidate.log and not candidate.partition.deleted:
                 swapped.append(self._put_in_place(candidate.log, replacement, now_ms))
-            else:  # It was opened anew, or its topic is deleted: the folder may be another log's.
+            else:  # It was reopened, or its topic is deleted: the folder may be another log's.
                 replacement.cleaned.close()
 
         await self._partitions.between_writes(candidate.partition, swap)
@@ -185,7 +185,7 @@ class LogCleaner:
 
 
 def _plans(candidates: list[Candidate], now_ms: int) -> list[tuple[Candidate, CleaningPlan]]:
-    """Return what of each log may be compacted; one whose files are in motion waits for the next look."""
+    """Return the part of each log that may be compacted; a log whose files are changing waits."""
     plans: list[tuple[Candidate, CleaningPlan]] = []
     for candidate in candidates:
         try:

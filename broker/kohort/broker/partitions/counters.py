@@ -1,4 +1,4 @@
-"""What is counted of records and logs: plain numbers, read when metrics are asked for."""
+"""Counters of records and logs: plain numbers, read for metrics."""
 
 from kohort.broker.runtime.counters import Distribution
 

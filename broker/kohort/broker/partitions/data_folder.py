@@ -1,4 +1,4 @@
-"""The data folder beside the logs: what is noted of all of them, and whether it is still there."""
+"""The data folder besides the logs: its checkpoints, and whether it still exists."""
 
 import structlog
 
@@ -26,7 +26,8 @@ class DataFolder:
         self._workers = workers
 
     def forget_journal(self) -> None:
-        """Drop what a start found in the journal, but for logs that are offline and may need it."""
+        """Drop the entries that a start found in the journal, except those of offline logs, which may need
+        them."""
         self._files.forget_journal([each for each in self._partitions if each.offline is not None])
 
     def was_cut(self, partition: Partition) -> None:
@@ -57,7 +58,7 @@ class DataFolder:
             log.error("the checkpoint of the logs failed", error=str(error))
 
     async def watch_regularly(self, part: Watched = UNWATCHED) -> None:
-        """Take every partition offline where the data folder has gone: what is written now, nobody finds."""
+        """Take every partition offline if the data folder is missing: records written now would be lost."""
         while True:
             await self._workers.sleep(FOLDER_CHECK_SECONDS)
             with part.working(FOLDER_CHECK_MS_MAX):

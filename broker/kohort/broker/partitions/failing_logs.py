@@ -1,4 +1,4 @@
-"""Which logs take nothing: a disk that is full or broken lets a log open well, and fail at each write."""
+"""Logs that cannot be written: a full or broken disk lets a log open, and fails each write."""
 
 from kohort.broker.partitions.partition import Partition
 from kohort.broker.runtime.clock import Clock
@@ -7,7 +7,7 @@ FORGOTTEN_MS = 10_000
 
 
 class FailingLogs:
-    """The partitions whose logs have failed, until something is written again. The loop's thread."""
+    """The partitions whose logs have failed, until a write succeeds. The loop's thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -19,7 +19,7 @@ class FailingLogs:
         self._failing[partition] = self._failing.get(partition, (now_ms, now_ms))[0], now_ms
 
     def have_failed_for(self, ms: int) -> bool:
-        """Return whether one has taken nothing for so long, though it was opened again meanwhile.
+        """Return whether a log has accepted nothing for so long, although it was opened again meanwhile.
 
         One that is open, and has not failed for `FORGOTTEN_MS`, may take something by now.
         """

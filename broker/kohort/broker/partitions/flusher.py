@@ -2,8 +2,8 @@
 
 Small batches are synced through the journal, one sync for all logs; large ones in their logs.
 
-Whoever stages into a partition's log asks for a flush; the flusher writes each asked-for log once per
-round, and tells all that waited. A small round is written in the loop itself: a thread costs more than a
+A caller that stages into a partition's log requests a flush; the flusher writes each requested log once per
+round, and calls all waiters. A small round is written in the loop itself: a thread costs more than a
 quick disk. A large round, or one on a slow disk, goes to a worker thread.
 """
 
@@ -24,11 +24,11 @@ from kohort.storage.layout import LogId
 from kohort.storage.staging import Staged
 
 Done = Callable[[StorageError | None], None]
-"""Called in the loop's thread when what was staged is as durable as its topic asks, or has failed."""
+"""Called in the loop's thread when the staged batches are as durable as their topic asks, or have failed."""
 
 JOURNALED_BYTES_MAX = 64 * 1024
 INLINE_BYTES_MAX = 128 * 1024
-INLINE_LOGS_MAX = 8  # The loop itself syncs so many logs for the journal to begin again.
+INLINE_LOGS_MAX = 8  # The maximum number of logs that the loop itself syncs so that the journal can restart.
 INLINE_SYNC_SECONDS_MAX = 0.0012  # The mean time of a sync up to which the loop waits for it itself.
 MEAN_WEIGHT = 0.1
 SAMPLE_SECONDS_MAX = 0.002  # One sync that took long, as the journal's first does, says little of the next.
@@ -38,7 +38,7 @@ log = structlog.get_logger("kohort.flush")
 
 
 class LogFlush(msgspec.Struct, frozen=True, gc=False):
-    """What a job does for one partition: decided once, in the loop's thread, and never looked up again."""
+    """The work of a job for one partition: decided once, in the loop's thread, and never read again."""
 
     partition: Partition
     log: PartitionLog  # A partition may be given another meanwhile.
@@ -46,11 +46,11 @@ class LogFlush(msgspec.Struct, frozen=True, gc=False):
     sync: bool
     """Whether it is to be on the disk when the job ends, with all before it."""
     journaled: bool
-    """Whether the journal's sync is what brings it there."""
+    """Whether the sync of the journal makes it durable."""
 
 
 class Job:
-    """What is written together, and how that went for each log."""
+    """Batches that are written together, and the result for each log."""
 
     __slots__ = ("errors", "flushes", "is_handed_over", "journaled", "seconds", "size_bytes", "syncs")
 
@@ -70,7 +70,7 @@ class Job:
     def run(self, journal: Journal) -> None:
         """Write every log; a failure of one is noted and does not stop the others.
 
-        A bug in there costs the partitions in it, not the thread.
+        A bug in it fails its partitions, not the thread.
         """
         begin = time.perf_counter()
         written: list[Written] = []
@@ -88,7 +88,7 @@ class Job:
                         self.syncs += flush.sync
             if written:
                 self._append(journal, written)
-        except Exception as error:  # A supervisor: nobody is told that it went well.
+        except Exception as error:  # A supervisor: waiters must not be told of a success.
             log.exception("a flush met an impossible state")
             self._fail(StorageError(f"a flush met an impossible state: {error!r}"))
         self.seconds = time.perf_counter() - begin
@@ -102,7 +102,7 @@ class Job:
             self._sync_logs()
 
     def _sync_logs(self) -> None:
-        """Sync each log that was written in the journal's stead: nobody is refused for the journal's sake."""
+        """Sync each log that was written instead of the journal: an error of the journal fails no log."""
         for place, flush in enumerate(self.flushes):
             if flush.journaled and self.errors[place] is None:
                 self.syncs += 1
@@ -112,7 +112,7 @@ class Job:
                     self.errors[place] = error
 
     def _fail(self, error: StorageError) -> None:
-        """Let nothing of it count as written."""
+        """Mark all of it as failed."""
         self.errors = [error] * len(self.flushes)
 
 
@@ -151,7 +151,7 @@ class Flusher:
         self.may_leave_unsynced = may_leave_unsynced
 
     def request(self, partition: Partition, done: Done) -> None:
-        """Flush what is staged in `partition.log` in this round; then call `done`."""
+        """Flush the staged batches of `partition.log` in this round; then call `done`."""
         waiting = self._waiting.get(partition)
         if waiting is None:
             self._waiting[partition] = [done]
@@ -161,7 +161,7 @@ class Flusher:
             waiting.append(done)
 
     def request_commit(self, partition: Partition, done: Done) -> None:
-        """Flush what is staged; then call `done` once every replica that counts has it, too."""
+        """Flush the staged batches; then call `done` when every counting replica has them, too."""
         leadership = partition.leadership
         if leadership is None:
             waiting = self._waiting.get(partition)  # As `request`, a call less: most commits are these.
@@ -223,9 +223,9 @@ class Flusher:
     def when_unnamed(self, log_id: LogId, done: Done) -> None:
         """Call `done` once the journal has nothing of a log that is to be cut, removed or replaced.
 
-        After a crash it would bring back what is gone, or write it over what came in its place. Until it is
-        empty it takes nothing new. `done` hears of an error where it has failed, and the disk takes no other.
-        Whoever asks has the log open, or wants it no more: what was kept to open it again is dropped.
+        After a crash the journal would restore the removed batches, or overwrite newer ones. Until it is
+        empty it accepts nothing new. `done` gets an error if it has failed, and the disk accepts no other.
+        The caller has the log open, or does not need it any more: entries kept for its reopening are dropped.
         """
         self._journal.drop(log_id)
         if not self._journal.may_name(log_id):
@@ -236,7 +236,7 @@ class Flusher:
             self._loop.wake()
 
     def _unname(self) -> None:
-        """Empty the journal, unless a worker has to end first, and tell who waits for that."""
+        """Empty the journal, unless a worker has to end first, and call the waiters."""
         asking = self._to_unname
         try:
             if self._begin_lap():
@@ -252,11 +252,11 @@ class Flusher:
                 error = self._journal.failure or StorageError("the journal cannot be emptied")
             try:
                 done(error)
-            except Exception:  # noqa: BLE001  # A supervisor: what goes wrong there is kept from the others who wait.
+            except Exception:  # noqa: BLE001  # A supervisor: others do not get one waiter's error.
                 self._contain("whoever waited for an empty journal met an impossible state")
 
     def _begin(self, job: Job, *, loop_may_wait: bool = True) -> None:
-        """Have the job written, in the loop itself where that takes no time to speak of."""
+        """Start the job, in the loop itself if that is fast."""
         self._journaling += job.journaled
         if loop_may_wait and self._fits_inline(job):
             job.run(self._journal)
@@ -269,8 +269,8 @@ class Flusher:
     def _take_ready(self) -> list[Partition]:
         """Take the partitions that no worker writes just now: one log is never written twice at once.
 
-        While a worker syncs the journal, what the journal would take waits for it: then all that has come
-        meanwhile shares the next sync.
+        While a worker syncs the journal, further journal writes wait: then all that arrive
+        meanwhile share the next sync.
         """
         if not self._under_way and not self._journal_syncs:
             self._under_way, self._waiting = self._waiting, self._under_way
@@ -285,7 +285,7 @@ class Flusher:
         return ready
 
     def _job_for(self, partitions: list[Partition]) -> Job:
-        """Return what is to be done now for partitions that nobody writes."""
+        """Return the job for partitions that are not being written."""
         by_journal = self._fits_journal(partitions)
         return Job([_flush_of(each, by_journal, self.may_leave_unsynced) for each in partitions])
 
@@ -302,7 +302,7 @@ class Flusher:
         return self._begin_lap() and self._journal.has_room(size_bytes, len(partitions))
 
     def _begin_lap(self) -> bool:
-        """Return whether the journal begins again; else have the logs synced that it stands in for."""
+        """Return whether the journal restarts; otherwise sync the logs of its entries."""
         behind: list[LogFlush] = []
         offline: list[LogId] = []
         for log_id, partition in list(self._journaled.items()):
@@ -315,7 +315,7 @@ class Flusher:
             elif serving_log is None:
                 offline.append(log_id)  # It is closed, and opened again, by another thread.
             elif not serving_log.needs_journal:
-                del self._journaled[log_id]  # It was opened again, and has taken what it lacked.
+                del self._journaled[log_id]  # It was opened again, and has restored its batches.
             else:
                 self._under_way[partition] = []
                 nothing = Staged((), serving_log.written_offset, 0)
@@ -337,7 +337,7 @@ class Flusher:
         return True
 
     def _has_journal(self) -> bool:
-        """Return whether there is one that works: one that has failed is replaced, if the disk takes it.
+        """Return whether there is a working journal: a failed one is replaced, if the disk accepts it.
 
         That is tried in fewer and fewer rounds, or where a log can't be cut otherwise.
         """
@@ -379,7 +379,7 @@ class Flusher:
 
     @property
     def longest_seconds(self) -> float:
-        """How long the oldest flush in a writer's hands has been under way, 0 where there is none."""
+        """How long the oldest flush of a writer has been running, 0 without one."""
         oldest = next(iter(self._handed_over.values()), None)
         return 0.0 if oldest is None else time.monotonic() - oldest
 
@@ -406,7 +406,7 @@ class Flusher:
             for done in waiting:
                 try:
                     done(error)
-                except Exception:  # noqa: BLE001  # A supervisor: what goes wrong there is kept from the others who wait.
+                except Exception:  # noqa: BLE001  # A supervisor: others do not get one waiter's error.
                     self._contain("whoever waited for a flush met an impossible state")
 
     def _contain(self, what: str) -> None:
@@ -416,7 +416,7 @@ class Flusher:
     def _succeeded(self, flush: LogFlush) -> None:
         partition = flush.partition
         if flush.journaled or self._journaled:
-            if flush.log.needs_journal:  # Also where nobody waits for a sync any more.
+            if flush.log.needs_journal:  # Also if nobody waits for a sync any more.
                 self._journaled[flush.log.log_id] = partition
             else:
                 self._journaled.pop(flush.log.log_id, None)
@@ -434,7 +434,7 @@ class Flusher:
         partition.failed(error)
 
     def _recall(self, failed: list[LogId]) -> None:
-        """Have the journal keep what logs that failed together may lack when they are opened again."""
+        """Let the journal keep batches that logs which failed together may lack when they are reopened."""
         if not failed:
             return
         try:
@@ -453,23 +453,23 @@ class Flusher:
             self._mean_sync_seconds += MEAN_WEIGHT * (mean - self._mean_sync_seconds)
 
     def close(self) -> None:
-        """Return once the workers have written what was handed to them. Blocks."""
+        """Return when the workers have finished their jobs. Blocks."""
         self._writers.close()
 
 
 def _fits_one_entry(partition: Partition) -> bool:
-    """Return whether what is staged for the partition is durable by the journal's sync, or may be."""
+    """Return whether the journal's sync makes the staged batches durable, or can."""
     return partition.durable and 0 < partition.log.staged_bytes <= JOURNALED_BYTES_MAX
 
 
 def _flush_of(
     partition: Partition, by_journal: bool, may_leave_unsynced: Callable[[Partition], bool]
 ) -> LogFlush:
-    """Return what a job does for the partition: all that is staged, and as durable as its topic asks now.
+    """Return the work for the partition: all staged batches, as durable as its topic asks now.
 
-    The journal makes only that durable which lies behind nothing unsynced: a topic that was lax before is
-    synced in its log first. One that has become lax is synced once more, so that the journal, which stands
-    in for it, can begin again.
+    The journal makes only batches durable that follow synced ones: a topic that was lax before is
+    synced in its log first. One that has become lax is synced once more, so that the journal with its
+    entries can restart.
     """
     flushed, durable, role = partition.log, partition.durable, partition.role
     sync = durable or partition.wants_sync() or flushed.needs_journal
@@ -485,7 +485,7 @@ def _flush_of(
 def _has_no_gap(staged: Staged, offset: int) -> bool:
     """Return whether the batches follow one another: a leader that has compacted its log leaves gaps.
 
-    From the journal a log takes only what follows on what it has.
+    A log restores only journaled batches that follow its own.
     """
     for batch in staged.batches:
         if batch.base_offset != offset:

@@ -1,4 +1,4 @@
-"""What a partition asks of the broker that has it."""
+"""The interface of a partition to its broker."""
 
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -20,10 +20,10 @@ class NameTaken(StorageError):
 
 
 class PartitionHost(Protocol[PartitionT_contra]):
-    """Opens the logs of partitions, and is told what happens to them."""
+    """Opens the logs of partitions, and is told about their events."""
 
     reports_lost_tails: bool
-    """Whether `lost_tail` brings a newer leader epoch."""
+    """Whether `lost_tail` raises the leader epoch."""
 
     def open_log(self, partition: PartitionT_contra, /) -> OpenedLog:
         """Return the partition's log at its first use. Any thread. Raises: StorageError, NameTaken."""
@@ -34,15 +34,15 @@ class PartitionHost(Protocol[PartitionT_contra]):
         ...
 
     def log_failed(self, partition: PartitionT_contra, /) -> None:
-        """Have the log opened again. Any thread."""
+        """Open the log again. Any thread."""
         ...
 
     def lost_tail(self, partition: PartitionT_contra, /) -> None:
-        """Ask for a newer leader epoch: the log, which is open, lacks what it had confirmed. Any thread."""
+        """Request a newer leader epoch: the open log lacks confirmed records. Any thread."""
         ...
 
     def epoch_behind(self, partition: PartitionT_contra, epoch: int, /) -> None:
-        """Have the metadata raise their leader epoch above this one, which is known here. Any thread."""
+        """Raise the leader epoch in the metadata above this one, which the log has. Any thread."""
         ...
 
     def synced(self, partition: PartitionT_contra, /) -> None:

@@ -6,7 +6,7 @@ from uuid import UUID
 from kohort.broker.partitions.partition import Partition
 
 Partitions = list[Partition | None]
-"""The partitions of a topic by index; None for one that is on other brokers alone."""
+"""The partitions of a topic by index; None for one that is only on other brokers."""
 
 
 class PartitionIndex:

@@ -34,7 +34,7 @@ class LogFiles:
         self._creating = Lock()
         self._pending_creation: set[tuple[str, int]] = set()
         self.is_short = False
-        """Whether a log that was opened lacks what was on the disk."""
+        """Whether an opened log lacks records that were on the disk."""
 
     @property
     def clean(self) -> bool:
@@ -56,7 +56,7 @@ class LogFiles:
         if (partition.topic, partition.index) in self._deletions:
             raise NameTaken(f"{partition.topic}-{partition.index} of a deleted topic is still being removed")
         if (partition.topic, partition.index) in self._pending_creation:
-            with self._creating:  # Whoever comes first makes the folder; the other finds it.
+            with self._creating:  # The first caller makes the folder; the other finds it.
                 self._pending_creation.discard((partition.topic, partition.index))
                 return self._open(partition, again=again)
         return self._open(partition, again=again)
@@ -90,15 +90,15 @@ class LogFiles:
                 log_end_offset=opened.log_end_offset,
                 confirmed_offset=known_end,
             )
-        # Where other replicas have what is missing from a gap, they come first.
+        # If other replicas have the records missing in a gap, they are fetched first.
         return OpenedLog(opened, is_short or (again and bool(opened.gaps) and partition.replicated))
 
     def serves_again(self, opened: PartitionLog) -> None:
-        """Note that a log that failed is used again: it has what the journal kept for it meanwhile."""
+        """Note that a failed log is used again: it has restored its entries of the journal."""
         self._journal.drop(opened.log_id)
 
     def forget_journal(self, offline: Iterable[Partition]) -> None:
-        """Drop what a start found in the journal, but for these partitions."""
+        """Drop the entries that a start found in the journal, except those of these partitions."""
         self._journal.forget(but={log_id_of(each.topic_id, each.index) for each in offline})
 
     def announce_creation(self, partitions: Iterable[Partition]) -> None:
@@ -128,12 +128,13 @@ class LogFiles:
             deletions[partition] = is_kept
 
     def delete(self, partition: Partition) -> None:
-        """Remove the partition's files; what can't be removed is logged, and removed at the next start.
+        """Remove the partition's files.
 
+        Files that can't be removed are logged, and removed at the next start.
         Until then it has another name, so that it is in no new topic's way: a full disk opens no log, but
         renames a folder.
         """
-        partition.open()  # It is deleted, so this only waits for whoever may be opening it just now.
+        partition.open()  # It is deleted, so this only waits for a thread that may be opening it now.
         key = partition.topic, partition.index
         is_kept = self._deletions.get(key, {}).get(partition, False)
         try:
@@ -153,7 +154,7 @@ class LogFiles:
         topic, index = partition.topic, partition.index
         present = self._data.records.log(topic, index)
         if present is not None and present.topic_id != partition.topic_id:
-            return  # They have gone already, or never were: these are those of another topic of its name.
+            return  # Its files are gone already, or never existed: these are of another topic with its name.
         if is_kept:
             self._set_log_aside(partition)
             return
@@ -215,7 +216,7 @@ class LogFiles:
     ) -> None:
         """Rename folders whose topics are not in the metadata: a deletion that a crash cut short.
 
-        So are those of partitions that others have alone by now: a move that a crash cut short.
+        The same holds for partitions that are only on other brokers: a crash interrupted the move.
 
         Kafka does the same, and deletes nothing that it does not know. Raises: StorageError.
         """

@@ -1,4 +1,5 @@
-"""Who waits until every replica of some partitions begins at an offset: nothing before it can come back.
+"""Requests that wait until every replica of some partitions starts at an offset: then deleted records stay
+deleted.
 
 Source: kafka.server.DelayedDeleteRecords.
 """
@@ -25,7 +26,7 @@ class Start(msgspec.Struct, frozen=True):
 
     @property
     def is_over(self) -> bool:
-        """Whether this broker does not lead the partition so any more."""
+        """Whether this broker has lost that leadership."""
         return self.partition.leadership is not self.leadership
 
     @property

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kohort.broker.partitions.replicas import Replicas
 
 OPENERS = 4
-OPENED_AT_ONCE = 16  # By one call of a thread: a call of a thread costs as much as opening a small log.
+OPENED_AT_ONCE = 16  # Opened in one call of a thread: such a call costs as much as opening a small log.
 OPENING_MS = 50  # A call opens no further log after that, so that a stop waits for one log at most.
 
 log = structlog.get_logger("kohort.partition")
@@ -63,10 +63,10 @@ class LogOpening:
         self.on_lost_tail = on_lost_tail
         self.on_epoch_behind = on_epoch_behind
         self.reports_lost_tails = False
-        """Whether `on_lost_tail` is called: once the start has looked at all logs that are open by then."""
+        """Whether `on_lost_tail` is called: after the start has checked all logs that are open by then."""
         self._making: dict[str, Future[None]] = {}
         self.unopened: set[Partition] = set()
-        """Partitions that nobody has opened yet. Only to be read: any thread removes what it opens."""
+        """Partitions that are not opened yet. Only to be read: any thread removes those it opens."""
 
     def add(self, partition: Partition) -> None:
         """Note a partition that is new here."""
@@ -79,7 +79,7 @@ class LogOpening:
     # -- as the host of partitions ------------------------------------------------------------------------
 
     def log_opened(self, partition: Partition, /) -> None:
-        """Have the partition take its role, now that its log is open. Any thread."""
+        """Let the partition take its role, now that its log is open. Any thread."""
         if self._replicas is not None:
             self._replicas.opened(partition)
 
@@ -96,15 +96,15 @@ class LogOpening:
         return opened
 
     def lost_tail(self, partition: Partition, /) -> None:
-        """Have the leader epoch raised: until then nothing is served. Any thread."""
+        """Raise the leader epoch: until then nothing is served. Any thread."""
         self._loop.post(partial(self.on_lost_tail, partition))
 
     def log_failed(self, partition: Partition, /) -> None:
-        """Have a failed partition's log opened again. Any thread."""
+        """Open a failed partition's log again. Any thread."""
         self._reopening.failed(partition)
 
     def epoch_behind(self, partition: Partition, epoch: int, /) -> None:
-        """Have the metadata's leader epoch raised above this one. Any thread."""
+        """Raise the metadata's leader epoch above this one. Any thread."""
 
         def raise_epoch() -> None:
             partition.fall_behind(epoch)
@@ -115,7 +115,7 @@ class LogOpening:
     # -- new partitions -----------------------------------------------------------------------------------
 
     def create_soon(self, coming: Sequence[Partition]) -> None:
-        """Have the folders of new partitions made and their logs opened, by a worker."""
+        """Create the folders of new partitions and open their logs, in a worker."""
         if coming:
             self._files.announce_creation(coming)
             making = self._file_work.submit(self._create, coming)
@@ -131,7 +131,7 @@ class LogOpening:
             partition.open()
 
     async def ready(self, topic: str) -> None:
-        """Return once the partitions that a topic has just been given are open, or have failed to."""
+        """Return when the new partitions of a topic are open, or have failed to open."""
         making = self._making.get(topic)
         if making is not None:
             if not making.done():
@@ -148,8 +148,8 @@ class LogOpening:
     async def open_all(self) -> None:
         """Open every log in worker threads where the last stop was not clean, since recovery takes long.
 
-        After a clean stop each is opened at its first use, but those that others follow, or that follow; and
-        so is one that was at rest before a crash.
+        After a clean stop each is opened at its first use, except those with followers or leaders; so is
+        one that was at rest before a crash.
         """
         is_sound = (lambda each: True) if self._files.clean else self._files.is_sound
         waiting = deque(each for each in self._partitions if each.replicated or not is_sound(each))
@@ -163,12 +163,12 @@ class LogOpening:
 
     @property
     def is_short(self) -> bool:
-        """Whether a log lacks what was on the disk, or cannot be opened, as far as they have been."""
+        """Whether a log lacks records that were on the disk, or cannot be opened, among the opened ones."""
         replicated = (each for each in self._partitions if each.replicated)
         return self._files.is_short or any(each.offline is not None for each in replicated)
 
     async def _open_some(self, waiting: deque[Partition], done: Event) -> None:
-        """Open one partition after another, beside others who do the same."""
+        """Open one partition after another, concurrently with other threads."""
         try:
             while waiting:
                 await self._workers.in_thread(self._open_next, waiting)
@@ -181,7 +181,7 @@ class LogOpening:
         for _ in range(OPENED_AT_ONCE):
             try:
                 partition = waiting.popleft()
-            except IndexError:  # There is none any more, or another thread was quicker.
+            except IndexError:  # There is none left, or another thread was quicker.
                 return
             partition.open()
             if self._clock.now_ms() >= ends_ms:

@@ -39,7 +39,7 @@ log = structlog.get_logger("kohort.partition")
 
 
 class LedElsewhere(StorageError):
-    """Another broker leads the partition, or none: what was appended here before may be lost."""
+    """Another broker leads the partition, or none: records appended here before may be lost."""
 
 
 _changing = Lock()
@@ -109,18 +109,18 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.config = config
         self.durable = config.flush_messages == DURABLE_FLUSH_MESSAGES
-        self.sync_due = False  # Whether flush.ms have passed since something was written without a sync.
+        self.sync_due = False  # Whether flush.ms have passed since a write without a sync.
         self.role: Role = ALONE
         self.leadership: Leadership | None = None
-        """What the leader of several replicas knows of the others; that of the role."""
+        """The leader's knowledge of the followers; taken from the role."""
         self.following: Following | None = None
-        """What a follower knows of its leader; that of the role."""
+        """A follower's knowledge of its leader; taken from the role."""
         self.high_watermark = 0
         self.waits: Waits[Partition] = Waits()
         self.replica_waits: Waits[Partition] = Waits()
-        """Followers that wait for more; they see what is on the disk here."""
+        """Followers that wait for more records; they see those on the disk here."""
         self.start_waits: Waits[Partition] = Waits()
-        """Requests that wait until all replicas begin behind what is to be deleted."""
+        """Requests that wait until all replicas start after the records to delete."""
         self.opened = False
         """Whether the log is open, or could not be opened."""
         self.offline: StorageError | None = None
@@ -130,8 +130,8 @@ class Partition:
         self._host = host
         self._opening = Lock()
         self.had_log = False
-        """Whether a log was opened: `log` is there, though it may have failed since."""
-        self._lax_end_offset = 0  # Up to here others may count what was written before it had to be synced.
+        """Whether a log was opened: `log` is set, although it may have failed since."""
+        self._lax_end_offset = 0  # Others may count records up to here that needed no sync when written.
         self._awaits_epoch = False  # Whether nothing may be appended under the current leader epoch.
         self.is_behind = False
         """Whether the metadata had an older leader epoch than is known here, and none above that since."""
@@ -144,7 +144,7 @@ class Partition:
     # -- the role, and what follows from it -----------------------------------------------------------------
 
     def _derive_error_code(self) -> None:
-        """Set what clients are answered, by the role and by the log's state. `_changing` is held."""
+        """Set the error code for clients, by the role and by the log's state. `_changing` is held."""
         code = self.role.error_code
         if self.offline is not None:
             code = ErrorCode.KAFKA_STORAGE_ERROR
@@ -153,7 +153,7 @@ class Partition:
         self.error_code = self.role.error_code if self.deleted else code
 
     def _become(self, role: Role, ended: StorageError, failure: StorageError | None = None) -> None:
-        """Take a role, and wake all who wait. Those who wait for a commit get `ended`.
+        """Take a role, and wake all waiters. Those that wait for a commit get `ended`.
 
         With `failure` the log is offline from now on. Raises: ImpossibleTransition; nothing has changed then.
         """
@@ -180,7 +180,7 @@ class Partition:
 
     @property
     def resigned(self) -> bool:
-        """Whether another broker leads, or none: what was appended here before may be lost."""
+        """Whether another broker leads, or none: records appended here before may be lost."""
         return self.role.resigned
 
     @property
@@ -212,16 +212,16 @@ class Partition:
             self._become(ALONE, self.led_elsewhere())
 
     def resign(self) -> None:
-        """Lead the only replica no more: clients look for the leader. The log stays open."""
+        """Stop leading the only replica: clients look for the leader. The log stays open."""
         if self.role is not RESIGNED:
             self._become(RESIGNED, self.led_elsewhere())
 
     def close(self) -> None:
-        """Answer nobody any more: the partition was deleted, or its replica has moved to another broker."""
+        """Refuse all requests: the partition was deleted, or its replica has moved to another broker."""
         self._become(Closed(self.role), LedElsewhere(f"{self.topic}-{self.index} is deleted"))
 
     def led_elsewhere(self) -> LedElsewhere:
-        """Return the error for those who have asked this broker as the leader."""
+        """Return the error for clients that have asked this broker as the leader."""
         return LedElsewhere(f"{self.topic}-{self.index} is led by another broker")
 
     # -- opening, and failing -----------------------------------------------------------------------------
@@ -229,7 +229,7 @@ class Partition:
     def open(self) -> None:
         """Open the log unless that was done. Any thread. If it fails, the partition is offline.
 
-        If files of a deleted topic are in the way, clients are told to retry, and the next use tries again.
+        If files of a deleted topic have the name, clients are told to retry, and the next use tries again.
         """
         with self._opening:
             if self.opened or self.deleted:
@@ -260,7 +260,7 @@ class Partition:
     def _use(self, opened: OpenedLog) -> None:
         """Serve from the log: all that it holds is on the disk, and with one replica that is committed.
 
-        What is wrong with it is reported once it is open: the answer changes a partition that is open.
+        Errors are reported after it is open: the report changes an open partition.
         """
         log_ = opened.log
         end_offset = log_.log_end_offset
@@ -291,7 +291,7 @@ class Partition:
 
     @property
     def _told_offset(self) -> int:
-        """Up to where other brokers may have, or may count, what the log before this one had."""
+        """The end of the previous log that other brokers may have, or may count."""
         if not self.role.replicated or not self.had_log:
             return 0
         written_offset = self.log.written_offset
@@ -300,7 +300,7 @@ class Partition:
         return max(self.log.flushed_offset, min(self._lax_end_offset, written_offset))
 
     def failed(self, error: StorageError) -> None:
-        """Go offline: what was staged is lost, and what is on the disk has to be read again."""
+        """Go offline: staged records are lost, and the log has to be read again from the disk."""
         if self.offline is not None or self.deleted:
             return
         self._note_failure(error)
@@ -368,7 +368,7 @@ class Partition:
         return self.log.stage(batch, (read_header(batch),), self.leader_epoch)
 
     def wants_sync(self) -> bool:
-        """Whether what is staged is to be synced with all before it, as flush.messages and flush.ms ask."""
+        """Whether the staged batches need a sync, by flush.messages and flush.ms."""
         if self.durable or self.sync_due:
             return True
         return self.log.log_end_offset - self.log.flushed_offset >= self.config.flush_messages
@@ -376,7 +376,7 @@ class Partition:
     # -- after a flush ----------------------------------------------------------------------------------
 
     def committed(self, end_offset: int) -> None:
-        """Let readers see what a flush has written, and synced where the topic asks for it."""
+        """Let readers see the written batches of a flush, synced if the topic asks for it."""
         if self.role.replicated:
             self._host.synced(self)
         elif end_offset != self.high_watermark:
@@ -392,7 +392,7 @@ class Partition:
         self.failures = 0
 
     def moved(self) -> None:
-        """Take over the high watermark of the role, and wake who waits for it."""
+        """Apply the high watermark of the role, and wake its waiters."""
         role, state = self.role, self.leadership or self.following
         if state is None or state.high_watermark == self.high_watermark:
             return
@@ -403,7 +403,7 @@ class Partition:
             while (done := role.next_committed(high_watermark)) is not None:
                 self._call(done, None)
         elif self.log.has_transactions:
-            self.log.last_stable_offset(high_watermark)  # Nobody else asks a follower: it may forget.
+            self.log.last_stable_offset(high_watermark)  # No other broker asks a follower: it may forget.
         self._wake()
         self.wake_replicas()
 
@@ -420,7 +420,7 @@ class Partition:
     def _call(self, done: Committed, error: StorageError | None) -> None:
         try:
             done(error)
-        except Exception:  # A supervisor: what goes wrong there is kept from the others who wait.
+        except Exception:  # A supervisor: an error of one waiter is kept from the others.
             log.exception("a request that waited for a commit failed", topic=self.topic, partition=self.index)
 
     # -- settings -----------------------------------------------------------------------------------------
@@ -454,7 +454,7 @@ class Partition:
             self.serving_log.config = log_config_of(config)
 
     def fall_behind(self, epoch: int) -> None:
-        """Serve nobody until the metadata, which have stepped back, have a leader epoch above this one.
+        """Refuse requests until the metadata, which are outdated, have a leader epoch above this one.
 
         A replicated partition has no role meanwhile; `Replicas` takes it away.
         """
@@ -479,7 +479,7 @@ class Partition:
     # -- what readers ask -------------------------------------------------------------------------------
 
     def check_leader_epoch(self, epoch: int) -> ErrorCode | None:
-        """Return the error for a client that knows another leader epoch; -1 is none (KIP-320)."""
+        """Return the error for a client with another leader epoch; -1 means none (KIP-320)."""
         if epoch in (NO_LEADER_EPOCH, self.leader_epoch):
             return None
         return ErrorCode.FENCED_LEADER_EPOCH if epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -1,6 +1,6 @@
-"""What a topic's settings demand of produced batches, and the compression that they ask for.
+"""Checks produced batches against a topic's settings, and compresses them as these ask.
 
-Every record is walked, as Kafka does. Nothing here touches a partition, so that what is much work is done
+Every record is checked, as Kafka does. Nothing here uses a partition, so that expensive batches are checked
 in any thread. Source: Kafka's LogValidator and UnifiedLog.analyzeAndValidateRecords.
 """
 
@@ -58,9 +58,9 @@ def prepare(
 ) -> Produced:
     """Return the batch that `records` begin with as it may be appended: as it came, where that will do.
 
-    Every record is looked at, compressed or not: one that does not decompress, or whose lengths, count or
-    offsets contradict each other, would stop each reader, and the cleaner. Raises: WorkBudgetExceeded where
-    that is more work than allowed; the ApiError that Kafka answers for such a batch, and for what the
+    Every record is checked, compressed or not: one that does not decompress, or whose lengths, count or
+    offsets contradict each other, would stop each reader, and the cleaner. Raises: WorkBudgetExceeded if
+    that is more work than allowed; the ApiError that Kafka returns for such a batch, and for one that the
     topic's settings forbid.
     """
     batch = records[: header.size_bytes]
@@ -92,12 +92,12 @@ def prepare(
 
 
 def too_much_work(error: WorkBudgetExceeded) -> ApiError:
-    """Return what a producer is told whose batch is too much to look into: it may send it in parts."""
+    """Return the error for a batch that is too expensive to check: the producer can send it in parts."""
     return ApiError(ErrorCode.MESSAGE_TOO_LARGE, str(error))
 
 
 def check_sizes(config: TopicConfig, batch: bytes | memoryview, header: BatchHeader) -> None:
-    """Raise MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE for what the topic has no room for."""
+    """Raise MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE if it exceeds the topic's limits."""
     if header.size_bytes > config.max_message_bytes:
         raise ApiError(
             ErrorCode.MESSAGE_TOO_LARGE,

@@ -6,7 +6,7 @@ from kohort.broker.metadata import MetadataStore
 
 
 class ProducerIds:
-    """Gives every idempotent producer an id that no other has, or will have after a crash."""
+    """Gives every idempotent producer an id that no other has, or will get after a crash."""
 
     def __init__(self, metadata: MetadataStore) -> None:
         self._metadata = metadata

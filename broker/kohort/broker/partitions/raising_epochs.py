@@ -1,7 +1,7 @@
-"""Partitions whose leader epoch has to be raised: they go on under a new one, all that wait at once.
+"""Partitions whose leader epoch has to be raised: one change raises all that wait.
 
-A log may have lost its end, or has a higher epoch than metadata that were restored from a backup. Each change
-of the metadata writes all of it; where that holds of thousands of logs, a change for each would take hours.
+A log may have lost its end, or has a higher epoch than metadata restored from a backup. Each change
+of the metadata writes all of them; for thousands of logs, a change for each would take hours.
 """
 
 import structlog
@@ -18,7 +18,7 @@ log = structlog.get_logger("kohort.partition")
 
 
 class RaisingEpochs:
-    """Who waits for a new leader epoch. The loop's thread only."""
+    """The partitions that wait for a new leader epoch. The loop's thread only."""
 
     def __init__(self, metadata: MetadataStore, workers: Workers) -> None:
         self._metadata = metadata
@@ -27,12 +27,12 @@ class RaisingEpochs:
         self._is_raising = False
 
     def lost_tail(self, partition: Partition) -> None:
-        """Let a partition that has lost its end go on under a new epoch; until then it serves nobody."""
+        """Request a new epoch for a partition that has lost its end; until then it refuses requests."""
         self._raise(partition, partition.leader_epoch)
 
     def is_behind(self, partition: Partition, epoch: int) -> None:
         """Raise the epoch above this one, which the partition had before the metadata stepped back."""
-        if not self._is_raising:  # One line, whether it is so of one partition or of thousands.
+        if not self._is_raising:  # One log line, for one partition or for thousands.
             log.warning(
                 "the metadata have older leader epochs than the logs, as a backup has: they are raised",
                 topic=partition.topic,
@@ -48,7 +48,7 @@ class RaisingEpochs:
             self._workers.spawn(self._raise_all)
 
     async def _raise_all(self) -> None:
-        """Raise the epochs of all who wait, and of those who came meanwhile, until nobody is left."""
+        """Raise the epochs of all waiting partitions, and of those added meanwhile, until none is left."""
         try:
             while self._waiting:
                 taken = {each: epoch for each, epoch in self._waiting.items() if not each.deleted}
@@ -58,7 +58,7 @@ class RaisingEpochs:
                         self._metadata,
                         {(each.topic_id, each.index): epoch for each, epoch in taken.items()},
                     )
-                except Failed as error:  # If it was made, they go on under a newer one yet.
+                except Failed as error:  # If it was made, they get an even newer one.
                     log.error("leader epochs cannot be raised", partitions=len(taken), error=str(error))
                     for each, epoch in taken.items():
                         self._waiting[each] = max(epoch, self._waiting.get(each, epoch))

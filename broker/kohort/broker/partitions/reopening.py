@@ -1,4 +1,4 @@
-"""Logs that have failed are opened again, later and later while that fails."""
+"""Opens failed logs again, with growing delays while that fails."""
 
 from functools import partial
 
@@ -46,14 +46,14 @@ class LogReopening:
         self.failing_logs = FailingLogs(clock)
 
     def failed(self, partition: Partition) -> None:
-        """Have a failed partition's log opened again. Any thread."""
+        """Open a failed partition's log again. Any thread."""
         self._loop.post(lambda: self._reopen_later(partition))
 
     def _reopen_later(self, partition: Partition) -> None:
         """Open the log again after a while; each failed attempt makes it a longer one.
 
-        Flushes that were asked for before the failure must have failed by then: they would succeed on
-        the new log, which has nothing of what they were for.
+        Flushes requested before the failure must have failed by then: they would succeed on
+        the new log, which has none of their records.
         """
         self.failing_logs.failed(partition)
         self._unsynced.failed(partition)
@@ -90,9 +90,9 @@ class LogReopening:
                 self._loop.post(partial(self._serve_again, partition, opened))
 
     def _serve_again(self, partition: Partition, opened: OpenedLog) -> None:
-        """Serve from the log; one that lacks something, once the journal has nothing that lies behind."""
+        """Serve from the log; if it lacks records, after the journal has no later ones."""
         if partition.deleted:
-            return  # Its files go, or have gone: the same thread does one after the other.
+            return  # Its files are being removed, or were: the same thread does one after another.
         if not opened.lost_tail:
             self._use(partition, opened)
             return
@@ -100,7 +100,7 @@ class LogReopening:
         def serve(error: StorageError | None) -> None:
             if error is None:
                 self._use(partition, opened)
-            else:  # After a crash the journal would write over what is appended from now on.
+            else:  # After a crash the journal would overwrite records appended from now on.
                 self.failed(partition)
 
         self._flusher.when_unnamed(opened.log.log_id, serve)

@@ -1,4 +1,4 @@
-"""A partition's log as replication counts it: by what is as durable as its topic asks."""
+"""A partition's log as replication counts it: by records that are as durable as their topic asks."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class ReplicaLog:
-    """One log, from its opening on: a partition that is opened anew has another."""
+    """One log, from its opening: a reopened partition has another."""
 
     __slots__ = ("_log", "_partition", "end_offset_for_epoch")
 
@@ -20,20 +20,20 @@ class ReplicaLog:
 
     @property
     def log_start_offset(self) -> int:
-        """The first offset that is kept."""
+        """The first offset of the log."""
         return self._log.log_start_offset
 
     @property
     def log_end_offset(self) -> int:
-        """Where the next record goes; counts what is staged."""
+        """The offset of the next record, including staged ones."""
         return self._log.log_end_offset
 
     @property
     def flushed_offset(self) -> int:
-        """What lies before is on the disk, or at least written where the topic asks for no more."""
+        """Everything before is on the disk, or only written if the topic asks for no more."""
         return self._log.flushed_offset if self._partition.durable else self._log.written_offset
 
     @property
     def latest_epoch(self) -> int:
-        """The newest leader epoch, -1 when there is none."""
+        """The newest leader epoch, -1 if there is none."""
         return self._log.latest_epoch

@@ -30,7 +30,7 @@ from kohort.protocol.errors import ErrorCode
 from kohort.storage import PartitionLog
 
 MayFollow = Callable[[PartitionState], bool]
-"""Returns whether the state speaks of the folder that this broker has."""
+"""Returns whether the state is about the folder that this broker has."""
 
 NOBODY: Collection[Partition] = ()
 
@@ -62,12 +62,10 @@ class Replicas:
         self._send_rate = send_rate
         self._sending = Throttle()
         self.taking = Throttle()
-        """What followers here have got of throttled replicas, from all leaders."""
+        """The bytes of throttled replicas that followers here have fetched, from all leaders."""
         self._states: dict[Partition, PartitionState] = {}
         self._to_lead: dict[Partition, None] = {}
-        self._led: dict[
-            Partition, tuple[PartitionLog, Leadership]
-        ] = {}  # Last, also where the lease is over.
+        self._led: dict[Partition, tuple[PartitionLog, Leadership]] = {}  # Last, also if the lease is over.
         self._followed: dict[int, dict[Partition, None]] = {}
         self._leader_of: dict[Partition, int] = {}
         self._heard: dict[int, int] = {}
@@ -75,9 +73,9 @@ class Replicas:
         self.on_followed: Callable[[int], None] = lambda leader: None
         """Called where something else is to be fetched from this leader by now."""
         self.on_lag: Callable[[Partition], None] = lambda partition: None
-        """Called where somebody fetches who is not in sync, but may be by now, or is, and must not be."""
+        """Called when a follower out of sync fetches that may be in sync by now, or the reverse."""
 
-    # -- what the metadata says ---------------------------------------------------------------------------
+    # -- changes of the metadata -------------------------------------------------------------------------
 
     def know_brokers(self, now: Snapshot) -> None:
         """Take over which brokers are alive."""
@@ -146,7 +144,7 @@ class Replicas:
         leadership.follow(state, now_ms)
         leadership.synced(now_ms)  # The settings may be others as well.
         partition.moved()
-        partition.start_waits.wake(partition)  # Who counts may be others.
+        partition.start_waits.wake(partition)  # The counting replicas may have changed.
 
     def _leadership(self, partition: Partition, state: PartitionState) -> Leadership:
         """Return a new one, or the last of this leader epoch: the lease was over, or the log had failed.
@@ -194,7 +192,7 @@ class Replicas:
         for each in {before, leader} - {None}:
             self.on_followed(each)  # type: ignore[arg-type]  # None is taken away
 
-    # -- what is followed, and led ------------------------------------------------------------------------
+    # -- followed and led partitions ---------------------------------------------------------------------
 
     @property
     def leaders(self) -> Collection[int]:
@@ -202,7 +200,7 @@ class Replicas:
         return self._followed.keys()
 
     def followed(self, leader: int) -> Collection[Partition]:
-        """Return what is to be fetched from this broker."""
+        """Return the partitions to fetch from this broker."""
         return self._followed.get(leader, NOBODY)
 
     def heard(self, leader: int) -> None:
@@ -288,7 +286,7 @@ class Replicas:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def read_replica(self, partition: Partition, rack: str, offset: int) -> int | None:
-        """Return who a consumer of this rack should read from instead; None where from this broker."""
+        """Return the replica for a consumer in this rack to read from; None for this broker."""
         if partition.leadership is None:
             return None
         return select_read_replica(partition.leadership, self.brokers, rack, offset)

@@ -1,4 +1,4 @@
-"""What goes with time: old segments, the files of segments that went, producers that write no more.
+"""Removes old data: old segments, the files of deleted segments, idle producers.
 
 Source: org.apache.kafka.storage.internals.log.LogManager.cleanupLogs, UnifiedLog.
 """
@@ -57,7 +57,7 @@ class LogRetention:
                 await self.remove_files()
 
     async def expire_producers_regularly(self, part: Watched = UNWATCHED) -> None:
-        """Forget producers that write no more, again and again."""
+        """Forget idle producers, again and again."""
         while True:
             await self._workers.sleep(self._current.config.producer_id_expiration_check_interval_ms / 1000)
             with part.working(ROUND_MS_MAX):
@@ -68,8 +68,8 @@ class LogRetention:
     async def delete_old_segments(self) -> int:
         """Return how many segments of all logs went.
 
-        Logs that were not open yet are opened for it, also those of which nothing goes with time: only open
-        logs are compacted and have metrics, and requests look for logs to open until all of them are.
+        Unopened logs are opened for it, also those without old data: only open
+        logs are compacted and have metrics, and requests check for unopened logs until all are open.
         """
         count = 0
         for partition in list(self._partitions):
@@ -124,7 +124,7 @@ class LogRetention:
     # -- producers --------------------------------------------------------------------------------------
 
     async def expire_producers(self) -> int:
-        """Return how many idempotent producers were forgotten: whoever wrote nothing for long."""
+        """Return how many idempotent producers were forgotten, because they wrote nothing for long."""
         expiration_ms = self._current.config.producer_id_expiration_ms
         now_ms = self._clock.wall_ms()
         count = 0

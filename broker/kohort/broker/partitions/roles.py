@@ -1,7 +1,7 @@
 """The roles that this broker can have in a partition, and which role may follow which.
 
 A role is a value. `Partition` owns it and changes it by named transitions, each of which `check_transition`
-has to allow. What clients are answered follows from the role and from the state of the log.
+has to allow. The error code for clients follows from the role and from the state of the log.
 
     Alone      the only replica is here, and this broker leads it
     Resigned   the only replica is here, and this broker may not lead it: its lease is over
@@ -40,15 +40,15 @@ class Role:
     replicated: bool = True
     """Whether other brokers have replicas as well, or had."""
     resigned: bool = False
-    """Whether another broker leads, or none: what was appended here before may be lost."""
+    """Whether another broker leads, or none: records appended here before may be lost."""
     is_closed: bool = False
     """Whether the partition was deleted, or its replica has moved to another broker."""
 
     def __init__(self, leadership: "Leadership | None" = None, following: "Following | None" = None) -> None:
         self.leadership = leadership
-        """What a leader knows of its followers."""
+        """A leader's knowledge of its followers."""
         self.following = following
-        """What a follower knows of its leader."""
+        """A follower's knowledge of its leader."""
 
     def __repr__(self) -> str:
         state = self.leadership or self.following
@@ -87,19 +87,19 @@ class Leader(Role):
     def __init__(self, leadership: "Leadership") -> None:
         super().__init__(leadership=leadership)
         self._commits: deque[tuple[int, Committed]] = deque()
-        """Who waits for the high watermark, by offset."""
+        """Waiters for the high watermark, by offset."""
 
     def wait_for_commit(self, end_offset: int, done: Committed) -> None:
         """Keep `done` until the high watermark has reached `end_offset`. Offsets come in order."""
         self._commits.append((end_offset, done))
 
     def next_committed(self, high_watermark: int) -> Committed | None:
-        """Take and return one of those whose records are committed by now, None if there is none."""
+        """Take and return one waiter whose records are committed by now, None if there is none."""
         commits = self._commits
         return commits.popleft()[1] if commits and commits[0][0] <= high_watermark else None
 
     def take_all(self) -> list[Committed]:
-        """Take and return all who still wait: the role ends."""
+        """Take and return all remaining waiters: the role ends."""
         taken = [done for _, done in self._commits]
         self._commits.clear()
         return taken
@@ -146,7 +146,7 @@ ALLOWED: Mapping[type[Role], frozenset[type[Role]]] = {
     Suspended: _AS_REPLICA,
     Closed: frozenset(),
 }
-"""Which roles may follow each: a partition that several brokers have had is never one broker's own again."""
+"""Which roles may follow each: a partition that had replicas on other brokers is never unreplicated again."""
 
 
 def check_transition(partition: object, before: Role, after: Role, *, has_log: bool) -> None:

@@ -22,7 +22,7 @@ class SyncTimers:
         self._set: set[Partition] = set()
 
     def written(self, partition: Partition) -> None:
-        """Note that records were written without a sync: the oldest of them says when one is due."""
+        """Note that records were written without a sync: the oldest of them decides when one is due."""
         flush_ms = partition.config.flush_ms
         if flush_ms == NEVER_MS or partition in self._set:
             return
@@ -31,7 +31,7 @@ class SyncTimers:
         self._timers.set(("sync", partition), deadline_ms, lambda: self._due(partition))
 
     def changed(self, partition: Partition) -> None:
-        """Note that a partition's settings have changed: what waits for its sync waits by those of now."""
+        """Note that a partition's settings have changed: pending syncs follow the new ones."""
         self._set.discard(partition)
         self._timers.cancel(("sync", partition))
         self.written(partition)
@@ -45,4 +45,4 @@ class SyncTimers:
 
 
 def _told_elsewhere(_error: StorageError | None) -> None:
-    """A sync that fails takes the partition offline, which the log and its clients are told."""
+    """A failed sync takes the partition offline, which the log and its clients are told."""

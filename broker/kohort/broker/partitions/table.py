@@ -56,8 +56,8 @@ class PartitionTable(PartitionIndex):
     ) -> None:
         """Take the partitions that the metadata gives to `node_id`. Raises: StorageError.
 
-        A broker alone always leads what it has. In a cluster `may_lead` is asked at each change of the
-        metadata, and at each `refresh`; `replicas` decides on the roles of replicated partitions, and
+        A single broker always leads all its partitions. In a cluster `may_lead` is called at each change of
+        the metadata, and at each `refresh`; `replicas` decides on the roles of replicated partitions, and
         `unsynced` keeps which partitions have something that is not synced.
 
         `on_lax` is called if a partition that need not be synced at once has other settings. `on_lost_tail`
@@ -116,7 +116,7 @@ class PartitionTable(PartitionIndex):
     def serving(self, topic: str, index: int, leader_epoch: int = -1) -> Partition:
         """Return the partition that serves under the leader epoch that the client knows, -1 for any.
 
-        Raises: ApiError with what Kafka answers where there is none.
+        Raises: ApiError with Kafka's error code if there is none.
         """
         partition = self.get(topic, index)
         if partition is None:
@@ -127,7 +127,7 @@ class PartitionTable(PartitionIndex):
         return partition
 
     def why_missing(self, topic: str | UUID, index: int) -> ErrorCode:
-        """Return what a client is told of a partition that is not in the table."""
+        """Return the error code for a partition that is not in the table."""
         snapshot = self._metadata.snapshot()
         if isinstance(topic, str):
             state = snapshot.topics.get(topic)
@@ -165,7 +165,7 @@ class PartitionTable(PartitionIndex):
     async def committed(self, partition: Partition) -> None:
         """Return once all that the log has by now is on every replica that counts.
 
-        Raises: StorageError where this broker does not lead it, or does not any more.
+        Raises: StorageError if this broker does not lead it, or not any more.
         """
         if not partition.replicated:
             return

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 WORK_SECONDS = 0.0005  # So long at most the loop waits for the interpreter's lock, where 5 ms are usual.
 REST_SECONDS = 0.0001
-SLEEP_SECONDS_MAX = 0.1  # Between two looks at whether all of it has been cancelled.
+SLEEP_SECONDS_MAX = 0.1  # The interval of checks for a cancellation.
 
 
 class Throttler:

@@ -1,4 +1,4 @@
-"""What storage needs to know of a topic's settings."""
+"""The settings of a topic that storage needs."""
 
 from kohort.broker.config import TopicConfig
 from kohort.storage import LogConfig

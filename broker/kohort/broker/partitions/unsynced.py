@@ -1,7 +1,7 @@
-"""Which partitions have records that a power failure would take, though others count on them.
+"""The partitions with unsynced records that a power failure would lose, although other brokers count on them.
 
-What a topic asked for when its records were written is not what it asks for today: so the data folder says on
-the disk, before such a record is answered, that it has some. A start reads that, and no settings.
+The settings at the time of a write can differ from today's: so the data folder notes on the disk,
+before such a record is answered, that it has some. A start reads that note, and not the settings.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ log = structlog.get_logger("kohort.partition")
 
 
 def _note_nothing(has_unsynced: bool) -> None:
-    """Keep nothing: nobody asks a broker alone whether others have more."""
+    """Keep nothing: a single broker has no other replicas to compare with."""
 
 
 class Unsynced:
@@ -36,7 +36,7 @@ class Unsynced:
     def may_leave(self, partition: Partition) -> bool:
         """Return whether a write may be answered without a sync: the folder says that it has some.
 
-        Where the disk does not take that note, what is written is synced instead.
+        If the disk refuses that note, new records are synced instead.
         """
         if partition in self._partitions:
             return True
@@ -46,7 +46,7 @@ class Unsynced:
         return True
 
     def became_replicated(self, partition: Partition) -> bool:
-        """Return whether the folder says what it has to of a partition that others are to have by now.
+        """Return whether the folder has the note of a partition that other brokers now replicate.
 
         Where it does not, the caller has the partition synced.
         """
@@ -63,7 +63,7 @@ class Unsynced:
                 self._keep(False)
 
     def note_synced(self, partition: Partition) -> None:
-        """Let go of a partition that is strict by now, and all of it is on the disk."""
+        """Forget a partition that is strict by now, and completely on the disk."""
         serving_log = partition.serving_log
         if not partition.durable or serving_log is None:
             return
@@ -71,7 +71,7 @@ class Unsynced:
             self.synced(partition)
 
     def failed(self, partition: Partition) -> None:
-        """Note that a log has failed: what it had not synced may be gone, though the process lives."""
+        """Note that a log has failed: its unsynced records may be gone, although the process lives."""
         if partition in self._partitions and partition.replicated:
             try:
                 self._note_failed()

@@ -16,12 +16,12 @@ class Wait(Protocol[PartitionT_contra]):
     """A request that waits until there is more to read in a partition."""
 
     def advanced(self, partition: PartitionT_contra, /) -> None:
-        """Look again: the high watermark has moved, or the partition does not serve any more."""
+        """Check again: the high watermark has moved, or the partition does not serve any more."""
         ...
 
 
 class TaskWait:
-    """A task that waits for whatever happens to a partition."""
+    """A task that waits for any event of a partition."""
 
     def __init__(self, event: Event) -> None:
         self._event = event
@@ -37,7 +37,7 @@ class Waits(dict[Wait[PartitionT], None], Generic[PartitionT]):
     __slots__ = ()
 
     def wake(self, partition: PartitionT) -> None:
-        """Have all of them look again."""
+        """Let all of them check again."""
         for wait in tuple(self):
             try:
                 wait.advanced(partition)

@@ -1,8 +1,8 @@
-"""A partition on several brokers: what its leader knows of the others, and how the others follow it.
+"""A partition on several brokers: the leader's knowledge of its followers, and how these follow it.
 
-Pure: no loop, clock, socket or log. Whoever runs it hands in times, offsets and states, and does what
-comes back. The order that all of it rests on: a follower syncs what it got, and only then says so by where
-its next fetch begins; the leader counts nothing else.
+Pure: no loop, clock, socket or log. The caller passes in times, offsets and states, and does what
+is returned. The order on which all of it relies: a follower syncs its records, and only then confirms them
+by the offset of its next fetch; the leader counts nothing else.
 Source: kafka.cluster.Partition, kafka.server.AbstractFetcherThread, KIP-101, KIP-595, KIP-903, KIP-966.
 """
 

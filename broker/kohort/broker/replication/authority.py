@@ -1,7 +1,7 @@
-"""Whether a broker may act, by its lease and by the leader epochs that it was given in this life.
+"""Whether a broker may act, by its lease and by the leader epochs that it got since its registration.
 
-The lease is asked of no server here: each renewal counts from when it was sent, on a clock that a paused
-process cannot fool (CLOCK_BOOTTIME), and the broker stops by itself before the lease can have run out.
+The lease is not requested from a server here: each renewal counts from when it was sent, on a clock that a
+paused process cannot stop (CLOCK_BOOTTIME), and the broker stops by itself before the lease can have expired.
 """
 
 from collections.abc import Hashable, Iterable
@@ -11,11 +11,12 @@ from kohort.broker.controller.facts import UNASSIGNED
 from kohort.broker.metadata.partition_state import PartitionState
 
 ACTING_SHARE = 0.9
-"""Of the lease's time to live a broker acts for so much after it asked for the last renewal it got."""
+"""A broker acts for this part of the lease's time to live, from the request of the last renewal."""
 
 
 class Authority:
-    """One life of a broker: its epoch, its lease, its folder, and what an earlier life of its node id led."""
+    """One registration of a broker: its epoch, its lease, its folder, and the leaderships of an earlier
+    one."""
 
     def __init__(self, node_id: int, ttl_ms: int, directory_id: UUID | None = None) -> None:
         self.node_id = node_id
@@ -29,9 +30,9 @@ class Authority:
     def registered(
         self, broker_epoch: int, asked_ms: int, states: Iterable[tuple[Hashable, PartitionState]]
     ) -> None:
-        """Begin a life: `states` are how the registration's own revision, or a later one, has them.
+        """Start a registration: `states` are those of its own revision, or of a later one.
 
-        What they call led by this node id was given to a process that is gone.
+        Leaderships of this node id in them were given to a process that is gone.
         """
         self.broker_epoch = broker_epoch
         self._inherited = {key: state.leader_epoch for key, state in states if state.leader == self.node_id}
@@ -42,7 +43,7 @@ class Authority:
         self._acts_until_ms = max(self._acts_until_ms, asked_ms + self._acts_for_ms)
 
     def lost(self) -> None:
-        """Note that the lease is no more, or that somebody else has registered under this node id."""
+        """Note that the lease is lost, or that another process has registered with this node id."""
         self._acts_until_ms = -1
 
     def may_act(self, now_ms: int) -> bool:
@@ -50,13 +51,16 @@ class Authority:
         return now_ms < self._acts_until_ms
 
     def is_inherited(self, key: Hashable, state: PartitionState) -> bool:
-        """Return whether the state's leader epoch was given to an earlier life: it has to be led anew."""
+        """Return whether the state's leader epoch was given to an earlier registration.
+
+        A new election is needed.
+        """
         if state.leader != self.node_id:
             return False
         return state.leader_epoch <= self._inherited.get(key, -1)
 
     def may_lead(self, key: Hashable, state: PartitionState, now_ms: int) -> bool:
-        """Return whether this life may act as the partition's leader under the state's leader epoch."""
+        """Return whether this registration may lead the partition with the state's leader epoch."""
         return (
             state.leader == self.node_id
             and self.may_act(now_ms)
@@ -65,9 +69,9 @@ class Authority:
         )
 
     def has_its_folder(self, state: PartitionState) -> bool:
-        """Return whether the state speaks of the folder that is here, and not of one that it has replaced.
+        """Return whether the state is about the current folder, and not about one that it has replaced.
 
-        Whoever has elected this broker may not have heard yet that it came back empty.
+        The elector may not know yet that this broker came back empty.
         """
         if self.directory_id is None or not state.directories or self.node_id not in state.replicas:
             return True

@@ -1,4 +1,4 @@
-"""What a leader knows of one follower: how far its disk is, and when it last had everything.
+"""A leader's knowledge of one follower: its synced end, and when it last had everything.
 
 Source: org.apache.kafka.server.partition.Replica and ReplicaState.
 """
@@ -22,7 +22,7 @@ class FollowerState:
     )
 
     def __init__(self, caught_up_ms: int) -> None:
-        """`caught_up_ms`: a follower that is in sync when the leader begins is given time to show itself."""
+        """`caught_up_ms`: a follower that is in sync when the leadership starts gets time to fetch."""
         self.broker_epoch = -1
         self.synced_end_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
@@ -33,8 +33,8 @@ class FollowerState:
     def fetched(self, broker_epoch: int, offset: int, leader_end_offset: int, now_ms: int) -> None:
         """Take a fetch in: all before `offset` is on the follower's disk.
 
-        It has caught up when it has what the leader had at its previous fetch: under load it never has
-        what the leader has now.
+        It has caught up when it has the leader's end at its previous fetch: under load it never has
+        the leader's current end.
         """
         self.broker_epoch = broker_epoch
         if offset >= leader_end_offset:
@@ -50,7 +50,7 @@ class FollowerState:
         self.log_start_offset = NEVER_TOLD if log_start_offset == UNKNOWN_OFFSET else log_start_offset
 
     def is_heard_of(self, now_ms: int, lag_ms_max: int) -> bool:
-        """Return whether it fetches: while nothing can be committed, one that is gone lacks nothing, too."""
+        """Return whether it fetches: while nothing can be committed, a lost follower lacks nothing either."""
         return now_ms - self._last_fetch_ms <= lag_ms_max
 
     def lags(self, leader_end_offset: int, now_ms: int, lag_ms_max: int) -> bool:

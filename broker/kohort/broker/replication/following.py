@@ -1,7 +1,7 @@
-"""One partition as its follower has it: what to do with an answer, and where the next fetch begins.
+"""One partition of a follower: how to handle an answer, and where the next fetch starts.
 
-The order is: append what came byte for byte, sync, and only then fetch from behind it. Where the logs
-part, this one is cut to the end of the largest epoch that both have, never by the high watermark.
+The order is: append the records byte for byte, sync, and only then fetch the next ones. If the logs
+diverge, this one is truncated to the end of the largest common epoch, never by the high watermark.
 Source: kafka.server.AbstractFetcherThread, ReplicaFetcherThread; KIP-101, KIP-279, KIP-595.
 """
 
@@ -23,7 +23,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """Cut the log to this offset, on the disk as well, then call `truncated`, and fetch anew."""
+    """Truncate the log to this offset, on the disk as well, then call `truncated`, and fetch again."""
 
     offset: int
 
@@ -45,7 +45,7 @@ class Retry:
 class Following:
     """A partition under one leader epoch. A new leader epoch is a new one of these.
 
-    `high_watermark` is what the leader has told, as far as this log goes: consumers read below it.
+    `high_watermark` is the leader's, as far as this log goes: consumers read below it.
     """
 
     def __init__(self, state: PartitionState, log: ReplicatedLog, *, high_watermark: int) -> None:
@@ -55,7 +55,7 @@ class Following:
         self._leader_high_watermark = self.high_watermark
 
     def follow(self, state: PartitionState) -> None:
-        """Take over what the metadata says by now, of the same leader epoch."""
+        """Apply the current metadata, of the same leader epoch."""
         assert state.leader_epoch == self.state.leader_epoch, (state, self.state)
         self.state = state
 
@@ -67,12 +67,12 @@ class Following:
         return FetchFrom(log.log_end_offset, log.latest_epoch, self.state.leader_epoch, log.log_start_offset)
 
     def answered(self, high_watermark: int, log_start_offset: int) -> Append:
-        """Return what to do with records from where the fetch began; there may be none."""
+        """Return how to handle records from the fetch offset; there may be none."""
         self._leader_high_watermark = high_watermark
         return Append(high_watermark, log_start_offset)
 
     def synced(self) -> bool:
-        """Return whether consumers may read more, now that what came is on the disk."""
+        """Return whether consumers may read more, now that the records are on the disk."""
         known = min(self._leader_high_watermark, self.log.flushed_offset)
         if known <= self.high_watermark:
             return False
@@ -82,7 +82,7 @@ class Following:
     def diverged(self, found: Diverging) -> Truncate:
         """Return where to cut: the end of the largest epoch that both logs have.
 
-        Where this log does not have the leader's epoch, the next fetch asks about an older one.
+        If this log does not have the leader's epoch, the next fetch asks about an older one.
         """
         log = self.log
         epoch, end_offset = log.end_offset_for_epoch(found.epoch)
@@ -102,7 +102,7 @@ class Following:
         self._leader_high_watermark = min(self._leader_high_watermark, self.high_watermark)
 
     def out_of_range(self, leader_start_offset: int, leader_end_offset: int) -> Truncate | Restart | None:
-        """Return what to do where the leader does not have this log's end, by where its own log lies."""
+        """Return what to do if the leader lacks this log's end, by the range of the leader's log."""
         end_offset = self.log.log_end_offset
         if leader_end_offset < end_offset:
             return Truncate(leader_end_offset)
@@ -111,5 +111,5 @@ class Following:
         return None
 
     def failed(self, error_code: ErrorCode) -> Retry:
-        """Return what to do with an error that time mends."""
+        """Return what to do about a transient error."""
         return Retry(error_code)

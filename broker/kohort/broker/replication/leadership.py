@@ -1,7 +1,7 @@
-"""One partition as its leader sees it: who has what on the disk, what is committed, who is in sync.
+"""One partition of a leader: the synced end of each follower, the committed end, the ISR.
 
-The larger set counts while a change of the ISR is under way: as long as the metadata has not said what the
-ISR is, it may be the old one or the new one. Source: kafka.cluster.Partition; KIP-497, KIP-903, KIP-966.
+The larger set counts while a change of the ISR is under way: until the metadata have the new
+ISR, it may be the old one or the new one. Source: kafka.cluster.Partition; KIP-497, KIP-903, KIP-966.
 """
 
 from collections.abc import Mapping
@@ -30,8 +30,8 @@ NO_BROKERS: LiveBrokers = {}
 class Proposal:
     """An ISR that the leader asks the metadata for: one transaction.
 
-    It compares that the partition is still as in `before`, that the leader's own registration holds, and
-    that those who join are registered under the broker epochs in `joining`.
+    It requires that the partition is still as in `before`, that the leader's own registration holds, and
+    that the joining brokers are registered with the broker epochs in `joining`.
     """
 
     before: PartitionState
@@ -40,7 +40,7 @@ class Proposal:
 
 
 class Acknowledgement(Enum):
-    """What an `acks=all` request hears."""
+    """The result of an `acks=all` request."""
 
     WAITING = "it is not on the disk of every in-sync replica yet"
     COMMITTED = "it is"
@@ -65,7 +65,7 @@ class Leadership:
         now_ms: int,
         proposal: Proposal | None = None,
     ) -> None:
-        """Begin to lead: the log has been told of the state's leader epoch.
+        """Start to lead: the log has the state's leader epoch.
 
         `proposal` is what another one of this leader epoch has asked for: it may be made yet.
         """
@@ -85,7 +85,7 @@ class Leadership:
         self._advance(now_ms)
 
     def _know_replicas(self, now_ms: int) -> None:
-        """Have a place for every replica but this one, and none for those taken away."""
+        """Keep a state for every replica except this one, and none for removed ones."""
         known = self._followers
         self._followers = {
             each: known.get(each) or FollowerState(now_ms if each in self.state.isr else NEVER_MS)
@@ -100,9 +100,9 @@ class Leadership:
         return self._advance(now_ms)
 
     def handle_fetch(self, fetch: ReplicaFetch, now_ms: int) -> Served | Diverging | ErrorCode:
-        """Return the answer to a follower; where its log agrees, what it has counts from now on.
+        """Return the answer to a follower; if its log agrees, its fetch offset counts from now on.
 
-        `high_watermark` may have grown: whoever waits for it has to be looked at.
+        `high_watermark` may have grown: its waiters have to be checked.
         """
         error_code = check_leader_epoch(self.state.leader_epoch, fetch.at.leader_epoch)
         if error_code is not None:
@@ -123,7 +123,7 @@ class Leadership:
         self._brokers = brokers
 
     def follow(self, state: PartitionState, now_ms: int) -> bool:
-        """Take over what the metadata says by now, of the same leader epoch; whether more is committed."""
+        """Apply the current metadata, of the same leader epoch; return whether more is committed."""
         assert state.leader_epoch == self.state.leader_epoch, (state, self.state)
         if state.partition_epoch <= self.state.partition_epoch:
             return False
@@ -140,7 +140,7 @@ class Leadership:
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
-        """The ISR of now and the one that is asked for: whichever holds, nobody of it is overlooked."""
+        """The current ISR together with the proposed one: all members of either count."""
         isr = self.state.isr
         if self.proposal is None:
             return isr
@@ -149,8 +149,8 @@ class Leadership:
     def propose(self, now_ms: int) -> Proposal | None:
         """Return the ISR that is to be asked for now; None where it is right, or one is under way.
 
-        It stays the one under way until `follow` has brought what came of it, or `refused` was called. One
-        whose answer was lost is sent once more as it is: at most one of the two can succeed.
+        A proposal stays until `follow` has its result, or `refused` was called. If its
+        answer was lost it is sent again unchanged: at most one of the two can succeed.
         """
         if self.proposal is not None:
             return None
@@ -181,10 +181,11 @@ class Leadership:
         return self.proposal
 
     def has_lost_committed(self, node_id: int) -> bool:
-        """Return whether a follower lacks what it must have had: its disk has lost what was synced.
+        """Return whether a follower lacks committed records: its disk has lost synced data.
 
-        Nothing is committed that anybody in sync, or eligible outside, did not say it has. One that begins
-        anew below that may not lead; it leaves until it has caught up, and is not eligible meanwhile.
+        Everything committed was confirmed by all in the ISR, and by eligible replicas outside. A follower
+        that restarts below that may not lead; it leaves until it has caught up, and is not eligible
+        meanwhile.
         """
         follower = self._followers.get(node_id)
         if follower is None or node_id not in (*self.state.isr, *self.state.elr):
@@ -201,7 +202,7 @@ class Leadership:
         return has_all and self._is_eligible(node_id, follower)
 
     def _is_eligible(self, node_id: int, follower: FollowerState) -> bool:
-        """Return whether what its fetches said is true of the process that lives now (KIP-903)."""
+        """Return whether its fetches came from the currently registered process (KIP-903)."""
         broker = self._brokers.get(node_id)
         return broker is not None and broker.broker_epoch == follower.broker_epoch and not broker.is_draining
 
@@ -215,7 +216,7 @@ class Leadership:
         )
         return replace(state, directories=directories)
 
-    # -- what is committed ------------------------------------------------------------------------------
+    # -- committed records --------------------------------------------------------------------------------
 
     @property
     def has_enough_replicas(self) -> bool:
@@ -227,14 +228,14 @@ class Leadership:
         return None if self.has_enough_replicas else ErrorCode.NOT_ENOUGH_REPLICAS
 
     def acknowledgement(self, end_offset: int) -> Acknowledgement:
-        """Return what a request whose records end there is to be told."""
+        """Return the result for a request whose records end there."""
         if self.high_watermark < end_offset:
             return Acknowledgement.WAITING
         return Acknowledgement.COMMITTED if self.has_enough_replicas else Acknowledgement.NOT_ENOUGH_REPLICAS
 
     @property
     def latest_offset(self) -> int | None:
-        """Where consumers find the end; None while an earlier leader may have shown them more (KIP-207)."""
+        """The end for consumers; None while an earlier leader may have shown them more (KIP-207)."""
         return self.high_watermark if self.high_watermark >= self.epoch_start_offset else None
 
     def check_read(self, offset: int) -> ErrorCode | None:
@@ -255,17 +256,17 @@ class Leadership:
     def low_watermark(self) -> int:
         """Before which offset nothing can come back: every replica begins there or behind that may lead next.
 
-        Those that are gone do not count, unless they are in sync, nor do those of an earlier version,
-        which never say where they begin. Source: Partition.lowWatermarkIfLeader.
+        Missing brokers do not count, unless they are in sync, nor do those of an earlier version,
+        which never report their log start. Source: Partition.lowWatermarkIfLeader.
         """
         counted = {*self.maximal_isr, *self.state.elr, *self._brokers}
         starts = [each.log_start_offset for node_id, each in self._followers.items() if node_id in counted]
         return min([self.log.log_start_offset, *starts])
 
     def _advance(self, now_ms: int) -> bool:
-        """Commit what all have that count; return whether the high watermark has moved.
+        """Commit the records that all counting replicas have; return whether the high watermark has moved.
 
-        It stands still while the ISR is too small, or while somebody outside is eligible to lead (KIP-966).
+        It does not move while the ISR is too small, or while a replica outside is eligible to lead (KIP-966).
         Those about to join are waited for: else they would never reach a leader that has no other.
         """
         if self.state.elr or not self.has_enough_replicas:

@@ -8,7 +8,7 @@ class ReplicatedLog(Protocol):
 
     @property
     def log_start_offset(self) -> int:
-        """The first offset that is kept."""
+        """The first offset of the log."""
         ...
 
     @property
@@ -18,12 +18,12 @@ class ReplicatedLog(Protocol):
 
     @property
     def flushed_offset(self) -> int:
-        """What lies before is on the disk."""
+        """Everything before is on the disk."""
         ...
 
     @property
     def latest_epoch(self) -> int:
-        """The newest leader epoch, -1 when there is none."""
+        """The newest leader epoch, -1 if there is none."""
         ...
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:

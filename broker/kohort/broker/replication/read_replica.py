@@ -12,9 +12,9 @@ from kohort.protocol.errors import ErrorCode
 def select_read_replica(
     leadership: Leadership, brokers: LiveBrokers, rack: str | None, offset: int
 ) -> int | None:
-    """Return who should be read from instead of the leader; None where that is the leader itself.
+    """Return the replica to read from instead of the leader; None for the leader itself.
 
-    Of those in the consumer's rack that are in sync and have what it wants: the one that is furthest, the
+    Among those in the consumer's rack that are in sync and have its offset: the one with the highest end, the
     lowest node id among equals.
     """
     own = brokers.get(leadership.node_id)
@@ -36,6 +36,7 @@ def check_follower_read(following: Following, offset: int) -> ErrorCode | None:
     """Return why a consumer can't read from `offset` on here, None where it can."""
     if offset < following.log.log_start_offset:
         return ErrorCode.OFFSET_OUT_OF_RANGE
-    if offset > following.high_watermark:  # The leader has shown it more than is known here so far.
+    # The leader has shown it more records than this broker knows to be committed.
+    if offset > following.high_watermark:
         return ErrorCode.OFFSET_NOT_AVAILABLE
     return None

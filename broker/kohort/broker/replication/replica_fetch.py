@@ -16,8 +16,8 @@ NO_OFFSET = -1
 class FetchFrom:
     """Where somebody wants to read: the offset, the epoch of the record before it, and whose log it is.
 
-    -1 stands for epochs that are not known: nothing is then compared. `log_start_offset` is where the
-    reader's own log begins, -1 where it does not say.
+    -1 is an unknown epoch: nothing is then compared. `log_start_offset` is the start of the
+    reader's own log, -1 if it does not send it.
     """
 
     offset: int
@@ -28,7 +28,10 @@ class FetchFrom:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaFetch:
-    """A follower's fetch: all before `at.offset` is on its disk. `broker_epoch` says in which life."""
+    """A follower's fetch: all before `at.offset` is on its disk.
+
+    `broker_epoch` is that of its registration.
+    """
 
     node_id: int
     broker_epoch: int
@@ -53,14 +56,14 @@ class Served:
 
 
 def check_leader_epoch(known: int, asked: int) -> ErrorCode | None:
-    """Return what is answered to somebody who knows another leader epoch, None to who knows this one."""
+    """Return the error for a client with another leader epoch, None for the current one."""
     if asked in {NO_EPOCH, known}:
         return None
     return ErrorCode.FENCED_LEADER_EPOCH if asked < known else ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 def answer_to(at: FetchFrom, log: ReplicatedLog) -> Diverging | ErrorCode | None:
-    """Return where the reader's log leaves this one, an error, or None where it may go on from its offset."""
+    """Return where the reader's log diverges, an error, or None if it may continue from its offset."""
     if at.last_fetched_epoch != NO_EPOCH:
         epoch, end_offset = log.end_offset_for_epoch(at.last_fetched_epoch)
         if epoch == NO_EPOCH:

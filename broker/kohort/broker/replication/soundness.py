@@ -1,7 +1,7 @@
-"""Whether a data folder has all that its last life held, as far as a start can know.
+"""Whether a data folder has all records of its last process, as far as a start can know.
 
-What was acknowledged is on the disk where every write is synced before it is answered, and in the machine's
-memory where it is not: a process that is killed loses neither. Source: KIP-966, which asks for a clean stop
+Acknowledged records are on the disk if every write is synced before it is answered, and in the machine's
+memory otherwise: a killed process loses neither. Source: KIP-966, which asks for a clean stop
 of the last broker epoch, as Kafka does not sync.
 """
 
@@ -9,18 +9,18 @@ from typing import NamedTuple
 
 
 class Found(NamedTuple):
-    """What a start finds that speaks for its folder, or against it."""
+    """What a start finds that confirms its folder, or not."""
 
     was_stopped: bool
     """The last process closed every log, synced, and said so."""
     is_last_life: bool
-    """The process that the cluster heard of last under this node id had this folder, not a copy of it."""
+    """The last process registered with this node id had this folder, not a copy of it."""
     is_same_boot: bool
-    """The machine has run since: what was written and not synced is still there."""
+    """The machine has run since: written and unsynced data is still there."""
     is_synced: bool
     """Every partition that others replicate is synced before anything is acknowledged."""
     is_short: bool
-    """A log ends before what was written down as synced."""
+    """A log ends before its noted synced end."""
 
 
 def has_all(found: Found) -> bool:

@@ -11,7 +11,7 @@ OWED_SECONDS_MAX = 1
 
 
 class Throttle:
-    """What was moved is owed, and paid off at the rate as time passes; what is owed is a second's worth.
+    """Moved bytes are a debt, paid off at the rate over time; the allowed debt is that of one second.
 
     Less would make it slower than asked for: a fetch that finds nothing waits for half a second. What moves
     at once goes over that by one fetch at most. Rates are bytes a second.
@@ -22,7 +22,7 @@ class Throttle:
         self._paid_ms = 0
 
     def moved(self, size_bytes: int, rate: int, now_ms: int) -> None:
-        """Note that so much was copied."""
+        """Note that so many bytes were copied."""
         self._pay(rate, now_ms)
         if rate < UNLIMITED:
             self._owed_bytes += size_bytes

@@ -1,1 +1,1 @@
-"""What everything stands on: time, timers, threads and tasks, and the way into the loop from elsewhere."""
+"""The base of all parts: time, timers, threads and tasks, and calls into the loop from other threads."""

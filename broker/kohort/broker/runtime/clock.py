@@ -17,15 +17,15 @@ class Clock(Protocol):
         ...
 
     def wall_ms(self) -> int:
-        """Return wall time, which others agree on and which may be set: for what is written and kept."""
+        """Return wall time, which is comparable between machines and may be set: for stored values."""
         ...
 
 
 class SystemClock:
     """Elapsed time is the wall time at the start, moved on by the monotonic clock.
 
-    A wall clock that is set back would let sessions live on and timers sleep, one that is set forward, or
-    a machine that was suspended, would end every session at once.
+    A wall clock that is set back would prolong sessions and timers, one that is set forward, or
+    a suspended machine, would end every session at once.
     """
 
     def __init__(self) -> None:

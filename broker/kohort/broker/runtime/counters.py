@@ -10,7 +10,7 @@ class Distribution:
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)  # The last one holds what is beyond every bound.
+        self.counts = [0] * (len(bounds) + 1)  # The last one counts values beyond every bound.
         self.sum_seconds = 0.0
 
     def add(self, seconds: float) -> None:

@@ -1,13 +1,11 @@
-"""How many files this process may have open, and which part of them the logs get."""
+"""The number of files this process may open, and the part of it for the logs."""
 
 import resource
 
 from kohort.storage.open_files import FILES_PER_SEGMENT
 
 DESCRIPTORS_MAX = 1 << 20  # Beyond it a limit is as good as none, and some systems refuse to set it.
-OTHERS = (
-    64  # Descriptors for what is neither a log's nor a client's: HTTP, the loop's own, files of the folder.
-)
+OTHERS = 64  # Descriptors for neither logs nor clients: HTTP, the loop's own, files of the folder.
 
 
 def raised_limit() -> int:
@@ -29,6 +27,6 @@ def segments_that_fit() -> int:
 
 
 def connections_that_fit() -> int:
-    """Return how many clients may be connected: what the logs and a few others leave of the descriptors."""
+    """Return how many clients may be connected: with the descriptors left by logs and a few others."""
     limit = raised_limit()
     return max(limit - limit // 2 - OTHERS, 1)

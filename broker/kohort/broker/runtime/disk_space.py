@@ -1,4 +1,4 @@
-"""How much room the disk under the data folder has: looked at every few seconds, in a thread."""
+"""The free space of the disk with the data folder: checked every few seconds, in a thread."""
 
 import shutil
 from collections.abc import Callable

@@ -1,10 +1,11 @@
-"""Who has shown so many wrong passwords that it has to wait, longer and longer, before it is looked at again.
+"""Clients with many wrong passwords have to wait, longer and longer, before the next one is checked.
 
-Failures are counted of a user from a network (an IPv4 address, the /64 of an IPv6 one), so that nobody can
-lock a user out from elsewhere; and of a network whoever it says that it is, with a higher limit, so that many
-users cannot be tried from there. Of a user that waits already only one in `HALVED_MS` counts for its network:
-a client with an old password does not lock out the others there. Who has been let in from a network as this
-user does not wait for the others of it. What comes meanwhile is not looked at, and does not make it longer.
+Failures are counted for a user from a network (an IPv4 address, the /64 of an IPv6 one), so that nobody can
+lock a user out from elsewhere; and for a network with any user, with a higher limit, so that many
+users cannot be tried from there. If a user waits already, only one failure in `HALVED_MS` counts for its
+network:
+a client with an old password does not lock out the others there. A user that has logged in from a network
+does not wait for others in it. Logins during the wait are not checked, and do not prolong it.
 Failures are forgotten with time.
 """
 
@@ -16,13 +17,13 @@ from typing import NamedTuple
 from kohort.protocol.addresses import network_of
 
 FREE = 5
-"""So many failures of a user from a network cost nothing: slips of the pen, an old password."""
+"""So many failures of a user from a network are free: typing mistakes, an old password."""
 FREE_OF_NETWORK = 50
 FIRST_MS = 1_000
 HALVED_MS = 600_000
-"""After so long without a failure half of them are forgotten."""
+"""After this time without a failure half of them are forgotten."""
 KEPT_MAX = 10_000
-"""Of each kind; the one that was changed longest ago is forgotten. About 200 bytes each."""
+"""Of each kind; the one changed longest ago is forgotten. About 200 bytes each."""
 
 Key = bytes
 
@@ -35,7 +36,7 @@ class _Failures(NamedTuple):
 
 
 class LockOut:
-    """What is counted. The loop's thread only; nothing of a name or a password is kept."""
+    """The counted failures. The loop's thread only; names and passwords are not kept."""
 
     def __init__(self) -> None:
         self._secret = token_bytes()
@@ -47,7 +48,7 @@ class LockOut:
         return len(self._users) + len(self._networks) + len(self._let_in)
 
     def wait_ms(self, host: str, user: str, now_ms: int, *, longest_ms: int) -> int:
-        """Return how long `user` has to wait who comes from `host`; 0: it is to be looked at."""
+        """Return how long `user` from `host` has to wait; 0: the login is checked."""
         if not longest_ms:
             return 0
         key = self._key(host, user)
@@ -57,7 +58,7 @@ class LockOut:
         return _wait_ms(self._networks.get(self._key(host)), FREE_OF_NETWORK, now_ms, longest_ms)
 
     def failed(self, host: str, user: str, now_ms: int) -> None:
-        """Count one who was looked at and is not who it says."""
+        """Count a login with a wrong password."""
         key = self._key(host, user)
         before = self._users.get(key)
         if before is None or _left(before, now_ms) < FREE or now_ms - before.told_ms >= HALVED_MS:
@@ -67,7 +68,7 @@ class LockOut:
             _count(self._users, key, now_ms, before.told_ms)
 
     def succeeded(self, host: str, user: str) -> None:
-        """Note one who is who it says: its own failures are forgotten, those of its network are not."""
+        """Note a successful login: its own failures are forgotten, those of its network are not."""
         key = self._key(host, user)
         self._users.pop(key, None)
         self._let_in[key] = None
@@ -76,7 +77,7 @@ class LockOut:
             self._let_in.popitem(last=False)
 
     def _key(self, host: str, user: str | None = None) -> Key:
-        """Return what stands for them: of one size, however long a name is."""
+        """Return the key of both: of one size, for any name."""
         text = network_of(host) if user is None else f"{network_of(host)}\0{user}"
         return digest(self._secret, text.encode("utf-8", "surrogatepass"), "sha256")[:16]
 

@@ -1,6 +1,6 @@
-"""The way into the loop: who has something for it wakes it, from any thread.
+"""Calls into the loop: any thread can post one and wake it.
 
-`Loop` is what the parts know of it. `Mailbox` is the real one: a socket pair whose one end the reactor
+`Loop` is the interface for the parts. `Mailbox` is the real one: a socket pair, one end of which the reactor
 polls with its connections, so that it works wherever sockets do.
 """
 
@@ -16,10 +16,10 @@ SIGNALS_PER_READ = 4_096
 
 
 class Loop(Protocol):
-    """What a part needs of the loop that it lives in."""
+    """The part of the loop that other parts need."""
 
     is_in_round: bool
-    """Whether a round is under way: nobody needs to wake the loop then."""
+    """Whether a round is running: then the loop needs no wake-up."""
 
     def wake(self) -> None:
         """Begin a round soon. The loop's thread only."""
@@ -39,7 +39,7 @@ class Mailbox:
         self._receiver.setblocking(False)
         self._sender.setblocking(False)
         self.actions: deque[Action] = deque()
-        """What was posted and is to be done, the oldest first. The loop's thread takes it."""
+        """Posted calls, the oldest first. The loop's thread takes them."""
         self._closed = False
         self.is_in_round = False
         """Set by the loop."""
@@ -64,20 +64,20 @@ class Mailbox:
         try:
             self._sender.send(SIGNAL)
         except BlockingIOError:
-            return  # Full of signals that nobody has read yet: one more says nothing new.
+            return  # Full of signals that nobody has read yet: one more adds nothing.
         except OSError:
             if not self._closed:  # A thread may be about to signal while the loop closes.
                 raise
 
     def drain(self) -> None:
-        """Take the signals that have arrived, so that the descriptor is readable for new ones alone."""
+        """Read the arrived signals, so that the descriptor is readable only for new ones."""
         try:
             self._receiver.recv(SIGNALS_PER_READ)
         except BlockingIOError:
             return
 
     def close(self) -> None:
-        """Let the descriptors go."""
+        """Close the descriptors."""
         self._closed = True
         self._receiver.close()
         self._sender.close()

@@ -1,7 +1,7 @@
 """How late the loop is: a task asks to be woken at a time, and sees when it is.
 
-Whoever asks the broker over HTTP shares its loop, so a loop that stands still answers nobody: what can be
-told is that it stood still a moment ago, and for how long.
+HTTP requests share the broker's loop, so a blocked loop answers nobody: it can only be
+reported that it was blocked a moment ago, and for how long.
 """
 
 from collections import deque
@@ -34,7 +34,7 @@ class LoopLag:
             self.note(max(0.0, late_ms / 1000))
 
     def note(self, seconds: float) -> None:
-        """Take over that the loop was so late just now; what is older than the window is forgotten."""
+        """Note the current delay of the loop; values older than the window are forgotten."""
         now_ms = self._now_ms()
         self._seen.append((now_ms, seconds))
         while self._seen[0][0] < now_ms - WINDOW_SECONDS * 1000:

@@ -1,4 +1,4 @@
-"""How a broker asks the others of its cluster. Connections stand behind it elsewhere."""
+"""How a broker asks the others of its cluster. The connections are implemented elsewhere."""
 
 from typing import Protocol, TypeVar
 
@@ -8,7 +8,7 @@ AnswerT = TypeVar("AnswerT", bound=Message)
 
 
 class Unreachable(OSError):
-    """Another broker could not be asked, or did not answer in time; what was asked may have been done."""
+    """Another broker could not be asked, or did not answer in time; the request may have been executed."""
 
 
 class OtherBrokers(Protocol):

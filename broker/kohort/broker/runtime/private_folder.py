@@ -1,4 +1,4 @@
-"""Closes a data folder to the other users of the machine, and says what it has found."""
+"""Closes a data folder to the other users of the machine, and logs the result."""
 
 from pathlib import Path
 

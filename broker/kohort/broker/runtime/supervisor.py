@@ -1,9 +1,12 @@
-"""Keeps background tasks running: one that fails is logged, counted and started again, ever more patiently.
+"""Keeps background tasks running: a failed one is logged, counted and restarted, with growing delays.
 
     supervisor = Supervisor(workers, clock)
-    supervisor.start("log cleaner", cleaner.run)    # which is given its Part
-    with part.working(at_most_ms=600_000): ...      # for readiness: who hangs in here is named
-    supervisor.reasons()                            # why the broker is not ready, in words
+    # which gets its Part
+    supervisor.start("log cleaner", cleaner.run)    # supervisor.start("log cleaner", cleaner.run)
+    with part.working(at_most_ms=600_000): ...      # with part.working(at_most_ms=600_000): ...      # for
+    # why the broker is not ready, as text
+    # supervisor.reasons()
+    readiness: a part that hangs in here is named supervisor.reasons()
 
 A task that returns has ended of its own accord. Cancellation passes through.
 """
@@ -18,7 +21,7 @@ from kohort.broker.runtime.clock import Clock
 
 RESTART_MS_MIN = 1_000
 RESTART_MS_MAX = 60_000
-STEADY_MS = 10_000  # A task that has run for so long since its restart is taken as healthy again.
+STEADY_MS = 10_000  # A task that has run for so long since its restart counts as healthy again.
 
 log = structlog.get_logger("kohort.supervisor")
 
@@ -31,12 +34,12 @@ class Tasks(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Return when so many seconds have passed."""
+        """Return after so many seconds."""
         ...
 
 
 class Watched(Protocol):
-    """What a task that runs again and again knows of who watches it."""
+    """The supervisor's interface for a repeated task."""
 
     def working(self, at_most_ms: int) -> AbstractContextManager[None]:
         """Do something within the block that should not take longer."""
@@ -44,10 +47,10 @@ class Watched(Protocol):
 
 
 class Unwatched:
-    """Nobody watches: for a task that runs without a supervisor."""
+    """Without a supervisor: for a task that runs alone."""
 
     def working(self, at_most_ms: int) -> AbstractContextManager[None]:
-        """Do something within the block, however long it takes."""
+        """Work inside the block, for any time."""
         return nullcontext()
 
 
@@ -55,7 +58,7 @@ UNWATCHED = Unwatched()
 
 
 def restart_delay_ms(failures: int) -> int:
-    """Return how long the next start waits after so many failures in a row: twice as long each time."""
+    """Return the delay of the next start after so many failures in a row: twice as long each time."""
     assert failures > 0
     return min(RESTART_MS_MIN << min(failures - 1, 16), RESTART_MS_MAX)
 
@@ -74,10 +77,10 @@ class Part:
         self._error: str | None = None
         self._started_ms = clock.now_ms()
         self._waits = False  # Whether it is down until its next start.
-        self._due_ms: int | None = None  # By when it is to give a sign of life.
+        self._due_ms: int | None = None  # The deadline of its next sign of life.
 
     def beat(self, again_within_ms: int) -> None:
-        """Give a sign of life, and say when the next will come at the latest."""
+        """Give a sign of life, and the latest time of the next."""
         self._due_ms = self._clock.now_ms() + again_within_ms
 
     @contextmanager
@@ -137,7 +140,7 @@ class Supervisor:
     def start(self, name: str, run: Callable[[Part], Awaitable[object]]) -> Part:
         """Run the coroutine function as a task, again whenever it fails; return how it fares.
 
-        `run` is given the same part, to say when it works and for how long that may take.
+        `run` gets the same part, to tell when it works and for how long that may take.
         """
         part = self.part(name)
         self._tasks.spawn(self._keep, part, run)

@@ -1,4 +1,4 @@
-"""Lines that clients can cause as often as they like: so many a second are written, the rest counted."""
+"""Lines that clients can cause without limit: so many a second are written, the rest counted."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ WINDOW_MS = 1_000
 
 
 class _Kind:
-    """What was written and left out of one kind of line in the second under way."""
+    """The written and the suppressed lines of one kind in the current second."""
 
     __slots__ = ("begin_ms", "left_out", "write", "written")
 
@@ -34,7 +34,7 @@ class ThrottledLog:
         self._kinds: dict[str, _Kind] = {}
 
     def warning(self, event: str, **fields: object) -> None:
-        """Write the line, or count it; the next one that is written says how many were left out."""
+        """Write the line, or count it; the next written one has the number of suppressed ones."""
         if self._may_write(event, fields, self._log.warning):
             self._log.warning(event, **fields)
 
@@ -49,7 +49,7 @@ class ThrottledLog:
             self._log.exception(event, **fields)
 
     def _may_write(self, event: str, fields: dict[str, object], write: Callable[..., object]) -> bool:
-        """Return whether there is room in this second; if so, `fields` say what was left out before."""
+        """Return whether the second's limit allows it; then `fields` get the number of suppressed lines."""
         now_ms = self._clock.now_ms()
         kind = self._kinds.get(event)
         if kind is None:
@@ -65,7 +65,7 @@ class ThrottledLog:
         return True
 
     def debug(self, event: str, **fields: object) -> None:
-        """Write the line: who asks for this level wants all of them."""
+        """Write the line: this level has no limit."""
         self._log.debug(event, **fields)
 
     def tell_left_out(self) -> None:

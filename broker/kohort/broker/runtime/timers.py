@@ -10,15 +10,15 @@ from typing import Any, cast
 
 Action = Callable[[], None]
 Entry = list[Any]
-"""When it is due, its place among those due then, its key, what is to be done, whether with the key.
+"""Its due time, its position among those due then, its key, its action, and whether the action gets the key.
 
-None is to be done of one that was cancelled or moved.
+The action is None if it was cancelled or moved.
 """
-STALE_PLACES_MIN = 1_024  # The heap is made anew when more places than this, and most, are stale.
+STALE_PLACES_MIN = 1_024  # The heap is rebuilt when more entries than this, and most, are stale.
 
 
 class Timers:
-    """What is to be done at which time; one entry per key, the newest wins."""
+    """Actions with a due time; one entry per key, the newest wins."""
 
     def __init__(self, on_earlier: Callable[[], None] | None = None) -> None:
         """Call `on_earlier` whenever a timer is set that is due before all others."""
@@ -27,9 +27,9 @@ class Timers:
         self._entries: dict[Hashable, Entry] = {}
         self._sequence = 0
         self.earliest_ms: float = math.inf
-        """Before this time nothing is due. A timer that was cancelled may have left it too early."""
+        """Before this time nothing is due. A cancelled timer may have left it too early."""
         self.before_due: Callable[[], object] | None = None
-        """Called before anything that is due is done; it may cancel some of that."""
+        """Called before any due action runs; it may cancel some of them."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -44,7 +44,7 @@ class Timers:
         self._set(key, deadline_ms, action, False)
 
     def set_told(self, key: Hashable, deadline_ms: int, action: Callable[[Any], object]) -> None:
-        """Let `action` run with `key`: thousands of timers share one that way, and none has its own."""
+        """Run `action` with `key`: thousands of timers can share one action."""
         self._set(key, deadline_ms, action, True)
 
     def _set(self, key: Hashable, deadline_ms: int, action: Callable[..., object], is_told: bool) -> None:
@@ -72,7 +72,7 @@ class Timers:
             entry[2] = entry[3] = None
 
     def next_deadline_ms(self) -> int | None:
-        """Return when the next timer is due, or None where there is none."""
+        """Return when the next timer is due, or None without one."""
         while self._heap:
             entry = self._heap[0]
             if entry[3] is not None:

@@ -1,7 +1,7 @@
-"""What tasks need of a loop that waits by itself: its rounds end where a task could go on.
+"""The interface of tasks to a loop that waits by itself: its rounds end when a task could continue.
 
-A round waits a moment for the next, and trio runs no task meanwhile. That is right as long as whatever
-arrives, arrives by the loop's own poller. A task that reads another socket would get its bytes up to a
+A round waits a moment for the next, and trio runs no task meanwhile. That is right while everything
+arrives through the loop's own poller. A task that reads another socket would get its bytes up to a
 millisecond late, or, under load, only after the rounds of a whole turn.
 """
 

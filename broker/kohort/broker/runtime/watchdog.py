@@ -1,12 +1,12 @@
-"""Ends a process whose loop stands still, so that another one takes over; its stack goes to standard error.
+"""Ends a process whose loop is blocked, so that another one takes over; its stack goes to standard error.
 
-A thread looks every few seconds whether the loop has given a sign of life. It ends the process where the loop
+A thread checks every few seconds whether the loop has given a sign of life. It ends the process if the loop
 
 - has computed for `stall_seconds` without one, or
 - has waited in one call of the system for `BLOCKED_FACTOR` times as long: a disk may be slow for a while.
 
-Code that computes in C, such as `re`, holds the interpreter's lock and lets no thread run: nobody looks. For
-that a timer of the kernel (ITIMER_PROF) counts the time that the process computes. The thread winds it up at
+C code that computes, such as `re`, holds the interpreter's lock and lets no thread run: nobody checks. For
+that a timer of the kernel (ITIMER_PROF) counts the CPU time of the process. The thread resets it at
 each look. Where it runs down, `faulthandler` writes the stack without any lock, and the signal ends
 the process. `faulthandler.dump_traceback_later` would count time on a clock.
 
@@ -31,7 +31,7 @@ BLOCKED_FACTOR = 6
 ORPHAN_SECONDS_MAX = 30.0
 """So long a worker whose supervisor is gone may take to end."""
 WRITE_SECONDS_MAX = 5
-"""So long the stack may take to be written: nobody may read it."""
+"""The time limit for writing the stack: nobody may read it."""
 EXIT_STATUS = 70  # EX_SOFTWARE.
 
 Clock = Callable[[], float]
@@ -66,7 +66,7 @@ class Watchdog:
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
-    # -- what the loop calls ------------------------------------------------------------------------------
+    # -- called by the loop -------------------------------------------------------------------------------
 
     def beat(self) -> None:
         """Give a sign of life."""
@@ -86,14 +86,14 @@ class Watchdog:
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         self._over.set()
         if self._thread is not None:
             self._thread.join()
         signal.setitimer(signal.ITIMER_PROF, 0)
         faulthandler.unregister(signal.SIGPROF)
 
-    # -- what the thread does -----------------------------------------------------------------------------
+    # -- run by the thread --------------------------------------------------------------------------------
 
     def _run(self) -> None:
         while not self._over.wait(self.look_seconds):
@@ -101,7 +101,7 @@ class Watchdog:
             self.look()
 
     def _wind_up(self) -> None:
-        """Let the kernel's timer run for a stall, and for what all threads may compute between two looks.
+        """Set the kernel's timer to a stall plus the CPU time of all threads between two checks.
 
         How many threads there are now says nothing about that: many may begin right after this look.
         """
@@ -109,7 +109,7 @@ class Watchdog:
         signal.setitimer(signal.ITIMER_PROF, self._stall_seconds + processors * self.look_seconds)
 
     def look(self) -> None:
-        """End the process if its loop stands still, or its parent has gone long ago."""
+        """End the process if its loop is blocked, or its parent ended long ago."""
         if self._parent is not None and os.getppid() != self._parent:
             self._looks_alone += 1
             if self._looks_alone * self.look_seconds >= ORPHAN_SECONDS_MAX:
@@ -128,7 +128,7 @@ class Watchdog:
 
 
 def _clock_of_this_thread() -> Clock:
-    """Return how long this thread has computed; where the system cannot tell, how long the process has."""
+    """Return the CPU time of this thread; if the system cannot tell, that of the process."""
     if not hasattr(time, "pthread_getcpuclockid"):
         return time.process_time
     number = time.pthread_getcpuclockid(threading.get_ident())
@@ -137,8 +137,8 @@ def _clock_of_this_thread() -> Clock:
 
 def end_process(why: str) -> None:
     """Write why, and the stack of each thread, and end the process at once: its locks go with it."""
-    signal.alarm(WRITE_SECONDS_MAX)  # It ends the process as well, if nobody reads what is written.
-    with suppress(Exception):  # Whatever cannot be written, the process ends.
+    signal.alarm(WRITE_SECONDS_MAX)  # It ends the process as well, if nobody reads the output.
+    with suppress(Exception):  # If nothing can be written, the process ends all the same.
         assert sys.__stderr__ is not None
         descriptor = sys.__stderr__.fileno()
         if select.select([], [descriptor], [], 1.0)[1]:

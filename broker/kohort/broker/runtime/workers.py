@@ -1,6 +1,6 @@
 """Tasks and threads, injected: what runs beside the loop's rounds runs by a `Workers`.
 
-Whoever takes one knows neither trio nor threads, and a simulation gives it virtual ones.
+Its users know neither trio nor threads, and a simulation uses virtual ones.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -23,7 +23,7 @@ class Event(Protocol):
     """Something that tasks wait for. The loop's thread only."""
 
     def set(self) -> None:
-        """Let whoever waits go on."""
+        """Wake the waiter."""
         ...
 
     async def wait(self) -> None:
@@ -32,26 +32,26 @@ class Event(Protocol):
 
 
 class WorkQueue(Protocol):
-    """One thread: what is submitted is done in that order."""
+    """One thread: submitted work is done in that order."""
 
     def submit(self, function: Callable[..., T], /, *arguments: object) -> "Future[T]":
-        """Do it once what was submitted before is done."""
+        """Run it after all work submitted before."""
         ...
 
     def shutdown(self, *, cancel_futures: bool = False) -> None:
-        """End the thread once what is under way is done; with `cancel_futures` drop the rest. Blocks."""
+        """End the thread after the running work; with `cancel_futures` drop the rest. Blocks."""
         ...
 
 
 class Writers(Protocol):
-    """A few threads: what is submitted is done by one of them."""
+    """A few threads: submitted work is done by one of them."""
 
     def submit(self, action: Callable[[], None]) -> None:
         """Do it as soon as one of the threads is free."""
         ...
 
     def close(self) -> None:
-        """Return once what was submitted is done. Blocks."""
+        """Return when all submitted work is done. Blocks."""
         ...
 
 
@@ -69,7 +69,7 @@ class Workers(Protocol):
         ...
 
     def limiter(self, threads: int) -> object:
-        """Return what lets at most so many calls of `in_thread` run at once."""
+        """Return a limiter that lets at most so many calls of `in_thread` run at once."""
         ...
 
     def queue(self, name: str) -> WorkQueue:
@@ -77,23 +77,23 @@ class Workers(Protocol):
         ...
 
     def writers(self, name: str, threads: int) -> Writers:
-        """Return so many threads, which are started by the first work that they get."""
+        """Return so many threads, which are started with their first work."""
         ...
 
     def map(self, threads: int, function: Callable[[T], R], arguments: Iterable[T]) -> list[R]:
-        """Return what the function returns for each argument, so many at once. Blocks. Raises: as it does."""
+        """Return the function's result for each argument, so many at once. Blocks. Raises: its errors."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Return when so many seconds have passed."""
+        """Return after so many seconds."""
         ...
 
     def move_on_after(self, seconds: float) -> AbstractContextManager[object]:
-        """Return a block that ends, wherever it waits, when so many seconds have passed."""
+        """Return a block that ends, at any wait, after so many seconds."""
         ...
 
     async def give_way(self) -> None:
-        """Return once the others have had their turn."""
+        """Return after other tasks have run."""
         ...
 
     def event(self) -> Event:
@@ -106,13 +106,13 @@ class Workers(Protocol):
 
 
 class LoggedQueue:
-    """A `WorkQueue` that logs errors: nobody asks for the outcome of most of its work."""
+    """A `WorkQueue` that logs errors: nobody uses the result of most of its work."""
 
     def __init__(self, queue: WorkQueue) -> None:
         self._queue = queue
 
     def submit(self, function: Callable[..., T], /, *arguments: object) -> "Future[T]":
-        """Do it once what was submitted before is done."""
+        """Run it after all work submitted before."""
         done = self._queue.submit(function, *arguments)
         done.add_done_callback(_log_error)
         return done
@@ -150,7 +150,7 @@ class DaemonThreads:
             action()
 
     def close(self) -> None:
-        """Return once what was submitted is done. Blocks."""
+        """Return when all submitted work is done. Blocks."""
         for _ in self._threads:
             self._actions.put(None)
         for thread in self._threads:
@@ -171,12 +171,12 @@ class TrioWorkers:
     async def in_thread(
         self, function: Callable[..., T], /, *arguments: object, limiter: object | None = None
     ) -> T:
-        """Return what the function does in a thread; `limiter` is one of `limiter()`."""
+        """Return the result of the function in a thread; `limiter` is one of `limiter()`."""
         assert limiter is None or isinstance(limiter, trio.CapacityLimiter)
         return await trio.to_thread.run_sync(function, *arguments, limiter=limiter)
 
     def limiter(self, threads: int) -> trio.CapacityLimiter:
-        """Return what lets at most so many calls of `in_thread` run at once."""
+        """Return a limiter that lets at most so many calls of `in_thread` run at once."""
         return trio.CapacityLimiter(threads)
 
     def queue(self, name: str) -> WorkQueue:
@@ -184,24 +184,24 @@ class TrioWorkers:
         return ThreadPoolExecutor(1, name)
 
     def writers(self, name: str, threads: int) -> Writers:
-        """Return so many threads, which are started by the first work that they get."""
+        """Return so many threads, which are started with their first work."""
         return DaemonThreads(name, threads)
 
     def map(self, threads: int, function: Callable[[T], R], arguments: Iterable[T]) -> list[R]:
-        """Return what the function returns for each argument, so many at once. Blocks. Raises: as it does."""
+        """Return the function's result for each argument, so many at once. Blocks. Raises: its errors."""
         with ThreadPoolExecutor(threads, "map") as pool:
             return list(pool.map(function, arguments))
 
     async def sleep(self, seconds: float) -> None:
-        """Return when so many seconds have passed."""
+        """Return after so many seconds."""
         await trio.sleep(seconds)
 
     def move_on_after(self, seconds: float) -> trio.CancelScope:
-        """Return a block that ends, wherever it waits, when so many seconds have passed."""
+        """Return a block that ends, at any wait, after so many seconds."""
         return trio.move_on_after(seconds)
 
     async def give_way(self) -> None:
-        """Return once the others have had their turn."""
+        """Return after other tasks have run."""
         await trio.lowlevel.checkpoint()
 
     def event(self) -> trio.Event:

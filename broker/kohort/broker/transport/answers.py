@@ -7,18 +7,18 @@ from kohort.broker.transport.request import Answer, ReceivedRequest
 from kohort.broker.transport.request_forms import FETCH_KEY
 from kohort.protocol.schema import Message, encoders
 
-FILE_RANGE_BYTES = 1_024  # What a range that is to be sent from its file takes.
+FILE_RANGE_BYTES = 1_024  # The size of a range that is to be sent from its file.
 JOINED_BYTES = 16_384  # Pieces up to this are joined into one before they are sent.
-PIECES_MANY = 64  # Of fewer, small ones mostly, joining without the header and adding it then is quicker.
+PIECES_MANY = 64  # For fewer, mostly small ones, joining without the header and adding it then is quicker.
 IN_PIECES = frozenset((FETCH_KEY, 11, 14, 15))  # Fetch; groups, whose large bytes all answers share.
 _HEADER_0 = struct.Struct(">ii")
 _HEADER_1 = struct.Struct(">iib")
 
 
 def encoded(request: ReceivedRequest, message: Message) -> Answer:
-    """Return the answer to `request`: in one piece, or in several where others get the same ones.
+    """Return the answer to `request`: in one piece, or in several if others get the same ones.
 
-    Raises: whatever encoding an impossible message raises.
+    Raises: the error of encoding an impossible message.
     """
     api, version = request.api, request.version
     encode = encoders.get((type(message), version))
@@ -40,7 +40,7 @@ def encoded(request: ReceivedRequest, message: Message) -> Answer:
 
 
 def held_bytes_of(answer: Answer) -> int:
-    """Return how much memory an answer takes: what is sent from a file takes little."""
+    """Return how much memory an answer uses: bytes sent from a file use little."""
     if isinstance(answer, bytes):
         return len(answer)
     return sum(FILE_RANGE_BYTES if type(piece) is FileRange else len(piece) for piece in answer)

@@ -1,19 +1,22 @@
-"""What one client has asked and is owed, without a socket: bytes in, requests out; answers in, pieces out.
+"""The requests and unsent answers of one client, without a socket: bytes in, requests out.
 
+Answers in, pieces out.
     peer.receive(data, now_ms)                     # or fill peer.buffer(), and say peer.filled(count, now_ms)
     while (found := peer.next_request()) is not None: ...
     peer.complete(request, message)                # in any order, at any time
-    data = peer.collect()                          # what is to be sent at once; what is large is in pieces
-    peer.not_sent(data, count)                     # where that was not all of it
+    # the bytes to send now; large ones are in pieces
+    data = peer.collect()                          # data = peer.collect()
+    # if not all were sent
+    peer.not_sent(data, count)                     # peer.not_sent(data, count)
     peer.sent(count, now_ms)                       # of the first piece
 
-Answers leave in the order of their requests. Everything that is kept for the client is counted in
-`held_bytes`: what it has sent until it is answered, and the answers until it has taken them. When that
-reaches what is allowed, or too many requests are in flight, no further request comes out, and what has
-arrived already stays here as it is until there is room: whoever asks much and takes little slows itself.
+Answers leave in the order of their requests. All memory for the client is counted in
+`held_bytes`: received bytes until they are answered, and the answers until they are sent. When that
+reaches the limit, or too many requests are in flight, no further request comes out, and bytes that have
+arrived stay here until there is memory: a client that asks much and reads little slows itself.
 
-What is asked is often answered all at once, after a flush. An answer that may be long is encoded while there
-is room for it; until then its message waits here, and so does whatever else this client wants.
+Requests are often answered all at once, after a flush. An answer that may be long is encoded while there
+is memory for it; until then its message waits here, and so do further requests of this client.
 """
 
 import struct
@@ -44,25 +47,25 @@ from kohort.protocol.limits import max_request_bytes
 from kohort.protocol.schema import Message
 
 REQUESTS_IN_FLIGHT_MAX = 512
-REQUEST_BYTES = 2_048  # What a request in flight takes besides its own bytes, about.
+REQUEST_BYTES = 2_048  # About the memory of a request in flight besides its own bytes.
 LENGTH_AND_REQUEST_BYTES = LENGTH_BYTES + REQUEST_BYTES
 NAMING_BYTES_MIN = 4_096  # A request whose answer may be long, and that has more, names much:
-DECODED_FACTOR = 11  # it takes so many times its bytes once it is decoded, until it is answered;
-DECODED_BYTES_MAX = 8 * 1024 * 1024  # but its names take no more than their bytes.
+DECODED_FACTOR = 11  # it uses so many times its bytes after it is decoded, until it is answered;
+DECODED_BYTES_MAX = 8 * 1024 * 1024  # but its names use no more than their bytes.
 MODEST_ANSWERS_MIN = 4
 MODEST_ANSWER_BYTES_MAX = 4_096
-LENGTHY_IN_FLIGHT_MAX = 8  # Requests whose answers may be long: until they are known nobody can count them.
+LENGTHY_IN_FLIGHT_MAX = 8  # Requests whose answers may be long: until they are encoded their size is unknown.
 
 STALLED_MS_MAX = 10_000  # Without a byte in the middle of a frame, or with no answer taken when paused.
 STUCK_MS_MAX = 400  # With no answer taken when all room is.
 SLOW_GRACE_MS_FULL = 5_000  # When all room is taken, and otherwise:
-SLOW_GRACE_MS = 30_000  # After it, frames must have arrived, and answers been taken, at this rate:
+SLOW_GRACE_MS = 30_000  # After it, frames must arrive, and answers be read, at this rate:
 SLOW_BYTES_PER_SECOND_MIN = 16_384
 SLOW_UNSENT_BYTES_MIN = 65_536  # Answers below this may take as long as they like.
 
 Pieces = deque[bytes | memoryview | FileRange]
 
-_NO_PIECES: Pieces = deque(maxlen=0)  # One for all that have none: each would take 600 bytes.
+_NO_PIECES: Pieces = deque(maxlen=0)  # One for all connections without a limit: each would use 600 bytes.
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -103,13 +106,13 @@ class Peer:
         self.deferred = 0
         """How many answers are known and wait for room to be encoded."""
         self.buffer_bytes = 0
-        """How large the buffer of a large frame under way is; 0 where there is none."""
+        """The size of the buffer of the unfinished large frame; 0 without one."""
         self.frames: list[Frame] = []
-        """What has arrived and was not handed over yet, the first one last."""
+        """Arrived frames that were not handed over yet, the first one last."""
         self.pieces: Pieces = _NO_PIECES
-        """What is to be sent, the first one first."""
+        """Pieces to be sent, the first one first."""
         self.held_bytes = 0
-        """What is kept for this client; a frame under way counts with its buffer, which is copied to grow."""
+        """The memory for this client; an unfinished frame counts with its buffer, which is copied to grow."""
         self.last_active_ms = now_ms
         self.bytes_in = 0
         self.bytes_out = 0
@@ -125,13 +128,13 @@ class Peer:
         self._took(count, now_ms, self._reader.filled(count))
 
     def receive(self, data: bytes, now_ms: int) -> None:
-        """Take what has arrived. Raises: WireError for a frame of an impossible length."""
+        """Take the arrived bytes. Raises: WireError for a frame of an impossible length."""
         reader, count = self._reader, len(data)
         if (
             LENGTH_BYTES <= count <= reader.small_bytes_max
             and not (reader.buffer_bytes or reader.rest or self.frames)
             and LENGTH(data)[0] == count - LENGTH_BYTES
-        ):  # As below, for what comes nearly always: one request, whole, and all before were handed over.
+        ):  # As below, for the usual case: one request, complete, and all before were handed over.
             self.bytes_in += count
             self.held_bytes += count
             self.last_active_ms = now_ms
@@ -172,7 +175,7 @@ class Peer:
         return any(each.api.api_key not in WAITING for each in self._in_flight)
 
     def take_no_more(self) -> None:
-        """Drop what was not handed over yet, and have no more read; what is in flight is still answered."""
+        """Drop frames not handed over yet, and stop reading; requests in flight are still answered."""
         self.held_bytes -= sum(len(each) + LENGTH_BYTES for each in self.frames)
         self.frames = []
         self.mute()
@@ -180,8 +183,8 @@ class Peer:
     def may_ask(self) -> bool:
         """Return whether there is room for the next request of this client, which has arrived.
 
-        One is always allowed where nothing is owed: what is held then is what has arrived, and only
-        handing it over makes it less.
+        One request is always allowed if no answer is pending: the memory is then that of arrived frames, and
+        only handing one over frees some.
         """
         allowance = self._allowance
         if self.deferred or len(self._in_flight) >= REQUESTS_IN_FLIGHT_MAX:
@@ -216,20 +219,20 @@ class Peer:
             return False
         if self.held_bytes < self._allowance.held_bytes_max:
             return True
-        # All that is held may be part of one large frame: it is small enough, or nobody would take it.
+        # All held bytes may be part of one large frame: it is small enough, or it would never be read.
         if self._in_flight or self.pieces:
             return False
         return not self._allowance.is_scarce or self._allowance.finishing is self
 
     def next_request(self) -> tuple[ReceivedRequest, Message | None] | None:
-        """Return the next request and its message, or None where there is none or no room for it.
+        """Return the next request and its message, or None without one or without memory for it.
 
         Without a message it has been answered here already. Raises: WireError.
         """
         if not self.frames:
             return None
         allowance, in_flight = self._allowance, self._in_flight
-        if in_flight or self.pieces or allowance.is_full:  # Else nothing is owed.
+        if in_flight or self.pieces or allowance.is_full:  # Otherwise no answer is pending.
             may_be_too_much = (
                 self.held_bytes >= allowance.held_bytes_max
                 or len(in_flight) >= REQUESTS_IN_FLIGHT_MAX
@@ -275,7 +278,7 @@ class Peer:
             return request, None
         if is_flexible:
             end = end + 1 if frame[end : end + 1] == b"\0" else skip_tagged_fields(frame, end)
-        # Kafka reads on past what a message needs, and librdkafka counts on it: Metadata 13 for all topics.
+        # Kafka ignores bytes after a message, and librdkafka relies on it: Metadata 13 for all topics.
         return request, decode(frame[end:], False)
 
     def _refuse_version(self, request: ReceivedRequest) -> None:
@@ -291,7 +294,7 @@ class Peer:
     # -- answers in, pieces out ---------------------------------------------------------------------------
 
     def complete(self, request: ReceivedRequest, message: Message) -> None:
-        """Take the answer to `request`. Raises: whatever encoding an impossible message raises."""
+        """Take the answer to `request`. Raises: the error of encoding an impossible message."""
         api = request.api
         assert request.answer is None, f"{api.name} answered twice"
         api_key = api.api_key
@@ -309,7 +312,7 @@ class Peer:
     def may_encode(self) -> bool:
         """Return whether an answer is deferred for which there is room now.
 
-        One is always allowed where nothing is owed, unless all room is taken: then to one client after
+        One is always allowed if no answer is pending, unless all memory is used: then for one client after
         the other.
         """
         allowance = self._allowance
@@ -320,7 +323,7 @@ class Peer:
         return not self.pieces and self._in_flight[0].deferred is not None
 
     def _encode_deferred(self) -> None:
-        """Encode what was deferred, as far as there is room. Raises: as `complete`."""
+        """Encode deferred answers, as far as memory allows. Raises: as `complete`."""
         for request in self._in_flight:
             message = request.deferred
             if message is not None:
@@ -333,7 +336,7 @@ class Peer:
                 self.held_bytes += held_bytes_of(answer)
 
     def abandon(self, request: ReceivedRequest) -> None:
-        """Take `request` as answered with nothing. Only what has a short answer may be."""
+        """Complete `request` without an answer. Only one with a short answer may be."""
         assert request.answer is None, f"{request.api.name} answered twice"
         assert request.api.api_key in SHORT_ANSWERS, request.api.name
         request.answer = []
@@ -341,8 +344,8 @@ class Peer:
     def collect(self) -> bytes:
         """Take the answers whose turn it is; return them where they are small and nothing is before them.
 
-        They count as sent then, unless `not_sent` says otherwise. Larger ones are in `pieces`.
-        Raises: whatever encoding an impossible message raises.
+        They count as sent then, unless `not_sent` corrects that. Larger ones are in `pieces`.
+        Raises: the error of encoding an impossible message.
         """
         waiting = self._in_flight
         if self.deferred:
@@ -350,7 +353,7 @@ class Peer:
         if not waiting or (answer := waiting[0].answer) is None:
             return b""
         if len(waiting) == 1 and type(answer) is bytes and len(answer) <= JOINED_BYTES and not self.pieces:
-            # What is asked nearly always: one thing at a time, with a short answer.
+            # The usual case: one request at a time, with a short answer.
             self.held_bytes -= waiting.pop().held_bytes + len(answer)
             self.bytes_out += len(answer)
             return answer
@@ -414,11 +417,11 @@ class Peer:
     # -- time ---------------------------------------------------------------------------------------------
 
     def mute(self) -> None:
-        """Let no more come out than one request, and have no more read, until `unmute`."""
+        """Let at most one request out, and stop reading, until `unmute`."""
         self._allowance = NOTHING
 
     def unmute(self, allowance: Allowance) -> None:
-        """Let it hold again what `allowance` says."""
+        """Apply the limit of `allowance` again."""
         self._allowance = allowance
 
     @property
@@ -435,8 +438,8 @@ class Peer:
         """Return why this client is to be given up, or None while it behaves. To be asked every few seconds.
 
         A frame as a whole, and answers that wait, have `SLOW_GRACE_MS` and then as long as they need at
-        `SLOW_BYTES_PER_SECOND_MIN`: a byte every nine seconds is no silence, and no use. When the room
-        for all is taken, who takes nothing of it for `STUCK_MS_MAX` has to make way.
+        `SLOW_BYTES_PER_SECOND_MIN`: a byte every nine seconds is not silence, but useless. When all
+        memory is used, a client that reads nothing for `STUCK_MS_MAX` is closed.
         """
         is_full = self._allowance.is_full
         if is_full and self.is_stuck(now_ms):
@@ -463,7 +466,7 @@ class Peer:
         return None
 
     def is_stuck(self, now_ms: int) -> bool:
-        """Return whether much is owed, and none of it was taken for a while."""
+        """Return whether many bytes are unsent, and none of them was read for a while."""
         return (
             bool(self.pieces)
             and self.held_bytes >= SHARE_BYTES_MIN
@@ -471,7 +474,10 @@ class Peer:
         )
 
     def clear(self) -> None:
-        """Forget everything, who asks as well: the connection is closed, and in no circle with its peer."""
+        """Drop everything, the requester as well.
+
+        The connection is closed, and in no reference circle with its peer.
+        """
         self._origin = None
         self.frames = []
         self._in_flight.clear()

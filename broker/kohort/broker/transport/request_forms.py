@@ -1,4 +1,4 @@
-"""What is known of a request by its header: its API and version, and how its answer counts.
+"""The properties of a request that its header decides: its API and version, and how its answer counts.
 
 Source: Kafka's RequestHeader versions 0 to 2.
 """
@@ -17,10 +17,10 @@ from kohort.protocol.schema import Decoder
 from kohort.protocol.varint import read_uvarint, read_uvarint_rest
 
 HEADER = struct.Struct(">iih")  # API key and version as one number, by which `FORMS` has them.
-FETCH_KEY = 1  # Its answers hold what was read for them, or ranges of files: they are counted at once.
+FETCH_KEY = 1  # Its answers contain records or ranges of files: they are counted at once.
 
-# Produce, commits, coordinators, members, versions, producers, transactions: what is answered is no larger
-# than what was asked, or than a group. These are answered however much is held.
+# Produce, commits, coordinators, members, versions, producers, transactions: the answer is no larger
+# than the request, or than a group. These are answered with full memory too.
 SHORT_ANSWERS = frozenset((0, 8, 10, 11, 12, 13, 14, 17, 18, 22, 24, 25, 26, 28, 36, 47, 68, 71, 72, 76, 79))
 PRODUCE_KEY = 0
 OF_TRANSACTIONS = frozenset((22, 24, 25, 26, 28))
@@ -28,12 +28,12 @@ OF_TRANSACTIONS = frozenset((22, 24, 25, 26, 28))
 Produce does so among them. Such a request may wait, for a task of its own or for markers that are being
 written: the next would act before it. Kafka takes nothing from a connection whose last one is unanswered."""
 WAITING = frozenset((FETCH_KEY, 11, 14, 78))
-"""Fetch, JoinGroup, SyncGroup, ShareFetch: they wait for others, and whoever hears nothing asks again."""
+"""Fetch, JoinGroup, SyncGroup, ShareFetch: they wait for others; clients retry."""
 COUNTED_AT_ONCE = SHORT_ANSWERS | {FETCH_KEY}  # All others are lengthy: their answers wait for room.
 
 
 class Form(NamedTuple):
-    """What is known of the requests of one API in one version. Without a decoder the version is unknown."""
+    """The properties of the requests of one API in one version. Without a decoder the version is unknown."""
 
     api: Api
     version: int
@@ -44,11 +44,11 @@ class Form(NamedTuple):
 
 
 FORMS: dict[int, Form] = {}
-"""Of known versions, by API key and version as they stand in a request: two bytes and two bytes."""
+"""Of known versions, by API key and version as encoded in a request: two bytes and two bytes."""
 
 
 def form_of(kind: int) -> Form:
-    """Return the form of requests that nobody has sent yet. Raises: WireError for an unknown API."""
+    """Return the form of a request that was not seen before. Raises: WireError for an unknown API."""
     api_key, version = kind >> 16, (kind & 0xFFFF ^ 0x8000) - 0x8000
     api = api_of(api_key)
     if api is None:
@@ -69,7 +69,7 @@ def form_of(kind: int) -> Form:
 
 @cache
 def unsupported_version() -> ApiVersionsResponse:
-    """Return the answer, in version 0, to an ApiVersions newer than ours: it says which ones we have."""
+    """Return the answer, in version 0, to an ApiVersions newer than ours: it has the supported versions."""
     versions = APIS[API_VERSIONS_KEY].versions
     ours = ApiVersion(api_key=API_VERSIONS_KEY, min_version=versions.lowest, max_version=versions.highest)
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=(ours,))
