@@ -137,7 +137,7 @@ applications: $(STAMP)  ## Run the guides' tests with FastStream, Quix Streams, 
 	@test -x build/applications/bin/python || $(PYTHON) -m venv build/applications
 	@$(call upgrade_pip,build/applications)
 	@build/applications/bin/python -m pip --disable-pip-version-check install --quiet --group applications --editable .
-	@KOHORT_TEST_APPLICATIONS=1 build/applications/bin/python -m pytest tests/testing/test_guides.py tests/testing/test_simulated_libraries.py tests/packaging/test_deploy.py $(ARGS)
+	@KOHORT_TEST_APPLICATIONS=1 build/applications/bin/python -m pytest tests/testing/test_guides.py tests/testing/test_simulated_libraries.py tests/packaging/test_kubernetes.py $(ARGS)
 
 suites: $(STAMP)  ## Run FastStream's and Quix Streams' own tests on the test kit, from checkouts. FASTSTREAM=DIR, QUIXSTREAMS=DIR.
 	@test -n "$(FASTSTREAM)$(QUIXSTREAMS)" || { echo "make: say where a checkout is: FASTSTREAM=DIR or QUIXSTREAMS=DIR" >&2; exit 1; }

@@ -1,32 +1,38 @@
-"""What is in deploy/: alerts, dashboard, systemd unit and manifests name what this broker has."""
+"""What is in deploy/: alerts, dashboards and systemd unit name what kohort has."""
 
 import configparser
 import json
-import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 import yaml
 
 from kohort.broker.config.serve import load_serve_config
 from kohort.broker.http.families import FAMILIES
 from kohort.broker.main import parse
+from kohort.cli import forward_run, queue_run, queue_track, region_run
 from kohort.cli.queue_families import FAMILIES as QUEUE_FAMILIES
+from kohort.cli.region_served import ServedCoordinator
+from kohort.client import ConsumerRecord
+from kohort.client.config import ConsumerOptions
 from kohort.observe.families import FAMILIES as OBSERVE_FAMILIES
+from kohort.queues.forward import ForwardSettings
+from kohort.queues.kmq import Queue, QueueWorker, RedeliveryTracker
+from kohort.queues.region import Region, RegionCoordinator, RegionMember
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
-MANIFESTS = [DEPLOY / "kubernetes" / name for name in ("service.yaml", "statefulset.yaml")]
 METRIC = re.compile(r"\b((?:kohort|kafka|kminion|burrow)_[a-z_]+)")
 SUFFIXES = ("_bucket", "_sum", "_count")
+DASHBOARDS = sorted((DEPLOY / "grafana/dashboards").glob("*.json"))
 LABELS = {each.name: {*each.labels, "job", "instance"} for each in (*FAMILIES, *QUEUE_FAMILIES)}
+DRAWN_MIN = {"kohort": 20, "kohort-observe": 12}
 LABELS |= {each.name: {*each.labels, "cluster", "job", "instance"} for each in OBSERVE_FAMILIES}
-DASHBOARDS = {"kohort": 20, "kohort-observe": 12}
-PYTHON_TYPES = {"str": str, "int": int, "bool": bool, "float": (int, float)}
 
 
 def alerts() -> list[dict[str, Any]]:
@@ -34,11 +40,14 @@ def alerts() -> list[dict[str, Any]]:
     return [rule for group in found["groups"] for rule in group["rules"]]
 
 
-def dashboard(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(
-        (DEPLOY / f"grafana/dashboards/{name}.json").read_text(encoding="utf-8")
-    )
+def dashboard(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
+
+
+def drawn(path: Path) -> list[str]:
+    """Return the expressions of a dashboard's panels."""
+    return [target["expr"] for panel in dashboard(path)["panels"] for target in panel.get("targets", ())]
 
 
 def family(name: str) -> str:
@@ -76,20 +85,74 @@ def test_promtool_accepts_the_alerts() -> None:
     subprocess.run([promtool, "check", "rules", DEPLOY / "alerts.yml"], check=True, timeout=60)
 
 
-@pytest.mark.parametrize("name", DASHBOARDS)
-def test_a_dashboard_draws_metrics_that_there_are(name: str) -> None:
-    panels = dashboard(name)["panels"]
-    drawn = [target["expr"] for panel in panels for target in panel.get("targets", ())]
-    assert len(drawn) >= DASHBOARDS[name]
-    for expression in drawn:
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
+def test_the_dashboards_draw_metrics_that_there_are(path: Path) -> None:
+    panels = dashboard(path)["panels"]
+    expressions = drawn(path)
+    assert len(expressions) >= DRAWN_MIN.get(path.stem, 10)
+    for expression in expressions:
         check_expression(expression)
     assert len({panel["id"] for panel in panels}) == len(panels)
-    for variable in dashboard(name)["templating"]["list"]:
+    for panel in panels:
+        assert_legends_name_labels(panel)
+    for variable in dashboard(path)["templating"]["list"]:
         check_expression(variable["definition"])
     uid = yaml.safe_load((DEPLOY / "grafana/provisioning/datasources/prometheus.yml").read_text("utf-8"))
     assert {panel["datasource"]["uid"] for panel in panels if "targets" in panel} == {
         uid["datasources"][0]["uid"]
     }
+
+
+def assert_legends_name_labels(panel: dict[str, Any]) -> None:
+    """Check that a legend names labels that the expression keeps: an empty legend helps nobody."""
+    for target in panel.get("targets", ()):
+        kept = {
+            name for names in re.findall(r"\bby \(([^)]*)\)", target["expr"]) for name in names.split(", ")
+        }
+        told = set(re.findall(r"{{([a-z_]+)}}", target["legendFormat"]))
+        known = {name for each in METRIC.findall(target["expr"]) for name in LABELS.get(family(each), ())}
+        assert told <= (kept or known | {"instance", "le"}), (panel["title"], target)
+
+
+def test_each_dashboard_has_an_id_and_a_title_of_its_own() -> None:
+    for key in ("uid", "title"):
+        assert len({dashboard(path)[key] for path in DASHBOARDS}) == len(DASHBOARDS) >= 5
+
+
+def test_every_metric_of_queues_proxies_and_regions_is_drawn() -> None:
+    named = {family(each) for path in DASHBOARDS for text in drawn(path) for each in METRIC.findall(text)}
+    assert {each.name for each in QUEUE_FAMILIES} <= named
+
+
+def test_the_workers_export_these_metrics_and_no_others() -> None:
+    options: ConsumerOptions = {"bootstrap_servers": "127.0.0.1:1"}
+
+    async def exported() -> set[str]:
+        region, queue = Region("sums", members=1), Queue("orders")
+        coordinator = RegionCoordinator(region, **options)
+        member = RegionMember(region, "a", Operator(), topics=["t"], **options)
+        workers = (
+            queue_track._Served(RedeliveryTracker(queue, **options)),
+            queue_run._Served(QueueWorker(queue, Operator().process, **options)),
+            forward_run._Served(forward_run.Forwarders(ForwardSettings(), options)),
+            region_run._Served(member),
+            ServedCoordinator(coordinator),
+        )
+        found = [each for worker in workers for each in worker.metrics()]
+        return {f"{each.name}_total" if each.type == "counter" else each.name for each in found}
+
+    assert anyio.run(exported, backend="trio") == {each.name for each in QUEUE_FAMILIES}
+
+
+class Operator:
+    async def process(self, record: ConsumerRecord[bytes, bytes]) -> None:
+        """Do nothing."""
+
+    def save(self, sequence_id: int) -> bytes:
+        return b""
+
+    def restore(self, state: bytes | None) -> None:
+        """Do nothing."""
 
 
 def test_the_service_of_systemd_starts_a_broker_with_options_that_exist() -> None:
@@ -119,49 +182,3 @@ def test_systemd_finds_no_fault_in_it() -> None:
     )
     complaints = [line for line in done.stderr.splitlines() if "kohort.service" in line]
     assert [line for line in complaints if "is not executable" not in line] == []
-
-
-def test_the_manifests_start_a_broker_with_options_that_exist() -> None:
-    service, stateful = (yaml.safe_load(path.read_text(encoding="utf-8")) for path in MANIFESTS)
-    container = stateful["spec"]["template"]["spec"]["containers"][0]
-    command, *options = container["args"]
-    assert command == "serve"
-    found = parse(options)
-    assert str(found.places.advertise) == f"{service['metadata']['name']}:9092"
-    assert ("kohort.http.allowed.hosts", service["metadata"]["name"]) in found.settings
-    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
-    assert ports == {"kafka": found.places.listen.port, "http": found.http.port}
-    assert {each["targetPort"]: each["port"] for each in service["spec"]["ports"]} == ports
-    assert any(str(found.places.data).startswith(each["mountPath"]) for each in container["volumeMounts"])
-    labels = stateful["spec"]["template"]["metadata"]["labels"]
-    assert service["spec"]["selector"] == stateful["spec"]["selector"]["matchLabels"] == labels
-    kustomization = yaml.safe_load((DEPLOY / "kubernetes/kustomization.yaml").read_text(encoding="utf-8"))
-    assert {*kustomization["resources"]} == {path.name for path in MANIFESTS}
-
-
-@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
-def test_the_manifests_follow_the_kubernetes_schema(path: Path) -> None:
-    if "KOHORT_TEST_APPLICATIONS" not in os.environ:
-        pytest.skip("the schema is a package of its own: make applications runs it")
-    from kubernetes.client import models  # type: ignore[import-not-found]  # See above.
-
-    manifest = yaml.safe_load(path.read_text(encoding="utf-8"))
-    check_kind(models, f"V1{manifest['kind']}", manifest, path.name)
-
-
-def check_kind(models: Any, kind: str, value: Any, where: str) -> None:
-    """Check a value against a type of Kubernetes' OpenAPI schema: no field too many, each of its type."""
-    found = re.fullmatch(r"(list|dict)[\[(](?:str, )?(.+)[\])]", kind, re.IGNORECASE)
-    if found:
-        assert isinstance(value, list if found[1].lower() == "list" else dict), where
-        parts = enumerate(value) if found[1].lower() == "list" else value.items()
-        for key, each in parts:
-            check_kind(models, found[2], each, f"{where}[{key}]")
-    elif kind in PYTHON_TYPES:
-        assert isinstance(value, PYTHON_TYPES[kind]), where  # type: ignore[arg-type]  # A tuple is fine.
-    elif kind not in {"object", "datetime"}:
-        model = getattr(models, kind)
-        names = {written: ours for ours, written in model.attribute_map.items()}
-        for key, each in value.items():
-            assert key in names, f"{where}.{key} is no field of {kind}"
-            check_kind(models, model.openapi_types[names[key]], each, f"{where}.{key}")

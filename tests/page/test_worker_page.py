@@ -9,6 +9,7 @@ import sys
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,10 @@ def told(address: str) -> dict[str, Any]:
         return {}
 
 
+def is_ready(address: str) -> bool:
+    return bool(told(address).get("ready"))
+
+
 class Workers:
     """A process of each kind, by its role, and where it serves."""
 
@@ -104,7 +109,7 @@ class Workers:
                 )
         for role, address in self.addresses.items():
             wait_until(
-                lambda address=address: told(address).get("ready"),
+                partial(is_ready, address),
                 f"{role} is ready: {self._log.read_text()}",
                 60,
             )
@@ -257,7 +262,7 @@ class Hostile:
 
     def __init__(self, said: Mapping[str, Any]) -> None:
         self.kind: str = said["kind"]
-        self._said = _with_evil(said)
+        self._said: dict[str, object] = _with_evil(said)
 
     def status(self) -> Mapping[str, object]:
         return self._said

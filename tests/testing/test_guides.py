@@ -48,6 +48,7 @@ def test_every_library_has_a_guide() -> None:
     assert names == {
         *(f"testing-{each}" for each in libraries),
         "from-testcontainers",
+        "kubernetes",
         "observe",
         "other-languages",
         "schema_registry",

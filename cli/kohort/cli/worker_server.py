@@ -52,12 +52,15 @@ class Worker(Protocol):
     @property
     def is_ready(self) -> bool:
         """Whether it has joined its group, and does not stop."""
+        ...
 
     def status(self) -> Mapping[str, object]:
         """Return how it stands, for its JSON and its page."""
+        ...
 
     def metrics(self) -> Iterable[Metric]:
         """Return its metrics."""
+        ...
 
 
 @asynccontextmanager

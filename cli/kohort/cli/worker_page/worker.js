@@ -29,6 +29,11 @@ function trend(key, value) {
   return h("span", {}, `${number(value)} `, line(note(key, value)));
 }
 
+// A generation that stays the same over a rolling update says that nobody was rebalanced.
+function group(told) {
+  return h("span", {}, name(told.group), h("span", { class: "soft" }, told.generation_id < 0 ? " not joined" : ` generation ${number(told.generation_id)}`));
+}
+
 function trackerView(told) {
   const total = (what) => told.by_partition.reduce((sum, each) => sum + each[what], 0);
   return [
@@ -42,7 +47,7 @@ function trackerView(told) {
       ["Dead letters", some(total("dead"), bad)],
       ["Vanished", some(total("vanished"), bad)],
       ["Delivered again after", duration(told.message_timeout_ms)],
-      ["Group", name(told.group)],
+      ["Group", group(told)],
     ]),
     h("h2", {}, "Partitions"),
     table([["Partition", "number"], ["In flight", "number"], ["Overdue", "number"], ["Oldest", "number"],
@@ -65,7 +70,7 @@ function queueWorkerView(told) {
       ["Released", number(told.released)],
       ["Rejected, dead letters", some(told.rejected, bad)],
       ["Partitions", told.partitions.length ? told.partitions.join(", ") : "none"],
-      ["Group", name(told.group)],
+      ["Group", group(told)],
     ]),
     h("p", { class: "soft" }, "Markers in flight, redeliveries and overdue records are on the page of a tracker: kohort queue track --http."),
   ];
@@ -89,6 +94,7 @@ function destination(each) {
     h("h2", {}, name(each.name)),
     facts([
       ["Topic", name(each.topic)],
+      ["Group", group(each)],
       ["Circuit", circuit(each.circuit)],
       ["Backlog", trend(`backlog ${each.name}`, each.unfinished)],
       ["Delayed", number(each.delayed)],
@@ -129,6 +135,7 @@ function regionView(told) {
         ["Queued", trend("queued", told.queued)],
         ["Drain, last and longest", `${duration(told.drain_ms_last)}, ${duration(told.drain_ms_most)}`],
         ["Partitions", count(told.partitions.length, "partition")],
+        ["Group", group(told)],
       ] : []),
     ]),
     told.reason ? h("p", {}, "Why it was reset the last time: ", h("span", { class: "soft" }, shown(told.reason))) : null,

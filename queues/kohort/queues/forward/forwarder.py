@@ -28,7 +28,7 @@ from kohort.queues.forward.limits import Circuit, Limits
 from kohort.queues.forward.routing import RouteAction, choose
 from kohort.queues.forward.settings import Destination
 from kohort.queues.forward.verdict import Action, Verdict
-from kohort.queues.joining import has_joined
+from kohort.queues.joining import generation_of, has_joined
 from kohort.queues.options import consumer_options, producer_options, shared_options
 
 logger = logging.getLogger(__name__)
@@ -126,6 +126,8 @@ class Forwarder:
             "name": self.destination.name,
             "topic": self.destination.topic,
             "url": self.destination.url,
+            "group": self.destination.group_id,
+            "generation_id": generation_of(self._consumer),
             "partitions": [str(each) for each in self._consumer.assignment()],
             "circuit": self._circuit.value,
             "running": sum(each.running for each in self._limits.values()) + self._settling,

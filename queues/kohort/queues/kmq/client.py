@@ -19,7 +19,7 @@ from kohort.client.key_runs import send_keys
 from kohort.client.retry import Deadline
 from kohort.client.values import ConsumerRecord, TopicPartition
 from kohort.queues.copying import write_copy
-from kohort.queues.joining import has_joined
+from kohort.queues.joining import generation_of
 from kohort.queues.kmq.copies import headers_of_dead_letter
 from kohort.queues.kmq.ends import EndMarkers, EndRun
 from kohort.queues.kmq.markers import Start, pack_key
@@ -79,9 +79,9 @@ class QueueClient:
         await self._stack.__aexit__(kind, error, trace)
 
     @property
-    def has_joined(self) -> bool:
-        """Whether it has been in a generation of the queue's group."""
-        return has_joined(self._consumer)
+    def generation_id(self) -> int:
+        """The generation of the queue's group that it has its partitions in; -1 before the first."""
+        return generation_of(self._consumer)
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:

@@ -18,7 +18,7 @@ from kohort.client.errors import CommitFailedError, KohortError
 from kohort.client.listener import Partitions
 from kohort.client.retry import Backoff, monotonic_ms
 from kohort.client.values import AnyRecord, OffsetAndMetadata, TopicPartition
-from kohort.queues.joining import has_joined
+from kohort.queues.joining import generation_of, has_joined
 from kohort.queues.kmq.counters import NONE, TrackerCounters, decode_counters
 from kohort.queues.kmq.queue import Queue
 from kohort.queues.kmq.redelivering import Redeliverer
@@ -119,6 +119,7 @@ class RedeliveryTracker:
         return {
             "topic": self.queue.topic,
             "group": self.queue.redelivery_group_id,
+            "generation_id": generation_of(self._consumer),
             "dead_letters_topic": self.queue.dead_letters_topic,
             "message_timeout_ms": self.queue.message_timeout_ms,
             **self.metrics(),

@@ -70,13 +70,14 @@ class QueueWorker:
     @property
     def is_ready(self) -> bool:
         """Whether it has joined the queue's group, and does not stop."""
-        return not self._stopping and self._client.has_joined
+        return not self._stopping and self._client.generation_id >= 0
 
     def status(self) -> Mapping[str, object]:
         """Return what it works on now, and what became of records since its start."""
         return {
             "topic": self.queue.topic,
             "group": self.queue.group_id,
+            "generation_id": self._client.generation_id,
             "partitions": [each.partition for each in sorted(self._client.partitions)],
             "workers": self._workers,
             "running": self._running,

@@ -140,6 +140,7 @@ class RegionMember:
         return {
             "member": self.name,
             "state": self.state,
+            "generation_id": -1 if core is None else core.generation_id,
             "partitions": sorted(assigned),
             **self.metrics(),
             **status_of(self.region, getattr(self, "_log", None)),
