@@ -16,10 +16,12 @@ from pathlib import Path
 
 from kohort.client import Consumer, Producer
 from kohort.testing import Broker
+from tests.interop.waiting import wait_until
 from tests.page.browser import Browser, find_chromium
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 SETTLE_SECONDS = 6.0
+CHART_SECONDS_MAX = 120.0
 VALUE = {"order": 0, "customer": "c-3", "total": 19.9, "lines": [{"sku": "A-1", "count": 2}]}
 
 
@@ -29,10 +31,17 @@ def main() -> None:
     program = find_chromium()
     assert program is not None, "no Chromium on this machine: install Debian's package `chromium`"
     settings = {"group.initial.rebalance.delay.ms": 200, "kohort.lag.interval.ms": 1000}
-    with Broker(settings, topics={"orders": 6}, http=True) as broker, busy(broker):
+    with (
+        Broker(settings, topics={"orders": 6}, http=True) as broker,
+        tempfile.TemporaryDirectory() as profile,
+        Browser(program, Path(profile)) as page,
+        busy(broker),
+    ):
+        page.open(f"{broker.http}/")  # Samples for the charts are taken while somebody looks.
+        page.until("document.querySelectorAll('main tbody tr').length >= 2", "the groups are listed")
+        time.sleep(10.0)  # One of them.
         storm(broker)
-        with tempfile.TemporaryDirectory() as profile, Browser(program, Path(profile)) as page:
-            take(page, broker, folder)
+        take(page, broker, folder)
 
 
 @contextlib.contextmanager
@@ -98,21 +107,27 @@ def storm(broker: Broker) -> None:
 
 def take(page: Browser, broker: Broker, folder: Path) -> None:
     """Take the pictures, each once the page has looked a few times."""
-    page.resize(1100, 420)
+    page.resize(1280, 420)
     page.open(f"{broker.http}/")
     page.until("document.querySelectorAll('main tbody tr').length >= 2", "the groups are listed")
     picture(page, folder / "page-groups.png")
-    page.resize(1100, 1000)
+    page.resize(1280, 1180)
     page.run("[...document.querySelectorAll('main a')].find((a) => a.textContent === 'billing').click()")
-    page.until("document.querySelector('svg.timeline') !== null", "the group is shown")
+    lines = "document.querySelectorAll('figure.chart polyline')"
+    wait_until(
+        lambda: page.run(f"{lines}.length === 3 && {lines}[2].points.length > 4"),
+        "the charts have some samples",
+        CHART_SECONDS_MAX,
+    )
     picture(page, folder / "page-group.png")
-    page.resize(380, 760, is_dark=True)
+    page.resize(390, 760, is_dark=True)
     picture(page, folder / "page-phone.png")
-    page.resize(1100, 900)
+    page.resize(1280, 1180)
     page.press("t")
     page.until("document.querySelector('h1')?.innerText === 'Topics'", "the topics are listed")
     page.run("[...document.querySelectorAll('main a')].find((a) => a.textContent === 'orders').click()")
     page.until("document.querySelectorAll('#messages tbody tr').length > 0", "messages are shown")
+    page.run("document.getElementById('messages-title').scrollIntoView({ block: 'center' })")
     picture(page, folder / "page-topic.png")
     page.press("b")
     page.until("document.querySelector('main').innerText.includes('Ready')", "health is shown")

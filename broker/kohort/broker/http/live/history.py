@@ -92,9 +92,10 @@ class History:
         while True:
             await self._wanted.wait()
             while trio.current_time() - self._looked_at < UNLOOKED_SECONDS:
+                # All brokers take their samples at the same times: those of one topic can be added.
+                await trio.sleep((INTERVAL_MS - self._now_ms() % INTERVAL_MS) / 1_000)
                 with part.working(ROUND_MS_MAX):
                     await self.look()
-                await trio.sleep((INTERVAL_MS - self._now_ms() % INTERVAL_MS) / 1_000)
             self._series = {GROUP: OrderedDict(), TOPIC: OrderedDict()}
             self._wanted = trio.Event()
 

@@ -76,8 +76,8 @@ export function groupView(told, { set, parameters, redraw }) {
     h("h1", {}, link("groups", {}, "Groups"), " / ", name(told.group_id), " ", stormBadge(told.storm)),
     facts([
       ["State", state(told.state)], ["Type", shown(told.type)], ["Generation", number(told.generation_id)], ["Members", number(told.members.length + told.members_left_out)],
-      ["Assignor", shown(told.protocol_name ?? "–")], ["Lag", count(told.lag, "record")], ["Oldest unread", age(told.lag_seconds)],
-      ["Trend", trend(looks)], ["Verdict", verdict(told.verdict)],
+      ["Assignor", shown(told.protocol_name ?? "–")], ["Lag", h("span", {}, number(told.lag), h("br"), h("span", { class: "small soft" }, trend(looks)))], ["Oldest unread", age(told.lag_seconds)],
+      ["Verdict", verdict(told.verdict)],
     ]),
     changes(told),
     told.rebalance ? ongoing(told.rebalance) : null,
@@ -97,13 +97,14 @@ function charts(told, looks, parameters, set, redraw) {
   const last = samples.length ? samples[samples.length - 1].ms : 0;
   const lag = [...samples.map((each) => [each.ms, each.amount]), ...looks.filter(([ms]) => ms > last)];
   const marks = told.rebalances.map((each) => ({ ms: each.started_ms, text: `rebalance ${each.cause.replaceAll("_", " ")}, ${time(each.started_ms)}` }));
-  const rate = (value) => since(rates(samples, value), from);
+  const rate = (value) => since(rates(samples, value), from), shownLag = since(lag, from);
+  const range = { from: shownLag[0]?.[0], to: told.now_ms };  // Both charts have the same times one above the other.
   return [
     h("div", { class: "title-row" }, h("h2", {}, "Over time"), spanField(parameters, set)),
     h("div", { class: "charts" },
-      chart({ title: "Lag", unit: "records", format: short, lines: [{ name: "lag", kind: "one", points: since(lag, from) }], marks,
+      chart({ title: "Lag", unit: "records", format: short, lines: [{ name: "lag", kind: "one", points: shownLag }], marks, ...range,
         empty: "The chart begins with the second look at the group, in some seconds." }),
-      told.type === "share" ? null : chart({ title: "Records a second", format: short, marks,
+      told.type === "share" ? null : chart({ title: "Records a second", format: short, marks, ...range,
         lines: [{ name: "written", kind: "two", points: rate((each) => each.position + each.amount) }, { name: "read", kind: "one", points: rate((each) => each.position) }],
         empty: "The chart begins with the third sample, in half a minute. The broker keeps an hour of what somebody looks at." })),
   ];
