@@ -34,6 +34,7 @@ from kohort.queues.forward.forwarder import ensure_topics as ensure_forward_topi
 from kohort.queues.kmq import Queue, QueueClient, ensure_topics
 from kohort.queues.region import Region, RegionMember
 from tests.interop.broker_process import BrokerProcess
+from tests.interop.kafka_tools import JAVA_FOLDER, MissingTool, classes, jars
 
 PARTITIONS = 4
 VALUE = bytes(100)
@@ -143,6 +144,17 @@ async def share_with_librdkafka(bootstrap: str, topic: str, records: int) -> Too
     return watch.took(count)
 
 
+async def run_java(kind: str, bootstrap: str, topic: str, records: int) -> Took:
+    """The original of KMQ, or Java's consumer: in a process of its own, from behind the first tenth."""
+    await ensure_topics(Queue(topic), bootstrap_servers=bootstrap)
+    folder = jars("kmq")
+    class_path = f"{classes(JAVA_FOLDER / 'KmqSpeed.java', folder)}:{folder}/*"
+    command = ["java", "-Xmx512m", "-cp", class_path, "KmqSpeed", kind, bootstrap, topic, str(records)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+    wall_s, cpu_s, count = map(float, done.stdout.split())
+    return Took(wall_s, cpu_s, int(count))
+
+
 class Waits:
     """A service in the process."""
 
@@ -246,16 +258,20 @@ class Row:
     run: Run
     share: float
     beside: str = ""
+    is_java: bool = False
 
 
 PLAIN = "a consumer group, a commit a batch"
 PLAIN_LIBRDKAFKA = "a consumer group, librdkafka, a commit a batch"
+PLAIN_JAVA = "a consumer group, Java, a commit a batch"
 UNCHECKED = "a region without checkpoints"
 ROWS = (
     Row(PLAIN, consume, 5),
     Row("KMQ, a marker for each start and end", acknowledge, 1, PLAIN),
     Row(PLAIN_LIBRDKAFKA, consume_with_librdkafka, 5),
     Row("a share group, librdkafka", share_with_librdkafka, 5, PLAIN_LIBRDKAFKA),
+    Row(PLAIN_JAVA, partial(run_java, "plain"), 50, is_java=True),
+    Row("KMQ's original, Java", partial(run_java, "kmq"), 10, PLAIN_JAVA, is_java=True),
     *(
         Row(
             f"the proxy, {each} ms in the process",
@@ -347,8 +363,19 @@ def main() -> None:
         compare(options.records, options.repeat, options.only)
 
 
+def has_original() -> bool:
+    """Return whether there is Java, and KMQ's original for it."""
+    try:
+        jars("kmq")
+    except MissingTool as missing:
+        print(f"without Java: {missing}", file=sys.stderr)
+        return False
+    return True
+
+
 def compare(records: int, repeat: int, only: str) -> None:
-    wanted = [each for each in ROWS if only in each.name]
+    with_java = has_original()
+    wanted = [each for each in ROWS if only in each.name and (with_java or not each.is_java)]
     beside = {each.beside for each in wanted}
     rows = [each for each in ROWS if each in wanted or each.name in beside]
     found: dict[str, list[tuple[float, float]]] = {each.name: [] for each in rows}
