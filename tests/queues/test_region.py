@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from kohort.client import Admin, NewTopic, Producer
+from kohort.cli import region_run
+from kohort.client import Admin, NewTopic, OffsetAndMetadata, Producer, TopicPartition
 from kohort.client.aio import Admin as AsyncAdmin
+from kohort.client.aio import Consumer as AsyncConsumer
 from kohort.client.config import ConsumerOptions
 from kohort.client.errors import ConfigurationError
 from kohort.queues.region import (
@@ -174,6 +176,67 @@ async def test_a_region_may_begin_at_a_time(
         assert await sum_of(region, options) == wanted + 201
         assert sum(state.initial.values()) == {0: 0, 50: 5, 1_000: 10}[since]
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    "start_position, wanted",
+    [(StartPosition.DEFAULT, {"0": 3, "1": 0}), (StartPosition.END, {"0": 5, "1": 5})],
+)
+async def test_a_region_may_begin_where_its_group_has_committed_or_at_the_end(
+    bootstrap: str,
+    topic: str,
+    options: ConsumerOptions,
+    start_position: StartPosition,
+    wanted: dict[str, int],
+) -> None:
+    await trio.to_thread.run_sync(send, bootstrap, topic, range(10))
+    group_id = f"{topic}-readers"
+    async with AsyncConsumer(bootstrap_servers=bootstrap, group_id=group_id) as before:
+        before.assign(TopicPartition(topic, 0))
+        await before.commit({TopicPartition(topic, 0): OffsetAndMetadata(3)})
+    region = Region(f"begins-{topic}", members=1, period_ms=100)
+    settings: ConsumerOptions = {**options, "group_id": group_id}
+    member = RegionMember(region, "a", Sum(), topics=[topic], start_position=start_position, **settings)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(RegionCoordinator(region, **options).run)
+        nursery.start_soon(member.run)
+        state = await until(options, region, lambda state: len(state.offsets) == 2)
+        assert state.initial == {f"{topic}-{number}": at for number, at in wanted.items()}
+        await trio.to_thread.run_sync(send, bootstrap, topic, range(100, 102))
+        await until(options, region, partial(has_offsets, 12))
+        skipped = [value for value in range(10) if value // 2 < wanted[str(value % 2)]]
+        assert await sum_of(region, options) == sum(range(10)) + 201 - sum(skipped)
+        nursery.cancel_scope.cancel()
+
+
+def test_what_a_member_reads_and_how_is_told_by_options_and_files(
+    bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: dict[str, object] = {}
+
+    def note(region: Region, name: str, operator: object, **options: object) -> None:
+        told.update(options, name=name, region=region)
+        raise ConfigurationError("noted")
+
+    monkeypatch.setattr(region_run, "RegionMember", note)
+    file = tmp_path / "client.properties"
+    file.write_text("session.timeout.ms=9000\nmax.poll.interval.ms=40000\n")
+    command = "region run r a --call tests.queues.region_process:Sum --pattern orders.* --group readers"
+    times = "--start-position time --start-time-ms 5 --reset-timeout-ms 7000 --property max.poll.records=7"
+    done = kohort(*command.split(), *times.split(), "--command-config", str(file), "-b", bootstrap)
+    assert "noted" in done.stderr
+    wanted = {
+        "pattern": "orders.*",
+        "group_id": "readers",
+        "start_position": StartPosition.TIME,
+        "start_time_ms": 5,
+        "max_poll_records": 7,
+        "session_timeout_ms": 9_000,
+        "max_poll_interval_ms": 40_000,
+        "name": "a",
+        "region": Region("r", members=1, reset_timeout_ms=7_000),
+    }
+    assert {key: told[key] for key in wanted} == wanted
 
 
 @pytest.mark.parametrize("given", [{"start_position": StartPosition.TIME}, {"start_time_ms": 5}])
