@@ -70,6 +70,11 @@ class _OffsetType(click.ParamType[int | str]):
     "--exit-at-end", "-e", is_flag=True, help="Stop at the end offsets that the partitions had at the start."
 )
 @click.option("--timeout-ms", type=click.IntRange(1), help="Stop after this time without records.")
+@click.option(
+    "--schema-registry",
+    metavar="URL",
+    help="Show Avro, JSON Schema and Protocol Buffers as JSON, by the schemas of this registry.",
+)
 @click.option("--quiet", "-q", is_flag=True, help="Don't say how many records were read.")
 @click.option(
     "--property",
@@ -95,6 +100,7 @@ def consume(
     offset: int | str | None,
     exit_at_end: bool,
     timeout_ms: int | None,
+    schema_registry: str | None,
     quiet: bool,
     as_json: bool,
     servers: str,
@@ -128,6 +134,10 @@ def consume(
     if as_json and form not in {"value", "json"}:
         raise click.UsageError("give --json or --format, not both")
     show = make_format("json" if as_json else form, to_terminal=sys.stdout.isatty())
+    if schema_registry is not None:
+        from kohort.cli.schema_texts import with_schemas  # Others don't pay for it.
+
+        show = with_schemas(show, schema_registry)
     options: ConsumerOptions = {
         "bootstrap_servers": require_broker(servers),
         "client_id": "kohort-cli",

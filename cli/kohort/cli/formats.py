@@ -11,6 +11,12 @@ from kohort.client import ConsumerRecord
 from kohort.protocol.printable import printable, printable_json
 
 Format = Callable[[ConsumerRecord], bytes]
+
+
+class JsonText(bytes):
+    """A key or a value that is JSON: within JSON it is no string."""
+
+
 FIELDS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
 
@@ -90,10 +96,12 @@ def _json(record: ConsumerRecord) -> bytes:
     return printable_json(json.dumps(fields, ensure_ascii=False)).encode()
 
 
-def _json_text(data: bytes | None) -> str | dict[str, str] | None:
+def _json_text(data: bytes | None) -> object:
     """Return text as a string, and anything else as {"base64": ...}."""
     if data is None:
         return None
+    if isinstance(data, JsonText):
+        return json.loads(data)
     try:
         return data.decode()
     except UnicodeDecodeError:

@@ -28,10 +28,14 @@ class SchemaRegistryError(KohortError):
 
 
 class RegisteredSchema(NamedTuple):
-    """A schema's text, with the names and texts of all that it uses, each before what uses it."""
+    """A schema's text, with the names and texts of all that it uses, each before what uses it.
+
+    `kind` is AVRO, JSON or PROTOBUF.
+    """
 
     text: str
     dependencies: tuple[tuple[str, str], ...] = ()
+    kind: str = "AVRO"
 
 
 class SchemaRegistry:
@@ -55,7 +59,8 @@ class SchemaRegistry:
         found = self._schemas.get(schema_id)
         if found is None:
             answer = self._ask("GET", f"/schemas/ids/{schema_id}")
-            found = RegisteredSchema(answer["schema"], self._dependencies(answer))
+            kind = answer.get("schemaType") or "AVRO"
+            found = RegisteredSchema(answer["schema"], self._dependencies(answer), kind)
             self._schemas[schema_id] = found
         return found
 

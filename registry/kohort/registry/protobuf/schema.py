@@ -49,6 +49,28 @@ class ProtobufSchema:
         assert isinstance(writer, ProtobufSchema)
         return problems_reading(self._file, writer._file)
 
+    def json_of(self, indexes: Sequence[int], data: bytes) -> str:
+        """Return a message as JSON. `indexes` say which of the file, and of the messages within it.
+
+        Raises: ValueError where the schema has no such message, or the data is none.
+        """
+        from google.protobuf.json_format import Error, MessageToJson  # noqa: PLC0415
+        from google.protobuf.message import DecodeError  # noqa: PLC0415
+        from google.protobuf.message_factory import GetMessageClass  # noqa: PLC0415
+
+        messages = list(self._file.message_types_by_name.values())
+        found: Any = None
+        for index in indexes:
+            if not 0 <= index < len(messages):
+                raise ValueError(f"the schema has no message {list(indexes)}")
+            found, messages = messages[index], list(messages[index].nested_types)
+        assert found is not None, "there is one index at least"
+        try:
+            message = GetMessageClass(found).FromString(data)
+            return str(MessageToJson(message, preserving_proto_field_name=True, indent=None))
+        except (DecodeError, Error) as error:
+            raise ValueError(str(error)) from None
+
     def _proto(self) -> Any:
         from google.protobuf.descriptor_pb2 import FileDescriptorProto  # noqa: PLC0415
 
