@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Audit:
-    """Keeps who does what. The loop's thread only."""
+    """Logs the operations of users. The loop's thread only."""
 
     def __init__(self, config: BrokerConfig, clock: Clock, *, is_shared: bool) -> None:
         """Open the file, if there is one; workers that share a port have a file each. Raises: OSError."""
@@ -45,7 +45,7 @@ class Audit:
             self.audit_log.login(principal, host, mechanism, failure)
 
     def looked_at(self, topic: str, user: str, host: str) -> None:
-        """Note who looks at records by HTTP."""
+        """Note a user that reads records over HTTP."""
         if self.audit_log is not None:
             principal = f"Http:{user or 'ANONYMOUS'}"
             self.audit_log.used(principal, host, "http", "READ", f"TOPIC:{topic}", allowed=True)

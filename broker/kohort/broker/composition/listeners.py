@@ -54,7 +54,7 @@ def is_secure(listeners: Sequence[Address], config: BrokerConfig) -> bool:
 
 
 def super_users_of(config: BrokerConfig) -> Callable[[str], bool]:
-    """Return the function that tells which principals may do everything."""
+    """Return the function that tells which principals are super users."""
     if not config.super_users:
         return lambda _: False
     from kohort.broker.authorization.authorizer import super_users  # noqa: PLC0415  # Most brokers have none.
@@ -100,7 +100,7 @@ def secure_listeners(
 
 
 async def keep_salts(listeners: "SecureListeners", metadata: MetadataStore) -> None:
-    """Have all brokers answer alike for users that do not exist; a full disk does not end the start."""
+    """Let all brokers answer the same for unknown users; a full disk does not end the start."""
     if not listeners.users.is_used:
         return
     from kohort.broker.metadata.scram_users import salt_secret  # noqa: PLC0415  # Few brokers have users.
@@ -126,7 +126,7 @@ def bind_all(
 
 
 def broker_state(config: BrokerConfig, advertised: Sequence[tuple[str, int]]) -> BrokerState:
-    """Return what other brokers and clients are to know of a broker with these addresses."""
+    """Return the registration of a broker with these addresses."""
     (host, port), *others = advertised
     return BrokerState(
         config.node_id,

@@ -1,6 +1,6 @@
-"""What a broker takes from its machine beside its clock and its disk: sockets, threads and a poller.
+"""The machine of a broker besides its clock and its disk: sockets, threads and a poller.
 
-A simulation gives a machine of its own, with virtual ones.
+A simulation has its own machine, with virtual ones.
 """
 
 import shutil
@@ -40,7 +40,7 @@ class Machine:
         return bind(address, is_shared=is_shared)
 
     def boot_id(self) -> str:
-        """Return which run of the machine this is; empty where the system does not tell."""
+        """Return the boot id of the machine; empty if the system does not tell."""
         try:
             return BOOT_ID.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError):

@@ -63,11 +63,11 @@ class Membership:
         self.metadata.watch(partial(leadership_counters.note, self._node_id))
 
     def unsynced(self) -> Unsynced:
-        """Return what keeps which partitions have records that are not synced."""
+        """Return the registry of partitions with unsynced records."""
         return Unsynced(self.member.note_unsynced, self.member.note_failed_sync)
 
     def on_lost_tail(self, _raising: RaisingEpochs) -> Callable[[Partition], None]:
-        """Return what is called for a log that has lost its end."""
+        """Return the function that is called for a log that has lost its end."""
         return self.member.lost_tail
 
     def replicas(self, *, clock: Clock, loop: Loop) -> Replicas:
@@ -83,12 +83,12 @@ class Membership:
         )
 
     def takeovers(self, partitions: PartitionTable, clock: Clock) -> Takeovers:
-        """Return what is known of brokers whose groups are taken over."""
+        """Return the former brokers of groups that moved here."""
         assert partitions.replicas is not None
         return Takeovers(self._node_id, clock, partitions.replicas.heard_ms)
 
     def ends_elsewhere(self, clock: Clock, workers: Workers) -> RemoteEnds:
-        """Return what tells the ends of logs that other brokers lead."""
+        """Return the function for the ends of logs that other brokers lead."""
         return RemoteEnds(self.metadata, self.others, clock, workers)
 
     def between_brokers(self, local_ends: LocalEnds, view: Callable[[], "BrokerView"]) -> Between:
@@ -116,7 +116,7 @@ class Membership:
         self._known_brokers = KnownBrokers(self.metadata, self._node_id, number, user)
 
     def is_broker(self, guard: "Guard | None", request: Request, node_id: int, epoch: int) -> bool:
-        """Return whether another broker of the cluster asks, which may take what it needs."""
+        """Return whether the requester is another broker of the cluster, which is not limited."""
         if self._known_brokers is None:
             return False
         if guard is not None:
@@ -124,8 +124,8 @@ class Membership:
         return self._known_brokers.knows(request, node_id, epoch)
 
     async def register(self, broker: BrokerState, partitions: PartitionTable, supervisor: Supervisor) -> None:
-        """Let others know this broker, under a lease which is kept from then on."""
-        await partitions.opening.open_all()  # A registered broker may be elected: it looks first what it has.
+        """Register this broker, under a lease that is kept from then on."""
+        await partitions.opening.open_all()  # A registered broker may be elected: it checks its folder first.
         self.member.begin_life(is_short=partitions.opening.is_short)
         supervisor.start("cluster metadata", self.member.keep_metadata)
         await self.metadata.register(self.member.registration(broker))
@@ -136,7 +136,7 @@ class Membership:
         """Return at once: they were opened before the registration."""
 
     async def until_others_are_here(self) -> None:
-        """Return once the other brokers of this host have registered, or some seconds later."""
+        """Return when the other brokers of this host have registered, or some seconds later."""
         await self.member.until_others_are_here()
 
     def begin(
@@ -161,17 +161,18 @@ class Membership:
             supervisor.start(name, run)
 
     async def hand_over(self) -> None:
-        """Let others of the cluster lead what this broker leads."""
+        """Let other brokers lead this one's partitions."""
         if self._current.config.controlled_shutdown_enable:
             await self.member.hand_over()
 
     def close(self) -> None:
-        """Follow the cluster no more."""
+        """Stop following the cluster."""
         self.member.follow_no_more()
         self._unwatch()
 
     def catching_up(self) -> CatchingUp:
-        """Return what tells which replicas have not been in sync since the start, the same each time."""
+        """Return the function for replicas that have not been in sync since the start, always the same
+        one."""
         if self._catching_up is None:
             self._catching_up = CatchingUp(self.metadata.snapshot, self._node_id)
         return self._catching_up

@@ -67,7 +67,7 @@ class OnDemand:
         return self._shares
 
     def share_partitions(self) -> "SharePartitions | None":
-        """Return the share partitions, None as long as nobody has used any."""
+        """Return the share partitions, None until the first use."""
         return None if self._shares is None else self._shares.partitions
 
     def share_services(self, groups: "GroupServices", data: "Data") -> "ShareServices":
@@ -77,7 +77,7 @@ class OnDemand:
         return ShareServices(groups, data, self.shares, self._services.current)
 
     def permissions(self, transactions: "TransactionServices") -> "Permissions":
-        """Return what tells which partitions transactional producers may write."""
+        """Return the permissions of transactional producers to write to partitions."""
         if self._permissions is None:
             from kohort.broker.handlers.data.transactional import Permissions  # noqa: PLC0415
 
@@ -91,7 +91,7 @@ class OnDemand:
         return InternalTopics(self._topics, self._groups, self._services.workers, self._services.clock)
 
     def refresh(self) -> None:
-        """Take up, and drop, what partitions of their topics have as these get other leaders."""
+        """Load, and drop, shards as partitions of their topics get other leaders."""
         self.refresh_transactions()
         if self._shares is not None:
             self._shares.partitions.refresh()
@@ -99,7 +99,7 @@ class OnDemand:
     def refresh_transactions(self) -> None:
         """Take up, and drop, transactional ids as their partitions get other leaders.
 
-        Prepared transactions are completed, and open ones may time out, whether a client asks or not.
+        Prepared transactions are completed, and open ones may time out, without a client's request.
         """
         if TRANSACTIONS_TOPIC in self._services.metadata.snapshot().topics:
             self.transactions().refresh()

@@ -1,4 +1,4 @@
-"""What stands between the transport and the handlers: quotas, the audit log, the lease, permissions."""
+"""The steps between the transport and the handlers: quotas, the audit log, the lease, permissions."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -59,7 +59,7 @@ class RequestPath:
         dispatch, guarded = map(parts.behind_lease, (dispatch, guarded))
         dispatch, guarded = map(audit.audited, (dispatch, guarded))
         self.in_house = dispatch
-        """Answers requests of the broker itself, without a look at permissions and quotas."""
+        """Answers requests of the broker itself, without permissions and quotas."""
         self.dispatch = QuotaSwitch(guarded, metadata, self._metered)
         """Answers requests of clients."""
 
@@ -75,7 +75,7 @@ class RequestPath:
         return InHouse(self.in_house, mailbox, self._workers)
 
     def quota_uses(self, most: int) -> Iterable[QuotaUse]:
-        """Return what clients use of their quotas."""
+        """Return the clients' use of their quotas."""
         return () if self._metering is None else self._metering.uses(most)
 
     def _metered(self, dispatch: Dispatch) -> Dispatch:
@@ -97,11 +97,11 @@ class RequestPath:
         return metering
 
     def _is_broker(self, request: Request, node_id: int, epoch: int) -> bool:
-        """Return whether another broker of the cluster asks, which may take what it needs."""
+        """Return whether the requester is another broker of the cluster, which is not limited."""
         return self._parts.is_broker(self._guard, request, node_id, epoch)
 
     def _guarded(self, dispatch: Dispatch) -> Dispatch:
-        """Return what looks at permissions before the handlers answer."""
+        """Return the handlers behind a check of permissions."""
         from kohort.broker.handlers.authorization.following import guarded  # noqa: PLC0415  # Most have none.
 
         found = guarded(

@@ -55,11 +55,11 @@ class Standalone:
         )
 
     def unsynced(self) -> Unsynced:
-        """Return what keeps which partitions have records that are not synced."""
+        """Return the registry of partitions with unsynced records."""
         return Unsynced()
 
     def on_lost_tail(self, raising: RaisingEpochs) -> Callable[[Partition], None]:
-        """Return what is called for a log that has lost its end."""
+        """Return the function that is called for a log that has lost its end."""
         return raising.lost_tail
 
     def replicas(self, **_parts: Any) -> None:
@@ -69,7 +69,7 @@ class Standalone:
         """Return nothing: no other broker's groups are taken over."""
 
     def ends_elsewhere(self, *_parts: object) -> EndsElsewhere:
-        """Return what tells the ends of logs that other brokers lead."""
+        """Return the function for the ends of logs that other brokers lead."""
         return NoneElsewhere()
 
     def between_brokers(self, *_parts: object) -> None:
@@ -87,11 +87,11 @@ class Standalone:
         return False
 
     async def register(self, broker: BrokerState, *_parts: object) -> None:
-        """Let clients know this broker."""
+        """Publish this broker's address to clients."""
         await self.metadata.register(broker)
 
     async def open_logs(self, partitions: PartitionTable) -> None:
-        """Open the logs that have to be looked at; after an unclean stop under new leader epochs."""
+        """Open the logs that have to be checked; after an unclean stop with new leader epochs."""
         if not self.data.is_clean:
             await self._raise_all_leader_epochs()  # The ends of logs may be gone.
         await partitions.opening.open_all()
@@ -99,7 +99,7 @@ class Standalone:
     async def _raise_all_leader_epochs(self) -> None:
         """Raise the epoch of every partition at once; a full disk must not keep the broker from starting."""
         try:
-            with without_collections():  # A broker alone waits for its disk here, and for nobody.
+            with without_collections():  # A single broker waits only for its disk here.
                 await raise_leader_epochs(self.metadata, self._node_id, lambda topic_id, index: True)
         except (StorageError, ChangeUnknown) as error:
             log.critical("leader epochs cannot be raised after an unclean stop", error=str(error))
@@ -108,7 +108,7 @@ class Standalone:
         """Return at once: there is no other broker."""
 
     def begin(self, *, coordinate_transactions: Callable[[], None], **_parts: Any) -> None:
-        """Coordinate what the folder has of transactions."""
+        """Load the transactions in the folder."""
         coordinate_transactions()
 
     async def hand_over(self) -> None:

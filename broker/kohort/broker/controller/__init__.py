@@ -1,8 +1,8 @@
-"""What is decided about partitions from the outside: who leads, who holds them, where new ones go.
+"""The decisions of the controller about partitions: leaders, replicas, and placement.
 
-Pure: facts go in as values, the next `PartitionState` comes out, and the metadata's compare-and-set makes
-it true. A decision looks at how things are and not at what has happened, so that a controller that takes
-over in the middle of anything goes on without knowing what its predecessor did.
+Pure: facts go in as values, the next `PartitionState` comes out, and the metadata's compare-and-set applies
+it. A decision depends on the current state and not on past events, so that a controller that takes
+over at any time continues without its predecessor's knowledge.
 Source: org.apache.kafka.controller.ReplicationControlManager and PartitionChangeBuilder.
 """
 

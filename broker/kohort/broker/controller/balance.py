@@ -1,4 +1,4 @@
-"""Who should lead: the first replica, so that leaders lie as evenly as the replicas were placed.
+"""Preferred leaders: the first replica, so that leaders are spread as evenly as the replicas.
 
 Source: ReplicationControlManager.maybeBalancePartitionLeaders; `leader.imbalance.per.broker.percentage`.
 """
@@ -36,7 +36,8 @@ def imbalance_percentages(states: Iterable[PartitionState]) -> dict[int, float]:
 def balanced(
     states: Iterable[PartitionState], brokers: LiveBrokers, percentage_max: float
 ) -> list[tuple[PartitionState, PartitionState]]:
-    """Return before and after of what to change so that brokers beyond the percentage lead theirs again."""
+    """Return the changes, before and after, that make brokers beyond the percentage lead their partitions
+    again."""
     known = list(states)
     percentages = imbalance_percentages(known)
     changes = []
@@ -49,7 +50,7 @@ def balanced(
 
 
 def is_drained(node_id: int, states: Iterable[PartitionState], brokers: LiveBrokers) -> bool:
-    """Return whether the broker may go: what it still leads nobody else could lead now."""
+    """Return whether the broker can stop: no other broker could lead its remaining partitions now."""
     for state in states:
         if state.leader != node_id:
             continue

@@ -13,7 +13,7 @@ PartitionKey = tuple[UUID, int]
 
 
 class Change(NamedTuple):
-    """One transaction: `after` takes the place of `before`, if that is still what is there."""
+    """One transaction: `after` replaces `before`, if that is still the current state."""
 
     key: PartitionKey
     before: PartitionState

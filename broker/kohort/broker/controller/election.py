@@ -15,10 +15,10 @@ from kohort.broker.metadata.partition_state import NO_LEADER, PartitionState
 
 
 def settled(state: PartitionState, brokers: LiveBrokers, rules: TopicRules) -> PartitionState:
-    """Return what the partition's state has to be; the very same object where it is that already.
+    """Return the right state of the partition; the same object if it is right already.
 
-    Whoever is dead, or came back empty, leaves the ISR; who drains leaves it where others stay. A
-    reassignment whose new replicas are in sync is over. Then the leader is kept, or elected anew. Settling
+    A broker that is dead, or came back empty, leaves the ISR; a draining one leaves it if others stay. A
+    reassignment whose new replicas are in sync ends. Then the leader is kept, or a new one elected. Settling
     twice changes no more than once.
     """
     others = _with_another_folder(state, brokers)
@@ -33,10 +33,10 @@ def settled(state: PartitionState, brokers: LiveBrokers, rules: TopicRules) -> P
 
 
 def reassigned(before: PartitionState, after: PartitionState, brokers: LiveBrokers) -> PartitionState:
-    """Return what becomes of `before` as a reassignment is begun or taken back, led by one who is in sync.
+    """Return `before` after a reassignment was started or cancelled, with a leader in sync.
 
-    A leader that only the reassignment before had added is no replica any more, and another leads. Where
-    nobody in sync lives nobody does, until settling finds who is eligible.
+    A leader that only the former reassignment had added is no replica any more, and another leads. Without
+    a live replica in sync there is no leader, until settling elects an eligible one.
     """
     if after == before or after.leader in after.isr:
         return with_epochs(before, after)
@@ -45,7 +45,7 @@ def reassigned(before: PartitionState, after: PartitionState, brokers: LiveBroke
 
 
 def with_epochs(before: PartitionState, after: PartitionState) -> PartitionState:
-    """Return `after` under the epochs that follow from what is different; `before` where nothing is.
+    """Return `after` with the epochs that follow from the differences; `before` if there are none.
 
     A new leader epoch also fences the fetches of replicas that were taken away.
     """
@@ -60,7 +60,7 @@ def with_epochs(before: PartitionState, after: PartitionState) -> PartitionState
 
 
 def led_anew(state: PartitionState) -> PartitionState:
-    """Return the state with the same leader under a new leader epoch: it has begun a new life."""
+    """Return the state with the same leader and a new leader epoch, because it has registered again."""
     return replace(state, leader_epoch=state.leader_epoch + 1, partition_epoch=state.partition_epoch + 1)
 
 
@@ -76,7 +76,7 @@ def _is_calm(state: PartitionState, brokers: LiveBrokers) -> bool:
 
 
 def _with_another_folder(state: PartitionState, brokers: LiveBrokers) -> tuple[int, ...]:
-    """Return the replicas whose folder is another than the one that the state knows."""
+    """Return the replicas whose current folder differs from the known one."""
     others: tuple[int, ...] = ()
     for node_id, directory in zip(state.replicas, state.directories, strict=False):
         broker = brokers.get(node_id)
@@ -86,10 +86,10 @@ def _with_another_folder(state: PartitionState, brokers: LiveBrokers) -> tuple[i
 
 
 def _lost(state: PartitionState, others: Collection[int], brokers: LiveBrokers) -> tuple[int, ...]:
-    """Return who of those with another folder does not count any more.
+    """Return the replicas with another folder that do not count any more.
 
-    That is all of them, unless they are the last: where nobody else has everything, one whose folder has
-    most of it stays, as the last known leader does in Kafka. One that came back empty does not.
+    That is all of them, unless they are the last: if no other replica is complete, one whose folder has
+    most records stays, as the last known leader does in Kafka. One that came back empty does not.
     """
     had_all = [each for each in (state.leader, *state.isr, *state.elr) if each in (*state.isr, *state.elr)]
     if any(each not in others for each in had_all):
@@ -117,7 +117,7 @@ def _with_leader(state: PartitionState, brokers: LiveBrokers, rules: TopicRules)
     leader = _elected(state, brokers)
     if leader is None and rules.unclean_leader_election:
         leader = _unclean(state, brokers)
-        if leader is not None:  # Its log is the truth from now on, whatever others had.
+        if leader is not None:  # Its log is the valid one from now on, whatever others had.
             return replace(state, leader=leader, isr=(leader,), elr=(), last_known_elr=())
     if leader is None:
         return replace(state, leader=NO_LEADER)
@@ -127,7 +127,7 @@ def _with_leader(state: PartitionState, brokers: LiveBrokers, rules: TopicRules)
 
 
 def _elected(state: PartitionState, brokers: LiveBrokers) -> int | None:
-    """Return who leads without loss: the leader of now, else one in sync, else one that is eligible."""
+    """Return a leader without loss: the current one, else one in sync, else an eligible one."""
     in_sync = [each for each in state.replicas if each in state.isr]
     if state.leader in in_sync:
         in_sync.insert(0, state.leader)
@@ -137,7 +137,7 @@ def _elected(state: PartitionState, brokers: LiveBrokers) -> int | None:
 
 
 def _unclean(state: PartitionState, brokers: LiveBrokers) -> int | None:
-    """Return who leads with what it has; who came back empty has least of all, so it comes last."""
+    """Return an unclean leader; one that came back empty has the fewest records, so it comes last."""
     with_a_log = [each for each in state.replicas if each not in state.last_known_elr]
     stays = [each for each in with_a_log if _may_be_chosen(each, brokers)]
     return _first((*stays, *with_a_log, *state.replicas), lambda each: each in brokers)

@@ -1,4 +1,4 @@
-"""What a decision looks at beside the partitions: who lives, and what each topic asks for."""
+"""The inputs of a decision besides the partitions: live brokers, and the settings of topics."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from kohort.broker.config import BrokerConfig, topic_config
 from kohort.broker.metadata.snapshot import Snapshot, TopicState
 
 UNASSIGNED = UUID(int=0)
-"""The directory of a replica that was never told. Source: org.apache.kafka.common.DirectoryId.UNASSIGNED."""
+"""The directory of a replica that is unknown. Source: org.apache.kafka.common.DirectoryId.UNASSIGNED."""
 
 
 class LiveBroker(NamedTuple):
@@ -19,11 +19,11 @@ class LiveBroker(NamedTuple):
     directory_id: UUID = UNASSIGNED
     rack: str | None = None
     is_draining: bool = False
-    """Whether it is about to stop: it leads only what nobody else can, and leaves ISRs where others stay."""
+    """Whether it is about to stop: it leads only what no other can, and leaves ISRs if others stay."""
     is_drained: bool = False
-    """Whether an administrator wants it to lead only what nobody else can; it stays in sync."""
+    """Whether an administrator drained it: it leads only what no other can, and stays in sync."""
     former_directories: tuple[UUID, ...] = ()
-    """The ids that its folder had before it was not known any more to have everything."""
+    """The former ids of its folder, from when it was known to be complete."""
 
     @property
     def may_be_chosen(self) -> bool:
@@ -49,7 +49,7 @@ def topic_rules(defaults: BrokerConfig, topic: TopicState) -> TopicRules:
 
 
 def live_brokers(now: Snapshot) -> LiveBrokers:
-    """Return the brokers of a snapshot as decisions look at them."""
+    """Return the brokers of a snapshot in the form for decisions."""
     return {
         each.node_id: LiveBroker(
             each.node_id,

@@ -1,7 +1,7 @@
-"""The rule that everybody who changes an ISR keeps: whoever leaves one that is too small stays eligible.
+"""The rule for every change of an ISR: a replica that leaves one that is too small stays eligible.
 
-While an ISR is below `min.insync.replicas`, or somebody outside of it is eligible, the high watermark
-stands still. So whoever is in the ELR has all that was ever acknowledged, and may lead.
+While an ISR is below `min.insync.replicas`, or a replica outside of it is eligible, the high watermark
+does not move. So every replica in the ELR has all acknowledged records, and may lead.
 Source: KIP-966; PartitionChangeBuilder.maybePopulateTargetElr.
 """
 
@@ -33,6 +33,6 @@ def with_isr(
     last_known = state.last_known_elr
     if now_in_sync or elr:
         last_known = ()
-    elif were_eligible:  # Nobody is left who has everything: say who had it last.
+    elif were_eligible:  # No complete replica is left: note who had everything last.
         last_known = tuple(each for each in state.replicas if each in were_eligible)
     return replace(state, isr=now_in_sync, elr=elr, last_known_elr=last_known)

@@ -1,7 +1,7 @@
 """Where the replicas of new partitions go: in different racks, and on every broker as many as on others.
 
-Leaders go round the racks; so do the replicas behind each, and within a rack each partition begins one
-broker further. A dead broker takes a replica only where the live ones do not suffice, and leads nothing.
+Leaders alternate between the racks; so do the replicas after each, and within a rack each partition starts
+one broker further. A dead broker gets a replica only if the live ones do not suffice, and leads nothing.
 Source: org.apache.kafka.metadata.placement.StripedReplicaPlacer.
 """
 
@@ -13,7 +13,7 @@ Choose = Callable[[int], int]
 
 
 class NotEnoughBrokers(Exception):
-    """There are fewer brokers than replicas are asked for, or none that lives."""
+    """There are fewer brokers than requested replicas, or none is alive."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ class ReassignmentRefused(Exception):
 def begin(state: PartitionState, target: Sequence[int], brokers: LiveBrokers) -> PartitionState:
     """Return the state on its way to these replicas, the preferred leader first.
 
-    One that is under way is replaced by this one. The leader and the epochs are the caller's; settling ends
-    it, at once where nobody has to be added. Raises: ReassignmentRefused.
+    It replaces one that is under way. The leader and the epochs are the caller's; settling ends
+    it, at once if no replica is added. Raises: ReassignmentRefused.
     """
     if not target:
         raise ReassignmentRefused("a partition needs a replica")
@@ -42,10 +42,10 @@ def begin(state: PartitionState, target: Sequence[int], brokers: LiveBrokers) ->
 
 
 def cancel(state: PartitionState) -> PartitionState:
-    """Return the state as it was before the reassignment; the same object where there is none.
+    """Return the state before the reassignment; the same object if there is none.
 
-    The leader and the epochs are the caller's. Raises: ReassignmentRefused where all in sync are new ones,
-    or, with nobody in sync, all that are eligible.
+    The leader and the epochs are the caller's. Raises: ReassignmentRefused if all replicas in sync are new,
+    or, with none in sync, all eligible ones.
     """
     if not state.adding and not state.removing:
         return state

@@ -1,7 +1,7 @@
 """What administrators ask of partitions: elections, and moves to other brokers; each partition by itself.
 
-Decided on a snapshot by whichever broker is asked: the store compares each partition that is changed, so
-that nothing is decided twice. What a move still needs, the controller settles.
+Decided on a snapshot by the broker that gets the request: the store compares each changed partition, so
+that nothing is decided twice. Further steps of a reassignment are done by the controller.
 Source: ReplicationControlManager.electLeaders and alterPartitionReassignments; KIP-455, KIP-460.
 """
 
@@ -27,7 +27,7 @@ _ASSIGNMENT = "The manual partition assignment includes"
 
 
 class ElectionKind(IntEnum):
-    """Who may be elected. Source: org.apache.kafka.common.ElectionType."""
+    """The kind of election. Source: org.apache.kafka.common.ElectionType."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -52,7 +52,7 @@ def plan_elections(
 ) -> tuple[Mutation, Outcomes]:
     """Return what elects these partitions' leaders, and what becomes of each.
 
-    None stands for all partitions: then those that need no election are left out of the outcomes.
+    None means all partitions: then those without a necessary election are left out of the results.
     """
     outcomes: Outcomes = {}
     changes: dict[PartitionKey, PartitionState] = {}
@@ -157,7 +157,10 @@ def _bad_assignment(what: str) -> ApiError:
 
 
 def moving(snapshot: Snapshot, places: Iterable[TopicPartition] | None) -> dict[str, list[PartitionState]]:
-    """Return by topic which of these partitions, or of all, are on their way; unknown ones are left out."""
+    """Return by topic which of these partitions, or of all, are being reassigned.
+
+    Unknown ones are left out.
+    """
     found: dict[str, list[PartitionState]] = {}
     for name, index in _every_place(snapshot) if places is None else places:
         try:

@@ -23,13 +23,13 @@ class ClusterAddress:
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether etcd is spoken to over TLS."""
+        """Whether etcd is reached over TLS."""
         return self.endpoints[0].startswith("https:")
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who one is to etcd: a name and a password, a certificate, both or nothing."""
+    """The credentials for etcd: a name and a password, a certificate, both or nothing."""
 
     user: str | None = None
     password: str = ""
@@ -55,7 +55,7 @@ def cluster_address(text: str) -> ClusterAddress:
 
 
 def _host_and_port(text: str, whole: str) -> str:
-    """Return HOST:PORT; an IPv6 address stands in brackets. Raises: ClusterAddressError."""
+    """Return HOST:PORT; an IPv6 address is in brackets. Raises: ClusterAddressError."""
     found = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?", text)
     if found is None or int(found[2] or DEFAULT_PORT) not in range(1, 65_536):
         raise ClusterAddressError(f"{text!r} in {whole!r} is not HOST:PORT, such as 127.0.0.1:{DEFAULT_PORT}")

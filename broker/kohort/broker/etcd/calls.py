@@ -1,6 +1,6 @@
-"""What is asked of etcd, whoever carries the questions and the answers.
+"""The calls of etcd, independent of their transport.
 
-A call is one question and its answer, a stream is one question and what it is told from then on, both in the
+A call is one question and its answer, a stream is one question and all later messages, both in the
 JSON of etcd's gateway.
 """
 
@@ -39,7 +39,10 @@ PAGE_KEYS = 1_000
 NOT_FOUND, PERMISSION_DENIED, OUT_OF_RANGE, UNAVAILABLE, UNAUTHENTICATED = 5, 7, 11, 14, 16  # gRPC's numbers.
 DEADLINE_EXCEEDED = 4
 LOST = frozenset({1, 2, 13, 15})
-"""CANCELLED, UNKNOWN, INTERNAL, DATA_LOSS: a step on the way failed, and what was asked may be done yet."""
+"""CANCELLED, UNKNOWN, INTERNAL, DATA_LOSS.
+
+A step on the way failed, and the request may still be executed.
+"""
 
 
 class Calls(ABC):
@@ -81,7 +84,7 @@ class Calls(ABC):
     ) -> Transacted:
         """Return how it ended: `success` was done if all comparisons held, otherwise `failure`.
 
-        `again` says that it may be done twice. Raises: EtcdError; after an `EtcdUnavailable` with
+        `again` allows a repetition. Raises: EtcdError; after an `EtcdUnavailable` with
         `maybe_done` it may have been done, or may be done later.
         """
         form = txn_json(compares, success, failure)
@@ -97,7 +100,7 @@ class Calls(ABC):
     async def keep_alive(self, lease_id: int, *, seconds: float | None = None) -> int:
         """Return how many seconds the lease is good for from now on.
 
-        Raises: EtcdLeaseLost where there is no such lease any more; EtcdError.
+        Raises: EtcdLeaseLost if the lease does not exist any more; EtcdError.
         """
         answer = await self.call("lease/keepalive", {"ID": str(lease_id)}, seconds=seconds, again=True)
         ttl_seconds = int(answer["result"].get("TTL", 0))
@@ -126,7 +129,7 @@ class Calls(ABC):
     ) -> AbstractAsyncContextManager[AsyncIterator[Json]]:
         """Give the messages of a stream; one attempt. Raises: EtcdError.
 
-        A stream that is silent for so long counts as broken.
+        A stream that is silent for this long counts as broken.
         """
 
     @property
@@ -136,7 +139,7 @@ class Calls(ABC):
 
     @abstractmethod
     def avoid(self, at: int) -> None:
-        """Ask the next endpoint from now on, unless somebody has gone on from this one already."""
+        """Use the next endpoint from now on, unless another call has left this one already."""
 
 
 def rejection(endpoint: str, error: Json | str) -> EtcdError:

@@ -1,10 +1,11 @@
-"""Etcd over its JSON gateway: keys, transactions and leases, at whichever of the endpoints answers.
+"""Etcd over its JSON gateway: keys, transactions and leases, at any endpoint that answers.
 
     client = EtcdClient(address.endpoints, Credentials(user="kohort", password="..."))
     done = await client.txn([not_there(b"a")], [Put(b"a", b"1")])
 
 A call goes to the endpoint that answered last, and in turn to the others until one does or its time is
-over. What may have been done is not asked for twice, unless twice is as good as once. One task or many.
+over. A request that may have been executed is not repeated, unless a repetition is harmless. One task or
+many.
 """
 
 import socket
@@ -37,7 +38,7 @@ NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
 class EtcdClient(Calls):
-    """The endpoints of one etcd, and who one is to it. Close it, or use it as a block."""
+    """The endpoints of one etcd, with credentials. Close it, or use it as a block."""
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class EtcdClient(Calls):
         call_seconds: float = CALL_SECONDS,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """`transport` stands for the network in tests. Raises: EtcdError for files that TLS can't use."""
+        """`transport` replaces the network in tests. Raises: EtcdError for files that TLS can't use."""
         assert endpoints
         self._endpoints = list(endpoints)
         self._at = 0
@@ -100,7 +101,7 @@ class EtcdClient(Calls):
                 await trio.sleep(TURN_SECONDS)
 
     def avoid(self, at: int) -> None:
-        """Ask the next endpoint from now on, unless somebody has gone on from this one already."""
+        """Use the next endpoint from now on, unless another call has left this one already."""
         if at == self._at:
             self._at = (at + 1) % len(self._endpoints)
 
@@ -123,7 +124,7 @@ class EtcdClient(Calls):
             )
 
     async def _token_for(self, endpoint: str, seconds: float) -> str | None:
-        """Return the token of our user, None where we have no user. Raises: EtcdError."""
+        """Return the token of our user, None without a user. Raises: EtcdError."""
         if self._credentials.user is None:
             return None
         if self._token is None:
@@ -145,7 +146,7 @@ class EtcdClient(Calls):
         self, endpoint: str, path: str, content: bytes, seconds: float, token: str | None
     ) -> Json:
         """Return the answer of one endpoint. Raises: EtcdError."""
-        # With others to try, one that hangs may not have all the time.
+        # With others to try, a hanging one may not use all the time.
         attempt_seconds = seconds if len(self._endpoints) == 1 else max(seconds / 2, min(seconds, 0.5))
         try:
             with trio.fail_after(attempt_seconds):
@@ -167,7 +168,7 @@ class EtcdClient(Calls):
     ) -> AsyncIterator[AsyncIterator[Json]]:
         """Give the messages of a stream from the endpoint of now; one attempt. Raises: EtcdError.
 
-        A stream that is silent for so long counts as broken.
+        A stream that is silent for this long counts as broken.
         """
         endpoint = self._endpoints[self._at]
         token = await self._token_for(endpoint, self._call_seconds)
@@ -233,7 +234,7 @@ async def _lines(endpoint: str, response: httpx.Response) -> AsyncIterator[Json]
 
 
 def _decoded(endpoint: str, status: int, content: bytes) -> Json:
-    """Return what a whole answer holds. Raises: EtcdError."""
+    """Return the content of a complete answer. Raises: EtcdError."""
     answer = _json(endpoint, content)
     if status != httpx.codes.OK:
         raise rejection(endpoint, answer)

@@ -1,14 +1,14 @@
-"""What can go wrong with etcd, as a caller has to tell it apart."""
+"""The errors of etcd that a caller has to distinguish."""
 
 
 class EtcdError(Exception):
-    """Something that was asked of etcd was not done, or nobody knows."""
+    """A request to etcd was not executed, or its result is unknown."""
 
 
 class EtcdUnavailable(EtcdError):
     """No endpoint has answered in time.
 
-    `maybe_done` says whether the request may have reached one: then a change may have been made.
+    `maybe_done` tells whether the request may have reached one: then a change may have been made.
     """
 
     def __init__(self, message: str, *, maybe_done: bool) -> None:
@@ -17,7 +17,7 @@ class EtcdUnavailable(EtcdError):
 
 
 class EtcdSilent(EtcdUnavailable):
-    """A stream has told nothing for so long that its connection may be gone."""
+    """A stream was silent for so long that its connection may be gone."""
 
 
 class EtcdRejected(EtcdError):
@@ -29,7 +29,7 @@ class EtcdRejected(EtcdError):
 
 
 class EtcdUnauthorized(EtcdRejected):
-    """The user, the password or what the user may do is not enough."""
+    """The user, the password or the user's permissions are insufficient."""
 
 
 class EtcdLeaseLost(EtcdRejected):
@@ -37,7 +37,7 @@ class EtcdLeaseLost(EtcdRejected):
 
 
 class EtcdCompacted(EtcdRejected):
-    """What is asked for was compacted away; `compact_revision` is the oldest that is left, 0 if not told."""
+    """The requested revision was compacted; `compact_revision` is the oldest that is left, 0 if unknown."""
 
     def __init__(self, code: int, message: str, compact_revision: int = 0) -> None:
         super().__init__(code, message)

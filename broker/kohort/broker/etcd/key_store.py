@@ -1,7 +1,7 @@
-"""What stands in for etcd where there is none: keys with their revisions, transactions, leases, watches.
+"""Replaces etcd where there is none: keys with their revisions, transactions, leases, watches.
 
-It is one store in memory, and answers in the JSON of etcd's gateway what brokers ask of it. No clock, no
-file and no socket: time is passed in, in seconds. The brokers of one host have it in place of etcd, and
+It is one store in memory, and answers the brokers' requests in the JSON of etcd's gateway. No clock, no
+file and no socket: time is passed in, in seconds. The brokers of one host use it instead of etcd, and
 those of a test's cluster. Source: etcd's rpc.proto, its mvcc.
 """
 
@@ -37,7 +37,7 @@ class Entry(NamedTuple):
 
 
 class Lease:
-    """Until when it lives, and which keys go with it."""
+    """Its expiry, and its keys."""
 
     def __init__(self, ttl_seconds: int, until: float) -> None:
         self.ttl_seconds = ttl_seconds
@@ -46,15 +46,15 @@ class Lease:
 
 
 class KeyStore:
-    """The keys, and how they came to be what they are. One thread at a time."""
+    """The keys, and their history. One thread at a time."""
 
     def __init__(self, entries: Iterable[Entry] = (), revision: int = 1) -> None:
-        """Begin with what there was at a revision; what came before that is compacted away."""
+        """Start with the keys at a revision; everything before that is compacted."""
         self._history: dict[bytes, list[Entry]] = {each.key: [each] for each in entries}
         self._changes: list[Entry] = []  # By revision.
         self.revision = revision
         self.compacted = 0
-        self._told_from = revision + 1 if self._history else 0  # What has come before nobody knows.
+        self._told_from = revision + 1 if self._history else 0  # Earlier changes are unknown.
         self._leases: dict[int, Lease] = {}
         self._lease_ids = 0
 
@@ -153,7 +153,7 @@ class KeyStore:
         return [last for history in self._history.values() if (last := history[-1]).value is not None]
 
     def adopt(self, leases: Mapping[int, int]) -> None:
-        """Know these leases, by their numbers and times to live; what was put under others goes now."""
+        """Add these leases, with their numbers and times to live; keys of others are deleted now."""
         for number, ttl_seconds in leases.items():
             self._leases[number] = Lease(ttl_seconds, float("inf"))
             self._lease_ids = max(self._lease_ids, number)
@@ -166,7 +166,7 @@ class KeyStore:
         self._took(revision)
 
     def changes_since(self, revision: int) -> list[Entry]:
-        """Return what has changed behind a revision that is not compacted, in order."""
+        """Return the changes after a revision that is not compacted, in order."""
         return self._changes[bisect_right(self._changes, revision, key=lambda each: each.revision) :]
 
     def keep_changes(self, most: int) -> None:
@@ -175,7 +175,7 @@ class KeyStore:
             self._compact(self._changes[-most].revision)
 
     def _took(self, revision: int) -> None:
-        """Let the revision count, if it has changed anything."""
+        """Increase the revision, if something has changed."""
         if self._changes and self._changes[-1].revision == revision:
             self.revision = revision
 
@@ -206,7 +206,7 @@ class KeyStore:
             raise Refused(OUT_OF_RANGE, "mvcc: required revision is a future revision")
 
     def _compact(self, revision: int) -> Json:
-        """Forget how keys were before a revision, but for those that still are so."""
+        """Drop former values of keys before a revision, except the current ones."""
         if revision <= self.compacted:
             raise Refused(OUT_OF_RANGE, "mvcc: required revision has been compacted")
         self._check_revision(revision)
@@ -249,16 +249,16 @@ class KeyStore:
         self._took(revision)
 
     def expire(self, now: float) -> None:
-        """End the leases whose time is over."""
+        """End the expired leases."""
         for lease_id in [number for number, lease in self._leases.items() if lease.until <= now]:
             self._end(lease_id)
 
     # -- watches ----------------------------------------------------------------------------------------
 
     def news(self, form: Json) -> tuple[Json | None, int]:
-        """Return what a watch is told of the changes from its revision on, and from where it goes on.
+        """Return the changes for a watch from its revision, and its next revision.
 
-        None where there is nothing to tell. Raises: Refused where those changes are forgotten.
+        None if there are no changes. Raises: Refused if those changes were compacted.
         """
         start = int(form.get("start_revision", 0)) or self.revision + 1
         if start < max(self.compacted, self._told_from):
@@ -266,14 +266,14 @@ class KeyStore:
         _, is_asked = _asked(form)
         place = bisect_right(self._changes, start - 1, key=lambda each: each.revision)
         told = [each for each in self._changes[place:] if is_asked(each.key)]
-        following = max(start, self.revision + 1)  # Who watches from a later revision waits for it.
+        following = max(start, self.revision + 1)  # A watch from a later revision waits for it.
         if not told:
             return None, following
         return self._headed({"events": [event_of(each) for each in told]}), following
 
 
 def _asked(form: Json) -> tuple[bytes, Callable[[bytes], bool]]:
-    """Return the key that a form names, and what tells of a key whether it is asked for."""
+    """Return the key in a request, and the function that tells whether a key is in its range."""
     key, end = b64decode(form["key"]), b64decode(form.get("range_end", ""))
     if not end:
         return key, key.__eq__
@@ -295,7 +295,7 @@ def json_of(entry: Entry) -> Json:
 
 
 def event_of(entry: Entry) -> Json:
-    """Return what a watch tells of a change."""
+    """Return a change as the event of a watch."""
     if entry.value is None:
         key = b64encode(entry.key).decode()
         return {"type": "DELETE", "kv": {"key": key, "mod_revision": str(entry.revision)}}

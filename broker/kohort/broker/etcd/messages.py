@@ -1,6 +1,6 @@
-"""What is asked of etcd and what it answers, as values, and their JSON form.
+"""The requests and answers of etcd, as values, and their JSON form.
 
-Keys and values are base64 there, 64-bit numbers are strings, and what is zero, empty or false is left out.
+Keys and values are base64 there, 64-bit numbers are strings, and zero, empty or false values are omitted.
 Source: etcd's rpc.proto; grpc-gateway's mapping of protobuf to JSON.
 """
 
@@ -37,7 +37,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """What must hold for a transaction: the revision that made a key, or that changed it last, 0 for none."""
+    """A condition of a transaction: the revision that created a key, or that changed it last, 0 for none."""
 
     key: bytes
     target: Target
@@ -55,7 +55,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Remove a key, or all from it on and below `end`."""
+    """Delete a key, or all from it to below `end`."""
 
     key: bytes
     end: bytes = b""
@@ -63,7 +63,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Read a key, or those from it on and below `end`; at a revision, 0 for now; `limit` 0 for all."""
+    """Read a key, or those from it to below `end`; at a revision, 0 for now; `limit` 0 for all."""
 
     key: bytes
     end: bytes = b""
@@ -76,7 +76,7 @@ Operation = Put | Delete | Range
 
 @dataclass(frozen=True, slots=True)
 class Transacted:
-    """How a transaction ended, and what it found where it had to read."""
+    """The result of a transaction, with the results of its reads."""
 
     succeeded: bool
     revision: int
@@ -101,7 +101,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What one message of a watch tells: the changes of whole revisions, up to and with `revision`."""
+    """One message of a watch: the changes of whole revisions, up to and including `revision`."""
 
     revision: int
     changes: tuple[Change, ...]
@@ -120,7 +120,7 @@ def not_there(key: bytes) -> Compare:
 
 
 def created_at(key: bytes, revision: int) -> Compare:
-    """Return the comparison that holds while the key is the one that `revision` has made."""
+    """Return the condition that the key is still the one created at `revision`."""
     return Compare(key, "CREATE", revision)
 
 
@@ -223,7 +223,7 @@ def key_value_of(form: Json) -> KeyValue:
 
 
 def found_of(answer: Json) -> Found:
-    """Return what a RangeResponse has found; within a transaction it has no header."""
+    """Return the result of a RangeResponse; within a transaction it has no header."""
     items = tuple(map(key_value_of, answer.get("kvs", ())))
     return Found(revision_of(answer), items, bool(answer.get("more")))
 
@@ -236,7 +236,7 @@ def transacted_of(answer: Json) -> Transacted:
 
 
 def watched_of(result: Json) -> Watched:
-    """Return what a WatchResponse with events tells.
+    """Return the content of a WatchResponse with events.
 
     Its header may be ahead of its events: others may still be under way.
     """

@@ -1,4 +1,5 @@
-"""A watch that goes on: from its revision where it breaks, at another endpoint where one does not answer."""
+"""A continuous watch: after an error it continues at its revision, at another endpoint if one does not
+answer."""
 
 from collections.abc import Callable
 
@@ -9,7 +10,7 @@ from kohort.broker.etcd.calls import OUT_OF_RANGE, Calls
 from kohort.broker.etcd.errors import EtcdCompacted, EtcdSilent, EtcdUnauthorized, EtcdUnavailable
 from kohort.broker.etcd.messages import Json, Range, Watched, watch_json, watched_of
 
-IDLE_SECONDS = 15.0  # A dead connection is silent, and so is a quiet cluster: asking anew is cheap.
+IDLE_SECONDS = 15.0  # A dead connection is silent, and so is a quiet cluster: a new request is cheap.
 RETRY_SECONDS = 0.2
 
 log = structlog.get_logger("kohort.etcd")
@@ -27,12 +28,12 @@ class Watch:
         self._idle_seconds = idle_seconds
         self._broken = False
         self.revision = revision
-        """The next revision that is to be told."""
+        """The next revision to report."""
 
     async def run(self, deliver: Callable[[Watched], None]) -> None:
         """Deliver each change once and in order, until cancelled; the changes of a revision come together.
 
-        Raises: EtcdCompacted where what is to come next is not there any more: read everything anew, and
+        Raises: EtcdCompacted if the next revision was compacted: read everything again, and
         watch from there; EtcdRejected.
         """
         while True:
@@ -49,7 +50,7 @@ class Watch:
                 await trio.sleep(RETRY_SECONDS)
 
     async def _once(self, deliver: Callable[[Watched], None]) -> None:
-        """Deliver what one stream tells until it is idle. Raises: EtcdError, also where it just ends."""
+        """Report the events of one stream until it is idle. Raises: EtcdError, also if it just ends."""
         form = watch_json(Range(self._key, self._end, revision=self.revision))
         async with self._client.stream("watch", form, idle_seconds=self._idle_seconds) as messages:
             async for message in messages:

@@ -1,7 +1,7 @@
-"""What to change, where a setting is the likely culprit of a rebalance. Pure, and looks back only.
+"""Advice about the setting that probably caused a rebalance. Pure, and only about the past.
 
-Each rule looks at one rebalance and those before it, and returns an advice or nothing: a rebalance that had
-to be, such as the one for a member more, gets none.
+Each rule checks one rebalance and those before it, and returns an advice or nothing: a necessary
+rebalance, such as the one for an additional member, gets none.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,11 +14,11 @@ from kohort.broker.explain.words import duration, member_name
 from kohort.broker.group.events import Cause, CauseKind, MemberFenced
 from kohort.broker.group.rebalance_facts import Outcome
 
-RETURN_MS_MAX = 600_000  # Whoever comes back later than this is taken for somebody new.
+RETURN_MS_MAX = 600_000  # A member that returns later than this counts as a new one.
 START_UP_GAP_MS = 60_000
 START_UP_JOINS = 3
-INITIAL_DELAY_MS_MAX = 10_000  # A new group that waits for longer costs more than the rebalances it spares.
-SLOW_MEMBER_MS = 4_000  # A member hears of a rebalance with its next heartbeat, every 3 s by default.
+INITIAL_DELAY_MS_MAX = 10_000  # A longer delay of a new group costs more than the rebalances it avoids.
+SLOW_MEMBER_MS = 4_000  # A member learns of a rebalance with its next heartbeat, every 3 s by default.
 SLOW_LEADER_MS = 3_000
 LONG_STOP_MS = 5_000
 SHORT_SESSION_MS = 10_000
@@ -44,7 +44,7 @@ class AdviceKind(Enum):
 
 
 class Advice(msgspec.Struct, frozen=True):
-    """What to change and why; `setting` is Kafka's name of it, empty where it is no setting."""
+    """What to change and why; `setting` is Kafka's name of it, empty if it is not a setting."""
 
     kind: AdviceKind
     setting: str
@@ -58,14 +58,14 @@ Rule = Callable[[RebalanceReport, History], Advice | None]
 
 
 def advise(report: RebalanceReport, earlier: History) -> tuple[Advice, ...]:
-    """Return what would have spared this rebalance, or shortened it; `earlier` has the oldest first."""
+    """Return what would have avoided this rebalance, or shortened it; `earlier` has the oldest first."""
     rules = _RULES_OF_EACH_KIND if report.is_by_broker else _RULES
     found = [rule(report, earlier) for rule in rules]
     return tuple(each for each in found if each is not None)
 
 
 def advice_of(reports: Iterable[RebalanceReport]) -> list[tuple[RebalanceReport, tuple[Advice, ...]]]:
-    """Return every rebalance with its advice; one that comes again stands with the newest alone."""
+    """Return every rebalance with its advice; a repeated advice is only with the newest."""
     history = tuple(reports)
     told: set[tuple[AdviceKind, str]] = set()
     rows: list[tuple[RebalanceReport, tuple[Advice, ...]]] = []
@@ -102,7 +102,7 @@ def eager_stop_ms(report: RebalanceReport) -> int:
 
 
 def causes_of(report: RebalanceReport, kind: CauseKind) -> Iterator[Cause]:
-    """Yield the causes of that kind, the one that began the rebalance first."""
+    """Yield the causes of that kind, the one that started the rebalance first."""
     return (each for each in (report.cause, *report.further_causes) if each.kind is kind)
 
 
@@ -128,7 +128,10 @@ def _is_poll_timeout(cause: Cause) -> bool:
 
 
 def _left_instead_of_rejoining(report: RebalanceReport, _earlier: History) -> Advice | None:
-    """Return an advice where a member heard of the rebalance, did not poll, and left: it may not say why."""
+    """Return an advice if a member knew of the rebalance, did not poll, and left.
+
+    It may not give the reason.
+    """
     waited_ms = {each.member_id: each.waited_ms for each in report.waited_for if not each.joined}
     for cause in causes_of(report, CauseKind.MEMBER_LEFT):
         if cause.reason or waited_ms.get(cause.member_id, 0) < SLOW_MEMBER_MS:
@@ -163,7 +166,7 @@ def _rejoined_too_late(report: RebalanceReport, _earlier: History) -> Advice | N
 
 
 def _session_too_short(report: RebalanceReport, earlier: History) -> Advice | None:
-    """Return an advice where a member came back that had been put out: it was alive, or started again."""
+    """Return an advice if a removed member came back: it was alive, or restarted."""
     for joined in causes_of(report, CauseKind.MEMBER_JOINED):
         gone = _same_client_before(joined, (*earlier, report), CauseKind.MEMBER_EXPIRED)
         if gone is None:
@@ -264,7 +267,7 @@ def _one_by_one(report: RebalanceReport, earlier: History) -> Advice | None:
 
 
 def _joins_at_the_end(run: list[RebalanceReport]) -> list[RebalanceReport]:
-    """Return the last of these that newcomers began, as long as nobody had gone."""
+    """Return the last of these that new members caused, as long as no member had left."""
     joins: list[RebalanceReport] = []
     gone = (CauseKind.MEMBER_LEFT, CauseKind.MEMBER_EXPIRED)
     for report in reversed(run):

@@ -1,8 +1,8 @@
-"""The history of a group over hours or days in one page: what stands out in full, the rest by the line.
+"""The history of a group over hours or days in one page: important events in full, others in one line each.
 
-What happens to a group with less than ten minutes between is one chapter. A chapter is told by the cause that
-explains most of it: what lies behind many rebalances comes before each of them, and a member that is gone
-before the one that comes for it.
+Events of a group with less than ten minutes between are one chapter. A chapter is described by the cause that
+explains most of it: a cause of many rebalances comes before each of them, and a member that left
+before the one that joined for it.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ _FOLLOWS = {
 
 
 class Entry(NamedTuple):
-    """One thing that happened: its kind in words, what it says of its cause, and what that rests on."""
+    """One event: its kind as text, its cause, and the evidence."""
 
     started_ms: int
     ended_ms: int
@@ -51,7 +51,7 @@ class Entry(NamedTuple):
     text: str
     evidence: tuple[str, ...]
     rank: int
-    """The smaller, the more of what is around it this explains."""
+    """A smaller number explains more of the events around it."""
     likelihood: str = ""
     about: str = ""
     advice: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ def _rank(finding: Finding) -> int:
 
 
 class Chapter(NamedTuple):
-    """Entries without a pause between them, and the one that is told of them."""
+    """Entries without a pause between them, and the one that describes them."""
 
     entries: Sequence[Entry]
     head: Entry
@@ -137,7 +137,7 @@ def chapters(entries: Iterable[Entry]) -> list[Chapter]:
 
 
 def _head(entries: Sequence[Entry]) -> Entry:
-    """Return what explains most of it, as the newest of that kind tells it."""
+    """Return the entry that explains most, the newest of its kind."""
     weights: Counter[str] = Counter()
     ranks: dict[str, int] = {}
     for each in entries:
@@ -177,7 +177,7 @@ def digest(group_id: str, entries: Sequence[Entry], since_ms: int) -> Iterator[s
 
 
 def _outstanding(every: Sequence[Chapter]) -> list[Chapter]:
-    """Return the chapters that are told in full: the largest, and what happened without a rebalance."""
+    """Return the chapters that are described in full: the largest, and those without a rebalance."""
     if len(every) <= TOLD_IN_FULL:
         return list(every)
     large = [each for each in every if each.changes >= CHANGES_MIN]
@@ -187,7 +187,7 @@ def _outstanding(every: Sequence[Chapter]) -> list[Chapter]:
 
 
 def _causes(entries: Sequence[Entry]) -> Iterator[str]:
-    """Yield what happened most often, where that is not told by itself."""
+    """Yield the most frequent causes, if these are not described already."""
     times = Counter(each.kind for each in entries)
     if max(times.values()) >= CHANGES_MIN:
         told = "; ".join(f"{kind} {count}" for kind, count in times.most_common(OTHERS_TOLD))
@@ -195,7 +195,7 @@ def _causes(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def _hours(entries: Sequence[Entry]) -> Iterator[str]:
-    """Yield how many rebalances began in each hour, where that tells something."""
+    """Yield how many rebalances began in each hour, if that is informative."""
     hours: Counter[str] = Counter()
     for each in entries:
         if each.changes:

@@ -29,7 +29,7 @@ from kohort.broker.group.rebalance_facts import Outcome
 
 
 class Waited(msgspec.Struct, frozen=True, gc=False):
-    """Whom a join phase waited for, and how long; `joined` is False for whom it waited in vain."""
+    """A member that a join phase waited for, and how long; `joined` is False if it never joined."""
 
     member_id: str
     client_id: str
@@ -38,9 +38,9 @@ class Waited(msgspec.Struct, frozen=True, gc=False):
 
 
 class Move(msgspec.Struct, frozen=True, gc=False):
-    """One partition that changed hands; None where nobody had or has it.
+    """One partition with a changed owner; None for no owner.
 
-    `still_ms`: how long nobody read it, at most: from when its owner rejoined, left or was last heard of
+    `still_ms`: the longest time without a reader: from when its owner rejoined, left or was last seen
     to the new assignment.
     """
 
@@ -54,7 +54,7 @@ class Move(msgspec.Struct, frozen=True, gc=False):
 class RebalanceReport(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A past rebalance, explained.
 
-    `generation_id` is the one that it led to. `waited_for` has the slowest first. `still_ms` is the time
+    `generation_id` is the resulting one. `waited_for` has the slowest first. `still_ms` is the time
     from the start to the assignment: the longest that an eager group can read nothing. `is_initial`: the
     group was empty before, so it waited for more members on purpose.
     """
@@ -115,4 +115,4 @@ AnyEvent = (
     | OffsetsRemoved
     | GroupLoaded
 )
-"""Every kind of event: what `msgspec` makes of one that was written as JSON."""
+"""Every kind of event: the types into which `msgspec` decodes their JSON."""

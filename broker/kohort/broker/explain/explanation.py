@@ -37,7 +37,7 @@ def fail_overs(moves: Iterable[GroupLoaded]) -> Iterator[str]:
 
 
 def timeline_of(view: GroupView) -> Timeline:
-    """Return what the coordinator has in memory of a group."""
+    """Return the coordinator's history of a group, which is in memory."""
     timeline = Timeline(max(len(view.history), 1))
     timeline.reports.extend(view.history)
     if view.rebalance is not None:

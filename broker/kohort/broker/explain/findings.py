@@ -1,6 +1,6 @@
-"""What may have been the cause of something in a group, how sure that is, and what it rests on. Pure.
+"""A possible cause of an event in a group, its likelihood, and its evidence. Pure.
 
-A broker knows why its groups rebalance. An observer concludes it from what the cluster has written, and the
+A broker knows why its groups rebalance. An observer concludes it from the cluster's records, and the
 same facts may fit several causes. The likelihood of a finding follows one rule:
 
 - certain: a record or an answer of the cluster says so, and no other cause leaves that record;

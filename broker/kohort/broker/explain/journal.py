@@ -1,4 +1,4 @@
-"""The rebalances of the groups of one coordinator, from what it notes.
+"""The rebalances of the groups of one coordinator, from its events.
 
 The journal takes the coordinator's events and facts in order. It returns events as they are, and makes events
 and reports of the facts about rebalances.
@@ -43,7 +43,7 @@ ABSENT_KEPT = 1_000
 
 
 class RebalanceJournal:
-    """What is known of each group's rebalances."""
+    """The state of each group's rebalances."""
 
     __slots__ = ("_groups", "_room")
 
@@ -63,7 +63,7 @@ class RebalanceJournal:
         self._groups.clear()
 
     def note(self, noted: Event | RebalanceFact) -> Event | None:
-        """Take what has happened next, and return the event that tells of it."""
+        """Apply the next event, and return the resulting one."""
         take = _TAKES.get(type(noted))
         event = None if take is None else take(self, noted)
         return noted if isinstance(noted, Event) else event
@@ -93,7 +93,7 @@ class RebalanceJournal:
             rebalance.remove_member(event.member_id, event.at_ms, is_expired=is_expired)
 
     def _join_phase(self, group_id: str) -> Rebalance | None:
-        """Return the rebalance of a classic group. Groups with epochs have facts of their own."""
+        """Return the rebalance of a classic group. Groups with epochs have other facts."""
         found = self._groups.get(group_id)
         rebalance = None if found is None else found.ongoing
         return None if rebalance is None or rebalance.is_by_broker else rebalance

@@ -1,4 +1,4 @@
-"""The partitions that a rebalance moved, and for how long nobody read them."""
+"""The partitions that a rebalance moved, and how long they had no reader."""
 
 from collections.abc import Iterable, Mapping
 
@@ -28,7 +28,7 @@ def moves_of(
 ) -> tuple[Move, ...]:
     """Return the partitions that changed their owner. A static member that returned is no other owner.
 
-    A partition without an owner stood still until `now_ms`, or until its new member got it by `given_ms`.
+    A partition without an owner had no reader until `now_ms`, or until its new member got it by `given_ms`.
     """
     stopped = stopped_ms(rebalance)
     moves = []

@@ -1,4 +1,4 @@
-"""A rebalance in progress: why it began, who has joined, whom it waits for."""
+"""A rebalance in progress: its cause, the joined members, and those it waits for."""
 
 from kohort.broker.explain.events import Waited
 from kohort.broker.group.events import Cause
@@ -10,7 +10,7 @@ WAITED_KEPT = 64
 
 
 class Rebalance:
-    """What is known of the rebalance in progress; it becomes a `RebalanceReport` when it is over.
+    """The state of the rebalance in progress; it becomes a `RebalanceReport` when it is over.
 
     `expected` are the members that have to come, with their client ids. `joined_ms` says when each member
     joined, `gone_ms` when one left or was removed. `original_member_ids` has the id that a returning static
@@ -58,7 +58,7 @@ class Rebalance:
         self.waited_for: tuple[Waited, ...] = ()
 
     def add_cause(self, cause: Cause) -> None:
-        """Remember what would have started a rebalance, had none been in progress."""
+        """Remember an event that would have started a rebalance, if none were in progress."""
         if len(self.further_causes) < FURTHER_CAUSES_KEPT:
             self.further_causes.append(cause)
 
@@ -73,7 +73,8 @@ class Rebalance:
     def remove_member(self, member_id: str, now_ms: int, *, is_expired: bool) -> None:
         """Note that a member has left, or was removed as `is_expired`. The first 1,000 of those are kept.
 
-        Members that nobody waits for come and go without a limit: nothing else is kept of them.
+        The number of members that join and leave without being expected is unlimited: nothing else is kept of
+        them.
         """
         if member_id in self.expected:
             self.gone_ms[member_id] = now_ms
@@ -84,17 +85,20 @@ class Rebalance:
             self.removed.append(member_id)
 
     def complete_join(self, now_ms: int) -> None:
-        """Note that nobody is waited for any more: the leader assigns now."""
+        """Note that no member is missing any more: the leader assigns now."""
         self.waited_for = self.waits(now_ms)
         self.join_completed_ms = now_ms
 
     def waited(self, now_ms: int) -> tuple[Waited, ...]:
-        """Return for whom the rebalance has waited: in a classic group until the join phase ended."""
+        """Return for which members the rebalance has waited.
+
+        In a classic group until the join phase ended.
+        """
         has_joined = not self.is_by_broker and self.join_completed_ms is not None
         return self.waited_for if has_joined else self.waits(now_ms)
 
     def waits(self, now_ms: int) -> tuple[Waited, ...]:
-        """Return for whom the join phase waited until `now_ms`, the slowest first."""
+        """Return for which members the join phase waited until `now_ms`, the slowest first."""
         waits = []
         for member_id, client_id in self.expected.items():
             joined_ms = self.joined_ms.get(member_id)

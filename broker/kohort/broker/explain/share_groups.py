@@ -1,4 +1,4 @@
-"""A share group for people: who holds which records, what came back and why, what holds an assignment back.
+"""A share group for people: acquired records, returned records with reasons, and what blocks an assignment.
 
 Times are in milliseconds since 1970. `msgspec.json` writes and reads all of it.
 """
@@ -66,13 +66,13 @@ class PartitionExplained(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
     start_offset: int | None
-    """None until what is kept of it was read."""
+    """None until its state was read."""
     end_offset: int | None
     held_records: int = 0
     again_records: int = 0
     """How many wait that were handed out before."""
     letter_records: int = 0
-    """How many are given up but for their dead letters."""
+    """How many are archived but for their dead letters."""
     held: tuple[Held, ...] = ()
     """The first `RUNS_TOLD` runs."""
     happened: tuple[Happened, ...] = ()
@@ -89,14 +89,14 @@ class GroupExplained(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unanswered(msgspec.Struct, frozen=True):
-    """A broker that has not told what it knows."""
+    """A broker that has not answered."""
 
     broker: int
     reason: str
 
 
 class ShareGroupExplained(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one broker knows of a share group, or `brokers` of a cluster do."""
+    """One broker's knowledge of a share group, or that of all `brokers` of a cluster."""
 
     group_id: str
     broker_id: int
@@ -105,12 +105,12 @@ class ShareGroupExplained(msgspec.Struct, frozen=True, kw_only=True, omit_defaul
     partitions: tuple[PartitionExplained, ...]
     """Those that this broker leads and somebody reads, or has read."""
     brokers: tuple[int, ...] = ()
-    """Who has told this, where one broker answers for its cluster."""
+    """The source of this, if one broker answers for its cluster."""
     unanswered: tuple[Unanswered, ...] = ()
 
 
 def explain_group(group: ShareGroup) -> GroupExplained:
-    """Return how the group stands."""
+    """Return the state of the group."""
     return GroupExplained(
         state=group.state.value,
         epoch=group.epoch,
@@ -121,7 +121,7 @@ def explain_group(group: ShareGroup) -> GroupExplained:
 
 
 def hold_ups(group: ShareGroup) -> tuple[HoldUp, ...]:
-    """Return what holds assignments back; nothing where each member has what it should have."""
+    """Return what blocks assignments; nothing if each member has its assignment."""
     found = [
         HoldUp(HoldUpKind.NO_STATE_YET, topic.name, tuple(sorted(topic.partitions)))
         for topic in sorted(group.initializing.values(), key=lambda each: each.name)
@@ -149,7 +149,7 @@ def _names(topics: ShareTopics) -> frozenset[str]:
 def explain_partition(
     topic: str, partition: int, core: SharePartition, ahead_ms: int, end_offset: int
 ) -> PartitionExplained:
-    """Return how a share partition stands. `ahead_ms` is 1970's time less the one that the core was told."""
+    """Return the state of a share partition. `ahead_ms` is the difference of 1970's time and the core's."""
     standing = core.in_flight.standing(RUNS_TOLD)
     return PartitionExplained(
         topic=topic,

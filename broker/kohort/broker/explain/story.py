@@ -12,7 +12,7 @@ from kohort.broker.group.rebalance_facts import Outcome
 
 WAITS_TOLD = 3
 WAIT_MS_MIN = 100
-"""To join takes a moment also where nobody waits."""
+"""A join takes a moment even if nobody waits."""
 MOVES_TOLD = 8
 MISSING_TOLD = 8
 CAUSES_TOLD = 4
@@ -47,7 +47,7 @@ def clock_time(at_ms: int) -> str:
 
 
 def story(report: RebalanceReport, advice: Sequence[Advice]) -> list[str]:
-    """Return the lines about a rebalance that is over."""
+    """Return the lines about a completed rebalance."""
     lines = [
         f"{clock_time(report.started_ms)}  {'epoch' if report.is_by_broker else 'generation'} "
         f"{report.generation_id}, "
@@ -70,7 +70,7 @@ def story(report: RebalanceReport, advice: Sequence[Advice]) -> list[str]:
 
 
 def _by_broker(report: RebalanceReport) -> list[str]:
-    """Return the lines about who assigned, who was slow to come to that, and what moved."""
+    """Return the lines about the assigning broker, slow members, and moved partitions."""
     if report.outcome is not Outcome.STABLE:
         return []
     lines = [
@@ -97,7 +97,7 @@ def began(ongoing: OngoingRebalance) -> list[str]:
 
 
 def still_missing(ongoing: OngoingRebalance, now_ms: int) -> list[str]:
-    """Return the lines about a rebalance in progress: who is missing, and since when."""
+    """Return the lines about a rebalance in progress: missing members, and since when."""
     passed = duration(max(now_ms - ongoing.started_ms, 0))
     if not ongoing.missing:
         wait = "everyone is here; a new group waits a moment for more members"
@@ -121,7 +121,7 @@ def still_missing(ongoing: OngoingRebalance, now_ms: int) -> list[str]:
 
 
 def cause_words(cause: Cause) -> str:
-    """Return what happened, by whom, and the client's own reason."""
+    """Return the cause as text: the event, the member, and the client's own reason."""
     who = cause.group_instance_id or member_name(cause.member_id)
     words = _WHO_DID[cause.kind].format(who=who, after=duration(cause.after_ms))
     if cause.connection_closed_ms:
@@ -160,7 +160,7 @@ def _members(count: int) -> str:
 
 
 def _stand_still(report: RebalanceReport) -> list[str]:
-    """Return what moved and for how long nobody read it."""
+    """Return the moved partitions and how long they had no reader."""
     lines = []
     if report.protocol_name in EAGER and not report.is_initial:
         stop = duration(eager_stop_ms(report))

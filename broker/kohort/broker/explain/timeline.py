@@ -32,7 +32,7 @@ _NEW_START = (GroupLoaded, GroupDeleted, GroupEmptied)
 
 
 def read_event(value: bytes) -> Event | None:
-    """Return an event as it stands in `__group_events`, None for what is none, or is of a newer kohort."""
+    """Return an event of `__group_events`, None for an invalid one, or one of a newer kohort."""
     try:
         event: Event = _DECODER.decode(value)
     except msgspec.DecodeError:  # Of which a kind or a value that is not known is one, too.
@@ -41,10 +41,10 @@ def read_event(value: bytes) -> Event | None:
 
 
 class OngoingRebalance:
-    """A rebalance that is not over: who is missing, and since when.
+    """A rebalance that is not over: its missing members, and since when.
 
     `missing` has member ids with the time since which the group waits for each; `is_assigning`: everyone
-    has joined, and the leader is the one that is missing.
+    has joined, and only the leader's assignment is missing.
     """
 
     def __init__(self, cause: Cause, started_ms: int) -> None:
@@ -63,7 +63,7 @@ class Timeline:
         self.reports: deque[RebalanceReport] = deque(maxlen=kept)
         self.fenced: deque[MemberFenced] = deque(maxlen=FENCED_KEPT)
         self.fail_overs: deque[GroupLoaded] = deque(maxlen=kept)
-        """When another broker took the group over: nobody rebalances for that, but everybody waits."""
+        """When another broker took the group over: no rebalance, but everybody waits."""
         self.ongoing: OngoingRebalance | None = None
 
     def add(self, event: Event) -> None:
@@ -75,7 +75,7 @@ class Timeline:
             self.reports.append(event.report)
             self.ongoing = None
         elif isinstance(event, _NEW_START):
-            self.ongoing = None  # A rebalance does not outlive the coordinator, nor its group.
+            self.ongoing = None  # A rebalance does not survive the coordinator, nor its group.
             if isinstance(event, GroupLoaded) and event.is_fail_over:
                 self.fail_overs.append(event)
         elif isinstance(event, MemberFenced):

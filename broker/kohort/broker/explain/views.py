@@ -1,4 +1,4 @@
-"""A group for people: how it stands, whom it waits for, why it rebalanced. `msgspec.json` writes it."""
+"""A group for people: its state, missing members, causes of rebalances. `msgspec.json` writes it."""
 
 import msgspec
 
@@ -31,7 +31,7 @@ class GroupView(GroupFacts, frozen=True, kw_only=True):
 
 
 def view_of(group: AnyGroup, rebalances: GroupRebalances, now_ms: int) -> GroupView:
-    """Return the group with its rebalances, as it stands at that time."""
+    """Return the group with its rebalances, at that time."""
     status = status_of(group, now_ms)
     return GroupView(
         **{name: getattr(status, name) for name in GroupFacts.__struct_fields__},

@@ -7,7 +7,7 @@ _UUID = re.compile(r"^(.*)-([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-
 
 
 def member_name(member_id: str) -> str:
-    """Return what Kafka made the id of, and enough of its UUID to tell members apart."""
+    """Return the client id in the member id, and enough of its UUID to distinguish members."""
     match = _UUID.match(member_id)
     if match is None:
         return member_id or "somebody"

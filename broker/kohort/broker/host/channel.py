@@ -1,4 +1,4 @@
-"""What a supervisor and a worker say to each other: JSON objects, each behind its length in four bytes."""
+"""The messages between a supervisor and a worker: JSON objects, each after its length in four bytes."""
 
 import socket
 from collections import deque
@@ -24,7 +24,7 @@ class Channel:
         self._more = trio.Event()
 
     def send(self, message: object) -> None:
-        """Say it in a while, behind what was said before; an end that reads nothing for long is given up."""
+        """Send it soon, after earlier messages; an end that reads nothing for long is given up."""
         content = msgspec.json.encode(message)
         self._waiting.append(len(content).to_bytes(LENGTH_BYTES, "big") + content)
         self._waiting_bytes += len(content)
@@ -33,7 +33,7 @@ class Channel:
         self._more.set()
 
     async def write(self) -> None:
-        """Write what is sent, until cancelled or the other end is gone."""
+        """Write queued messages, until cancelled or the other end is gone."""
         while True:
             await self._more.wait()
             self._more = trio.Event()
@@ -47,7 +47,7 @@ class Channel:
                     return
 
     async def messages(self) -> AsyncIterator[Json]:
-        """Yield what the other end says, until it is gone."""
+        """Yield the messages of the other end, until it is gone."""
         content = bytearray()
         while True:
             while len(content) >= LENGTH_BYTES:
@@ -66,5 +66,5 @@ class Channel:
             content += chunk
 
     def close(self) -> None:
-        """Let the other end see that this one is gone."""
+        """Close this end, which the other one notices."""
         self._stream.socket.close()

@@ -1,4 +1,4 @@
-"""Which workers hold partitions: those have to be there when the data folder is served again."""
+"""The workers that have partitions: they are needed when the data folder is served again."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from kohort.broker.etcd.key_store import Entry
 from kohort.broker.metadata.etcd_layout import Keys, PartitionValue, TopicValue, decoded
 
 CLUSTER = "host"
-"""What the brokers of a host call their cluster among the keys."""
+"""The cluster name of a host's brokers in the keys."""
 
 
 def held(entries: Mapping[bytes, Entry]) -> Counter[int]:
@@ -27,9 +27,9 @@ def held(entries: Mapping[bytes, Entry]) -> Counter[int]:
 
 
 def check_workers(entries: Mapping[bytes, Entry], node_id: int, workers: int) -> None:
-    """Return if so many workers, the first one with that node id, have all partitions.
+    """Return if so many workers, the first one with that node id, cover all partitions.
 
-    Raises: ConfigError that says how many there have to be; StorageError.
+    Raises: ConfigError that names the necessary number; StorageError.
     """
     counts = held(entries)
     missing = {each: count for each, count in counts.items() if not node_id <= each < node_id + workers}

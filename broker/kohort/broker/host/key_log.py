@@ -1,7 +1,7 @@
 """The keys of one host's brokers in a file: every change a line, the first line all that there was.
 
-Each line is the CRC-32 of what follows it, a space, and JSON. A line that a crash has cut short is the last
-one, and was not acknowledged. Now and then, and at each start, all of it is written anew.
+Each line is the CRC-32 of the rest, a space, and JSON. A line truncated by a crash is the last
+one, and was not acknowledged. Now and then, and at each start, the whole file is rewritten.
 """
 
 import zlib
@@ -18,7 +18,7 @@ from kohort.storage.filesystem import File
 FORMAT = 1
 REWRITE_BYTES_MIN = 1024 * 1024
 REWRITE_GROWTH = 4
-"""So many times as long as when it was written anew the file may get."""
+"""The file may grow to so many times its size after a rewrite."""
 
 
 class _Entry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -39,16 +39,16 @@ class _Line(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class KeyLog:
-    """The file, and what stands in it. Its calls block, and come one after the other."""
+    """The file, and its content. Its calls block, one after another."""
 
     def __init__(self, files: FileSystem, path: Path) -> None:
         """Read what there is. Raises: StorageError."""
         self._files = files
         self._path = path
-        self._file: File | None = None  # None: it has to be written anew.
+        self._file: File | None = None  # None: it has to be rewritten.
         self._size = self._size_at_first = 0
         self.entries: dict[bytes, Entry] = {}
-        """What is on the disk."""
+        """The content on the disk."""
         self.revision = 1
         try:
             content = files.read(path)
@@ -58,7 +58,7 @@ class KeyLog:
             self._take(map(_entry, line.entries), line.revision)
 
     def _lines(self, content: bytes) -> list[_Line]:
-        """Return what the lines say. Raises: StorageError where another than the last is not whole."""
+        """Return the content of the lines. Raises: StorageError if any but the last is damaged."""
         found = []
         texts = content.split(b"\n")
         for number, text in enumerate(texts, 1):
@@ -86,7 +86,7 @@ class KeyLog:
     def append(self, entries: Iterable[Entry], revision: int) -> None:
         """Return once these changes are on the disk. Raises: StorageError; then no start finds them.
 
-        Where the disk takes nothing at all, not even a shorter file, nobody knows what a start finds.
+        If the disk refuses everything, even a shorter file, the content at the next start is unknown.
         """
         changes = tuple(entries)
         try:
@@ -105,12 +105,12 @@ class KeyLog:
         self._take(changes, revision)
 
     def _take_back(self) -> None:
-        """Leave nothing of a line that a failed write or sync may have left: it was refused."""
-        file, self._file = self._file, None  # Nobody knows what it has of this line.
+        """Remove a line that a failed write or sync may have left: it was refused."""
+        file, self._file = self._file, None  # The part of this line in the file is unknown.
         with suppress(OSError):
             if file is not None:
                 file.truncate(self._size)
-        with suppress(OSError):  # The next change writes it anew.
+        with suppress(OSError):  # The next change rewrites it.
             self._write_anew((), self.revision)
 
     def _write_anew(self, changes: tuple[Entry, ...], revision: int) -> None:
@@ -150,7 +150,7 @@ def _encoded(line: _Line) -> bytes:
 
 
 def _decoded(text: bytes) -> _Line | None:
-    """Return what a whole line says, None for any other."""
+    """Return the content of a whole line, None for any other."""
     crc, _, content = text.partition(b" ")
     if not content or crc != b"%08x" % zlib.crc32(content):
         return None

@@ -26,10 +26,10 @@ class KeysClient(Calls):
         self.gone = trio.Event()
         """Set once the supervisor is gone: then this worker has no metadata, and ends."""
         self.on_asked: Callable[[int, Json], None] = self._answer_nothing
-        """Hears a question of another worker, which `tell` answers under the number that it has."""
+        """Called with a question of another worker, which `tell` answers under its number."""
 
     async def run(self) -> None:
-        """Send and hear, until the supervisor is gone or this is cancelled."""
+        """Send and receive, until the supervisor is gone or this is cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._channel.write)
             async for message in self._channel.messages():
@@ -53,7 +53,7 @@ class KeysClient(Calls):
         """Do nothing: there is no other."""
 
     def say(self, message: Json) -> None:
-        """Say what is no question."""
+        """Send a message that is not a question."""
         self._channel.send(message)
 
     async def ask(self, worker: int, question: object) -> Json | None:
@@ -94,7 +94,7 @@ class KeysClient(Calls):
 
     @contextmanager
     def _hearing(self) -> "Iterator[tuple[int, trio.MemoryReceiveChannel[Json]]]":
-        """Give a number, and what is told under it. Raises: EtcdUnavailable."""
+        """Give a number, and the messages with it. Raises: EtcdUnavailable."""
         if self.gone.is_set():
             raise EtcdUnavailable(f"{SUPERVISOR} is gone", maybe_done=False)
         number = next(self._numbers)
@@ -109,7 +109,7 @@ class KeysClient(Calls):
     async def stream(
         self, path: str, form: object, *, idle_seconds: float
     ) -> AsyncIterator[AsyncIterator[Json]]:
-        """Give what a watch is told. Raises: EtcdError."""
+        """Give the messages of a watch. Raises: EtcdError."""
         with self._hearing() as (number, news):
             self._channel.send({"watch": number, "form": form})
             try:

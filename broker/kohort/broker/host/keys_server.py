@@ -1,7 +1,7 @@
-"""The supervisor's side of the metadata: a store of keys; a change is on the disk before anybody hears of it.
+"""The supervisor's side of the metadata: a store of keys; a change is synced before anybody sees it.
 
-What has arrived together is made durable together. A lease lives as long as the worker's channel: the kernel
-ends that when the process dies, so nothing has to be waited for, and a slow worker loses nothing.
+Requests that have arrived together are synced together. A lease lasts as long as the worker's channel: the
+kernel ends that when the process dies, so nothing has to be waited for, and a slow worker loses nothing.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from kohort.storage import StorageError
 
 CHANGES_KEPT = 10_000
 RETRY_SECONDS = 1.0
-NEVER = 0.0  # The store's time stands still: it ends no lease.
+NEVER = 0.0  # The store's time does not advance: it ends no lease.
 
 Answer = Callable[[Json], None]
 
@@ -28,7 +28,7 @@ log = structlog.get_logger("kohort.host")
 
 
 class _Call(NamedTuple):
-    """A question, and who hears the answer; `refused` in it means that nothing was done."""
+    """A question, and its requester; `refused` means that nothing was done."""
 
     path: str
     form: Json
@@ -36,7 +36,7 @@ class _Call(NamedTuple):
 
 
 class _Client:
-    """A worker that is connected: what it watches, and the leases that end with it."""
+    """A connected worker: its watches, and the leases that end with it."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
@@ -45,10 +45,10 @@ class _Client:
 
 
 class KeysServer:
-    """The store, and who asks it. One loop."""
+    """The store, and its clients. One loop."""
 
     def __init__(self, key_log: KeyLog) -> None:
-        """Begin with what the log has, but for what stood under leases: no worker is left. Blocks.
+        """Start with the content of the log, without keys under leases: no worker is left. Blocks.
 
         Raises: StorageError.
         """
@@ -100,13 +100,13 @@ class KeysServer:
         self._more.set()
 
     def keep_leases(self) -> None:
-        """End no lease any more: all workers end, and what they led is nobody's to be decided."""
+        """Stop ending leases: all workers stop, and no elections are needed."""
         self._keeps_leases = True
 
     # -- clients ------------------------------------------------------------------------------------------
 
     async def serve(self, channel: Channel, other: Callable[[Json], None]) -> None:
-        """Answer one worker until it is gone; `other` hears what is not for the store."""
+        """Answer one worker until it is gone; `other` gets messages that are not for the store."""
         client = _Client(channel)
         self._clients.add(client)
         try:
@@ -150,7 +150,7 @@ class KeysServer:
             client.channel.send({"to": number, **told})
 
     async def _end(self, leases: list[int]) -> None:
-        """Return once these leases have ended, however long the disk takes nothing."""
+        """Return when these leases have ended, however long the disk refuses writes."""
         for lease_id in leases:
             while not await self._is_revoked(lease_id):
                 await trio.sleep(RETRY_SECONDS)
@@ -175,7 +175,7 @@ class KeysServer:
             self._tell_client(client)
 
     def _tell_client(self, client: _Client) -> None:
-        """Tell what is new to each of its watches; one that asks for what is forgotten ends."""
+        """Send news to each of its watches; a watch for compacted revisions ends."""
         for number, form in tuple(client.watches.items()):
             try:
                 news, form["start_revision"] = self._store.news(form)

@@ -1,8 +1,8 @@
-"""What a supervisor has a worker do, and how ports and folders are dealt out among workers.
+"""The order of a supervisor to a worker, and the distribution of ports and folders.
 
-The listener at port 9092 is shared by all workers: each connection reaches one of them. Beside it worker K
-has port 9092 + K of its own, and that is what clients are told of it. The first worker's folder is the data
-folder itself, as a broker of one process has it; the others' are in `workers` within.
+The listener at port 9092 is shared by all workers: each connection reaches one of them. Besides it worker K
+has its own port 9092 + K, which clients get as its address. The first worker's folder is the data
+folder itself, as for a broker of one process; the others' are in `workers` within.
 """
 
 import socket
@@ -23,7 +23,7 @@ HostPort = tuple[str, int]
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What one worker is; before the workers are told apart, what they have in common."""
+    """The configuration of one worker; before workers are numbered, their common part."""
 
     listeners: tuple[Listener, ...]
     http: Address | None
@@ -43,7 +43,7 @@ class Order(msgspec.Struct, frozen=True):
 class Ports:
     """The shared addresses and those of each worker, kept for this host's workers until the end.
 
-    They are bound and do not listen: nothing arrives there, and a worker that is started anew finds its own.
+    They are bound and do not listen: nothing arrives there, and a restarted worker finds its own.
     """
 
     def __init__(self, listeners: Sequence[Listener], http: Address, workers: int) -> None:
@@ -78,7 +78,7 @@ def own_address(listen: Address, number: int) -> Address:
 
 
 def own_advertise(listener: Listener, number: int) -> Address | None:
-    """Return what clients are told of that worker, None for where it listens."""
+    """Return the advertised address of that worker, None for its listen address."""
     return None if listener.advertise is None else own_address(listener.advertise, number)
 
 

@@ -1,4 +1,4 @@
-"""Questions from one worker to another: they go by the supervisor, to whom each has a channel."""
+"""Questions from one worker to another, forwarded by the supervisor, which has a channel to each."""
 
 from itertools import count
 
@@ -12,21 +12,22 @@ class Relay:
     def __init__(self) -> None:
         self._channels: dict[int, Channel] = {}
         self._numbers = count(1)
-        self._asked: dict[int, tuple[int, int, int]] = {}  # By number: who was asked, who asks, as which.
+        # By number: the asked worker, the asking one, and its own number.
+        self._asked: dict[int, tuple[int, int, int]] = {}
 
     def connected(self, worker: int, channel: Channel) -> None:
         """Know how a worker is reached."""
         self._channels[worker] = channel
 
     def disconnected(self, worker: int) -> None:
-        """Forget a worker; what it was asked has no answer."""
+        """Forget a worker; open questions to it get no answer."""
         self._channels.pop(worker, None)
         for number, (asked, _, _) in tuple(self._asked.items()):
             if asked == worker:
                 self._tell(number, None)
 
     def hear(self, worker: int, message: Json) -> None:
-        """Hand on what a worker asks, or what it answers."""
+        """Forward a worker's question or answer."""
         if "ask" in message:
             number = next(self._numbers)
             self._asked[number] = message["of"], worker, message["ask"]

@@ -7,7 +7,7 @@ KEYS_FILE = "metadata.jsonl"
 
 
 def is_of_workers(data: Path) -> bool:
-    """Whether workers have served what is in this folder: a broker of one process lacks their metadata."""
+    """Return whether workers have served this folder: a broker of one process lacks their metadata."""
     return (data / FOLDER / KEYS_FILE).exists()
 
 

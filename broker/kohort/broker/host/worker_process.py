@@ -1,4 +1,4 @@
-"""A worker's process: started, started anew where it ends by itself, and stopped."""
+"""A worker's process: started, restarted if it ends by itself, and stopped."""
 
 import signal
 import socket
@@ -19,7 +19,7 @@ BACK_OFF_SECONDS_MAX = 10.0
 LASTING_SECONDS = 30.0
 STOP_SECONDS_MAX = 30.0
 OPTION = "--worker"
-"""What a worker's command line begins with; the descriptor of its channel follows."""
+"""The start of a worker's command line; the descriptor of its channel follows."""
 
 log = structlog.get_logger("kohort.host")
 
@@ -31,8 +31,8 @@ class WorkerFailed(OSError):
 class WorkerProcess:
     """One worker.
 
-    It is in a process group of its own, so that a terminal's signals reach the supervisor alone; but not in a
-    session of its own, which Linux would schedule apart from whoever it works with.
+    It is in a process group of its own, so that a terminal's signals reach only the supervisor; but not in a
+    session of its own, which Linux would schedule separately from the other processes.
     """
 
     def __init__(self, order: Order, server: KeysServer, relay: Relay) -> None:
@@ -78,7 +78,7 @@ class WorkerProcess:
                 command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, process_group=0
             )
         if self._stopping.is_set():
-            self.signal(signal.SIGTERM)  # It could not be told before.
+            self.signal(signal.SIGTERM)  # It could not be sent before.
         ours.setblocking(False)
         channel = Channel(ours)
         channel.send(self._order)
@@ -105,7 +105,7 @@ class WorkerProcess:
         return self._process.pid
 
     async def _end(self) -> None:
-        """Return once the process is gone; it writes what it has first, unless that takes too long."""
+        """Return when the process is gone; it writes its data first, unless that takes too long."""
         assert self._process is not None
         self.signal(signal.SIGTERM)
         with trio.move_on_after(STOP_SECONDS_MAX):
@@ -116,7 +116,7 @@ class WorkerProcess:
             await self._process.wait()
 
     def stop(self) -> None:
-        """Let it end, and start it no more. Again: it is in a hurry."""
+        """Stop it, without a restart. A second call hurries it."""
         self._stopping.set()
         self.signal(signal.SIGTERM)
 

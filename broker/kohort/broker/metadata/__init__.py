@@ -1,4 +1,4 @@
-"""What the cluster is: topics, partitions, brokers and configurations, behind one interface."""
+"""The metadata of the cluster: topics, partitions, brokers and configurations, behind one interface."""
 
 from kohort.broker.group.events import GROUP_EVENTS_TOPIC
 from kohort.broker.metadata.embedded import EmbeddedMetadataStore

@@ -13,7 +13,7 @@ from kohort.broker.metadata.store import MetadataStore
 from kohort.protocol.acls import AclOperation, AclPatternType, AclPermission, AclResourceType
 
 PATTERNS_PER_CHANGE = 64
-"""What is created or deleted at once is changed in steps of so many: etcd takes no longer transaction."""
+"""Larger creations and deletions are made in steps of this size: etcd accepts no longer transaction."""
 
 
 def bindings(snapshot: Snapshot, wanted: Filter) -> Iterator[Binding]:
@@ -60,7 +60,7 @@ def in_steps(found: Sequence[Binding]) -> Iterator[list[Binding]]:
 
 
 def follow_acls(store: MetadataStore, authorizer: Authorizer) -> None:
-    """Let the authorizer know the entries that there are, and each that comes or goes from now on."""
+    """Give the authorizer all existing entries, and each later change."""
 
     def follow(before: Snapshot, after: Snapshot) -> None:
         if before.configs is not after.configs:
@@ -86,23 +86,23 @@ def _tell(authorizer: Authorizer, before: _Configs, after: _Configs) -> None:
 
 
 def resource_of(pattern: Pattern) -> ConfigResource:
-    """Return what the entries of the pattern stand under."""
+    """Return the resource under which the entries of the pattern are stored."""
     kind, form, name = pattern
     return ConfigResource(ResourceType.ACL, f"{kind.name.lower()}/{form.name.lower()}/{name}")
 
 
 def pattern_of(resource: ConfigResource) -> Pattern:
-    """Return the pattern whose entries stand under the resource."""
+    """Return the pattern whose entries are stored under the resource."""
     kind, form, name = resource.name.split("/", 2)
     return Pattern(AclResourceType[kind.upper()], AclPatternType[form.upper()], name)
 
 
 def text_of(entry: Entry) -> str:
-    """Return the entry as it is kept."""
+    """Return the entry in its stored form."""
     return f"{entry.permission.name} {entry.operation.name} {entry.host} {entry.principal}"
 
 
 def entry_of(text: str) -> Entry:
-    """Return the entry that is kept as this text."""
+    """Return the entry stored as this text."""
     permission, operation, host, principal = text.split(" ", 3)
     return Entry(principal, host, AclOperation[operation], AclPermission[permission])

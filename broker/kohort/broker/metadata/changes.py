@@ -1,6 +1,6 @@
-"""A mutation taken apart: what it touches, whether that has changed meanwhile, and what comes of it then.
+"""The parts of a mutation: what it changes, whether that was changed meanwhile, and the resulting changes.
 
-Both stores decide by this what is a conflict. Pure.
+Both stores use it to find conflicts. Pure.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ class Changes(msgspec.Struct):
 
     created: list[TopicState] = msgspec.field(default_factory=list)
     deleted: list[TopicState] = msgspec.field(default_factory=list)
-    """As they were; one that is created again in the same change stands here, too."""
+    """In their former state; a topic that is created again in the same change is here, too."""
     altered: list[tuple[TopicState, TopicState]] = msgspec.field(default_factory=list)
     """Before and after of topics whose settings or number of partitions are others."""
     added: dict[PartitionKey, PartitionState] = msgspec.field(default_factory=dict)
@@ -28,11 +28,11 @@ class Changes(msgspec.Struct):
     )
     """Before and after of partitions that exist."""
     configs: dict[ConfigResource, Mapping[str, str]] = msgspec.field(default_factory=dict)
-    """What these resources have set from now on."""
+    """The new settings of these resources."""
 
 
 def changes_of(basis: Snapshot, mutation: Mutation) -> Changes:
-    """Return what the mutation touches, as seen from the snapshot that it was decided on."""
+    """Return what the mutation changes, relative to the snapshot on which it was decided."""
     changes = Changes()
     for resource, values in mutation.configs.items():
         if basis.configs.get(resource, {}) != values:

@@ -26,7 +26,7 @@ EVERY_BROKER = ""
 
 
 class Operation(IntEnum):
-    """What is done to one value. Source: org.apache.kafka.clients.admin.AlterConfigOp.OpType."""
+    """The operation on one value. Source: org.apache.kafka.clients.admin.AlterConfigOp.OpType."""
 
     SET = 0
     DELETE = 1
@@ -43,9 +43,9 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class ConfigChange(msgspec.Struct, frozen=True):
-    """What is to be done to the configuration of one resource.
+    """The changes of the configuration of one resource.
 
-    The steps are taken on what is set now, or where it is to be replaced, on nothing.
+    The steps are applied to the current settings, or, for a replacement, to none.
     """
 
     type: int
@@ -67,8 +67,8 @@ class Configs:
     ) -> list[ApiError | None]:
         """Return, in the order of the changes, None or the reason why a change can't be made.
 
-        The changes that can be made are made together, whatever becomes of the others. No resource may
-        stand in `changes` twice.
+        All possible changes are made together, even if others fail. A resource may
+        appear in `changes` only once.
         """
         errors: list[ApiError | None] = []
 
@@ -127,7 +127,7 @@ class Configs:
 
 
 def _check_reachable(config: BrokerConfig) -> None:
-    """Raise ApiError, as Kafka does, for limits under which nobody could connect to take them back."""
+    """Raise ApiError, as Kafka does, for limits under which nobody could connect to undo them."""
     if not config.max_connections:
         raise invalid_request("Invalid max.connections 0: nobody could connect any more")
     if not config.max_connections_per_ip:
@@ -139,7 +139,7 @@ def _joined(first: Mutation, second: Mutation) -> Mutation:
 
 
 def invalid_request(message: str) -> ApiError:
-    """Return the error for what can't be meant."""
+    """Return the error for an invalid request."""
     return ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
@@ -158,7 +158,7 @@ def _plan_topic(config: BrokerConfig, snapshot: Snapshot, change: ConfigChange) 
 
 
 def existing_topic(snapshot: Snapshot, name: str) -> TopicState:
-    """Return the topic of this name. Raises: ApiError where there is none, or can be none."""
+    """Return the topic with this name. Raises: ApiError if there is none, or can be none."""
     if not name:
         raise invalid_request("topics have no common configuration: name one")
     validate_topic_name(name)
@@ -241,17 +241,17 @@ def _lists_of_broker(config: BrokerConfig) -> Lists:
 def with_stored(
     config: BrokerConfig, node_id: int, configs: Mapping[ConfigResource, Mapping[str, str]]
 ) -> BrokerConfig:
-    """Return the broker's configuration under what is stored for it. Raises: ConfigError."""
+    """Return the broker's configuration over its stored settings. Raises: ConfigError."""
     own = configs.get(ConfigResource(ResourceType.BROKER, str(node_id)), {})
     common = configs.get(ConfigResource(ResourceType.BROKER, EVERY_BROKER), {})
     return config.with_dynamic(dict(own), dict(common))
 
 
 def follow_broker_config(store: MetadataStore, current: CurrentConfig, node_id: int) -> None:
-    """Let `current` be what is stored from now on.
+    """Keep `current` equal to the stored settings.
 
-    It must be the first to watch the store: who watches after it sees the new configuration.
-    Raises: ConfigError if what is stored does not fit what the broker was started with.
+    It must be the first watcher of the store: later ones see the new configuration.
+    Raises: ConfigError if the stored settings contradict those of the start.
     """
 
     def follow(before: Snapshot, after: Snapshot) -> None:
@@ -307,5 +307,5 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def cluster_wide(config: BrokerConfig) -> Mapping[str, str | None]:
-    """Return what was altered for every broker."""
+    """Return the altered settings for every broker."""
     return config.layer(ConfigSource.DYNAMIC_DEFAULT_BROKER)

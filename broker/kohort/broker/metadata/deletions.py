@@ -1,7 +1,7 @@
-"""Which topics were deleted: those whose deletion was told, not all that a snapshot lacks.
+"""The deleted topics: those with a reported deletion, not all that a snapshot lacks.
 
-Metadata that were read anew may be older than what the brokers know: etcd may have been restored from a
-backup. A topic that they lack may exist in newer metadata, so nothing that belongs to it may be removed.
+Reloaded metadata may be older than the brokers' knowledge: etcd may have been restored from a
+backup. A topic missing in them may exist in newer metadata, so none of its data may be removed.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ DELETED_TOPICS_MAX = 10_000
 
 
 def topics_deleted(before: Snapshot, after: Snapshot) -> tuple[TopicState, ...]:
-    """Return the topics whose deletion this change of the metadata tells."""
+    """Return the topics that this change of the metadata deletes."""
     if after.is_reloaded or before.topics is after.topics:
         return ()
     return tuple(

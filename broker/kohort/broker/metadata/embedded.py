@@ -53,8 +53,8 @@ class EmbeddedMetadataStore:
     ) -> "EmbeddedMetadataStore":
         """Return the store of the data folder; one without a metadata file begins with no topics.
 
-        In a folder that Apache Kafka wrote it begins with Kafka's. With `forget_broker_settings` what was
-        altered of the brokers' configuration is taken out of the file; topics keep their own.
+        In a folder of Apache Kafka it starts with Kafka's metadata. With `forget_broker_settings` altered
+        settings of brokers are removed from the file; topics keep theirs.
         Raises: StorageError if the file is damaged or can't be read.
         """
         file = MetadataFile(filesystem, folder)
@@ -73,9 +73,9 @@ class EmbeddedMetadataStore:
         return self._snapshot
 
     async def change(self, basis: Snapshot, mutation: Mutation, *, controller_epoch: int = 0) -> Snapshot:
-        """Return the snapshot after `mutation`: in the file, and the watchers have been told.
+        """Return the snapshot after `mutation`: it is in the file, and the watchers were called.
 
-        Raises: MetadataConflict, StorageError; ChangeUnknown, and the file may have the change until the
+        Raises: MetadataConflict, StorageError; ChangeUnknown, and then the file may have the change until the
         next one.
         """
         async with self._writing:
@@ -104,7 +104,7 @@ class EmbeddedMetadataStore:
             first = self._stored.next_producer_id
             try:
                 await self._save(self._snapshot, first + count)
-            except ChangeUnknown as error:  # They are given out to nobody, and maybe to somebody later.
+            except ChangeUnknown as error:  # They are not allocated now, and maybe later.
                 raise StorageError(str(error)) from error
             return range(first, first + count)
 
@@ -126,7 +126,10 @@ class EmbeddedMetadataStore:
 
 
 def _write(file: MetadataFile, stored: Stored) -> None:
-    """Save what a start begins with: if that fails, the next start does the same. Raises: StorageError."""
+    """Save the initial metadata of a start: if that fails, the next start does the same.
+
+    Raises: StorageError.
+    """
     try:
         file.save(stored)
     except ChangeUnknown as error:
@@ -134,7 +137,7 @@ def _write(file: MetadataFile, stored: Stored) -> None:
 
 
 def _without_broker_settings(stored: Stored) -> Stored:
-    """Return what is stored without what was altered of brokers, and log what that was."""
+    """Return the stored metadata without altered settings of brokers, and log these."""
     dropped = {
         resource: values
         for resource, values in stored.configs.items()

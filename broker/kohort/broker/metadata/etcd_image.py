@@ -1,6 +1,6 @@
-"""All keys of a cluster, kept as a snapshot: changes go in as etcd tells them, the next snapshot comes out.
+"""All keys of a cluster as a snapshot: changes go in as etcd reports them, the next snapshot comes out.
 
-Besides, it knows which revision changed each key last, which is what a transaction compares. Pure.
+It also has the revision that last changed each key, which transactions compare. Pure.
 """
 
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ class EtcdImage:
     """What etcd has of a cluster, as of one revision."""
 
     def __init__(self, keys: Keys, items: Iterable[KeyValue], revision: int) -> None:
-        """Take what a range over the whole prefix found. Raises: StorageError."""
+        """Take the result of a range over the whole prefix. Raises: StorageError."""
         self._keys = keys
         self._revisions: dict[bytes, int] = {}
         self._topics: dict[bytes, TopicValue] = {}
@@ -53,7 +53,7 @@ class EtcdImage:
     def apply(self, changes: Iterable[Change], revision: int) -> Snapshot:
         """Return the snapshot after all changes of the revisions up to `revision`. Raises: StorageError.
 
-        What has not changed is the same object as before.
+        Unchanged values stay the same objects.
         """
         renewed: set[bytes] = set()
         partitions: dict[PartitionKey, PartitionState] = {}
@@ -71,7 +71,7 @@ class EtcdImage:
         return self.snapshot
 
     def succeed(self, before: Snapshot) -> Snapshot:
-        """Return the snapshot, read anew, with the topics of `before` where they are equal."""
+        """Return the reloaded snapshot, with the topics of `before` if they are equal."""
         topics = dict(self.snapshot.topics)
         for name, old in before.topics.items():
             if topics.get(name) == old:

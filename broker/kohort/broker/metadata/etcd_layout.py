@@ -1,9 +1,9 @@
-"""Which keys a cluster has in etcd, and what is in them: JSON that a person can read with etcdctl.
+"""The keys of a cluster in etcd, and their values: JSON that a person can read with etcdctl.
 
-/kohort/NAME/format                          1: who knows another number only, stays away
+/kohort/NAME/format                          1: a broker that knows only another number does not start
 /kohort/NAME/cluster_id                      the id that clients see
 /kohort/NAME/brokers/0000000003              a live broker, under its lease
-/kohort/NAME/lives/0000000003                the process that registered last as this broker; it stays
+/kohort/NAME/lives/0000000003                the last process registered as this broker; it stays
 /kohort/NAME/controller                      the controller, under its lease
 /kohort/NAME/topics/METRIC_NAME              its name, id, number of partitions and settings: there it is
 /kohort/NAME/partitions/TOPIC_ID/0000000007  one partition; without a topic of that id it means nothing
@@ -14,8 +14,8 @@
 /kohort/NAME/settled/UUID                    ends a transaction whose answer was lost, and which compares that
                                              it is not there. It goes with its broker's lease
 
-The epochs of brokers and of the controller are the revisions that have created their keys. A value may
-have fields that are not known here; they go when the key is written again.
+The epochs of brokers and of the controller are the revisions that created their keys. A value may
+have unknown fields; they are lost when the key is written again.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ Value = TypeVar("Value")
 
 
 class TopicValue(msgspec.Struct, frozen=True):
-    """A topic but for its partitions."""
+    """A topic without its partitions."""
 
     name: str
     topic_id: UUID
@@ -51,7 +51,7 @@ class TopicValue(msgspec.Struct, frozen=True):
 
 
 class PartitionValue(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A `PartitionState` but for its index, under the names of its fields."""
+    """A `PartitionState` without its index, under the names of its fields."""
 
     leader: int
     leader_epoch: int
@@ -74,7 +74,7 @@ class Listener(msgspec.Struct, frozen=True):
 
 
 class BrokerValue(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a broker tells of itself."""
+    """A broker's registration."""
 
     listeners: tuple[Listener, ...]
     incarnation_id: UUID | None
@@ -86,7 +86,7 @@ class BrokerValue(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ControllerValue(msgspec.Struct, frozen=True):
-    """Who the controller is."""
+    """The controller."""
 
     node_id: int
 
@@ -114,7 +114,7 @@ class Keys:
         return b"%s%010d" % (self._brokers, node_id)
 
     def life(self, node_id: int) -> bytes:
-        """Return the key of the incarnation id under which a broker has registered last."""
+        """Return the key of the last registered incarnation id of a broker."""
         return b"%s%010d" % (self._lives, node_id)
 
     def topic(self, name: str) -> bytes:
@@ -122,7 +122,7 @@ class Keys:
         return self._topics + metric_name(name).encode()
 
     def partitions_of(self, topic_id: UUID) -> bytes:
-        """Return what the keys of a topic's partitions begin with."""
+        """Return the prefix of the keys of a topic's partitions."""
         return b"%s%s/" % (self._partitions, str(topic_id).encode())
 
     def partition(self, key: PartitionKey) -> bytes:
@@ -134,7 +134,7 @@ class Keys:
         return self._configs + f"{int(resource.type)}/{resource.name}".encode()
 
     def changes_of(self, owner: int | UUID) -> bytes:
-        """Return what the keys of the changes begin with that a broker makes, or one without a number."""
+        """Return the prefix of the keys of a broker's changes, or of all without a number."""
         name = f"{owner:010d}" if isinstance(owner, int) else str(owner)
         return self._changes + name.encode() + b"/"
 
@@ -147,7 +147,7 @@ class Keys:
         return self._settled + str(change_id).encode()
 
     def parsed(self, key: bytes) -> object:
-        """Return what the key stands for: a `PartitionKey`, a `ConfigResource`, a broker's node id, or text.
+        """Return the meaning of the key: a `PartitionKey`, a `ConfigResource`, a broker's node id, or text.
 
         Text is `topic` for any topic's key, and what follows the prefix for all others.
         """
@@ -180,12 +180,12 @@ def decoded(key: bytes, value: bytes, kind: type[Value]) -> Value:
 
 
 def topic_value(topic: TopicState) -> bytes:
-    """Return what stands under the topic's key."""
+    """Return the value of the topic's key."""
     return encoded(TopicValue(topic.name, topic.topic_id, len(topic.partitions), topic.configs))
 
 
 def partition_value(state: PartitionState) -> bytes:
-    """Return what stands under the partition's key."""
+    """Return the value of the partition's key."""
     return encoded(PartitionValue(*msgspec.structs.astuple(state)[1:]))
 
 
@@ -196,7 +196,7 @@ def partition_state(key: bytes, index: int, value: bytes) -> PartitionState:
 
 
 def broker_value(broker: BrokerState) -> bytes:
-    """Return what stands under the broker's key."""
+    """Return the value of the broker's key."""
     addresses = ((broker.host, broker.port), *broker.more_addresses)
     listeners = tuple(
         Listener("PLAINTEXT" if not number else f"PLAINTEXT{number + 1}", *each)

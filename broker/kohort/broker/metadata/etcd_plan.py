@@ -1,8 +1,8 @@
-"""Changes as transactions of etcd: what each compares and what it does, none larger than etcd takes.
+"""Changes as transactions of etcd: their comparisons and operations, none larger than etcd accepts.
 
-A topic exists once its own key does. So where there are too many partitions for one transaction, those of
-a new topic, and those that a topic gets in addition, are written before, where nobody looks yet. Many
-changes of partitions that exist are several transactions, each whole. Pure.
+A topic exists when its own key does. So if there are too many partitions for one transaction, those of
+a new topic, and those added to a topic, are written before, where nobody reads yet. Many
+changes of existing partitions are several transactions, each complete. Pure.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ class TooManyChanges(ValueError):
 
 
 class Transaction(msgspec.Struct):
-    """What is done if all comparisons hold."""
+    """Operations that are done if all comparisons hold."""
 
     compares: list[Compare] = msgspec.field(default_factory=list)
     operations: list[Operation] = msgspec.field(default_factory=list)
@@ -41,7 +41,7 @@ class Transaction(msgspec.Struct):
 
 
 def with_directories(changes: Changes, brokers: Sequence[BrokerState]) -> Changes:
-    """Return the changes, in which new partitions know the folder of each replica, if all can be told."""
+    """Return the changes with the directory id of each replica of new partitions, if all are known."""
     folders = {each.node_id: each.directories[0] for each in brokers if len(each.directories) == 1}
 
     def told(state: PartitionState) -> PartitionState:
@@ -65,7 +65,7 @@ class Planner:
         self._image = image
 
     def transactions(self, changes: Changes) -> list[Transaction]:
-        """Return what is to be done, in order. Raises: TooManyChanges."""
+        """Return the transactions, in order. Raises: TooManyChanges."""
         commit = self._commit(changes)
         if len(commit) > OPERATIONS_MAX:
             raise TooManyChanges(f"one change has at most {OPERATIONS_MAX} topics and settings")
@@ -97,7 +97,7 @@ class Planner:
         return commit
 
     def _placed(self, changes: Changes) -> Iterator[tuple[Compare, Put]]:
-        """Yield new partitions; the comparison keeps them from a topic that has gone on meanwhile."""
+        """Yield new partitions; the comparison protects a topic that was changed meanwhile."""
         for topic in changes.created:
             compare = self._unchanged(self._keys.topic(topic.name))
             for state in topic.partitions:

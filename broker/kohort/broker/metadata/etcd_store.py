@@ -1,7 +1,7 @@
 """The metadata of a cluster in etcd: one watch keeps the snapshot, one transaction makes each change.
 
-A change returns once the watch has told of it: whoever asked finds its partitions there, and what is told
-never comes out of order.
+A change returns when the watch has reported it: its partitions exist then, and reports
+never come out of order.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -44,7 +44,7 @@ from kohort.broker.metadata.watchers import Watchers
 from kohort.storage import StorageError
 
 TOLD_SECONDS_MAX = 10.0
-"""How long a change that is made may take to be told of by the watch."""
+"""How long the watch may take to report a change that was made."""
 RELOAD_SECONDS = 1.0
 NO_BROKERS: Mapping[int, int] = {}
 SESSION_TIMEOUT_MS = 9_000
@@ -54,7 +54,7 @@ log = structlog.get_logger("kohort.metadata")
 
 
 class EtcdMetadataStore:
-    """A `MetadataStore` that several brokers share. Opened by `connect`; `follow` must run from then on."""
+    """A `MetadataStore` shared by several brokers. Opened by `connect`; `follow` must run from then on."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class EtcdMetadataStore:
         heartbeat_ms: int = HEARTBEAT_MS,
         tenure: Tenure | None = None,
     ) -> "EtcdMetadataStore":
-        """Return the store of the cluster of this name; who comes first gives it the cluster id.
+        """Return the store of the cluster with this name; the first broker gives it the cluster id.
 
         Raises: StorageError where etcd can't be reached, or has what kohort can't read.
         """
@@ -119,7 +119,7 @@ class EtcdMetadataStore:
     # -- looking ----------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """Return the newest metadata that the watch has told of."""
+        """Return the newest metadata that the watch has reported."""
         return self._snapshot
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
@@ -127,7 +127,7 @@ class EtcdMetadataStore:
         return self._watchers.add(watcher)
 
     async def follow(self) -> None:
-        """Keep the snapshot as etcd has it, until cancelled; what can't be read is tried again and again."""
+        """Keep the snapshot equal to etcd, until cancelled; unreadable values are tried again and again."""
         while True:
             watch = Watch(self._client, self._keys.prefix, self._keys.end, self._snapshot.version + 1)
             try:
@@ -194,10 +194,10 @@ class EtcdMetadataStore:
         controller_epoch: int = 0,
         broker_epochs: Mapping[int, int] = NO_BROKERS,
     ) -> Snapshot:
-        """Return a snapshot in which `mutation` is made and every watcher has been told of it.
+        """Return a snapshot in which `mutation` is made, after every watcher was called with it.
 
-        It is refused, too, where a broker in `broker_epochs` is not registered under that epoch any more.
-        More than a hundred partitions that exist are changed in several transactions: at a refusal the first
+        It is also refused if a broker in `broker_epochs` is not registered with that epoch any more.
+        Changes of more than a hundred existing partitions are several transactions: at a refusal the first
         of them may have been made. Raises: MetadataConflict, BrokerFenced, MetadataUnavailable, StorageError;
         ChangeUnknown.
         """
@@ -230,7 +230,7 @@ class EtcdMetadataStore:
         return made
 
     async def _catch_up(self, refusal: Refusal) -> None:
-        """Return once the snapshot is as new as what etcd had of the keys that stood against a change."""
+        """Return when the snapshot is as new as the keys that conflicted with a change."""
         seen = {key: 0 if item is None else item.mod_revision for key, item in refusal.looked.items()}
 
         def is_known(key: bytes, revision: int, version: int) -> bool:
@@ -242,9 +242,9 @@ class EtcdMetadataStore:
     # -- brokers and the controller ---------------------------------------------------------------------
 
     async def register(self, broker: BrokerState) -> Snapshot:
-        """Return a snapshot in which `broker` lives under its lease, with the epoch that it was given.
+        """Return a snapshot with `broker` registered under its lease, with its new epoch.
 
-        `membership.keep` has to run from then on. Raises: StorageError.
+        `membership.keep` must run from then on. Raises: StorageError.
         """
         try:
             revision = await self.membership.join(broker)
@@ -266,14 +266,14 @@ class EtcdMetadataStore:
     async def forget_life(self, node_id: int) -> None:
         """Forget which process registered last under this node id, unless one is registered.
 
-        For a broker that holds nothing any more: whatever folder comes with its number has lost nothing.
+        For a broker without data: any folder with its node id has lost nothing.
         Raises: StorageError, ChangeUnknown.
         """
         key = self._keys.life(node_id)
         found = await self._find(key)
         if found is None:
             return
-        # Whoever registers writes the key: what is carried out late finds another than was read here.
+        # Every registration writes the key: a late transaction finds another revision than was read here.
         compares = [
             *self.membership.compare(),
             not_there(self._keys.broker(node_id)),
@@ -287,7 +287,7 @@ class EtcdMetadataStore:
     async def become_controller(self, node_id: int) -> int | None:
         """Return the epoch under which this broker is the controller, None where another one is.
 
-        Raises: StorageError; ChangeUnknown, and the watch tells if it is or becomes the controller.
+        Raises: StorageError; ChangeUnknown, and the watch reports if it is or becomes the controller.
         """
         guards = self.membership.compare()
         put = Put(self._keys.controller, encoded(ControllerValue(node_id)), self.membership.lease_id)
@@ -300,9 +300,9 @@ class EtcdMetadataStore:
         return done.revision
 
     async def expel(self, broker: BrokerState) -> Snapshot:
-        """Return a snapshot in which this life of a broker is not registered, and not the controller.
+        """Return a snapshot in which this registration of a broker is removed, and not the controller.
 
-        Where that is so already, or another life has begun, nothing is done. Raises: StorageError,
+        If that is so already, or a newer registration exists, nothing is done. Raises: StorageError,
         ChangeUnknown.
         """
         while _lives(self._snapshot, broker):
@@ -316,13 +316,13 @@ class EtcdMetadataStore:
                 if key != self._keys.controller or now.controller_id == broker.node_id:
                     gone.add(created_at(key, epoch), Delete(key))
             looks = [Range(each.key) for each in guards]
-            # Each life has an epoch of its own: no other is ended by what is carried out twice, or late.
+            # Each registration has its own epoch: no other is removed by a repeated or late transaction.
             done = await self._transactions.send(gone.compares, gone.operations, looks, again=True)
             if done is None:
                 raise ChangeUnknown(f"etcd does not answer; broker {broker.node_id} may be taken out")
             if not done.succeeded:
                 self._transactions.check_guards(guards, done)
-            # What stood against it, or what came of it, the watch tells.
+            # The watch reports the conflict, or the result.
             await self.until(lambda snapshot, before=now.version: snapshot.version > before)  # type: ignore[misc]
         return self._snapshot
 
@@ -331,8 +331,8 @@ class EtcdMetadataStore:
     async def allocate_producer_ids(self, count: int = PRODUCER_ID_BLOCK) -> range:
         """Return ids that no broker was ever given. Raises: StorageError.
 
-        Metadata that are restored from a backup know of fewer ids than logs do. So the ids are also above
-        what could be given out until etcd's revision of now, which a restore raises.
+        Metadata restored from a backup know fewer ids than logs do. So the ids are also above
+        all that could be allocated until etcd's current revision, which a restore raises.
         """
         assert count > 0
         key = self._keys.producer_ids
@@ -345,7 +345,7 @@ class EtcdMetadataStore:
             done = await self._transactions.send([unchanged_since(key, revision)], [taken])
             if done is not None and done.succeeded:
                 return range(first, first + count)
-            # Somebody was quicker, or nobody knows: then these ids are left out.
+            # Another broker was quicker, or the result is unknown: then these ids are skipped.
 
     async def _find(self, key: bytes) -> KeyValue | None:
         items = (await self._look(key)).items
@@ -361,7 +361,7 @@ class EtcdMetadataStore:
 
 
 def _lives(snapshot: Snapshot, broker: BrokerState) -> bool:
-    """Return whether this very life of the broker is registered."""
+    """Return whether exactly this registration of the broker exists."""
     here = snapshot.broker(broker.node_id)
     return here is not None and here.epoch == broker.epoch
 

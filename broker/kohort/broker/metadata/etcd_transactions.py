@@ -1,9 +1,9 @@
 """Transactions of etcd, each made or refused for certain, or not known: also where an answer was lost.
 
-Whoever got no answer can't tell by looking: a member of etcd that stood still may carry the transaction out
-later. So the same one is sent again, this time with a key that the first one compares too: whichever of the
-two comes second does nothing. Each transaction leaves its own id under a key of this broker, so that a value
-that another broker has written is not taken for its own. Where nothing is answered, nobody knows.
+Without an answer the result cannot be looked up: a paused member of etcd may execute the transaction
+later. So the same one is sent again, this time with a key that the first one compares too: the later of the
+two does nothing. Each transaction writes its own id under a key of this broker, so that a value
+of another broker is not taken for its own. Without any answer the result is unknown.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,7 @@ from kohort.broker.metadata.store import BrokerFenced, ChangeUnknown, MetadataUn
 from kohort.storage import StorageError
 
 Looked = Mapping[bytes, KeyValue | None]
-"""Keys as etcd had them, None for one that is not there."""
+"""Keys as read from etcd, None for a missing one."""
 
 
 class Refusal(NamedTuple):
@@ -40,7 +40,7 @@ class Refusal(NamedTuple):
 
 
 class Transactions:
-    """Makes transactions as this broker, or as nobody where there is no registration."""
+    """Makes transactions as this broker, or without a registration."""
 
     def __init__(
         self, client: Calls, keys: Keys, membership: Membership, new_id: Callable[[], UUID] = uuid4
@@ -77,7 +77,7 @@ class Transactions:
     def _take_slot(self) -> int:
         """Return the number of a key that no change has that may be made yet.
 
-        By a new registration nothing is made any more that was asked for under the one before.
+        After a new registration no change requested under the previous one is made any more.
         """
         if self._epoch != self._membership.epoch:
             self._epoch = self._membership.epoch
@@ -110,7 +110,7 @@ class Transactions:
         *,
         again: bool = False,
     ) -> Transacted | None:
-        """Return how it ended, None where nobody knows. Raises: StorageError where it was not made.
+        """Return the result, None if unknown. Raises: StorageError if it was not made.
 
         With `again` it may be carried out twice.
         """
@@ -126,7 +126,7 @@ class Transactions:
             raise StorageError(f"etcd refuses the change: {error}") from error
 
     def check_guards(self, guards: Sequence[Compare], done: Transacted) -> None:
-        """Return if what was looked at first is as the guards say. Raises: BrokerFenced."""
+        """Return if the values read first match the guards. Raises: BrokerFenced."""
         for guard, looked in zip(guards, done.found, strict=False):
             if not looked.items or looked.items[0].create_revision != guard.revision:
                 self._guard_fell(guard)
@@ -134,7 +134,7 @@ class Transactions:
     def _guard_fell(self, guard: Compare) -> None:
         if guard.key == self._keys.controller:
             raise BrokerFenced("another broker is the controller by now")
-        if guard.revision == self._membership.epoch:  # It may have registered anew meanwhile.
+        if guard.revision == self._membership.epoch:  # It may have registered again meanwhile.
             self._membership.lost()
         raise BrokerFenced("this broker's registration is gone")
 

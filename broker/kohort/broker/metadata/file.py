@@ -29,17 +29,17 @@ class MetadataFile:
         self.path = folder / FILE_NAME
         self._encoder = Encoder()
         self._producer_ids_path = folder / PRODUCER_IDS_FILE
-        self._next_producer_id = 0  # What the file beside it has.
+        self._next_producer_id = 0  # The content of the file besides it.
 
     def is_missing(self) -> bool:
-        """Whether there is no file yet. Raises: StorageError if that can't be told."""
+        """Whether there is no file yet. Raises: StorageError if that is unknown."""
         try:
             return self._filesystem.read(self.path) is None
         except OSError as error:
             raise StorageError(f"metadata file {self.path} can't be read: {error.strerror}") from error
 
     def load(self) -> Stored:
-        """Return what the file holds, or the empty metadata of a new data folder.
+        """Return the content of the file, or the empty metadata of a new data folder.
 
         Raises: StorageError if the file is damaged or can't be read, or if it alone is missing.
         """
@@ -67,7 +67,7 @@ class MetadataFile:
             self._next_producer_id = int(content)
 
     def _check_new(self) -> None:
-        """Return if the folder holds no partition: without the file nobody knows whose it was.
+        """Return if the folder has no partition: without the file its owner is unknown.
 
         Raises: StorageError.
         """

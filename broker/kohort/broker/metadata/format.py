@@ -50,7 +50,7 @@ class _TopicLine(msgspec.Struct):
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """What the file holds."""
+    """The content of the file."""
 
     version: int = 0
     next_producer_id: int = 0
@@ -59,7 +59,7 @@ class Stored(msgspec.Struct, frozen=True):
 
 
 class Encoder:
-    """Encodes again and again; the lines of topics that have not changed are kept."""
+    """Encodes the file repeatedly; the lines of unchanged topics are kept."""
 
     def __init__(self) -> None:
         self._lines: dict[str, tuple[TopicState, bytes]] = {}
@@ -94,7 +94,7 @@ def _values(partition: PartitionState) -> tuple[object, ...]:
 
 
 def decode(data: bytes) -> Stored:
-    """Return what the file holds. Raises: MetadataFormatError if it is not whole."""
+    """Return the content of the file. Raises: MetadataFormatError if it is not complete."""
     first, separator, body = data.partition(b"\n")
     if not separator:
         raise MetadataFormatError("its first line is not complete")

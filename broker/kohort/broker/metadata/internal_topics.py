@@ -1,4 +1,4 @@
-"""The topics that the broker itself writes: what they are created with."""
+"""The internal topics: the settings with which the broker creates them."""
 
 from kohort.broker.config import BrokerConfig
 from kohort.broker.group.events import GROUP_EVENTS_TOPIC
@@ -48,7 +48,7 @@ def transactions_topic(config: BrokerConfig) -> NewTopic:
 def share_state_topic(config: BrokerConfig) -> NewTopic:
     """Return what `__share_group_state` is created with. Source: Kafka's ShareCoordinatorService.
 
-    It is not compacted: a record says what is new. Its coordinator deletes what is not needed any more.
+    It is not compacted: a record has only changes. Its coordinator deletes records that are not needed.
     """
     configs = {
         "cleanup.policy": "delete",
@@ -69,8 +69,8 @@ def share_state_topic(config: BrokerConfig) -> NewTopic:
 def group_events_topic(config: BrokerConfig) -> NewTopic:
     """Return what `__group_events` is created with: a week of history at most, written without a sync.
 
-    One host's workers have a partition each: one file, and one order of everything. In a cluster it has as
-    many replicas as what it tells of: else a coordinator's end would take along why.
+    One host's workers have a partition each: one file, and one order of all events. In a cluster it has as
+    many replicas as the coordinators' topic: otherwise the explanation would be lost with a coordinator.
     """
     is_one_host = config.kohort_cluster is None
     return NewTopic(

@@ -1,6 +1,6 @@
-"""What a folder that Apache Kafka wrote in KRaft mode says of topics: the records of `__cluster_metadata`.
+"""Reads the topics in a folder that Apache Kafka wrote in KRaft mode: the records of `__cluster_metadata`.
 
-A snapshot `%020d-%010d.checkpoint` holds the metadata as of the offset in its name; the log goes on from
+A snapshot `%020d-%010d.checkpoint` has the metadata as of the offset in its name; the log continues from
 there. With one controller everything in its log is committed.
 Source: org.apache.kafka.image.MetadataDelta, org.apache.kafka.metadata.PartitionRegistration,
 org.apache.kafka.snapshot.Snapshots.
@@ -53,19 +53,19 @@ class KraftTopic(msgspec.Struct):
 
 
 class KraftMetadata(msgspec.Struct):
-    """What the records say, one after the other."""
+    """The state after the records, applied one after another."""
 
     topics: dict[UUID, KraftTopic] = {}
     configs: dict[tuple[int, str], dict[str, str]] = {}
     next_producer_id: int = 0
     entries: dict[UUID, AccessControlEntryRecord] = {}
     quotas: dict[tuple[tuple[str, str | None], ...], dict[str, float]] = {}
-    """By what they are of, the names of types in their order."""
+    """By resource, the names of types in their order."""
     unread: Counter[int] = msgspec.field(default_factory=Counter)
     """How many records were of kinds that are not read, by their api keys."""
 
     def apply(self, record: Message) -> None:
-        """Take over what one record says."""
+        """Apply one record."""
         match record:
             case TopicRecord():
                 self.topics[record.topic_id] = KraftTopic(record.name, record.topic_id)
@@ -140,7 +140,7 @@ class KraftMetadata(msgspec.Struct):
 
 
 def read_kraft_metadata(file_system: FileSystem, folder: Path) -> KraftMetadata:
-    """Return what the metadata log of a data folder says at its end. Raises: StorageError."""
+    """Return the state at the end of the metadata log of a data folder. Raises: StorageError."""
     metadata = KraftMetadata()
     try:
         for record in _settled(_records(file_system, folder / METADATA_FOLDER)):
@@ -151,7 +151,7 @@ def read_kraft_metadata(file_system: FileSystem, folder: Path) -> KraftMetadata:
 
 
 def _settled(records: Iterator[Message]) -> Iterator[Message]:
-    """Yield the records that hold: of a transaction (KIP-868) those of one that has ended well."""
+    """Yield the valid records: of a transaction (KIP-868) only if it was committed."""
     pending: list[Message] | None = None
     for record in records:
         if isinstance(record, BeginTransactionRecord):

@@ -1,8 +1,9 @@
-"""Leader epochs, raised where a log may have lost its end: readers then look whether theirs is still there.
+"""Raises leader epochs if a log may have lost its end: readers then check whether their position still
+exists.
 
-An epoch that was once given must not come again with other records, also where the metadata were restored
-from a backup and have older ones. Kafka elects a leader anew when a broker comes back, which raises the
-epoch; a broker on its own has nobody who would. Source: KIP-320;
+An epoch must not be used again with other records, also if the metadata were restored
+from a backup and have older ones. Kafka elects a new leader when a broker returns, which raises the
+epoch; a single broker has no other to elect. Source: KIP-320;
 org.apache.kafka.controller.ReplicationControlManager.
 """
 
@@ -16,14 +17,14 @@ from kohort.broker.metadata.snapshot import Mutation, PartitionKey, Snapshot, To
 from kohort.broker.metadata.store import MetadataStore, update
 
 EPOCHS_SKIPPED = 1_000
-"""Above an epoch that metadata have forgotten: a replica that is away may know of a few more."""
+"""Above an epoch that metadata have lost: a missing replica may know a few more."""
 
 Chosen = Callable[[UUID, int], bool]
-"""Whether a partition, named by its topic's id and its index, is meant."""
+"""Whether a partition, given by its topic's id and its index, is selected."""
 
 
 async def raise_leader_epochs(store: MetadataStore, node_id: int, chosen: Chosen) -> Snapshot:
-    """Return the metadata in which the chosen partitions that this node leads have a new leader epoch.
+    """Return the metadata in which the chosen partitions led by this node have a new leader epoch.
 
     Raises: StorageError if that could not be made durable; ChangeUnknown.
     """

@@ -1,4 +1,4 @@
-"""How often in-sync replicas and leaders have changed, as the metadata tell. The loop's thread."""
+"""Counts changes of in-sync replicas and leaders in the metadata. The loop's thread."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,8 @@ from kohort.broker.metadata.snapshot import Snapshot
 
 
 class LeadershipCounters:
-    """Every count since the start: of what this broker leads, and of what it elected as the controller."""
+    """Counts since the start: of partitions that this broker leads, and of its elections as the
+    controller."""
 
     __slots__ = ("elections", "isr_expands", "isr_shrinks", "unclean_elections")
 
@@ -16,10 +17,10 @@ class LeadershipCounters:
         self.isr_expands = 0
         self.elections = 0
         self.unclean_elections = 0
-        """Of leaders that may have lacked something that was acknowledged."""
+        """Of leaders that may have lacked acknowledged records."""
 
     def note(self, node_id: int, before: Snapshot, after: Snapshot) -> None:
-        """Count what is otherwise in the snapshot after."""
+        """Count the differences of the later snapshot."""
         if before.topics is after.topics:
             return
         is_controller = after.controller_id == node_id

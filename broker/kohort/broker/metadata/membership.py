@@ -1,7 +1,7 @@
-"""A broker's place among the others: a key under a lease, kept while it lives, and its doubt whether it is.
+"""A broker's registration: a key under a lease, kept while it runs, and the check whether it still holds.
 
-The broker epoch is the revision that created the key. A lease says who is likely alive, never who is right:
-every change compares the epoch, and whoever has not heard of a renewal for most of the lease's time stops
+The broker epoch is the revision that created the key. A lease shows who is probably alive, never more:
+every change compares the epoch, and a broker without a renewal for most of the lease's time stops
 by itself. Source: Kafka's BrokerLifecycleManager; KIP-631.
 """
 
@@ -39,7 +39,7 @@ def boot_time_ms() -> int:
 
 
 class Tenure(Protocol):
-    """Who decides, by what it hears here, whether this broker may act."""
+    """Decides, from these events, whether this broker may act."""
 
     def registered(self, broker_epoch: int, asked_ms: int) -> None:
         """Hear of a new registration; the lease counts from `asked_ms` of `boot_time_ms`."""
@@ -55,7 +55,7 @@ class Tenure(Protocol):
 
 
 class Unheeded:
-    """Nobody listens: for a store that is only looked at, or written by a test."""
+    """Ignores the events: for a store that is only read, or written by a test."""
 
     def registered(self, broker_epoch: int, asked_ms: int) -> None:
         """Do nothing."""
@@ -99,10 +99,10 @@ class Membership:
         return [created_at(self._keys.broker(self._broker.node_id), self.epoch)]
 
     async def join(self, broker: BrokerState) -> int:
-        """Register, and return the revision at which that was so; a second call changes what it says.
+        """Register, and return the revision of the registration; a second call changes its content.
 
-        A process that has the same data folder was this one's predecessor, and is dead: the folder is
-        locked. Anybody else under this node id is waited for as long as a lease lives.
+        A process with the same data folder was this one's predecessor, and is dead: the folder is
+        locked. For any other with this node id the call waits up to the lifetime of a lease.
         Raises: BrokerFenced where the node id stays another's; EtcdError.
         """
         self._broker = broker
@@ -114,7 +114,7 @@ class Membership:
         key = self._keys.broker(broker.node_id)
         deadline = trio.current_time() + lease.ttl_seconds * 2
         while True:
-            broker = self._broker  # Another one where it has begun anew meanwhile.
+            broker = self._broker  # Another one if it has registered again meanwhile.
             puts = [Put(key, broker_value(broker), lease.id)]
             if broker.incarnation_id is not None:
                 puts.append(Put(self._keys.life(broker.node_id), str(broker.incarnation_id).encode()))
@@ -143,7 +143,7 @@ class Membership:
     async def _end_lease(self, lease_id: int) -> None:
         try:
             await self._client.revoke(lease_id, seconds=max(self._heartbeat_seconds, 1))
-        except EtcdError as error:  # It ends by itself, as nobody renews it.
+        except EtcdError as error:  # It expires by itself, as nobody renews it.
             log.warning("the lease could not be given back", error=str(error))
 
     async def _make_room(self, broker: BrokerState, found: tuple[KeyValue, ...], deadline: float) -> None:
@@ -152,7 +152,7 @@ class Membership:
             return
         other = broker_state(found[0].key, broker.node_id, found[0].create_revision, found[0].value)
         if set(other.directories) & {*broker.directories, *broker.former_directories}:
-            await self._client.revoke(found[0].lease)  # With all that stood under it.
+            await self._client.revoke(found[0].lease)  # With all its keys.
         elif trio.current_time() > deadline:
             raise BrokerFenced(
                 f"node id {broker.node_id} is in use by another broker at {other.host}:{other.port}: "
@@ -164,8 +164,8 @@ class Membership:
     async def _restate(self, broker: BrokerState) -> int:
         """Return the revision at which the registration says so.
 
-        It is written also where it says so already, and compares what was read just before: what an earlier
-        call said, whose answer was lost, is not put over it later. Raises: BrokerFenced, EtcdError.
+        It is written even if the content is the same, and compares the revision just read: a late earlier
+        call, whose answer was lost, cannot overwrite it. Raises: BrokerFenced, EtcdError.
         """
         key, epoch = self._keys.broker(broker.node_id), self.epoch
         put = Put(key, broker_value(broker), self.lease_id)
@@ -180,7 +180,7 @@ class Membership:
                 return done.revision
 
     async def begin_anew(self, broker: BrokerState) -> None:
-        """Give the registration back: the next look at the lease registers anew, as another life."""
+        """Give the registration back: the next check of the lease registers again, with a new epoch."""
         self._broker = broker
         lease_id = self.lease_id
         self.lost()
@@ -189,7 +189,7 @@ class Membership:
     # -- staying ----------------------------------------------------------------------------------------
 
     async def keep(self) -> None:
-        """Renew the lease until cancelled; register anew where it was lost."""
+        """Renew the lease until cancelled; register again if it was lost."""
         while True:
             await trio.sleep(self._heartbeat_seconds)
             try:
@@ -214,7 +214,7 @@ class Membership:
             self._tenure.renewed(asked_ms)
 
     def seen(self, snapshot: Snapshot) -> None:
-        """Look whether the registration is still there, as the watch tells."""
+        """Check whether the watch still shows the registration."""
         if self.epoch != NO_EPOCH and self._broker is not None and snapshot.version >= self.epoch:
             here = snapshot.broker(self._broker.node_id)
             if here is None or here.epoch != self.epoch:

@@ -1,4 +1,4 @@
-"""One partition as the cluster knows it: who holds it, who leads it, and under which epochs.
+"""One partition in the metadata: its replicas, its leader, and its epochs.
 
 Source: org.apache.kafka.metadata.PartitionRegistration; KIP-455 (adding and removing), KIP-966 (elr).
 """
@@ -11,11 +11,11 @@ NO_LEADER = -1
 
 
 class PartitionState(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What is agreed of one partition; any change of it raises `partition_epoch`.
+    """The agreed state of one partition; any change of it raises `partition_epoch`.
 
-    `replicas` are node ids, the preferred leader first, and hold those of `adding` and `removing` while a
-    reassignment goes on. `isr` and `elr` have no node in common. `directories` has the directory id of each
-    replica, in their order, or is empty where none was told. What a broker alone never has comes last, so
+    `replicas` are node ids, the preferred leader first, and include `adding` and `removing` during a
+    reassignment. `isr` and `elr` have no node in common. `directories` has the directory id of each
+    replica, in their order, or is empty if none is known. Fields that a single broker never has come last, so
     that its file leaves it out. Make one by the names of its fields.
     """
 
@@ -23,7 +23,7 @@ class PartitionState(msgspec.Struct, frozen=True, array_like=True, gc=False):
     leader: int
     """The node id of the leader, or `NO_LEADER`."""
     leader_epoch: int
-    """Raised whenever somebody leads anew, or nobody any more."""
+    """Raised whenever the leader changes, or is gone."""
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     """The in-sync replicas; acknowledged records are on the disk of each."""
@@ -33,7 +33,7 @@ class PartitionState(msgspec.Struct, frozen=True, array_like=True, gc=False):
     elr: tuple[int, ...] = ()
     """Eligible to lead: left an ISR below min.insync.replicas, yet with all that was committed."""
     last_known_elr: tuple[int, ...] = ()
-    """Who was eligible and then restarted uncleanly; an unclean election would look here first."""
+    """Former eligible replicas that restarted uncleanly; an unclean election would consider them first."""
     directories: tuple[UUID, ...] = ()
 
 

@@ -10,13 +10,16 @@ from kohort.broker.quotas.book import Book, Entity
 
 
 def resource_of(entity: Entity) -> ConfigResource:
-    """Return what the entity's quotas stand under: JSON with its names, a null for a default."""
+    """Return the resource under which the entity's quotas are stored.
+
+    JSON with its names, a null for a default.
+    """
     name = msgspec.json.encode(dict(sorted(entity.items()))).decode()
     return ConfigResource(ResourceType.CLIENT_QUOTA, name)
 
 
 def entity_of(resource: ConfigResource) -> dict[str, str | None]:
-    """Return whose quotas stand under the resource."""
+    """Return the entity whose quotas are stored under the resource."""
     return msgspec.json.decode(resource.name, type=dict[str, str | None])
 
 
@@ -46,7 +49,7 @@ def alteration(snapshot: Snapshot, entity: Entity, changes: Mapping[str, float |
 
 
 def follow_quotas(store: MetadataStore, book: Book) -> Callable[[], None]:
-    """Let the book have the quotas that there are, and each that comes or goes from now on."""
+    """Give the book all existing quotas, and each later change."""
 
     def follow(before: Snapshot, after: Snapshot) -> None:
         if before.configs is not after.configs:

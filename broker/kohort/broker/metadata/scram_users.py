@@ -1,4 +1,4 @@
-"""The users of SCRAM: what is kept of their passwords, among the configurations.
+"""The users of SCRAM: their stored credentials, among the configurations.
 
 Each is a resource of a type of its own, with a value by mechanism in the form that Kafka's ZooKeeper had:
 `salt=...,stored_key=...,server_key=...,iterations=4096`.
@@ -27,9 +27,9 @@ from kohort.storage import StorageError
 
 USER_NAME_BYTES_MAX = 1_024
 ITERATIONS_MAX = 16
-"""Of so many numbers of iterations, those of most users, a made-up user may have one."""
+"""An unknown user gets one of this many numbers of iterations, those of most users."""
 _SALTS = ""
-"""No user is called so: under it stands the secret of `salt_secret`."""
+"""No user has this name: it stores the secret of `salt_secret`."""
 _SALT_CHARACTERS = 25
 _SALTS_MECHANISM = "SCRAM-SHA-512"
 
@@ -52,14 +52,14 @@ class Upsertion(NamedTuple):
 
 
 def credential(snapshot: Snapshot, user: str, mechanism: str) -> ScramCredential | None:
-    """Return what is kept of a user's password, None where there is none."""
+    """Return a user's stored credential, None without one."""
     text = snapshot.configs.get(_resource(user), {}).get(mechanism)
-    found = _parsed(_NOBODYS[mechanism] if text is None else text)  # As much work where there is none.
+    found = _parsed(_NOBODYS[mechanism] if text is None else text)  # The same work without one.
     return None if text is None else found
 
 
 class Iterations:
-    """How many users have which number of iterations; counted anew once configurations have changed."""
+    """The number of users with each number of iterations; counted again when configurations have changed."""
 
     def __init__(self) -> None:
         self._configs: object = None
@@ -81,7 +81,7 @@ class Iterations:
 
 
 def users(snapshot: Snapshot) -> Mapping[str, Mapping[str, ScramCredential]]:
-    """Return of each user, by mechanism, what is kept."""
+    """Return the stored credentials of each user, by mechanism."""
     return {
         resource.name: {mechanism: _parsed(text) for mechanism, text in values.items()}
         for resource, values in snapshot.configs.items()
@@ -112,7 +112,7 @@ async def salt_secret(store: MetadataStore) -> bytes:
 async def alter(
     store: MetadataStore, deletions: Sequence[Deletion], upsertions: Sequence[Upsertion]
 ) -> Mapping[str, ApiError | None]:
-    """Return what became of each user. What can be done is done together, whatever becomes of the others."""
+    """Return the result for each user. All possible changes are made together, even if others fail."""
     outcome: dict[str, ApiError | None] = {}
 
     def decide(snapshot: Snapshot) -> Mutation:
@@ -149,7 +149,7 @@ def _planned(
 
 
 def _all_changed(before: Mapping[str, str], changes: Sequence[Deletion | Upsertion]) -> Mapping[str, str]:
-    """Return what the user has then. Raises: ApiError."""
+    """Return the user's new credentials. Raises: ApiError."""
     after = before
     for change in changes:
         after = _changed(after, change)
@@ -161,7 +161,7 @@ def _all_changed(before: Mapping[str, str], changes: Sequence[Deletion | Upserti
 
 
 def _changed(before: Mapping[str, str], change: Deletion | Upsertion) -> Mapping[str, str]:
-    """Return what the user has then. Raises: ApiError."""
+    """Return the user's new credentials. Raises: ApiError."""
     mechanism = _mechanism(change)
     if isinstance(change, Deletion):
         if mechanism.name not in before:

@@ -40,29 +40,32 @@ class BrokerState(msgspec.Struct, frozen=True):
     port: int
     rack: str | None = None
     epoch: int = -1
-    """Given anew at each registration; -1 for a broker alone."""
+    """New at each registration; -1 for a single broker."""
     incarnation_id: UUID | None = None
-    """Made anew by each process."""
+    """New for each process."""
     directories: tuple[UUID, ...] = ()
-    """The ids of its data folders: who comes with another has lost what it held (KIP-858)."""
+    """The ids of its data folders: a broker with another id has lost its records (KIP-858)."""
     is_draining: bool = False
-    """Whether it asks to be let go: others shall lead what it leads."""
+    """Whether it wants to stop: other brokers should lead its partitions."""
     is_drained: bool = False
     """Whether an administrator has it lead nothing that another can."""
     former_directories: tuple[UUID, ...] = ()
-    """The ids that the folder had before a start at which it could not be shown to have everything."""
+    """The former ids of the folder, before a start at which it could not be proved complete."""
     more_addresses: tuple[tuple[str, int], ...] = ()
     """Where clients of its second listener reach it, of its third, and so on."""
 
     def address(self, listener: int) -> tuple[str, int]:
-        """Return where clients of that listener reach it: of one that it has not, as those of the first."""
+        """Return its address for clients of that listener; without the listener, that of the first."""
         if 0 < listener <= len(self.more_addresses):
             return self.more_addresses[listener - 1]
         return self.host, self.port
 
 
 class ResourceType(IntEnum):
-    """What a configuration belongs to. Source: org.apache.kafka.common.config.ConfigResource.Type."""
+    """The type of the resource of a configuration.
+
+    Source: org.apache.kafka.common.config.ConfigResource.Type.
+    """
 
     UNKNOWN = 0
     TOPIC = 2
@@ -75,11 +78,11 @@ class ResourceType(IntEnum):
     CLIENT_QUOTA = 1_001
     """The quotas of a user, a client or an address, likewise."""
     SCRAM_USER = 1_002
-    """What is kept of a user's passwords, likewise."""
+    """A user's stored credentials."""
 
 
 class ConfigResource(NamedTuple):
-    """A resource whose configuration is kept apart from topics; broker `""` means every broker."""
+    """A resource whose configuration is stored apart from topics; broker `""` means every broker."""
 
     type: ResourceType
     name: str
@@ -90,7 +93,7 @@ PartitionKey = tuple[UUID, int]
 
 
 class Mutation(msgspec.Struct, frozen=True):
-    """What the next snapshot has otherwise: topics put in or taken out, single partitions, configurations.
+    """The differences of the next snapshot: topics added or removed, single partitions, configurations.
 
     An empty mapping in `configs` removes the resource's configuration. `partitions` are some that exist, of
     topics that the mutation does not name otherwise.
@@ -107,7 +110,7 @@ class Mutation(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The whole metadata at one version. What it maps must not be changed by anybody.
+    """All metadata at one version. Its mappings must not be changed.
 
     `memo` is for values that readers derive from this snapshot alone, such as a prepared answer: it
     goes when the snapshot goes, so nothing in it can be stale.
@@ -123,22 +126,22 @@ class Snapshot:
     configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
     memo: dict[object, object] = field(default_factory=dict, compare=False, repr=False)
     controller_epoch: int = 0
-    """Given anew to each controller; 0 for a broker alone."""
+    """New for each controller; 0 for a single broker."""
     is_reloaded: bool = field(default=False, compare=False)
-    """Whether all of it was read anew: nobody has told that what is missing in it was deleted."""
+    """Whether it was reloaded completely: then a missing object was not necessarily deleted."""
 
     def broker(self, node_id: int) -> BrokerState | None:
         """Return the live broker of this node id."""
         return next((each for each in self.brokers if each.node_id == node_id), None)
 
     def group_config(self, group_id: str) -> Mapping[str, str]:
-        """Return what was set for the group."""
+        """Return the group's own settings."""
         if not self.configs:
             return {}
         return self.configs.get(ConfigResource(ResourceType.GROUP, group_id), {})
 
     def partition(self, key: PartitionKey) -> PartitionState | None:
-        """Return the partition, or None where there is none."""
+        """Return the partition, or None if there is none."""
         topic = self.topics_by_id.get(key[0])
         return None if topic is None or key[1] >= len(topic.partitions) else topic.partitions[key[1]]
 
@@ -151,7 +154,7 @@ class Snapshot:
         for name in (*mutation.delete, *(topic.name for topic in put)):
             old = topics.get(name)
             if old is not None:
-                by_id.pop(old.topic_id, None)  # It may stand in both.
+                by_id.pop(old.topic_id, None)  # It may be in both.
         for name in mutation.delete:
             topics.pop(name, None)
         for topic in put:
@@ -167,7 +170,7 @@ class Snapshot:
         )
 
     def with_broker(self, broker: BrokerState) -> "Snapshot":
-        """Return the next snapshot, in which `broker` stands under its node id."""
+        """Return the next snapshot, with `broker` under its node id."""
         others = [each for each in self.brokers if each.node_id != broker.node_id]
         brokers = sorted([*others, broker], key=lambda each: each.node_id)
         return replace(self, version=self.version + 1, brokers=tuple(brokers), memo={})
@@ -176,7 +179,7 @@ class Snapshot:
 def with_partitions(
     topics: Mapping[UUID, TopicState], partitions: Mapping[PartitionKey, PartitionState]
 ) -> list[TopicState]:
-    """Return the topics that these partitions are of, with them in the place of the old ones."""
+    """Return the topics of these partitions, with the old ones replaced by these."""
     states: dict[UUID, list[PartitionState]] = {}
     for (topic_id, index), state in partitions.items():
         found = states.get(topic_id)

@@ -15,15 +15,15 @@ Watcher = Callable[[Snapshot, Snapshot], None]
 
 
 # A change ends in one of three ways. It is made: a snapshot is returned. It is refused: it is not made, and
-# never will be, as `MetadataConflict` or a `StorageError` says. Or nobody knows, as `ChangeUnknown` says.
+# never will be, as `MetadataConflict` or a `StorageError` says. Or it is unknown, as `ChangeUnknown` says.
 
 
 class MetadataConflict(Exception):
-    """Refused: something that a mutation touches is not any more as it was when the mutation was decided."""
+    """Refused: an object of the mutation was changed since the mutation was decided."""
 
 
 class MetadataUnavailable(StorageError):
-    """Refused: nobody who keeps the metadata was reached in time."""
+    """Refused: the metadata could not be reached in time."""
 
 
 class BrokerFenced(StorageError):
@@ -33,14 +33,14 @@ class BrokerFenced(StorageError):
 class ChangeUnknown(Exception):
     """Unknown: the change may have been made, may be made later, or never; its answer was lost.
 
-    Deliberately neither a `StorageError` nor a `MetadataConflict`: nobody who handles a refusal handles this
-    by accident. Whoever has changed something of its own for the case that the change is made has to keep
-    that until the metadata show what has become of it.
+    Deliberately neither a `StorageError` nor a `MetadataConflict`: code that handles a refusal must not
+    handle this by accident. A caller that has prepared for the change must keep
+    that state until the metadata show the result.
     """
 
 
 Failed = (StorageError, ChangeUnknown)
-"""What a caller catches that only has to tell somebody that the change is not known to be made."""
+"""For callers that only report that a change is not known to be made."""
 
 
 class MetadataStore(Protocol):
@@ -51,18 +51,18 @@ class MetadataStore(Protocol):
         ...
 
     async def change(self, basis: Snapshot, mutation: Mutation, *, controller_epoch: int = 0) -> Snapshot:
-        """Return a snapshot in which `mutation` is durable and every watcher has been told of it.
+        """Return a snapshot in which `mutation` is durable, after every watcher was called with it.
 
         It was decided on `basis`, and holds where all that it touches is still as it is there: each
         partition, each topic's name, id, number of partitions and settings, each configuration. What else
-        has changed does not matter. Who decides as the controller says under which epoch. Raises:
-        MetadataConflict and StorageError, and nothing has changed, nor will; ChangeUnknown where an answer
+        has changed does not matter. A decision of the controller has its epoch. Raises:
+        MetadataConflict and StorageError, and nothing has changed, nor will; ChangeUnknown if an answer
         was lost.
         """
         ...
 
     async def register(self, broker: BrokerState) -> Snapshot:
-        """Return a snapshot in which `broker` lives at its address. Raises: StorageError."""
+        """Return a snapshot with `broker` registered at its address. Raises: StorageError."""
         ...
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
@@ -70,7 +70,7 @@ class MetadataStore(Protocol):
         ...
 
     async def allocate_producer_ids(self, count: int = PRODUCER_ID_BLOCK) -> range:
-        """Return producer ids that nobody was given before, and nobody will be after a crash.
+        """Return producer ids that were never allocated before, and never will be after a crash.
 
         Raises: StorageError if they could not be made durable.
         """
@@ -80,10 +80,10 @@ class MetadataStore(Protocol):
 async def update(
     store: MetadataStore, decide: Callable[[Snapshot], Mutation], *, controller_epoch: int = 0
 ) -> Snapshot:
-    """Return the snapshot after what `decide` made of the newest one; decided anew at a conflict.
+    """Return the snapshot after the mutation that `decide` made of the newest one; repeated at a conflict.
 
-    An empty mutation changes nothing. What `decide` raises goes to the caller. Raises: StorageError,
-    ChangeUnknown; nothing is decided anew while an earlier change may still be made.
+    An empty mutation changes nothing. Errors of `decide` are raised to the caller. Raises: StorageError,
+    ChangeUnknown; nothing is decided again while an earlier change may still be made.
     """
     while True:
         before = store.snapshot()
@@ -97,7 +97,7 @@ async def update(
 
 
 def storage_error(error: StorageError | ChangeUnknown) -> ApiError:
-    """Return what a client is told of a disk that fails, or of a cluster that can't be asked just now.
+    """Return the error for a client if a disk fails, or the metadata cannot be reached.
 
     Kafka's controller answers REQUEST_TIMED_OUT, too, where a change may still be made.
     """

@@ -1,7 +1,7 @@
 """A broker's first start on a folder that Apache Kafka wrote: its metadata becomes ours.
 
-Nothing of Kafka's is changed: the partitions are used as they are, and the metadata log stays for whoever
-wants to look at it. From then on the metadata file is what counts.
+Kafka's files are not changed: the partitions are used in place, and the metadata log stays for
+inspection. From then on the metadata file counts.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ LEFT_BEHIND = {
     10: "delegation tokens",
     11: "SCRAM credentials",
 }
-"""What has a meaning that is lost, by the api key of its records."""
+"""Records whose meaning is lost, by api key."""
 
 log = structlog.get_logger("kohort.metadata")
 
@@ -31,7 +31,7 @@ log = structlog.get_logger("kohort.metadata")
 def take_over(file_system: FileSystem, folder: Path, node_id: int) -> Stored:
     """Return the metadata that Kafka's log has for this one broker.
 
-    Raises: StorageError where the log can't be read, or where partitions have replicas elsewhere.
+    Raises: StorageError if the log can't be read, or if partitions have replicas elsewhere.
     """
     kraft = read_kraft_metadata(file_system, folder)
     stored = Stored(
@@ -75,7 +75,7 @@ def _here(before: PartitionState, node_id: int) -> PartitionState:
     return PartitionState(
         before.index,
         node_id,
-        before.leader_epoch + 1,  # What is appended from now on can be told from what Kafka appended.
+        before.leader_epoch + 1,  # Batches appended from now on differ from those of Kafka.
         (node_id,),
         (node_id,),
         before.partition_epoch + 1,
@@ -83,7 +83,7 @@ def _here(before: PartitionState, node_id: int) -> PartitionState:
 
 
 def _configs(kraft: KraftMetadata) -> dict[ConfigResource, Mapping[str, str]]:
-    """Return the settings of brokers; those of topics stand with the topics."""
+    """Return the settings of brokers; those of topics are with the topics."""
     configs: dict[ConfigResource, Mapping[str, str]] = {}
     for (kind, name), values in kraft.configs.items():
         if kind == ResourceType.BROKER:

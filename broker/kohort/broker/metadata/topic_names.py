@@ -27,7 +27,7 @@ def is_valid_topic_name(name: str) -> bool:
 
 
 def metric_name(topic: str) -> str:
-    """Return the topic's name as metrics have it: two topics never share one."""
+    """Return the topic's name as metrics write it: two topics never share one."""
     return topic.replace(".", "_")
 
 

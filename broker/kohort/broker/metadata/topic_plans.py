@@ -1,7 +1,7 @@
-"""What a new topic or a topic with more partitions would be, or why it can't be.
+"""Plans a new topic or more partitions of a topic, or explains why that is impossible.
 
 Functions of a snapshot that change nothing. The order of the checks is that of Kafka's
-ReplicationControlManager, so that a request with two faults is told of the same one.
+ReplicationControlManager, so that a request with two errors gets the same one.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ class NewTopic(msgspec.Struct, frozen=True):
 
 
 Placement = Callable[[Snapshot, int, int, int], list[Replicas]]
-"""Returns the brokers of so many partitions, with so many replicas each, the first of them of this index.
+"""Returns the brokers of so many partitions, with so many replicas each, from the first index.
 
 Raises: ApiError INVALID_REPLICATION_FACTOR where there are fewer brokers than replicas.
 """
@@ -104,7 +104,7 @@ def check_topic_configs(config: BrokerConfig, configs: Mapping[str, str | None])
 
 
 def check_keeps_offsets(config: BrokerConfig, topic: str, configs: Mapping[str, str]) -> None:
-    """Return unless this is the groups' own topic, and retention would take what groups have committed.
+    """Return unless this is the offsets topic, and retention would delete committed offsets.
 
     Kafka takes such a setting. Raises: ApiError INVALID_CONFIG.
     """

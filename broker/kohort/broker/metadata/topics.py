@@ -35,14 +35,14 @@ KEPT_TOPICS = {
     TRANSACTIONS_TOPIC: "how transactions stand",
     SHARE_STATE_TOPIC: "what share groups have done",
 }
-"""Topics that must stay as they are, and what they hold."""
+"""Topics that must not be changed, and their purpose."""
 
 Outcome = TopicState | ApiError
-"""What a topic has become, or would become; or why nothing becomes of it."""
+"""The resulting topic, or the planned one; or the error."""
 
 
 class MorePartitions(msgspec.Struct, frozen=True):
-    """The number of partitions that a topic shall have in all, and where the new ones shall be."""
+    """The new total number of partitions of a topic, and the replicas of the new ones."""
 
     name: str
     count: int
@@ -50,7 +50,7 @@ class MorePartitions(msgspec.Struct, frozen=True):
 
 
 def duplicate(what: object) -> ApiError:
-    """Return the error for what one request names twice."""
+    """Return the error for a name that a request contains twice."""
     return ApiError(ErrorCode.INVALID_REQUEST, f"{what} is named more than once in the request")
 
 
@@ -100,7 +100,7 @@ class Topics:
     async def _grow(
         self, decide: Callable[[Snapshot], Mutation], outcomes: dict[str, Outcome]
     ) -> dict[str, Outcome]:
-        """Return the outcomes once the new partitions have their logs: the first produce finds them open."""
+        """Return the results when the new partitions have their logs: the first produce finds them open."""
         try:
             await update(self._store, decide)
         except Failed as error:
@@ -120,7 +120,7 @@ class Topics:
         outcome = (await self.create([new]))[new.name]
         if isinstance(outcome, TopicState):
             return outcome
-        # Somebody else may have created it in between: then it is there, and that is what was wanted.
+        # Another caller may have created it in between: then it exists, as requested.
         present = self._store.snapshot().topics.get(new.name)
         if present is None:
             raise outcome
@@ -134,7 +134,8 @@ class Topics:
     async def delete(self, wanted: Sequence[str | UUID]) -> list[tuple[str | UUID, Outcome]]:
         """Return the outcome for each name or id, in order: the topic that was deleted, or an error.
 
-        Its partitions go with it; who watches the store hears of it, and groups forget their offsets in it.
+        Its partitions are deleted with it; watchers of the store are called, and groups drop their offsets in
+        it.
         """
         outcomes: list[tuple[str | UUID, Outcome]] = []
 
@@ -153,7 +154,7 @@ class Topics:
 
 
 def _failed(outcomes: dict[str, Outcome], error: StorageError | ChangeUnknown) -> dict[str, Outcome]:
-    """Return the outcomes where the change was not made, or nobody knows."""
+    """Return the results if the change was not made, or its result is unknown."""
     return {
         name: storage_error(error) if isinstance(each, TopicState) else each
         for name, each in outcomes.items()
@@ -203,7 +204,7 @@ def _deletable(snapshot: Snapshot, wanted: str | UUID) -> Outcome:
 
 
 def internal_error(topic: TopicState) -> ApiError:
-    """Return the error for a change that would lose what coordinators keep, or find it no more."""
+    """Return the error for a change that would lose the coordinators' records, or make them unreadable."""
     return ApiError(ErrorCode.INVALID_REQUEST, f"{topic.name} holds {KEPT_TOPICS[topic.name]} and must stay")
 
 

@@ -26,7 +26,7 @@ class Watchers:
         for watcher in tuple(self._watchers):
             try:
                 watcher(before, after)
-            except Exception:  # A supervisor: the change is made, and the others have to know of it.
+            except Exception:  # A supervisor: the change is made, and the others have to know it.
                 log.exception(
                     "a watcher of the metadata failed", watcher=_name(watcher), version=after.version
                 )

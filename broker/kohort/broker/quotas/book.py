@@ -1,7 +1,7 @@
-"""Which quota a client has, and with whom it shares it. Pure.
+"""The quota of each client, and the clients that share it. Pure.
 
-A quota is of a user with a client id, of a user, or of a client id; each of these may be the default of all
-that have none of their own. The most special one counts. Source: Kafka's ClientQuotaManager.
+A quota is for a user with a client id, for a user, or for a client id; each of these may be the default of
+all that have none of their own. The most specific one counts. Source: Kafka's ClientQuotaManager.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ Entity = Mapping[str, str | None]
 
 
 class Sharers(NamedTuple):
-    """Who shares a quota: None is whoever it may be."""
+    """The clients that share a quota: None is any."""
 
     key: str
     user: str | None
@@ -37,7 +37,7 @@ class Limit(NamedTuple):
 
     bound: float
     shared_by: Sharers
-    """The same for all who share it."""
+    """The same for all that share it."""
 
 
 _NONE: Final = object()
@@ -56,7 +56,7 @@ class Book:
         return bool(self._clients or self._addresses)
 
     def put(self, entity: Entity, values: Mapping[str, float]) -> None:
-        """Let these be the quotas of the entity; none removes them."""
+        """Set the quotas of the entity; none removes them."""
         if IP in entity:
             address = entity[IP]
             _put(self._addresses, None if address is None else canonical_address(address), values)
@@ -65,7 +65,7 @@ class Book:
             self._has_requests = any(REQUEST in each for each in self._clients.values())
 
     def limit(self, key: str, user: str, client_id: str) -> Limit | None:
-        """Return the quota that counts for the client, None where there is none."""
+        """Return the quota that applies to the client, None without one."""
         client = _short(client_id)
         shared: tuple[tuple[_Key, tuple[str | None, str | None]], ...] = (
             ((user, client_id), (user, client)),
@@ -108,7 +108,7 @@ class Book:
 
 
 def _short(client_id: str) -> str:
-    """Return what is kept of a client id: the name is the client's own, and may have 32 KiB."""
+    """Return the stored form of a client id: the name is the client's choice, and may have 32 KiB."""
     return client_id if len(client_id) <= KEPT_CHARACTERS_MAX else sha256(client_id.encode()).hexdigest()
 
 

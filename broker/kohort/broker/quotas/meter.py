@@ -1,8 +1,8 @@
-"""What clients have done of late, and for how long they have to wait. Pure.
+"""The recent use of quotas by clients, and how long they have to wait. Pure.
 
-Who shares a quota shares one rate. Rates that nothing was recorded of for an hour are forgotten, and where a
-client makes up one name after the other, those that were idle longest, so that names take no more memory than
-so many clients would.
+Clients that share a quota share one rate. Rates without use for an hour are forgotten, and if a
+client makes up many names, those that were idle longest, so that names use no more memory than
+the limit.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ class Windows:
 
 
 class Use(NamedTuple):
-    """How much of a quota is used by those who share it."""
+    """The used part of a quota."""
 
     key: str
     user: str
@@ -40,13 +40,13 @@ class Use(NamedTuple):
     client_id: str
     """Empty where it is a user's."""
     value: float
-    """What is done a second; of partitions that are made and go, how many may still."""
+    """The use per second; for created and deleted partitions, how many more are allowed."""
     throttle_ms: int
-    """For how long somebody who is waiting now was told to wait."""
+    """The throttle time of clients that are waiting now."""
 
 
 class Meter:
-    """Rates by who shares them."""
+    """Rates by quota."""
 
     def __init__(self, book: Book, windows: Windows, mutation_windows: Windows) -> None:
         self.book = book
@@ -86,7 +86,7 @@ class Meter:
         return min(throttle_ms, self._windows.window_ms)
 
     def time_wait_ms(self, user: str, client_id: str, now_ms: int) -> int:
-        """Return how long those have to wait who share the client's quota of the loop's time."""
+        """Return how long the clients that share a quota of the loop's time have to wait."""
         limit = self.book.limit(REQUEST, user, client_id)
         rate = None if limit is None else self._rates.get(limit.shared_by)
         if limit is None or rate is None:
@@ -146,7 +146,7 @@ class Meter:
             yield Use(shared.key, shared.user or "", shared.client_id or "", used.value(now_ms), told_ms)
 
     def connect(self, address: str, now_ms: int) -> int:
-        """Note a connection from the address; return for how long it is kept waiting before it is closed."""
+        """Note a connection from the address; return how long it is delayed before it is closed."""
         bound = self.book.connection_rate(address)
         if bound is None:
             return 0

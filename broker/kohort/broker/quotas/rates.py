@@ -7,7 +7,7 @@ from collections import deque
 
 
 class SampledRate:
-    """A rate per second over the last windows: one that has begun, and those before it.
+    """A rate per second over the last windows: the current one, and those before it.
 
     A rate that has just begun counts as if all windows but one had gone by, so that a first burst is no
     violation by itself.
@@ -22,10 +22,10 @@ class SampledRate:
         self.last_ms = 0
         """When something was recorded last."""
         self.told_ms = self.told_until_ms = 0
-        """For how long somebody was told to wait last, and until when that was."""
+        """The last throttle time, and when it ends."""
 
     def record(self, value: float, now_ms: int) -> None:
-        """Note that so much was done now."""
+        """Add so much use now."""
         self.last_ms = now_ms
         samples = self._samples
         if samples and now_ms - samples[-1][0] < self.window_ms:
@@ -37,7 +37,7 @@ class SampledRate:
                 samples.popleft()
 
     def value(self, now_ms: int) -> float:
-        """Return what is shown of it: the rate."""
+        """Return the shown value: the rate."""
         return self.rate(now_ms)
 
     def rate(self, now_ms: int) -> float:
@@ -62,25 +62,25 @@ class SampledRate:
             samples.popleft()
 
     def throttle_ms(self, bound: float, now_ms: int) -> int:
-        """Return for how long nothing may be done until the rate is no more than `bound`."""
+        """Return how long to wait until the rate is no more than `bound`."""
         rate = self.rate(now_ms)
         return round((rate - bound) / bound * self.span_ms(now_ms)) if rate > bound else 0
 
 
 class TokenBucket:
-    """What may be done at once, refilled at a rate: who finds anything left takes all it needs."""
+    """A burst limit, refilled at a rate: a client that finds anything left takes all it needs."""
 
     __slots__ = ("_bound", "_burst_s", "_tokens", "last_ms", "told_ms", "told_until_ms")
 
     def __init__(self, burst_s: float, bound: float, now_ms: int) -> None:
-        """Begin full: with what comes in `burst_s` seconds."""
+        """Start full: with the amount of `burst_s` seconds."""
         self._burst_s = burst_s
         self._bound = bound
         self._tokens = burst_s * bound
         self.last_ms = now_ms
         """When it was filled last."""
         self.told_ms = self.told_until_ms = 0
-        """For how long somebody was told to wait last, and until when that was."""
+        """The last throttle time, and when it ends."""
 
     def value(self, now_ms: int) -> float:
         """Return how much may be taken now; less than 0 where that was overdrawn."""
@@ -93,7 +93,7 @@ class TokenBucket:
         self.last_ms = now_ms
 
     def take(self, value: float, bound: float, now_ms: int, *, strictly: bool = True) -> bool:
-        """Take so much, unless more was taken than there is; return whether it was taken."""
+        """Take so much, unless it is overdrawn; return whether it was taken."""
         self._bound = bound
         self._refill(bound, now_ms)
         if strictly and self._tokens < 0:
@@ -102,6 +102,6 @@ class TokenBucket:
         return True
 
     def throttle_ms(self, bound: float, now_ms: int) -> int:
-        """Return how long it takes until what was overdrawn has come in."""
+        """Return how long it takes until the overdrawn amount is refilled."""
         self._refill(bound, now_ms)
         return round(-self._tokens / bound * 1_000) if self._tokens < 0 else 0

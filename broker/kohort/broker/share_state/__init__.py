@@ -1,4 +1,4 @@
-"""The share coordinator's pure core: what share groups have done with records, kept in `__share_group_state`.
+"""The share coordinator's pure core: the state of records in share groups, kept in `__share_group_state`.
 
 It knows no loop, clock, socket, randomness or log.
 """

@@ -17,7 +17,7 @@ from kohort.protocol.share_state_log import ShareStateBatch
 
 
 class InitializeState(msgspec.Struct, frozen=True, gc=False):
-    """Begin to keep a state, or begin it anew: InitializeShareGroupStatePartitionResult."""
+    """Initialize a state, possibly again: InitializeShareGroupStatePartitionResult."""
 
     request_id: int
     key: ShareKey
@@ -32,7 +32,7 @@ class InitializeState(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReadState(msgspec.Struct, frozen=True, gc=False):
-    """Tell a leader all, and hear none of earlier ones from now on: ReadShareGroupStatePartitionResult."""
+    """Return all state to a leader, and fence earlier leaders: ReadShareGroupStatePartitionResult."""
 
     request_id: int
     key: ShareKey
@@ -51,7 +51,7 @@ class ReadState(msgspec.Struct, frozen=True, gc=False):
 
 
 class WriteState(msgspec.Struct, frozen=True, gc=False):
-    """Keep what is new: WriteShareGroupStatePartitionResult."""
+    """Write changes: WriteShareGroupStatePartitionResult."""
 
     request_id: int
     key: ShareKey
@@ -69,7 +69,7 @@ class WriteState(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReadSummary(msgspec.Struct, frozen=True, gc=False):
-    """Tell anybody where a share partition begins: ReadShareGroupStateSummaryPartitionResult."""
+    """Return the start offset of a share partition to anybody: ReadShareGroupStateSummaryPartitionResult."""
 
     request_id: int
     key: ShareKey

@@ -1,7 +1,7 @@
 """The share coordinator: commands in, records and effects out, and nothing besides.
 
-Source: Kafka's ShareCoordinatorShard. A leader that was told the state under a newer epoch shuts out those
-before it, and a state that begins anew shuts out whoever knows the old one.
+Source: Kafka's ShareCoordinatorShard. A leader that reads the state with a newer epoch fences those
+before it, and a state that is initialized again fences users of the old one.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,11 +40,11 @@ from kohort.protocol.share_state_log import (
 
 NONE = ErrorCode.NONE
 ENDED = -1
-"""Stands for the time at which a state was made, in the record of one that was deleted."""
+"""Replaces the creation time of a state in the record of a deleted one."""
 ENDED_MAX = 1_000
-"""Of so many deleted share partitions is known under which epochs they were kept ..."""
+"""The epochs of so many deleted share partitions are remembered ..."""
 ENDED_KEPT_MS = 3_600_000
-"""... and for so long at least, until the log is pruned: by then nothing is under way any more."""
+"""... and for this long at least, until the log is pruned: by then no request is under way any more."""
 
 
 class Ended(NamedTuple):
@@ -68,7 +68,7 @@ class ShareStateCoordinator:
         self.config = config
         self.states: dict[ShareKey, ShareState] = {}
         self.ended: dict[ShareKey, Ended] = {}
-        """Of share partitions that were deleted: by what their next life is told apart from them."""
+        """Deleted share partitions, with the epochs that distinguish their next state from them."""
         self._handlers: dict[type, Callable[[Any, int], Decision]] = {
             InitializeState: self._initialize,
             ReadState: self._read,
@@ -105,11 +105,11 @@ class ShareStateCoordinator:
                 state.update(value)
 
     def loaded(self, now_ms: int) -> Decision:
-        """Return nothing: no time runs for what is kept."""
+        """Return nothing: stored state needs no timers."""
         return NOTHING
 
     def give_up(self, code: ErrorCode) -> Decision:
-        """Return nothing: nobody's request is parked."""
+        """Return nothing: no request is parked."""
         return NOTHING
 
     def _initialize(self, command: InitializeState, now_ms: int) -> Decision:
@@ -128,7 +128,7 @@ class ShareStateCoordinator:
             and command.state_epoch == state.state_epoch
             and command.start_offset == UNKNOWN_OFFSET
         ):
-            return _reply(command, answer)  # The same that has come before: what was done since stays.
+            return _reply(command, answer)  # A repeated initialization: later changes stay.
         value = ShareSnapshotValue(
             snapshot_epoch=0 if state is None else state.snapshot_epoch + 1,
             state_epoch=command.state_epoch,
@@ -212,9 +212,9 @@ class ShareStateCoordinator:
         now_ms: int,
         state_epoch: int = NO_EPOCH,
     ) -> Record:
-        """Return the record of what is new; of all, where many updates lie behind the last snapshot.
+        """Return the record of the changes; of all state, after many updates since the last snapshot.
 
-        A leader that writes under a higher state epoch shuts out what it has written under the one before.
+        A leader that writes with a higher state epoch fences its own earlier writes.
         """
         if state.updates < self.config.updates_per_snapshot and state_epoch <= state.state_epoch:
             return Record(
@@ -252,7 +252,7 @@ class ShareStateCoordinator:
         return Decision(self._end(gone, now_ms)) if gone else NOTHING
 
     def _end(self, keys: Sequence[ShareKey], now_ms: int) -> tuple[Record, ...]:
-        """Return the records that end these lives, and that forget those that ended long ago."""
+        """Return the records that delete these states, and that forget those deleted long ago."""
         known = [*self.ended, *keys]
         return (
             *(_snapshot_record(key, None) for key in known[:-ENDED_MAX]),
@@ -277,7 +277,7 @@ _FENCED_LEADER = "The partition has a newer leader."
 
 
 def _ended_record(key: ShareKey, state_epoch: int, at_ms: int) -> Record:
-    """Return the record of a life that ended; Kafka reads it as a state that nobody has begun to use."""
+    """Return the record of a deleted state; Kafka reads it as a state that is not used yet."""
     value = ShareSnapshotValue(
         snapshot_epoch=0,
         state_epoch=state_epoch,

@@ -1,4 +1,4 @@
-"""What is kept of one share partition: where it begins, and the states of records behind that."""
+"""The stored state of one share partition: its start offset, and the states of later records."""
 
 from base64 import urlsafe_b64encode
 from bisect import bisect_left
@@ -17,17 +17,18 @@ UNKNOWN_COUNT = -1
 """Of the records behind the start that are done with."""
 NO_EPOCH = -1
 TRIES = 4_096
-"""A state epoch is the number of a life of the share partition times this, plus that of a try to write."""
+"""A state epoch is the number of the share partition's initialization times this, plus that of a write
+retry."""
 STATE_EPOCH_MAX = 2**31 - 1
 
 
 def next_life(state_epoch: int) -> int:
-    """Return the first state epoch of the next life: what an earlier life has asked for is shut out."""
+    """Return the first state epoch of the next initialization: it fences earlier requests."""
     return min((state_epoch // TRIES + 1) * TRIES, STATE_EPOCH_MAX)
 
 
 def next_try(state_epoch: int) -> int:
-    """Return the state epoch that shuts out what was written before in this life; the last is used again."""
+    """Return the state epoch that fences earlier writes of this initialization; the last is used again."""
     return min(state_epoch + 1, state_epoch // TRIES * TRIES + TRIES - 1)
 
 
@@ -40,7 +41,7 @@ class ShareKey(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Its name where coordinators are looked for, as Kafka writes it (SharePartitionKey)."""
+        """Its name for the coordinator lookup, as Kafka writes it (SharePartitionKey)."""
         topic_id = urlsafe_b64encode(self.topic_id.bytes).rstrip(b"=").decode()
         return f"{self.group_id}:{topic_id}:{self.partition}"
 
@@ -75,7 +76,7 @@ class ShareState:
         self._overlay(snapshot.state_batches)
 
     def update(self, value: ShareUpdateValue) -> None:
-        """Take over what is new."""
+        """Apply the changes."""
         self.updates += 1
         self.leader_epoch = max(self.leader_epoch, value.leader_epoch)
         if value.start_offset != UNKNOWN_OFFSET:
@@ -99,7 +100,8 @@ class ShareState:
     def progress(self) -> tuple[int, int]:
         """Return the first offset that is not done with, and how many records behind it are.
 
-        A write says where the share partition began before it: what it adds at the front is done with, too.
+        A write has the former start of the share partition: records that it adds at the front are completed,
+        too.
         """
         start, done_count = self.start_offset, self.delivery_complete_count
         for each in self.batches:
@@ -116,7 +118,7 @@ class ShareState:
 
 
 def overlay(batches: list[ShareStateBatch], new: ShareStateBatch) -> None:
-    """Let `new` count for its offsets, whatever was said of them before."""
+    """Apply `new` to its offsets, over earlier batches."""
     low = bisect_left(batches, new.first_offset, key=_last_offset)
     high = low
     pieces = [new]
@@ -137,7 +139,7 @@ def overlay(batches: list[ShareStateBatch], new: ShareStateBatch) -> None:
 
 
 def drop_before(batches: list[ShareStateBatch], offset: int) -> None:
-    """Forget what lies before an offset."""
+    """Remove batches before an offset."""
     count = bisect_left(batches, offset, key=_last_offset)
     del batches[:count]
     if batches and batches[0].first_offset < offset:
@@ -159,7 +161,7 @@ def _joined(pieces: Sequence[ShareStateBatch]) -> list[ShareStateBatch]:
 
 
 def _part(batch: ShareStateBatch, first_offset: int, last_offset: int) -> ShareStateBatch:
-    """Return what the batch says, of these offsets."""
+    """Return the part of the batch with these offsets."""
     return ShareStateBatch(
         first_offset=first_offset,
         last_offset=last_offset,

@@ -13,21 +13,21 @@ END_VERSION_OF_FENCED = 2
 
 
 def init_answer(code: ErrorCode, version: int) -> InitProducerIdResponse:
-    """Return what a producer is told that gets no epoch."""
+    """Return the answer to a producer that gets no epoch."""
     if code is ErrorCode.PRODUCER_FENCED and version < INIT_VERSION_OF_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return InitProducerIdResponse(throttle_time_ms=0, error_code=code, producer_epoch=NO_EPOCH)
 
 
 def end_answer(code: ErrorCode, version: int) -> EndTxnResponse:
-    """Return what a producer is told whose transaction can't be ended so."""
+    """Return the answer to a producer whose end is refused."""
     if code is ErrorCode.PRODUCER_FENCED and version < END_VERSION_OF_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return EndTxnResponse(throttle_time_ms=0, error_code=code)
 
 
 def ended_answer(transaction: Transaction) -> EndTxnResponse:
-    """Return the answer to an end, with what the producer goes on with."""
+    """Return the answer to an end, with the producer's next id and epoch."""
     producer_id, epoch = transaction.producer_id, transaction.producer_epoch
     if transaction.next_producer_id != NO_PRODUCER_ID:
         producer_id, epoch = transaction.next_producer_id, 0
@@ -40,7 +40,7 @@ def code_alone(code: ErrorCode) -> AddOffsetsToTxnResponse:
 
 
 def refusal(command: Command, code: ErrorCode) -> Message | None:
-    """Return what whoever sent the command is told where it can't be carried out; None where nobody waits."""
+    """Return the answer to a refused command; None without a requester."""
     if isinstance(command, InitProducerId):
         return init_answer(code, command.version)
     if isinstance(command, AddPartitions):

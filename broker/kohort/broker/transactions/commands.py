@@ -1,6 +1,6 @@
 """What producers ask, what brokers ask for them, and what timers say.
 
-`request_id` is whatever the shell knows the request by. Each command's docstring says what answers it.
+`request_id` is the shell's id of the request. Each command's docstring names its answer.
 """
 
 import msgspec
@@ -19,7 +19,7 @@ class TransactionTimer(msgspec.Struct, frozen=True):
 class InitProducerId(msgspec.Struct, frozen=True, gc=False):
     """Give the producer of a transactional id its id and a new epoch: InitProducerIdResponse.
 
-    `fresh_producer_id` is one that nobody has had, or None where `needs_producer_id` said no.
+    `fresh_producer_id` is an unused one, or None if `needs_producer_id` returned False.
     """
 
     request_id: int
@@ -29,7 +29,7 @@ class InitProducerId(msgspec.Struct, frozen=True, gc=False):
 
 
 class AddPartitions(msgspec.Struct, frozen=True, gc=False):
-    """Let partitions belong to a producer's transaction: AddOffsetsToTxnResponse, which is a code alone."""
+    """Add partitions to a producer's transaction: AddOffsetsToTxnResponse, which is only a code."""
 
     request_id: int
     transactional_id: str
@@ -66,7 +66,7 @@ class TimerFired(msgspec.Struct, frozen=True, gc=False):
 
 
 class ExpireTransactionalIds(msgspec.Struct, frozen=True, gc=False):
-    """Forget transactional ids that nobody has used for long. Not answered."""
+    """Forget transactional ids that were unused for long. Not answered."""
 
 
 Command = (

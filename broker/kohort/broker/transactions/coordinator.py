@@ -81,7 +81,7 @@ class TransactionCoordinator:
             self.transactions[key.transactional_id] = transaction
 
     def loaded(self, now_ms: int) -> Decision:
-        """Return what is still to be done for the transactions that the log has."""
+        """Return the pending work for the transactions in the log."""
         effects: list[Effect] = []
         for transaction in self.transactions.values():
             if transaction.state.is_prepared:
@@ -91,13 +91,13 @@ class TransactionCoordinator:
         return Decision((), tuple(effects))
 
     def give_up(self, code: ErrorCode) -> Decision:
-        """Return nothing: nobody waits in here."""
+        """Return nothing: no request is parked here."""
         return Decision()
 
-    # -- what the shell asks before and besides ------------------------------------------------------------
+    # -- called by the shell besides commands --------------------------------------------------------------
 
     def needs_producer_id(self, transactional_id: str) -> bool:
-        """Whether the next epoch of this id's producer may take a producer id that nobody has had."""
+        """Whether the next epoch of this id's producer may need an unused producer id."""
         transaction = self.transactions.get(transactional_id)
         return transaction is None or transaction.is_epoch_exhausted
 
@@ -126,7 +126,7 @@ class TransactionCoordinator:
         return transaction
 
     def _known(self, transactional_id: str) -> Transaction:
-        """Return what is known of the transactional id. Raises: ApiError."""
+        """Return the state of the transactional id. Raises: ApiError."""
         if not transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         transaction = self.transactions.get(transactional_id)
@@ -173,7 +173,10 @@ class TransactionCoordinator:
         return known
 
     def _remember_last_epoch(self, transaction: Transaction) -> None:
-        """Keep what the log does not say: a retry after the next start is refused, as Kafka's is."""
+        """Keep the last epoch, which is not in the log.
+
+        A retry after the next start is refused, as Kafka's is.
+        """
         known = self.transactions.get(transaction.transactional_id)
         if known is None:
             known = Transaction(transaction.transactional_id)
@@ -221,7 +224,7 @@ class TransactionCoordinator:
         return known
 
     def _prepare(self, prepared: Transaction, now_ms: int, replies: tuple[Effect, ...]) -> Decision:
-        """Return the decision for an end: logged first, then told, then carried out."""
+        """Return the decision for an end: logged first, then answered, then executed."""
         prepared.last_update_ms = now_ms
         if prepared.start_ms == NEVER_MS:
             prepared.start_ms = now_ms
@@ -237,9 +240,10 @@ class TransactionCoordinator:
         )
 
     def _fence(self, known: Transaction, now_ms: int, replies: tuple[Effect, ...]) -> Decision:
-        """Return the decision that aborts an open transaction, and lets its producer write no more.
+        """Return the decision that aborts an open transaction, and fences its producer.
 
-        Unless another takes its id, the producer may go on with the next epoch once it asks for it (KIP-588).
+        Unless another takes its id, the producer may continue with the next epoch when it asks for it
+        (KIP-588).
         """
         fenced = replace(
             known,

@@ -1,4 +1,4 @@
-"""EndTxn: whether a producer may end its transaction, and what the end makes of it (KIP-588, KIP-890)."""
+"""EndTxn: whether a producer may end its transaction, and the result of the end (KIP-588, KIP-890)."""
 
 from msgspec.structs import replace
 
@@ -55,7 +55,7 @@ def _bumps(command: EndTransaction) -> bool:
 
 
 def _may_end(known: Transaction, command: EndTransaction) -> bool:
-    """Return whether an end has the epoch of what is to end, or asks again for one that was decided.
+    """Return whether an end has the current epoch, or repeats one that was decided.
 
     While a transaction is open there is nothing to ask again for: by the epoch before, an end comes late, and
     would end the transaction that the producer has begun since (KIP-890).
@@ -68,10 +68,10 @@ def _may_end(known: Transaction, command: EndTransaction) -> bool:
 
 
 def _is_retry(known: Transaction, producer_id: int, producer_epoch: int) -> bool:
-    """Return whether a producer whose ends bump the epoch ends again what has ended, with that of before.
+    """Return whether a producer whose ends bump the epoch repeats an end, with the previous epoch.
 
-    As in Kafka, one that was fenced because its time was up may go on from there (KIP-588, KIP-890). One
-    whose id another process has taken may not: what has ended then is the other's, and so is its epoch.
+    As in Kafka, one that was fenced by its timeout may continue from there (KIP-588, KIP-890). One
+    whose id another process has taken may not: the ended transaction is the other's, and so is its epoch.
     """
     is_epoch_before = known.producer_id == producer_id and producer_epoch == known.producer_epoch - 1
     return (is_epoch_before and _is_its_own(known, producer_epoch)) or _is_retry_over_ids(
@@ -93,8 +93,8 @@ def _is_its_own(known: Transaction, producer_epoch: int) -> bool:
     """Return whether the newest epoch is of the producer that had the one before.
 
     It is where an end has bumped it, or the coordinator, for the time was up, or that producer asked for it.
-    Stricter than Kafka, which does not look at that: where both speak different protocols, it tells the
-    producer of before that its transaction was committed, and has two go on by one epoch.
+    Stricter than Kafka, which does not check that: if both use different protocols, it tells the
+    former producer that its transaction was committed, and both continue with one epoch.
     """
     return known.client_version >= BUMPING_VERSION or known.last_producer_epoch == producer_epoch
 
@@ -102,7 +102,7 @@ def _is_its_own(known: Transaction, producer_epoch: int) -> bool:
 def _prepared(
     known: Transaction, command: EndTransaction, *, is_commit: bool, is_empty: bool = False
 ) -> Transaction:
-    """Return the transaction with its end decided, under a new epoch where the client knows of that."""
+    """Return the transaction with its end decided, with a new epoch if the client supports that."""
     prepared = replace(known, state=State.PREPARE_COMMIT if is_commit else State.PREPARE_ABORT)
     if is_empty:
         prepared.partitions = frozenset()

@@ -1,4 +1,4 @@
-"""InitProducerId: which producer may go on, and its next epoch (KIP-360)."""
+"""InitProducerId: which producer may continue, and its next epoch (KIP-360)."""
 
 from msgspec.structs import replace
 
@@ -15,9 +15,9 @@ from kohort.protocol.errors import ApiError, ErrorCode
 
 
 def may_go_on(known: Transaction, producer_id: int, producer_epoch: int) -> bool:
-    """Return whether a producer with this id is the newest, or asks again for what it was not told (KIP-360).
+    """Return whether a producer with this id is the newest, or repeats a request without an answer (KIP-360).
 
-    Its epoch is looked at where it is bumped.
+    Its epoch is checked when it is bumped.
     """
     if producer_id == NO_PRODUCER_ID or known.producer_epoch == NO_EPOCH or producer_id == known.producer_id:
         return True
@@ -46,7 +46,7 @@ def started(known: Transaction, command: InitProducerId) -> Transaction:
     elif known.producer_epoch in (expected_epoch, NO_EPOCH):
         started.last_producer_epoch = known.producer_epoch
         started.producer_epoch = known.producer_epoch + 1
-    elif expected_epoch != known.last_producer_epoch:  # Else it asks again what it was not told.
+    elif expected_epoch != known.last_producer_epoch:  # Otherwise it repeats a request without an answer.
         raise ApiError(ErrorCode.PRODUCER_FENCED)
     return started
 

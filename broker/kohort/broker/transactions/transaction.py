@@ -1,4 +1,4 @@
-"""A transactional id: its producer, and how its newest transaction stands.
+"""A transactional id: its producer, and the state of its newest transaction.
 
 States and their numbers are Kafka's (org.apache.kafka.coordinator.transaction.TransactionState):
 
@@ -29,7 +29,7 @@ TopicPartition = tuple[str, int]
 
 
 class TransactionState(IntEnum):
-    """Where a transaction stands, by the number that the log has."""
+    """The state of a transaction, by its number in the log."""
 
     EMPTY = 0
     ONGOING = 1
@@ -55,7 +55,7 @@ LABELS = frozenset(state.label for state in TransactionState)
 
 
 class Transaction(msgspec.Struct):
-    """What the log says of a transactional id, and the epoch before the newest, which it does not say."""
+    """The logged state of a transactional id, and the epoch before the newest, which is not logged."""
 
     transactional_id: str
     producer_id: int = NO_PRODUCER_ID
@@ -86,7 +86,7 @@ class Transaction(msgspec.Struct):
         return self.start_ms + self.timeout_ms
 
     def value(self) -> TransactionLogValue:
-        """Return what the log is to say of it."""
+        """Return its value for the log."""
         return TransactionLogValue(
             producer_id=self.producer_id,
             previous_producer_id=self.previous_producer_id,
@@ -105,7 +105,7 @@ class Transaction(msgspec.Struct):
 
 
 def logged_transaction(key: TransactionLogKey, value: TransactionLogValue) -> Transaction:
-    """Return what a record says. Raises: ValueError for a state that there is not."""
+    """Return the transaction of a record. Raises: ValueError for an unknown state."""
     return Transaction(
         key.transactional_id,
         producer_id=value.producer_id,

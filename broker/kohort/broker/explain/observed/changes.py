@@ -1,4 +1,4 @@
-"""What one generation, or one group epoch, tells of its cause by how it differs from the one before."""
+"""Concludes the cause of a generation, or a group epoch, from its differences to the previous one."""
 
 from collections.abc import Iterable, Sequence
 
@@ -146,7 +146,7 @@ def _resubscribed(kind: FindingKind, about: str, change: Resubscription) -> Find
 
 
 def _topics(change: GroupChanged, earlier: Changes, recent: list[TopicsChanged]) -> list[Finding]:
-    """Return which topics grew, came or went while nobody changed his subscription."""
+    """Return which topics grew, appeared or vanished while no subscription changed."""
     found = [_grown(change, each, earlier, recent) for each in change.grown]
     if change.is_metadata_changed and not (change.joined or change.gone or change.resubscribed or found):
         found += _seen_topics(change, recent)

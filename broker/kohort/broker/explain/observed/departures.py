@@ -1,6 +1,6 @@
 """Why a member is gone: it left, it died, or it worked for too long.
 
-No record says which. What tells them apart is when the member was last known to live. In a classic group a
+No record tells. The last proof that the member was alive distinguishes them. In a classic group a
 commit counts as a heartbeat: a session cannot time out sooner than its timeout after the last commit. In a
 group with epochs it does not, but a member that commits sends heartbeats as well. A member that works for too
 long commits no progress for max.poll.interval.ms, and comes back when it is done.
@@ -13,12 +13,12 @@ from kohort.broker.explain.observed.events import Departure, GroupChanged, Obser
 from kohort.broker.explain.words import duration, member_name
 
 RETURN_MS_MAX = 600_000
-"""Who comes back later than this is taken for somebody new."""
+"""A member that returns later than this counts as a new one."""
 REJOIN_MS_MAX = 6_000
 """How long the others take to notice a rebalance and to join it: two heartbeats."""
 HEARTBEAT_MS_MAX = 5_000
 INTERVALS_MIN = 3
-"""A member whose commits are further apart than a third of a timeout tells nothing of that timeout."""
+"""A member whose commits are further apart than a third of a timeout proves nothing about that timeout."""
 
 
 def departure_findings(
@@ -42,7 +42,7 @@ def departure_findings(
 
 
 class _Facts:
-    """What is known of a member that is gone."""
+    """The known facts about a member that is gone."""
 
     def __init__(
         self, change: GroupChanged, departure: Departure, session_ms: int, returned_ms: int | None
@@ -56,12 +56,12 @@ class _Facts:
         self._silent_ms = _since(departure.last_commit_ms, change.at_ms)
         self._stuck_ms = _since(departure.last_progress_ms, change.at_ms)
         self._is_by_broker = change.is_by_broker
-        # Of a group with epochs: the last heartbeat was at most so long before the last commit.
+        # Of a group with epochs: the last heartbeat was at most this long before the last commit.
         self._heartbeat_ms = min(HEARTBEAT_MS_MAX, session_ms // 3) if change.is_by_broker else 0
 
     @property
     def is_stalled(self) -> bool:
-        """Whether its offsets stood still for max.poll.interval.ms, when they had moved often before."""
+        """Whether its offsets did not move for max.poll.interval.ms, after they had moved often before."""
         if self._stuck_ms is None or not _is_often(self._departure.progress_interval_ms, self._poll_ms):
             return False
         after_ms = self._stuck_ms - self._poll_ms
@@ -125,7 +125,7 @@ def _is_often(interval_ms: int, timeout_ms: int) -> bool:
 
 
 def _returned_ms(change: GroupChanged, member: ObservedMember, later: Sequence[GroupChanged]) -> int | None:
-    """Return how long after the change a member of the same client joined, None where nobody did."""
+    """Return how long after the change a member of the same client joined, None if none did."""
     for each in (change, *later):
         if each.at_ms - change.at_ms > RETURN_MS_MAX:
             break

@@ -1,4 +1,4 @@
-"""What was seen of a group from outside. Times are in milliseconds since 1970."""
+"""Events of a group, observed from outside. Times are in milliseconds since 1970."""
 
 import msgspec
 
@@ -19,7 +19,7 @@ class ObservedMember(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def process(self) -> tuple[str, str]:
-        """Client id and host: what a process that comes back has in common with the one that was there."""
+        """Client id and host: a returning process has the same."""
         return self.client_id, self.client_host
 
 
@@ -107,7 +107,7 @@ class GroupChanged(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class StaticMemberReturned(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True):
-    """A static member has another member id in the same generation: nobody else had to rejoin."""
+    """A static member has another member id in the same generation: no other member had to rejoin."""
 
     member: ObservedMember
     former_member_id: str
@@ -144,7 +144,7 @@ class OffsetMove(msgspec.Struct, frozen=True, array_like=True):
 class OffsetsSet(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True):
     """Offsets were committed that no member's progress explains; `moves` has the first of them.
 
-    Where that went on, it was so many `times`, the last at `last_ms`.
+    If that was repeated, the number of `times`, the last at `last_ms`.
     """
 
     partitions: int
@@ -157,7 +157,7 @@ class OffsetsSet(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TopicsChanged(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True):
-    """The cluster's topics have changed since the look before, at `since_ms`."""
+    """The cluster's topics have changed since the previous observation, at `since_ms`."""
 
     since_ms: int
     created: tuple[str, ...] = ()

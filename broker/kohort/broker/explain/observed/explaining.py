@@ -1,4 +1,4 @@
-"""A group's story: explains its events, and tells those that belong together as one."""
+"""A group's history: explains its events, and merges those that belong together."""
 
 from collections.abc import Iterable, Sequence
 
@@ -55,7 +55,7 @@ def _changes(changes: Sequence[GroupChanged], topics: Sequence[TopicsChanged]) -
 def _change_findings(
     changes: Sequence[GroupChanged], index: int, topics: Sequence[TopicsChanged]
 ) -> list[Finding]:
-    """Return the findings of one change, with what lies behind it first."""
+    """Return the findings of one change, the root cause first."""
     change, earlier = changes[index], changes[:index]
     behind = [poison(change, earlier), two_applications(change, earlier)]
     found = change_findings(change, earlier, changes[index + 1 :], topics)

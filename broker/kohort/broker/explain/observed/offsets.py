@@ -1,4 +1,4 @@
-"""Why offsets are gone or are other ones: they expired, were deleted, or a tool set them."""
+"""Explains missing or changed offsets: they expired, were deleted, or a tool set them."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from kohort.broker.explain.words import duration
 
 TOPIC_MS_MAX = 900_000
 EARLY_MS = 2_000
-"""The broker's clock and that of who committed may differ by this much."""
+"""The clocks of the broker and of the committing client may differ by this much."""
 MOVES_TOLD = 4
 
 

@@ -57,7 +57,7 @@ def _is_apart(change: GroupChanged, run: Run) -> bool:
 
 
 def run_finding(run: Run) -> Finding | None:
-    """Return what a run is as a whole, None where its changes have nothing in common."""
+    """Return the finding for a run as a whole, None if its changes have nothing in common."""
     if _is_start(run):
         return _start(run) if sum(bool(each.joined) for each in run) >= START_UP_CHANGES_MIN else None
     return _deployment(run) or _storm(run)
@@ -155,7 +155,7 @@ def _strangers(subscribers: Sequence[Subscribers]) -> tuple[Subscribers, Subscri
 
 
 def poison(change: GroupChanged, earlier: Run) -> Finding | None:
-    """Return the partitions on which member after member is gone, while their offsets stand still."""
+    """Return the partitions that lose one member after another, while their offsets do not move."""
     recent = [each for each in (*earlier, change) if change.at_ms - each.at_ms <= POISON_MS_MAX]
     gone = [(each, departure) for each in recent for departure in each.gone][-POISON_DEPARTURES:]
     if not change.gone or len(gone) < POISON_DEPARTURES:
@@ -171,7 +171,7 @@ def poison(change: GroupChanged, earlier: Run) -> Finding | None:
 def _poisoned(
     stuck: Sequence[tuple[str, int, int]], gone: Sequence[tuple[GroupChanged, Departure]]
 ) -> Finding:
-    """Return the finding. Many partitions that stand still may as well be those of one sick process."""
+    """Return the finding. Many stalled partitions may also be those of one broken process."""
     ends = {_place(each): each.end_offset for each in gone[-1][1].owned}
     is_behind = any(ends[topic, partition] > offset for topic, partition, offset in stuck)
     is_narrow = len(stuck) <= POISON_PARTITIONS_MAX
@@ -216,7 +216,7 @@ def _is_read(owned: OwnedPartition) -> bool:
 
 
 def same_instance(event: StaticMemberReturned, earlier: Sequence[StaticMemberReturned]) -> Finding | None:
-    """Return that a group.instance.id changes hands so often that two processes must have it."""
+    """Return the finding that a group.instance.id changes its process so often that two must have it."""
     instance = event.member.group_instance_id or ""
     returns = [
         each

@@ -9,7 +9,8 @@ CAUSES_TOLD = 5
 
 
 def observed_story(explanation: Explanation) -> Iterator[str]:
-    """Yield the lines: when, what the group was then, the causes with their evidence, what moved."""
+    """Yield the lines: when, the state of the group then, the causes with their evidence, moved
+    partitions."""
     yield f"{clock_time(explanation.started_ms)}{_what(explanation)}"
     former: Finding | None = None
     for each in explanation.findings[:CAUSES_TOLD]:
@@ -40,7 +41,7 @@ def _what(explanation: Explanation) -> str:
 
 
 def _word(finding: Finding, former: Finding | None) -> str:
-    """Return how a finding stands to the one before it: as its cause, beside it, or instead of it."""
+    """Return the relation of a finding to the one before it: its cause, a further one, or an alternative."""
     if former is None:
         return "Cause"
     is_other_reading = finding.likelihood is Likelihood.POSSIBLE and finding.about == former.about
