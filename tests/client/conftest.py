@@ -21,7 +21,13 @@ QUICK = (
     "group.min.session.timeout.ms=500",
     "offsets.topic.replication.factor=1",
 )
-QUICK_KAFKA = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=500")
+QUICK_KAFKA = (
+    "group.initial.rebalance.delay.ms=0",
+    "group.min.session.timeout.ms=500",
+    "transaction.state.log.replication.factor=1",
+    "transaction.state.log.min.isr=1",
+    "transaction.state.log.num.partitions=1",
+)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ import confluent_kafka
 import pytest
 
 from kohort.client import (
+    LATEST,
     MAX_TIMESTAMP,
     Admin,
     BrokerError,
@@ -354,6 +355,21 @@ def test_the_record_with_the_largest_timestamp_is_found(bootstrap: str, name: st
         found = admin.list_offsets({where: MAX_TIMESTAMP})[where]
         assert (found.offset, found.timestamp_ms) == (1, 9_000)
         assert admin.list_offsets({where: 6_000})[where].offset == 1
+
+
+def test_the_last_stable_offset_stands_at_an_open_transaction(bootstrap: str, name: str) -> None:
+    where = TopicPartition(name, 0)
+    transactional = Producer(bootstrap_servers=bootstrap, transactional_id=f"open-{name}")
+    with Admin(bootstrap_servers=bootstrap) as admin, transactional as producer:
+
+        def stable() -> int:
+            return admin.list_offsets({where: LATEST}, committed_only=True)[where].offset
+
+        with producer.transaction():
+            producer.send(name, b"x", partition=0)
+            producer.flush()
+            assert (stable(), admin.list_offsets({where: LATEST})[where].offset) == (0, 1)
+        wait_until(lambda: stable() == 2, "the record and the end of its transaction are stable")
 
 
 def test_offsets_of_several_groups_at_once(bootstrap: str, name: str, group: str) -> None:

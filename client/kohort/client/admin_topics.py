@@ -194,10 +194,15 @@ class TopicAdmin(AdminCalls):
         }
 
     async def list_offsets(
-        self, timestamps: Mapping[TopicPartition, int]
+        self, timestamps: Mapping[TopicPartition, int], *, committed_only: bool = False
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Return the first offset at or after each time in ms, or for LATEST, EARLIEST, MAX_TIMESTAMP."""
-        return await self._cluster.retrying(lambda: list_offsets(self._cluster, timestamps))
+        """Return the first offset at or after each time in ms, or for LATEST, EARLIEST, MAX_TIMESTAMP.
+
+        With `committed_only`, LATEST is the last stable offset: the beginning of the first open transaction.
+        """
+        return await self._cluster.retrying(
+            lambda: list_offsets(self._cluster, timestamps, committed_only=committed_only)
+        )
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:

@@ -5,7 +5,7 @@ import time
 from threading import Event
 
 from kohort.client import KohortError
-from kohort.observe.cluster import ClusterQuestions
+from kohort.observe.cluster import GROUPS_TOPIC, TRANSACTIONS_TOPIC, ClusterQuestions
 from kohort.observe.described import take_description, take_gone, take_offsets
 from kohort.observe.pace import Limits, Pace, Stopped
 from kohort.observe.watched import Watched
@@ -14,6 +14,8 @@ log = logging.getLogger(__name__)
 
 SETTINGS_SECONDS = 600.0
 ASKING = "asking"
+STABLE_LOOKS = 6
+"""At each look of so many the last stable offsets are asked for."""
 
 
 class Asker:
@@ -34,6 +36,7 @@ class Asker:
         self._stopping = stopping
         self._next_settings = 0.0
         self._last_group = ""
+        self._looks = 0
 
     def run(self) -> None:
         """Look at each interval until the observer stops."""
@@ -57,6 +60,11 @@ class Asker:
         watched.note(seen)
         ends = questions.ends(watched.places(), seen.leaders)
         watched.note_ends(ends, watched.now_ms())
+        self._looks += 1
+        if self._looks % STABLE_LOOKS == 0 and TRANSACTIONS_TOPIC in seen.look.partition_counts:
+            places = [each for each in watched.places() if each[0] != GROUPS_TOPIC]
+            stable = questions.ends(places, seen.leaders, committed_only=True)
+            watched.note_stable(stable, watched.now_ms())
         if not status.reads_records:
             self._describe()
         status.looked_ms = seen.look.at_ms

@@ -25,7 +25,9 @@ from kohort.protocol.errors import ErrorCode
 T = TypeVar("T")
 
 GROUPS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
 RETENTION, SESSION = "offsets.retention.minutes", "group.consumer.session.timeout.ms"
+TRANSACTION = "transaction.max.timeout.ms"
 MINUTE_MS = 60_000
 DESCRIBED_AT_ONCE = 100
 OFFSETS_AT_ONCE = 5_000
@@ -105,9 +107,12 @@ class ClusterQuestions:
         except UnsupportedVersionError:
             return set()
 
-    def ends(self, places: Places, leaders: Mapping[tuple[str, int], int]) -> dict[str, dict[int, int]]:
+    def ends(
+        self, places: Places, leaders: Mapping[tuple[str, int], int], *, committed_only: bool = False
+    ) -> dict[str, dict[int, int]]:
         """Return the end of each of these logs, by topic, as far as it may be known.
 
+        With `committed_only`: the last stable offset.
         Each broker is asked for what it leads: one that does not answer hides its own partitions alone.
         """
         by_leader: dict[int, list[TopicPartition]] = {}
@@ -120,7 +125,7 @@ class ClusterQuestions:
             for begin in range(0, len(wanted), OFFSETS_AT_ONCE):
                 self._pace.wait()
                 some = dict.fromkeys(wanted[begin : begin + OFFSETS_AT_ONCE], LATEST)
-                ask = partial(self._admin.list_offsets, some)
+                ask = partial(self._admin.list_offsets, some, committed_only=committed_only)
                 answer = self._allowed(f"ListOffsets of broker {leader}", ask)
                 for where, value in (answer or {}).items():
                     found.setdefault(where.topic, {})[where.partition] = value.offset
@@ -139,6 +144,9 @@ class ClusterQuestions:
                 facts.offsets_retention_ms = int(retention.value) * MINUTE_MS
             if session is not None and session.value:
                 facts.session_timeout_ms = int(session.value)
+            transaction = entries.get(TRANSACTION)
+            if transaction is not None and transaction.value:
+                facts.transaction_timeout_ms_max = int(transaction.value)
             return
 
     def groups(self, known: Iterable[str]) -> Iterator[Described]:

@@ -14,6 +14,8 @@ class Facts(msgspec.Struct):
     offsets_retention_ms: int = 0
     session_timeout_ms: int = 0
     """Of groups with epochs: group.consumer.session.timeout.ms."""
+    transaction_timeout_ms_max: int = 0
+    """transaction.max.timeout.ms: a coordinator aborts what is open for longer."""
     ends: dict[str, dict[int, int]] = {}
     topic_names: dict[UUID, str] = {}
     knows_all_groups: bool = False

@@ -95,6 +95,7 @@ class Pages:
                 "groups": len(self._watched.records.groups),
                 "offsets_retention_ms": facts.offsets_retention_ms,
                 "session_timeout_ms": facts.session_timeout_ms,
+                "open_transactions": [each._asdict() for each in self._watched.transactions.standing],
                 "cannot_know": list(self.unknown()),
             }
         )

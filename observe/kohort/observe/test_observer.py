@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from kohort.broker.explain.observed.events import CoordinatorMoved, GroupChanged
+from kohort.broker.explain.observed.events import CoordinatorMoved, GroupChanged, TransactionStands
 from kohort.client import (
     BrokerError,
     ItemsError,
@@ -53,6 +53,7 @@ class FakeAdmin:
         self.groups: dict[str, GroupDescription] = {}
         self.listed: list[str] | None = None
         self.offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
+        self.stable: dict[str, int] = {}
         self.calls: list[str] = []
 
     def list_topics(self, *, include_internal: bool) -> tuple[str, ...]:
@@ -86,13 +87,16 @@ class FakeAdmin:
     def describe_configs(self, *_of: object) -> dict[str, object]:
         return {}
 
-    def list_offsets(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
+    def list_offsets(
+        self, wanted: dict[TopicPartition, int], *, committed_only: bool
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
         leaders = {self.leaders[each.topic][each.partition] for each in wanted}
         if -1 in leaders:  # As the client does: what it cannot ask for fails all of it.
             raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE)
         if leaders & self.silent_brokers:
             raise NetworkError("no answer")
-        return {each: OffsetAndTimestamp(100, -1, 0) for each in wanted}
+        stable = self.stable if committed_only else {}
+        return {each: OffsetAndTimestamp(stable.get(each.topic, 100), -1, 0) for each in wanted}
 
     def list_groups(self) -> tuple[GroupListing, ...]:
         names = self.groups if self.listed is None else self.listed
@@ -353,6 +357,37 @@ def test_descriptions_change_nothing_once_records_may_be_read() -> None:
     world.admin.describe_groups = allowed_meanwhile  # type: ignore[method-assign]
     world.asker.ask()
     assert world.watched.records.groups == {}
+
+
+def test_a_group_at_a_last_stable_offset_that_stands_is_told_of_the_transaction(store: Store) -> None:
+    now_ms = NOW
+    found = Watched(lambda: now_ms, 10.0)
+    found.status.cluster_id = "c"
+    admin, stopping = FakeAdmin(), Event()
+    admin.leaders = {"t": [1], "u": [1], "__transaction_state": [1]}
+    admin.stable = {"t": 40}
+    pace = Pace(1e6, stopping)
+    questions = ClusterQuestions(admin, pace, lambda: now_ms)  # type: ignore[arg-type]  # It has what is called.
+    asker = Asker(found, questions, pace, Limits(), stopping)
+    for group_id, offset in (("committed", 40), ("uncommitted", 90), ("behind", 7)):
+        found.records.group(group_id).commit("t", 0, offset, now_ms)
+    found.records.group("committed").commit("u", 0, 100, now_ms)
+    for step in range(19):
+        now_ms = NOW + step * 10_000
+        asker.ask()
+    found.save(store)
+    assert store.events("c", "uncommitted") == store.events("c", "behind") == []
+    (event,) = store.events("c", "committed")
+    assert isinstance(event, TransactionStands)
+    assert (event.topic, event.last_stable_offset, event.end_offset) == ("t", 40, 100)
+    assert event.at_ms - event.since_ms == 120_000
+    assert [each.topic for each in found.transactions.standing] == ["t"]
+    admin.stable = {}
+    for _ in range(6):
+        asker.ask()
+    assert found.transactions.standing == ()
+    found.save(store)
+    assert len(store.events("c", "committed")) == 1
 
 
 class Broken:

@@ -6,18 +6,22 @@ from threading import RLock
 
 import msgspec
 
-from kohort.broker.explain.observed.events import AnyObserved
+from kohort.broker.explain.observed.events import AnyObserved, TransactionStands
 from kohort.client import ConsumerRecord
 from kohort.observe.cluster import GROUPS_TOPIC, Seen
 from kohort.observe.facts import Facts
+from kohort.observe.group import ObservedGroup
 from kohort.observe.lags import Lags
 from kohort.observe.records import Records
 from kohort.observe.store import CLUSTER_WIDE, GroupNews, Store
 from kohort.observe.topics import ClusterLook, coordinators_moved, topics_changed
+from kohort.observe.transactions import OpenTransactions, Standing
 
 log = logging.getLogger(__name__)
 
 SILENT_MS_MAX = 60_000
+MARKERS_MAX = 2
+"""Ends of transactions before the last stable offset, which a client need not count as read."""
 
 
 class Status(msgspec.Struct):
@@ -71,6 +75,7 @@ class Watched:
         self.records = Records(self.facts)
         self.lags = Lags(int(interval_seconds * 1_000))
         self.look = ClusterLook()
+        self.transactions = OpenTransactions()
         self.leaderless: frozenset[int] = frozenset()
         """Partitions of the groups' topic that had no leader at the last look."""
         self.positions: dict[int, int] = {}
@@ -191,6 +196,26 @@ class Watched:
         if self.status.reads_records:
             self._note_reading(ends.get(GROUPS_TOPIC, {}))
 
+    def note_stable(self, stable: Mapping[str, Mapping[int, int]], at_ms: int) -> None:
+        """Take last stable offsets: groups that stand at one which has not moved for long are told of it."""
+        with self.lock:
+            self.transactions.forget(self.look.partition_counts)
+            for each in self.transactions.look(stable, self.facts.ends, at_ms):
+                event = TransactionStands(
+                    at_ms=at_ms,
+                    since_ms=each.since_ms,
+                    topic=each.topic,
+                    partition=each.partition,
+                    last_stable_offset=each.last_stable_offset,
+                    end_offset=each.end_offset,
+                    timeout_ms_max=self.facts.transaction_timeout_ms_max,
+                )
+                self._cluster_news += (
+                    (group_id, event)
+                    for group_id, group in self.records.groups.items()
+                    if _stands_at(group, each)
+                )
+
     def _note_reading(self, ends: Mapping[int, int]) -> None:
         """See how far the reader is behind, and that it gets on."""
         status, now_ms = self.status, self.now_ms()
@@ -205,6 +230,12 @@ class Watched:
                 "progress",
                 f"{status.behind} records of {GROUPS_TOPIC} wait, and none was read for {silent_s} s",
             )
+
+
+def _stands_at(group: ObservedGroup, standing: Standing) -> bool:
+    """Whether the group has read all that is committed, and nothing that is not."""
+    place = group.places.get((standing.topic, standing.partition))
+    return place is not None and 0 <= standing.last_stable_offset - place.offset <= MARKERS_MAX
 
 
 def _untold(news: GroupNews, told_ms: Mapping[str, int]) -> list[AnyObserved]:

@@ -48,6 +48,7 @@ class FindingKind(Enum):
     OFFSETS_DELETED = "offsets were deleted"
     GROUP_DELETED = "the group was deleted"
     OFFSETS_RESET = "a tool reset offsets"
+    TRANSACTION_HANGS = "a transaction stays open"
     OFFSETS_WENT_BACK = "an application went back"
 
 

@@ -173,8 +173,28 @@ class CoordinatorMoved(ObservedEvent, frozen=True, kw_only=True, omit_defaults=T
     is_former_gone: bool = False
 
 
+class TransactionStands(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True):
+    """The last stable offset of a partition has not moved since `since_ms`, and the group stands at it.
+
+    `timeout_ms_max`: transaction.max.timeout.ms, 0 where it is not known.
+    """
+
+    since_ms: int
+    topic: str
+    partition: int
+    last_stable_offset: int
+    end_offset: int
+    timeout_ms_max: int = 0
+
+
 AnyObserved = (
-    GroupChanged | StaticMemberReturned | OffsetsRemoved | OffsetsSet | TopicsChanged | CoordinatorMoved
+    GroupChanged
+    | StaticMemberReturned
+    | OffsetsRemoved
+    | OffsetsSet
+    | TopicsChanged
+    | CoordinatorMoved
+    | TransactionStands
 )
 """Every kind of event."""
 

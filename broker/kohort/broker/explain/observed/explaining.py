@@ -12,8 +12,9 @@ from kohort.broker.explain.observed.events import (
     OffsetsSet,
     StaticMemberReturned,
     TopicsChanged,
+    TransactionStands,
 )
-from kohort.broker.explain.observed.offsets import removal_findings, set_findings
+from kohort.broker.explain.observed.offsets import removal_findings, set_findings, transaction_finding
 from kohort.broker.explain.observed.patterns import poison, run_finding, runs, same_instance, two_applications
 
 
@@ -33,6 +34,8 @@ def explain(events: Iterable[AnyObserved]) -> list[Explanation]:
         elif isinstance(each, OffsetsSet):
             ended_ms = max(each.last_ms, each.at_ms)
             told.append(Explanation(each.at_ms, ended_ms, in_order(set_findings(each))))
+        elif isinstance(each, TransactionStands):
+            told.append(Explanation(each.since_ms, each.at_ms, (transaction_finding(each),)))
         elif isinstance(each, CoordinatorMoved):
             told.append(_coordinator_moved(each))
     return sorted(told, key=lambda each: each.started_ms)

@@ -3,7 +3,13 @@
 from collections.abc import Sequence
 
 from kohort.broker.explain.findings import Finding, FindingKind, Likelihood
-from kohort.broker.explain.observed.events import OffsetMove, OffsetsRemoved, OffsetsSet, TopicsChanged
+from kohort.broker.explain.observed.events import (
+    OffsetMove,
+    OffsetsRemoved,
+    OffsetsSet,
+    TopicsChanged,
+    TransactionStands,
+)
 from kohort.broker.explain.words import duration
 
 TOPIC_MS_MAX = 900_000
@@ -68,6 +74,21 @@ def set_findings(event: OffsetsSet) -> list[Finding]:
         text = "a consumer that assigns its partitions itself committed them"
         found.append(Finding(FindingKind.OFFSETS_WENT_BACK, sure, text, tuple(evidence)))
     return found
+
+
+def transaction_finding(event: TransactionStands) -> Finding:
+    """Return that an open transaction holds the group up."""
+    where = f"{event.topic}-{event.partition}"
+    passed = duration(event.at_ms - event.since_ms)
+    evidence = [
+        f"the last stable offset of {where} is {event.last_stable_offset:,} for {passed} at least",
+        f"the log goes on to {event.end_offset:,}",
+        "the group stands there: it has read all that read_committed lets it read",
+    ]
+    if event.timeout_ms_max:
+        evidence.append(f"transaction.max.timeout.ms is {duration(event.timeout_ms_max)}")
+    text = f"a transaction on {where} stays open, and holds up who reads committed records alone"
+    return Finding(FindingKind.TRANSACTION_HANGS, Likelihood.LIKELY, text, tuple(evidence), where)
 
 
 def _move(move: OffsetMove) -> str:

@@ -16,6 +16,7 @@ from kohort.broker.explain.observed.events import (
     StaticMemberReturned,
     Subscribers,
     TopicsChanged,
+    TransactionStands,
     read_observed,
 )
 from kohort.broker.explain.observed.explaining import explain
@@ -317,6 +318,7 @@ def test_every_event_survives_its_json_form() -> None:
         OffsetsSet(at_ms=NOW, partitions=1, backward=1, moves=(OffsetMove("t", 0, 2, 1),)),
         TopicsChanged(at_ms=NOW, since_ms=NOW - 1, grown=(Grown("t", 1, 2),)),
         CoordinatorMoved(at_ms=NOW, node_id=2, former_node_id=1),
+        stands(),
     ]
     assert [read_observed(msgspec.json.encode(each)) for each in events] == events
 
@@ -338,3 +340,23 @@ def test_rebalances_without_a_record_are_counted() -> None:
 
 def test_a_change_of_which_nothing_is_known_is_not_told() -> None:
     assert explain([changed(NOW, 3, former_generation_id=-1)]) == []
+
+
+def stands() -> TransactionStands:
+    return TransactionStands(
+        at_ms=NOW,
+        since_ms=NOW - 180_000,
+        topic="t",
+        partition=3,
+        last_stable_offset=117,
+        end_offset=4_000,
+        timeout_ms_max=900_000,
+    )
+
+
+def test_a_transaction_that_stays_open_holds_the_group_up() -> None:
+    found = first(stands())
+    assert named(found) == (FindingKind.TRANSACTION_HANGS, Likelihood.LIKELY)
+    assert found.about == "t-3"
+    assert "the last stable offset of t-3 is 117 for 3 min at least" in found.evidence
+    assert "transaction.max.timeout.ms is 15 min" in found.evidence

@@ -1,0 +1,57 @@
+"""Transactions that stay open: the last stable offset of a partition stands, and its log grows. Pure."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+STANDS_MS = 120_000
+"""A last stable offset that has stood for so long holds up who reads committed records alone."""
+Ends = Mapping[str, Mapping[int, int]]
+
+
+class Standing(NamedTuple):
+    """A partition whose last stable offset was the same since `since_ms`, before the end of its log."""
+
+    topic: str
+    partition: int
+    last_stable_offset: int
+    end_offset: int
+    since_ms: int
+
+
+class OpenTransactions:
+    """Follows the last stable offset of partitions, look by look."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int], Standing] = {}
+        self._told: set[tuple[str, int, int]] = set()
+
+    @property
+    def standing(self) -> tuple[Standing, ...]:
+        """The partitions whose last stable offset is before the end of the log."""
+        return tuple(self._known.values())
+
+    def look(self, stable: Ends, ends: Ends, now_ms: int) -> list[Standing]:
+        """Take the last stable offsets and the ends as of now; return what has newly stood for long.
+
+        A partition of which one of both is not known stays as it was.
+        """
+        for topic, partitions in stable.items():
+            for partition, offset in partitions.items():
+                end = ends.get(topic, {}).get(partition)
+                if end is None:
+                    continue
+                where = topic, partition
+                before = self._known.pop(where, None)
+                if offset < end:
+                    is_same = before is not None and before.last_stable_offset == offset
+                    since_ms = before.since_ms if before is not None and is_same else now_ms
+                    self._known[where] = Standing(topic, partition, offset, end, since_ms)
+        long = [each for each in self._known.values() if now_ms - each.since_ms >= STANDS_MS]
+        new = [each for each in long if each[:3] not in self._told]
+        self._told = {each[:3] for each in long}
+        return new
+
+    def forget(self, topics: Mapping[str, int]) -> None:
+        """Forget topics that are not there."""
+        for where in [each for each in self._known if each[0] not in topics]:
+            del self._known[where]
