@@ -10,7 +10,7 @@ from kohort.client.config import ConsumerOptions
 from kohort.observe.cluster import GROUPS_TOPIC
 from kohort.observe.pace import Limits
 from kohort.observe.store import Store
-from kohort.observe.watched import Watched
+from kohort.observe.watched import PROGRESS, Watched
 from kohort.protocol.errors import ErrorCode
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,9 @@ class Follower:
             log.warning(
                 "%s may not be read (%s): groups are described now and then", GROUPS_TOPIC, error.code.name
             )
+            self._watched.save(self._store)
             self._watched.begin_anew(self._store, reads_records=False)
+            status.note(PROGRESS)
         status.is_caught_up = True
         status.note(READING)
         self._save_until(time.monotonic() + RIGHTS_LOOKS * self._limits.interval_seconds)
@@ -96,6 +98,7 @@ class Follower:
                 if not status.reads_records:
                     if records or any(consumer.current_lag(each) is not None for each in partitions):
                         log.warning("%s may be read now: it says more than descriptions", GROUPS_TOPIC)
+                        watched.save(self._store)
                         watched.begin_anew(self._store)
                         return
                     continue
@@ -103,7 +106,7 @@ class Follower:
                 status.note(READING, problem)
                 if not records:
                     self._pass_markers(consumer, ends)
-                if not status.is_caught_up:
+                if not (status.is_caught_up and (missing or watched.facts.knows_all_groups)):
                     status.behind = records_left(watched.positions, ends)
                     if not status.behind:
                         watched.caught_up(knows_all_groups=not missing)

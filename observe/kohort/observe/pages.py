@@ -18,7 +18,7 @@ from kohort.observe.group import ObservedGroup
 from kohort.observe.lags import PlaceLag
 from kohort.observe.metrics import CONTENT_TYPE, metrics_page
 from kohort.observe.observer import Observer
-from kohort.observe.store import Store
+from kohort.observe.store import Store, StoreError
 from kohort.protocol.verdict import worst
 
 JSON = "application/json"
@@ -122,7 +122,10 @@ class Pages:
         since = parse_qs(query).get("since_ms", ["0"])[-1]
         if not since.isdecimal() or len(since) > MS_DIGITS_MAX:
             return answer_json({"error": f"since_ms={since} is no time in milliseconds"}, 400)
-        observed = self._explanations(group_id, int(since))
+        try:
+            observed = self._explanations(group_id, int(since))
+        except StoreError as error:
+            return answer_json({"error": str(error)}, 503)
         with watched.lock:
             group = watched.records.groups.get(group_id)
             if group is None and not observed:

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -102,22 +102,24 @@ class Store:
         self._database.close()
 
     def positions(self, cluster: str) -> dict[int, int]:
-        """Return the next offset of each partition of `__consumer_offsets` that was read."""
-        rows = self._database.execute(
-            "SELECT partition, next_offset FROM positions WHERE cluster = ?", (cluster,)
-        )
-        return dict(rows.fetchall())
+        """Return the next offset of each partition of `__consumer_offsets`. Raises: StoreError."""
+        return dict(self._rows("SELECT partition, next_offset FROM positions WHERE cluster = ?", cluster))
 
-    def groups(self, cluster: str) -> Iterator[tuple[str, bytes]]:
-        """Yield the state of each group."""
-        yield from self._database.execute("SELECT group_id, state FROM groups WHERE cluster = ?", (cluster,))
+    def groups(self, cluster: str) -> list[tuple[str, bytes]]:
+        """Return the state of each group. Raises: StoreError."""
+        return self._rows("SELECT group_id, state FROM groups WHERE cluster = ?", cluster)
 
     def cluster_state(self, cluster: str) -> bytes | None:
-        """Return what `save` was given of the cluster itself."""
-        row = self._database.execute(
-            "SELECT state FROM cluster_states WHERE cluster = ?", (cluster,)
-        ).fetchone()
-        return None if row is None else row[0]
+        """Return what `save` was given of the cluster itself. Raises: StoreError."""
+        rows = self._rows("SELECT state FROM cluster_states WHERE cluster = ?", cluster)
+        state: bytes | None = rows[0][0] if rows else None
+        return state
+
+    def _rows(self, question: str, *values: object) -> list[tuple[Any, ...]]:
+        try:
+            return self._database.execute(question, values).fetchall()
+        except sqlite3.Error as error:
+            raise StoreError(f"{self._path} cannot be read: {error}") from None
 
     def save(
         self,
@@ -170,12 +172,15 @@ class Store:
     def events(
         self, cluster: str, group_id: str, *, since_ms: int = 0, most: int = 1_000
     ) -> list[AnyObserved]:
-        """Return the newest events of a group with those of the whole cluster, the oldest first."""
-        rows = self._database.execute(
+        """Return the newest events of a group with those of the whole cluster, the oldest first.
+
+        Raises: StoreError.
+        """
+        rows = self._rows(
             "SELECT event FROM events WHERE cluster = ? AND group_id IN (?, ?) AND at_ms >= ?"
             " ORDER BY at_ms DESC, id DESC LIMIT ?",
-            (cluster, group_id, CLUSTER_WIDE, since_ms, most),
-        ).fetchall()
+            *(cluster, group_id, CLUSTER_WIDE, since_ms, most),
+        )
         return [read_observed(row[0]) for row in reversed(rows)]
 
     def changed_since(self, cluster: str, since_ms: int) -> dict[str, int]:
@@ -183,22 +188,16 @@ class Store:
 
         Raises: StoreError.
         """
-        try:
-            rows = self._database.execute(
-                "SELECT group_id, MAX(id) FROM events"
-                " WHERE at_ms >= ? AND cluster = ? AND group_id != ? GROUP BY group_id",
-                (since_ms, cluster, CLUSTER_WIDE),
-            ).fetchall()
-        except sqlite3.Error as error:
-            raise StoreError(f"{self._path} cannot be read: {error}") from None
-        return dict(rows)
+        question = (
+            "SELECT group_id, MAX(id) FROM events"
+            " WHERE at_ms >= ? AND cluster = ? AND group_id != ? GROUP BY group_id"
+        )
+        return dict(self._rows(question, since_ms, cluster, CLUSTER_WIDE))
 
     def newest(self, cluster: str) -> dict[str, int]:
-        """Return when the newest event of each group was."""
-        rows = self._database.execute(
-            "SELECT group_id, MAX(at_ms) FROM events WHERE cluster = ? GROUP BY group_id", (cluster,)
-        )
-        return dict(rows.fetchall())
+        """Return when the newest event of each group was. Raises: StoreError."""
+        question = "SELECT group_id, MAX(at_ms) FROM events WHERE cluster = ? GROUP BY group_id"
+        return dict(self._rows(question, cluster))
 
     def forget(self, *, before_ms: int, bytes_max: int) -> int:
         """Drop events that are older, and the oldest while the events take more; return how many.

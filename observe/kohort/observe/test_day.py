@@ -185,3 +185,9 @@ def test_a_member_that_flaps_all_day_is_told_in_one_page(observer: Observer) -> 
 
 def test_a_time_that_is_none_is_refused(observer: Observer) -> None:
     assert Pages(observer).page("/api/v1/groups/g?since_ms=soon").status == 400
+
+
+def test_a_store_that_cannot_be_read_is_an_answer(observer: Observer) -> None:
+    observer.store_path.mkdir()
+    answer = Pages(observer).page("/api/v1/groups/g")
+    assert (answer.status, b"unable to open" in answer.body) == (503, True)

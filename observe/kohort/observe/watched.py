@@ -19,6 +19,7 @@ from kohort.observe.transactions import OpenTransactions, Standing
 
 log = logging.getLogger(__name__)
 
+PROGRESS = "progress"
 SILENT_MS_MAX = 60_000
 MARKERS_MAX = 2
 """Ends of transactions before the last stable offset, which a client need not count as read."""
@@ -223,11 +224,11 @@ class Watched:
         taken, since_ms = self._read
         if not status.behind or self.records.records != taken:
             self._read = self.records.records, now_ms
-            status.note("progress")
+            status.note(PROGRESS)
         elif now_ms - since_ms > SILENT_MS_MAX:
             silent_s = (now_ms - since_ms) // 1_000
             status.note(
-                "progress",
+                PROGRESS,
                 f"{status.behind} records of {GROUPS_TOPIC} wait, and none was read for {silent_s} s",
             )
 
