@@ -78,7 +78,7 @@ log = structlog.get_logger("kohort.broker")
 
 
 class Broker:
-    """The parts of one broker, each given in its constructor what it uses. The loop's thread only."""
+    """The parts of one broker, each of which gets what it uses in its constructor. The loop's thread only."""
 
     def __init__(
         self,
@@ -366,7 +366,7 @@ class Broker:
         await self._parts.open_logs(self.partitions)
         self.partitions.opening.reports_lost_tails = True
         if not self.data.is_clean:
-            await self.partitions.folder.checkpoint()  # What was scanned now need not be scanned again.
+            await self.partitions.folder.checkpoint()  # Scanned logs need not be scanned again.
         self.partitions.folder.forget_journal()
         await self._parts.until_others_are_here()
         for number, sock in (*enumerate(socks), *enumerate(shared)):
@@ -399,13 +399,13 @@ class Broker:
             self.supervisor.start(name, task)
 
     def _follow_leadership(self) -> None:
-        """Lead, and coordinate, what the lease allows by now."""
+        """Lead, and coordinate, as the lease allows by now."""
         self.partitions.assignment.refresh()
         self.group_shards.refresh()
         self._on_demand.refresh()
 
     async def hand_over(self) -> None:
-        """Let others of the cluster lead what this broker leads."""
+        """Let other brokers of the cluster lead this one's partitions."""
         await self._parts.hand_over()
 
     def close(self) -> None:
@@ -423,7 +423,7 @@ class Broker:
         close_files(self.data, self.journal, self.workers)
 
     def view(self) -> BrokerView:
-        """Return what the HTTP pages look at."""
+        """Return the values for the HTTP pages."""
         config = self.current.config
         return BrokerView(
             cluster_id=self.cluster_id,
@@ -465,7 +465,7 @@ async def running(
     forget_stored_settings: bool = False,
     join: "Join | None" = None,
 ) -> AsyncIterator[Broker]:
-    """Serve within the block; the broker is closed behind it, once all its tasks and threads have ended.
+    """Serve inside the block; the broker is closed after it, when all its tasks and threads have ended.
 
     See `Broker`. `join` makes it a member of a cluster that the settings do not name. Raises: StorageError,
     OSError, ConfigError if the start fails.

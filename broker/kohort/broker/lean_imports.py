@@ -1,8 +1,8 @@
 """structlog without rich and without asyncio: a process that serves imports this before all else.
 
-structlog looks for rich to draw tracebacks with, which a broker's log never shows; importing it takes
-as long as a third of the broker's start. asyncio it has for methods that nobody here calls. What
-of these is there already stays.
+structlog looks for rich to draw tracebacks, which a broker's log never shows; importing it takes
+a third of the broker's start. It imports asyncio for methods that nobody here calls. Modules
+that are loaded already stay.
 """
 
 import sys

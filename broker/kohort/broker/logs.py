@@ -51,7 +51,7 @@ def configure_logs(log_format: str, level: str = "info", *, worker: int | None =
 
 VALUE_CHARACTERS_MAX = 2_048
 TRACEBACK_CHARACTERS_MAX = 16_384
-"""So long a line may become by what clients have sent, or by an error within errors."""
+"""The maximum length of a line with text of clients, or with nested errors."""
 
 
 def shortened(text: str, most: int) -> str:
@@ -110,7 +110,7 @@ class PlainLines:
     """
 
     def __init__(self, rest: structlog.typing.Processor) -> None:
-        """Let `rest`, structlog's own renderer, write what has a traceback."""
+        """Let `rest`, structlog's own renderer, write lines with a traceback."""
         self._rest = rest
 
     def __call__(
@@ -147,7 +147,7 @@ class _Quoted:
 def _quote_what_is_not_printable(
     logger: structlog.typing.WrappedLogger, method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """Return the event without line breaks and escape sequences; what is no text is shown by its repr."""
+    """Return the event without line breaks and escape sequences; other values are shown by their repr."""
     for name, value in event.items():
         if isinstance(value, str):
             if not value.isprintable():

@@ -1,4 +1,4 @@
-"""`kohort serve`: options in, a broker that runs until it is told to stop."""
+"""`kohort serve`: options in, a broker that runs until it is stopped."""
 
 import argparse
 import sys
@@ -58,7 +58,7 @@ log = structlog.get_logger("kohort.broker")
 
 
 class ServeOptions(msgspec.Struct, frozen=True):
-    """What the command line says."""
+    """The options of the command line."""
 
     places: BrokerAddresses
     http: Address
@@ -84,7 +84,7 @@ EPHEMERAL_SETTINGS = (
     ("group.share.min.heartbeat.interval.ms", "1"),
     ("group.share.min.record.lock.duration.ms", "1000"),
 )
-"""What a test does not want to wait for. Settings that are given win."""
+"""Settings without delays, for tests. Given settings override them."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -202,7 +202,7 @@ def with_listeners(
 
 
 def _short_forms(found: argparse.Namespace) -> list[tuple[str, str]]:
-    """Return the settings that have options of their own."""
+    """Return the settings that have their own options."""
     given = (
         ("node.id", found.node_id),
         ("kohort.cluster", found.cluster),
@@ -251,7 +251,7 @@ def run_controlled(options: ServeOptions, control: Address, serve_controlled: Se
 
 
 def run(options: ServeOptions, serve_registry: ServeRegistry | None = None) -> None:
-    """Run what the options say. Raises: ConfigError, StorageError, OSError."""
+    """Run the broker with the options. Raises: ConfigError, StorageError, OSError."""
     settings = (*EPHEMERAL_SETTINGS, *options.settings) if options.ephemeral else options.settings
     loaded = load_serve_config(options.config_file, settings)
     options = with_file(options, loaded.flags)
@@ -275,7 +275,7 @@ def run(options: ServeOptions, serve_registry: ServeRegistry | None = None) -> N
 
 
 def with_file(options: ServeOptions, flags: Mapping[str, str]) -> ServeOptions:
-    """Return the options with what the file says of those that the command line leaves open.
+    """Return the options with the file's values for those that the command line omits.
 
     Raises: ConfigError.
     """
@@ -308,7 +308,7 @@ def with_file(options: ServeOptions, flags: Mapping[str, str]) -> ServeOptions:
 
 
 def order_of(options: ServeOptions) -> "Order":
-    """Return what all workers have in common. Raises: ConfigError."""
+    """Return the common part of all workers. Raises: ConfigError."""
     from kohort.broker.host.order import Order  # noqa: PLC0415  # Where one process is not enough.
 
     if options.forget_stored_settings:
@@ -404,7 +404,7 @@ async def serve(
             trio.open_nursery() as nursery,
         ):
             with watched(broker, dog):
-                http.listen(LISTEN_BACKLOG)  # Who reads the line that says where may ask at once.
+                http.listen(LISTEN_BACKLOG)  # A reader of this line may send requests at once.
                 hosts = http_hosts(broker, options.http, config)
                 nursery.start_soon(serve_http, broker.view(), http, hosts, security)
                 http_address = Address(options.http.host, http.getsockname()[1])

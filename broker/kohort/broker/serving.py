@@ -1,4 +1,4 @@
-"""What every process that serves does alike: how it is stopped, what it says, and what becomes of its end."""
+"""The common part of every serving process: its stop, its output, and its exit status."""
 
 import os
 import signal
@@ -45,7 +45,7 @@ def status_of(run: Callable[[], None]) -> int:
 
 
 def closed_http(config: BrokerConfig) -> "HttpSecurity | None":
-    """Return how the HTTP side is closed to strangers, None where it is open. Raises: ConfigError."""
+    """Return how the HTTP side is protected, None if it is open. Raises: ConfigError."""
     if config.kohort_http_security_protocol == "PLAINTEXT" and config.kohort_http_credentials_file is None:
         return None
     from kohort.broker.http.security import HttpSecurity  # noqa: PLC0415  # Most brokers have it open.
@@ -70,7 +70,8 @@ def leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
 
 @contextmanager
 def watchdog(config: BrokerConfig, parent: int | None = None) -> Iterator[Watchdog | None]:
-    """Give what ends this process if its loop stands still within the block, unless it is switched off."""
+    """Give the watchdog that ends this process if its loop is blocked inside the block, unless it is
+    disabled."""
     if not config.kohort_loop_stall_timeout_ms:
         yield None
         return
@@ -84,7 +85,7 @@ def watchdog(config: BrokerConfig, parent: int | None = None) -> Iterator[Watchd
 
 @contextmanager
 def watched(broker: Broker, dog: Watchdog | None) -> Iterator[None]:
-    """Let the watchdog hear of the broker's loop within the block."""
+    """Let the watchdog watch the broker's loop inside the block."""
     if dog is None:
         yield
         return
@@ -97,7 +98,7 @@ def watched(broker: Broker, dog: Watchdog | None) -> Iterator[None]:
 
 
 async def hand_over(broker: Broker, signals: AsyncIterator[int]) -> None:
-    """Let others lead what the broker leads; a second signal is in a hurry."""
+    """Let others lead the broker's partitions; a second signal shortens that."""
 
     async def hurry(scope: trio.CancelScope) -> None:
         async for _ in signals:
@@ -137,7 +138,7 @@ def plaintext_address(broker: Broker, places: BrokerAddresses) -> str:
 def say_listening(
     kafka: Sequence[Address], http: Address, folder: Path, registry: socket.socket | None = None
 ) -> None:
-    """Print the line that tells where the broker, and its schema registry if it has one, can be reached."""
+    """Print the addresses of the broker, and of its schema registry if it has one."""
     listening, data = ",".join(map(str, kafka)), folder.resolve()
     more = "" if registry is None else f" schema-registry={Address(*registry.getsockname()[:2])}"
     sys.stdout.write(f"kohort ready kafka={listening} http={http}{more} data={data}\n")

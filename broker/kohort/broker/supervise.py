@@ -68,7 +68,10 @@ async def serve(
     ports: Ports,
     data: Path,
 ) -> None:
-    """Keep the workers until they have ended after a signal. Raises: OSError where one does not start."""
+    """Keep the workers running until they have ended after a signal.
+
+    Raises: OSError if one does not start.
+    """
 
     async def stop() -> None:
         async for number in signals:
@@ -149,7 +152,7 @@ def locked(files: FileSystem, data: Path) -> "Iterator[None]":
 
 
 async def until_free(files: FileSystem, data: Path, workers: int) -> None:
-    """Return once the workers of an earlier supervisor, which was killed, have ended.
+    """Return when the workers of an earlier supervisor, which was killed, have ended.
 
     Raises: StorageError where somebody keeps a part of the folder.
     """

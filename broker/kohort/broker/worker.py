@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kohort.broker.http.questions import Answer, Question
 
 SESSION_TIMEOUT_MS = 24 * 3_600 * 1_000
-"""The supervisor sees a process end: no time is over for one that is only slow."""
+"""The supervisor sees a process end: no timeout expires for one that is only slow."""
 HEARTBEAT_MS = 2_000
 
 log = structlog.get_logger("kohort.broker")
@@ -91,7 +91,7 @@ async def serve(order: Order, sock: socket.socket) -> None:
                     nursery.start_soon(end_with_supervisor, keys, nursery.cancel_scope)
                     async for number in signals:
                         stopped_by(number)
-                        break  # Nobody else has what this worker leads: there is nothing to hand over.
+                        break  # No other worker has this one's partitions: there is nothing to hand over.
                     nursery.cancel_scope.cancel()
             outer.cancel_scope.cancel()
     log.info("stopped")
@@ -112,20 +112,21 @@ async def serve_pages(
 
 
 class OtherWorkers:
-    """The workers that serve no pages, as the one that does asks them."""
+    """The workers without pages, for requests of the one with pages."""
 
     def __init__(self, order: Order, keys: KeysClient) -> None:
         self.numbers = tuple(each for each in range(1, len(order.addresses) + 1) if each != order.number)
         self._keys = keys
 
     async def ask(self, worker: int, question: "Question") -> "Answer | None":
-        """Return what a worker answers, None where it does not run."""
+        """Return a worker's answer, None if it does not run."""
         answer = await self._keys.ask(worker, question)
         return None if answer is None else load_questions().answer_of(answer)
 
 
 class Answering:
-    """Answers what the worker that serves the pages asks, by pages of our own that no address leads to."""
+    """Answers requests of the worker that serves the pages, through internal pages without a public
+    address."""
 
     def __init__(self, keys: KeysClient, broker: Broker, nursery: trio.Nursery) -> None:
         self._keys = keys
@@ -134,7 +135,7 @@ class Answering:
         self._app: Any = None
 
     def hear(self, number: int, question: Json) -> None:
-        """Answer in a while."""
+        """Answer soon."""
         self._nursery.start_soon(self._answer, number, question)
 
     async def _answer(self, number: int, question: Json) -> None:
@@ -144,13 +145,13 @@ class Answering:
             questions = await trio.to_thread.run_sync(load_questions)
             self._app = self._app or pages.application(self._view)
             answer = await questions.answered(self._app, questions.question_of(question))
-        except Exception:  # The supervisor of one question: it costs nobody else.
+        except Exception:  # The supervisor of one question: it affects no other.
             log.exception("a request of another worker failed")
         self._keys.tell(number, answer)
 
 
 async def end_with_supervisor(keys: KeysClient, scope: trio.CancelScope) -> None:
-    """End everything once the supervisor is gone: nobody would start this worker anew, or stop it."""
+    """End everything if the supervisor is gone: nobody would restart this worker, or stop it."""
     await keys.gone.wait()
     log.error("the supervisor is gone: this worker ends")
     scope.cancel()

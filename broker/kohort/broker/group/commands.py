@@ -1,6 +1,6 @@
-"""What members ask, what administrators ask, and what timers say.
+"""The commands of members, administrators, and timers.
 
-`request_id` is whatever the shell knows the request by, unique among those in flight and not negative.
+`request_id` is the shell's id of the request, unique among those in flight and not negative.
 `message` is the decoded request. Each command's docstring says which message answers it.
 """
 
@@ -29,8 +29,8 @@ NO_REQUEST = -1
 class JoinGroup(msgspec.Struct, frozen=True, gc=False):
     """Become a member of the next generation: JoinGroupResponse, perhaps much later.
 
-    `member_id` is a fresh id that the core may give the member: client id (for a static member its
-    group.instance.id), a dash, a UUID; or the id that it has come with. A consumer group looks at the
+    `member_id` is an unused id that the core may give the member: client id (for a static member its
+    group.instance.id), a dash, a UUID; or the id in the request. A consumer group uses the
     `metadata`.
     """
 
@@ -42,14 +42,14 @@ class JoinGroup(msgspec.Struct, frozen=True, gc=False):
     client_host: str
     metadata: Metadata | None
     may_describe: Callable[[str], bool]
-    """Which topics an expression of the group may stand for."""
+    """The topics that an expression of the group may match."""
 
 
 class SyncGroup(msgspec.Struct, frozen=True, gc=False):
     """Hand out or wait for the assignment: SyncGroupResponse, perhaps later.
 
     Without a `version` the message may leave out its protocol, as versions before 5 do. A consumer group
-    looks at the `metadata`.
+    uses the `metadata`.
     """
 
     request_id: int
@@ -59,14 +59,14 @@ class SyncGroup(msgspec.Struct, frozen=True, gc=False):
 
 
 class Heartbeat(msgspec.Struct, frozen=True, gc=False):
-    """Say that a member lives: HeartbeatResponse."""
+    """A member's heartbeat: HeartbeatResponse."""
 
     request_id: int
     message: HeartbeatRequest
 
 
 class LeaveGroup(msgspec.Struct, frozen=True, gc=False):
-    """Let members go at once: LeaveGroupResponse. Below version 3 the message names one member."""
+    """Remove members at once: LeaveGroupResponse. Below version 3 the message names one member."""
 
     request_id: int
     message: LeaveGroupRequest
@@ -88,7 +88,7 @@ class OffsetCommit(msgspec.Struct, frozen=True, gc=False):
 class OffsetFetch(msgspec.Struct, frozen=True, gc=False):
     """Look offsets up: OffsetFetchResponseGroup, one command per group. `topics` None means all.
 
-    Offsets of an earlier topic, whose name another one has in `metadata`, are not told.
+    Offsets of a deleted topic, whose name another one has in `metadata`, are not returned.
     """
 
     request_id: int
@@ -105,7 +105,7 @@ class TxnOffsetCommit(msgspec.Struct, frozen=True, gc=False):
 
 
 class EndOffsets(msgspec.Struct, frozen=True, gc=False):
-    """Let a transaction end here, with its marker in the log: AddOffsetsToTxnResponse, a code alone."""
+    """End a transaction here, with its marker in the log: AddOffsetsToTxnResponse, only a code."""
 
     request_id: int
     producer_id: int
@@ -124,7 +124,7 @@ class DescribeGroup(msgspec.Struct, frozen=True, gc=False):
 
 
 class ListGroups(msgspec.Struct, frozen=True, gc=False):
-    """List this shard's groups: ListGroupsResponse. Filters ignore case; empty ones let all pass."""
+    """List this shard's groups: ListGroupsResponse. Filters ignore case; empty ones match all."""
 
     request_id: int
     states_filter: tuple[str, ...] = ()
@@ -139,7 +139,7 @@ class DeleteGroup(msgspec.Struct, frozen=True, gc=False):
 
 
 class OffsetDelete(msgspec.Struct, frozen=True, gc=False):
-    """Forget offsets of topics that nobody in the group reads: OffsetDeleteResponse."""
+    """Delete offsets of topics that no member of the group subscribes to: OffsetDeleteResponse."""
 
     request_id: int
     message: OffsetDeleteRequest
@@ -169,8 +169,8 @@ class ConnectionClosed(msgspec.Struct, frozen=True, gc=False):
 class TopicsDeleted(msgspec.Struct, frozen=True):
     """Topics are gone, and with them every group's offsets of them. Not answered.
 
-    `names` are known to be gone: all their offsets go. `topic_ids` are of topics that are there, by name: an
-    offset that says another id is of a topic that is gone, and one that says this id stays.
+    `names` are deleted topics: all their offsets are removed. `topic_ids` are of existing topics, by name: an
+    offset with another id is of a deleted topic, and one with this id stays.
     """
 
     names: frozenset[str]
@@ -178,7 +178,7 @@ class TopicsDeleted(msgspec.Struct, frozen=True):
 
 
 class ExpireOffsets(msgspec.Struct, frozen=True, gc=False):
-    """Let go of what is past retention; the shell sends it periodically. Not answered."""
+    """Remove offsets past their retention; the shell sends it periodically. Not answered."""
 
 
 Command = (

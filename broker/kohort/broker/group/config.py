@@ -16,7 +16,7 @@ NO_SETTINGS = frozenset(
         "bounds",
     )
 )
-"""What of these no setting of a broker says."""
+"""The values of these that no broker setting has."""
 
 
 class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,9 +26,9 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     member that joined for the first time may wait for a rebalance that does not end. `member_ids_given_max`
     is ours: of how many ids that were given in advance (KIP-394) a shard remembers whether they are used;
     Kafka remembers all of them for a session timeout. So are `group_member_bytes_max` and `member_bytes_max`:
-    what is kept of members' metadata and assignments, of one group and of all groups of a broker. Kafka
-    bounds a group's by the largest record that its log takes, 1 MiB. `bounds` are the least and the
-    greatest value of what is set for one group, by its name there.
+    the limits of members' metadata and assignments, of one group and of all groups of a broker. Kafka
+    limits a group's by the largest record of its log, 1 MiB. `bounds` are the smallest and the
+    largest value of a setting of one group, by its name there.
     """
 
     group_initial_rebalance_delay_ms: int = Settings.group_initial_rebalance_delay_ms
@@ -68,12 +68,12 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, settings: Settings, bounds: Mapping[str, tuple[int, int]]) -> Self:
-        """Return what a broker's settings say."""
+        """Return the values of a broker's settings."""
         names = (each for each in cls.__struct_fields__ if each not in NO_SETTINGS)
         return cls(**{name: getattr(settings, name) for name in names}, bounds=bounds)
 
     def of_group(self, overrides: Mapping[str, str], name: str, default: int) -> int:
-        """Return what was set for a group, no further than it may go, or else what holds for all."""
+        """Return the group's own setting, within its bounds, or else the broker's value."""
         if name not in overrides:
             return default
         value = int(overrides[name])
@@ -82,7 +82,7 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def default_consumer_assignor(self) -> str:
-        """Who assigns consumer groups whose members ask for nobody."""
+        """The assignor of consumer groups whose members request none."""
         return next(iter(self.group_consumer_assignors), "uniform")
 
     @property

@@ -86,14 +86,14 @@ class GroupCoordinator:
             self._groups.pending.add(producer_id, key, value)
 
     def end_pending(self, producer_id: int, is_commit: bool) -> None:
-        """Let what a transaction has left count, or not."""
+        """Commit or drop the pending offsets of a transaction."""
         for key, value in self._groups.pending.take(producer_id, is_commit=is_commit):
             keep_offset(self._groups, key, value)
 
     def loaded(self, now_ms: int) -> Decision:
         """Return the session timers of all members; to be called once, after the log was replayed.
 
-        Members go on with their generation. A group that has become larger than allowed rebalances.
+        Members continue with their generation. A group that exceeds its maximum size rebalances.
         """
         turn = Turn(self._groups, now_ms)
         for group in self._groups.by_id.values():
@@ -104,7 +104,7 @@ class GroupCoordinator:
     def give_up(self, code: ErrorCode) -> Decision:
         """Return the answers to all that is parked: this shard's log failed, or is another's now.
 
-        The core must not be used after it. What was decided but not flushed is the owner's to refuse.
+        The core must not be used after it. Unflushed decisions are refused by the owner.
         """
         turn = Turn(self._groups, now_ms=0)
         for request_id, member in self._groups.parked.items():
@@ -146,7 +146,7 @@ Request = JoinGroup | SyncGroup | Heartbeat | LeaveGroup
 
 
 def _classic_request(groups: ShardState, command: Request, now_ms: int) -> Decision:
-    """Have a request of the classic protocol answered by the kind of the group that it names."""
+    """Let the kind of the named group answer a request of the classic protocol."""
     group = groups.by_id.get(command.message.group_id)
     kind = KINDS[CLASSIC if group is None else group.group_type]
     turn = Turn(groups, now_ms)

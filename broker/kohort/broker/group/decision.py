@@ -64,7 +64,7 @@ class SetTimer(msgspec.Struct, frozen=True, gc=False):
 
 
 class CancelTimer(msgspec.Struct, frozen=True, gc=False):
-    """Forget the timer of this key. One that fires all the same does no harm."""
+    """Cancel the timer of this key. A late one is harmless."""
 
     key: TimerKey
 
@@ -94,7 +94,7 @@ class TransactionalWrite(msgspec.Struct, frozen=True, gc=False):
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):
-    """What the shell owes the core, in order: replay and append `records`, flush, run `effects`.
+    """What the shell has to do, in order: replay and append `records`, flush, run `effects`.
 
     Those of a transaction are replayed by `replay_pending`, its end by `end_pending`.
     """

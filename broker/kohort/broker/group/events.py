@@ -31,10 +31,10 @@ class CauseKind(Enum):
 
 
 class Cause(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Why a rebalance began, by whom, and with which words of the client (KIP-800).
+    """The cause of a rebalance, the member, and the client's reason (KIP-800).
 
-    `after_ms`: for how long nothing had been heard of a member that expired; `connection_closed_ms`: how long
-    its connection had been closed by then, 0 where it was open or is not known.
+    `after_ms`: how long an expired member had been silent; `connection_closed_ms`: how long
+    its connection had been closed by then, 0 if it was open or is unknown.
     """
 
     kind: CauseKind
@@ -152,17 +152,17 @@ class GroupDeleted(Event, frozen=True, kw_only=True):
 
 
 class OffsetsRemoved(Event, frozen=True, kw_only=True):
-    """Offsets were let go; `reason` is one of expired, topic deleted, group deleted, on request."""
+    """Offsets were removed; `reason` is one of expired, topic deleted, group deleted, on request."""
 
     offsets: int
     reason: str
 
 
 class GroupLoaded(Event, frozen=True, kw_only=True, omit_defaults=True):
-    """A group came back from the log with its members and goes on where it was.
+    """A group was loaded from the log with its members and continues.
 
-    In a cluster: `node_id` coordinates it from now on, and `former_node_id` did before, -1 where that is not
-    known; `why` says what became of that one, and `silent_ms` for how long nothing had been heard of it.
+    In a cluster: `node_id` coordinates it from now on, and `former_node_id` did before, -1 if
+    unknown; `why` tells what happened to that one, and `silent_ms` how long it had been silent.
     """
 
     generation_id: int

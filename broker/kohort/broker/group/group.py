@@ -1,4 +1,4 @@
-"""What groups of all kinds have in common: an id, a state, members, offsets."""
+"""The common part of groups of all kinds: an id, a state, members, offsets."""
 
 from abc import abstractmethod
 from collections.abc import Collection
@@ -25,7 +25,7 @@ M = TypeVar("M")
 class Group(Generic[M]):
     """A group as one shard knows it (Kafka: Group). Each kind of group is a subclass.
 
-    Two kinds of state live here: what is `logged`, and what is volatile and lost with the process.
+    It has two kinds of state: the `logged` one, and the volatile one, which is lost with the process.
     """
 
     __slots__ = (
@@ -44,9 +44,9 @@ class Group(Generic[M]):
     group_type: ClassVar[str]
     """Kafka's word for the kind of group."""
     logged: ClassVar[tuple[str, ...]] = ("offsets",)
-    """What the log says of the group: `replay` alone changes it, `handle` never does."""
+    """The logged state of the group: `replay` alone changes it, `handle` never does."""
     has_offsets: ClassVar[bool] = True
-    """Whether members commit offsets; what a share group has read, the share coordinator keeps."""
+    """Whether members commit offsets; those of a share group are kept by the share coordinator."""
 
     def __init__(self, group_id: str, shard_bytes: ShardBytes | None = None) -> None:
         self.group_id = group_id
@@ -58,7 +58,7 @@ class Group(Generic[M]):
         self.state_since_ms = -1
         self.generation_id = 0
         self.protocol_type: str | None = None
-        self.subscribed_topics: frozenset[str] | None = None  # None: who can tell?
+        self.subscribed_topics: frozenset[str] | None = None  # None: unknown.
 
     def __repr__(self) -> str:
         return (
@@ -72,12 +72,12 @@ class Group(Generic[M]):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the group is Empty: nobody is in it, and nobody is being waited for."""
+        """Whether the group is Empty: it has no members, and waits for none."""
         return self.state is GroupState.EMPTY
 
     @property
     def given_ids(self) -> Collection[str]:
-        """Ids that were given to who is about to join (KIP-394)."""
+        """Ids given to members that are about to join (KIP-394)."""
         return ()
 
     def let_go(self) -> None:
@@ -85,7 +85,7 @@ class Group(Generic[M]):
         self._hold(-self.member_bytes)
         self.members.clear()
 
-    # Offsets: who may commit and read them differs by kind.
+    # Offsets: the permission to commit and read them depends on the kind.
 
     @abstractmethod
     def check_commit(self, message: OffsetCommitRequest, version: int, now_ms: int) -> None:
@@ -101,11 +101,11 @@ class Group(Generic[M]):
 
     @property
     def may_expire_offsets(self) -> bool:
-        """Whether the group lets offsets go at all (Kafka: Group.offsetExpirationCondition)."""
+        """Whether offsets of the group expire at all (Kafka: Group.offsetExpirationCondition)."""
         return True
 
     def subscribes_to(self, topic: str) -> bool:
-        """Return whether a member reads the topic; where nobody can tell, one does."""
+        """Return whether a member subscribes to the topic; if unknown, one does."""
         return self.subscribed_topics is None or topic in self.subscribed_topics
 
     def _hold(self, difference_bytes: int) -> None:

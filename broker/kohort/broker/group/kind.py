@@ -23,12 +23,12 @@ class GroupKind(NamedTuple):
     replays: Mapping[type, Replay]
     """By the class of the record's key."""
     timers: Mapping[type, Callable[[Turn, Any, Any], None]]
-    """What to do for a group when a timer has fired, by the class of its key."""
+    """The action for a group when a timer has fired, by the class of its key."""
     resume: Callable[[Turn, Any], None]
-    """Lets a group go on that came back from the log."""
+    """Continues a group that was loaded from the log."""
     tombstones: Callable[[Any], Iterable[Record]]
     """Returns the records that delete a group."""
     status: Callable[[Any, int], GroupStatus]
-    """Returns a group for people, as it stands at that time."""
+    """Returns the state of a group for people, at that time."""
     fast_paths: Mapping[type, Callable[[Handler, ShardState, Any, int], Decision]] = {}
     """Answers to frequent commands without a turn, by class; other commands go to their handler."""

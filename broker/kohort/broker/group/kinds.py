@@ -73,5 +73,5 @@ KINDS = GroupKinds()
 
 
 def status_of(group: AnyGroup, now_ms: int) -> GroupStatus:
-    """Return the group for people, as it stands at that time."""
+    """Return the state of the group for people, at that time."""
     return KINDS[group.group_type].status(group, now_ms)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 
 class Topic(Protocol):
-    """What a group has to know of a topic."""
+    """The values of a topic that a group needs."""
 
     @property
     def name(self) -> str:
@@ -49,7 +49,7 @@ class Metadata(Protocol):
         ...
 
     def group_config(self, group_id: str) -> Mapping[str, str]:
-        """Return what was set for the group, checked when it was."""
+        """Return the group's own settings, checked when they were set."""
         ...
 
 

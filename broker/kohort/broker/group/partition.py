@@ -7,7 +7,7 @@ from operator import mul
 INT_MIN = -(1 << 31)
 POWERS_OF_31 = tuple(31**power & 0xFFFFFFFF for power in range(249, -1, -1))
 """By which the UTF-16 units of a name are multiplied, the last by 1: as many as a topic's name may have."""
-REMEMBERED_MAX = 1_024  # Some 150 bytes each. A group that forms is looked for some twenty times.
+REMEMBERED_MAX = 1_024  # Some 150 bytes each. A forming group is looked up some twenty times.
 
 
 @lru_cache(REMEMBERED_MAX)

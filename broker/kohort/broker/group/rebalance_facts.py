@@ -1,7 +1,7 @@
-"""What the coordinator says of rebalances: facts, of which a journal makes events.
+"""The coordinator's facts about rebalances, from which a journal makes events.
 
-The coordinator knows a `Journal` and no more; `explain` has the one that keeps rebalances. After a load
-nothing is known of a rebalance that was in progress: then facts about it are ignored.
+The coordinator only has a `Journal`; `explain` implements the one that keeps rebalances. After a load
+a rebalance that was in progress is unknown: then facts about it are ignored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ class Outcome(Enum):
 
 
 class Rejoin(msgspec.Struct, frozen=True, gc=False):
-    """A member of a classic group rejoined, and what it sent before and now; `cause` is without its kind."""
+    """A member of a classic group rejoined, with its values before and now; `cause` is without its kind."""
 
     cause: Cause
     is_leader: bool
@@ -45,7 +45,7 @@ class RebalanceFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class CauseAdded(RebalanceFact, frozen=True, kw_only=True, gc=False):
-    """Something happened that would have started a rebalance, had none been in progress."""
+    """An event that would have started a rebalance, if none were in progress."""
 
     cause: Cause
 
@@ -99,7 +99,7 @@ class EpochRebalanceBegan(RebalanceFact, frozen=True, kw_only=True, gc=False):
 
 
 class EpochGrew(RebalanceFact, frozen=True, kw_only=True, gc=False):
-    """A further group epoch during a rebalance: all members have to come to this one."""
+    """A further group epoch during a rebalance: all members have to reach this one."""
 
     cause: Cause
 
@@ -116,13 +116,13 @@ class TargetAssigned(RebalanceFact, frozen=True, kw_only=True, gc=False):
 
 
 class MemberReconciled(RebalanceFact, frozen=True, kw_only=True, gc=False):
-    """A member has come to the newest group epoch: it has given up what it had to."""
+    """A member has reached the newest group epoch: it has revoked what it had to."""
 
     member_id: str
 
 
 class EpochRebalanceEnded(RebalanceFact, frozen=True, kw_only=True, gc=False):
-    """Every member has its target assignment, or nobody is left."""
+    """Every member has its target assignment, or no member is left."""
 
     outcome: Outcome
     generation_id: int
@@ -135,7 +135,7 @@ class Journal(Protocol):
     """Follows what happens in the groups of a coordinator."""
 
     def note(self, noted: Event | RebalanceFact) -> Event | None:
-        """Take what has happened next, and return what is to be told of it."""
+        """Apply the next fact, and return the event to report."""
         ...
 
     def clear(self) -> None:
@@ -144,7 +144,7 @@ class Journal(Protocol):
 
 
 class NoJournal:
-    """The journal of a coordinator whose rebalances nobody looks at: it tells the events as they are."""
+    """The journal of a coordinator without explanations: it returns the facts that are events."""
 
     def note(self, noted: Event | RebalanceFact) -> Event | None:
         """Return an event, and nothing of a fact."""

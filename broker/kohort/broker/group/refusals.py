@@ -35,7 +35,7 @@ from kohort.protocol.schema import Message
 
 
 def refusal(command: object, code: ErrorCode) -> Message | None:
-    """Return the answer that tells the command's sender `code`; None where nobody waits for one.
+    """Return the answer with `code` for the command's sender; None without one.
 
     Commands about newer kinds of groups know their own.
 
@@ -49,7 +49,7 @@ def refusal(command: object, code: ErrorCode) -> Message | None:
 
 
 def refused_instead(message: Message, code: ErrorCode) -> Message | None:
-    """Return what a member is told in place of an answer that another one's command was to bring.
+    """Return the answer for a member instead of the one that another member's command was to give.
 
     None where that is no answer of the kind.
     """
@@ -69,7 +69,7 @@ def _sync(_command: SyncGroup, code: ErrorCode) -> Message:
 
 
 def _heartbeat(_command: Heartbeat, code: ErrorCode) -> Message:
-    # While a shard loads its members live: as in Kafka they hear that all is well.
+    # While a shard loads its members stay alive: as in Kafka their heartbeats succeed.
     is_loading = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return HeartbeatResponse(throttle_time_ms=0, error_code=ErrorCode.NONE if is_loading else code)
 

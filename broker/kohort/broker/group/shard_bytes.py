@@ -29,9 +29,9 @@ class ShardBytes:
 
 
 class Room:
-    """What is kept for the groups of all shards of a broker; shards are counted once they are loaded.
+    """The memory of the groups of all shards of a broker; loaded shards are counted.
 
-    The sums are kept, and not made anew for each question: a rebalance asks several times.
+    The sums are kept, and not computed for each question: a rebalance asks several times.
     """
 
     __slots__ = ("member_bytes",)
@@ -44,7 +44,7 @@ class Room:
         shard.count_in(self)
 
     def remove(self, shard: ShardBytes) -> None:
-        """Count a shard no longer; of one that was not counted it changes nothing."""
+        """Stop counting a shard; an uncounted one changes nothing."""
         if shard.is_counted_in(self):
             shard.count_in(None)
 

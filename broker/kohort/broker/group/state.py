@@ -4,17 +4,17 @@ from enum import Enum
 
 
 class GroupState(Enum):
-    """Where a group stands; the values are Kafka's words (Kafka: ClassicGroupState, ConsumerGroupState).
+    """The state of a group; the values are Kafka's names (Kafka: ClassicGroupState, ConsumerGroupState).
 
-    Empty: no members, perhaps offsets. Takes simple commits; whoever joins starts the first rebalance.
-    PreparingRebalance: joins are parked until every member has joined or run out of time; heartbeats
-    and syncs are told REBALANCE_IN_PROGRESS; commits of the last generation still count.
-    CompletingRebalance: the new generation exists; syncs are parked until the leader brings the
-    assignment; commits are told REBALANCE_IN_PROGRESS.
+    Empty: no members, perhaps offsets. Accepts simple commits; the first member starts a rebalance.
+    PreparingRebalance: joins are parked until every member has joined or timed out; heartbeats
+    and syncs get REBALANCE_IN_PROGRESS; commits of the last generation still count.
+    CompletingRebalance: the new generation exists; syncs are parked until the leader sends the
+    assignment; commits get REBALANCE_IN_PROGRESS.
     Stable: heartbeats, commits and syncs are answered at once.
     Dead: removed.
     Assigning: a consumer group's target is still that of an earlier group epoch.
-    Reconciling: not every member of a consumer group has what the target gives it.
+    Reconciling: not every member of a consumer group has its target assignment.
     NotReady: a streams group's topics are not all there, or do not fit its topology.
     """
 

@@ -1,7 +1,7 @@
 """What consumers and their leaders write into a group's opaque bytes, read once.
 
-The members of a group mostly bring the same bytes, generation after generation. Small ones are
-remembered, so many and no more.
+The members of a group usually send the same bytes, generation after generation. A limited number of
+small ones is cached.
 """
 
 from functools import lru_cache

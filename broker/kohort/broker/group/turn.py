@@ -88,7 +88,7 @@ class ShardState:
                 yield group
 
     def existing(self, group_id: str, kind: type[G]) -> G:
-        """Return the group. Raises: ApiError GROUP_ID_NOT_FOUND where there is none of that kind."""
+        """Return the group. Raises: ApiError GROUP_ID_NOT_FOUND if there is none of that kind."""
         group = self.by_id.get(group_id)
         if isinstance(group, kind):
             return group
@@ -102,17 +102,17 @@ class ShardState:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         return group
 
-    # What is logged; `replay` alone calls these.
+    # Logged state; `replay` alone calls these.
 
     def group_with_offsets(self, group_id: str) -> AnyGroup:
-        """Return the group of any kind; make a simple one where there is none."""
+        """Return the group of any kind; create a simple one if there is none."""
         group = self.by_id.get(group_id)
         if group is None:
             group = self.by_id[group_id] = self.kinds.simple_group(group_id, self.shard_bytes)
         return group
 
     def group_of_kind(self, group_id: str, kind: type[G]) -> G:
-        """Return the group of that kind; what was there under its id before was written earlier, and is over.
+        """Return the group of that kind; another one with its id in the log before is replaced.
 
         Offsets that were there are its own from now on.
         """
@@ -128,7 +128,7 @@ class ShardState:
         return group
 
     def forget(self, group: AnyGroup) -> None:
-        """Forget a group; its offsets, which have records of their own, are its successor's."""
+        """Forget a group; its offsets, which have their own records, belong to its successor."""
         group_id = group.group_id
         del self.by_id[group_id]
         group.let_go()
@@ -140,7 +140,7 @@ class ShardState:
 
 
 class Turn:
-    """Gathers what one command leads to."""
+    """Collects the results of one command."""
 
     __slots__ = ("config", "effects", "groups", "now_ms", "records")
 
@@ -156,7 +156,7 @@ class Turn:
             groups.successors.clear()
 
     def decision(self) -> Decision:
-        """Return what has been gathered."""
+        """Return the collected results."""
         if not self.records and not self.effects:
             return NOTHING
         return Decision(tuple(self.records), tuple(self.effects))
@@ -167,7 +167,7 @@ class Turn:
         return group
 
     def log(self, record: Record) -> None:
-        """Let the record be written, and replayed before the next command."""
+        """Log the record, which is replayed before the next command."""
         self.records.append(record)
 
     def reply(self, request_id: int, message: Message) -> None:
@@ -175,7 +175,7 @@ class Turn:
         self.effects.append(Reply(request_id, message))
 
     def note(self, noted: Event | RebalanceFact) -> None:
-        """Let the journal know what happened, and tell the event that it returns."""
+        """Pass a fact to the journal, and report the event that it returns."""
         event = self.groups.journal.note(noted)
         if event is not None:
             self.effects.append(Note(event))

@@ -1,4 +1,4 @@
-"""A group as its coordinator knows it, for people: who is in it, and whom it waits for."""
+"""A group as its coordinator knows it, for people: its members, and those it waits for."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from kohort.broker.group.group import AnyGroup
 
 
 class MemberView(msgspec.Struct, frozen=True, kw_only=True):
-    """A member: who it is, what it reads, and whether the group hears of it."""
+    """A member, its subscription, and whether it is alive."""
 
     member_id: str
     group_instance_id: str | None
@@ -39,7 +39,7 @@ class GroupFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupStatus(GroupFacts, frozen=True, kw_only=True):
-    """A group, and whom it waits for in a rebalance; until `deadline_ms` where there is one."""
+    """A group, and the members that a rebalance waits for; until `deadline_ms` if there is one."""
 
     waits_for_member_ids: tuple[str, ...]
     deadline_ms: int | None

@@ -85,6 +85,6 @@ BETWEEN = {
     30_001: "readable_offsets",
     30_002: "broker_page",
 }
-"""What kohort's brokers ask each other: it is offered to nobody else."""
+"""Requests between kohort's brokers: they are not offered to clients."""
 
 MODULES = {**GROUPS, **DATA, **SHARE, **TRANSACTIONS, **ADMINISTRATION}

@@ -1,7 +1,7 @@
-"""A `Dispatch` that tells of each change: who wanted it, of what, and what became of it.
+"""A `Dispatch` that logs each change: its user, its resource, and its result.
 
-It stands before who looks whether somebody may, so it tells of what was refused as well. What is secret is
-not told: passwords, their salts, and settings that are not known to be none.
+It comes before the check of permissions, so it also logs refused requests. Secrets are
+not logged: passwords, their salts, and settings that are not known to be harmless.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,16 +34,16 @@ TRAFFIC = (
     " ConsumerGroupHeartbeat StreamsGroupHeartbeat ShareGroupHeartbeat ShareFetch ShareAcknowledge"
     " InitializeShareGroupState WriteShareGroupState DeleteShareGroupState"
 )
-"""What clients do all the time with records, offsets, groups and transactions."""
+"""Frequent requests of clients about records, offsets, groups and transactions."""
 UNTOLD = frozenset(BY_NAME[name].api_key for name in (*LOOK_ALONE.split(), *TRAFFIC.split()))
-"""Every other API is told of: one that nobody has said anything of, too."""
+"""Every other API is logged: also an API without a rule here."""
 LOOKS = frozenset(("GET", "HEAD"))
 """Pages that one broker asks another for and that change nothing."""
 
 SECRET = frozenset(("salt", "salted_password"))
 HIDDEN = "[hidden]"
 PARTS_MAX = 200
-"""So many parts of a request are told of."""
+"""The maximum number of logged parts of a request."""
 ERRORS_MAX = 50
 NAMES = (
     "name",
@@ -58,7 +58,7 @@ NAMES = (
 
 
 class AuditedRequest(WrappedRequest):
-    """A request whose answer is told of."""
+    """A request whose answer is logged."""
 
     __slots__ = ("_tell",)
 
@@ -67,7 +67,7 @@ class AuditedRequest(WrappedRequest):
         self._tell = tell
 
     def finish(self, answer: Any) -> Any:
-        """Return the answer, once it is told of."""
+        """Return the answer, after it was logged."""
         self._tell(answer)
         return answer
 
@@ -78,14 +78,14 @@ class AuditedRequest(WrappedRequest):
 
 
 class Auditing:
-    """Hands on what is asked. The loop's thread only."""
+    """Forwards requests. The loop's thread only."""
 
     def __init__(self, inner: Dispatch, audit_log: AuditLog) -> None:
         self._inner = inner
         self._audit_log = audit_log
 
     def handler_of(self, api_key: int) -> Handle:
-        """Return the function that answers the API, and tells of it if it changes something."""
+        """Return the handler of the API, which logs the request if it changes something."""
         handle = self._inner.handler_of(api_key)
         if api_key in UNTOLD:
             return handle
@@ -121,7 +121,7 @@ class Auditing:
 
 
 class Shown:
-    """A request as it is told of: its first parts, and nothing secret."""
+    """The logged form of a request: its first parts, without secrets."""
 
     def __init__(self) -> None:
         self._parts_left = PARTS_MAX
@@ -157,7 +157,7 @@ def _is_secret(part: Any, field: str) -> bool:
 
 
 def errors_of(answer: Any, of: str) -> Iterator[dict[str, str]]:
-    """Yield what has failed, of an answer and of the parts in it."""
+    """Yield the errors of an answer and of its parts."""
     if not isinstance(answer, msgspec.Struct):
         return
     names = [str(found) for each in NAMES if (found := getattr(answer, each, None)) is not None]
@@ -173,7 +173,7 @@ def errors_of(answer: Any, of: str) -> Iterator[dict[str, str]]:
 
 
 def outcomes(answer: Any) -> Iterator[int]:
-    """Yield what became of each part, of the innermost ones: 0 where something was done."""
+    """Yield the result of each innermost part: 0 for a success."""
     if not isinstance(answer, msgspec.Struct):
         return
     parts = [getattr(answer, field) for field in answer.__struct_fields__]

@@ -1,4 +1,4 @@
-"""Kafka's features: what of the protocol is there, and at which level (Kafka: server.common.Feature)."""
+"""Kafka's features: the supported parts of the protocol, and their levels (Kafka: server.common.Feature)."""
 
 from kohort.broker.config import BrokerConfig
 
@@ -19,12 +19,12 @@ def group_version(config: BrokerConfig) -> int:
 
 
 def has_consumer_groups(config: BrokerConfig) -> bool:
-    """Return whether members of consumer groups (KIP-848) are heard."""
+    """Return whether consumer groups (KIP-848) are supported."""
     return bool(group_version(config)) and "consumer" in config.group_coordinator_rebalance_protocols
 
 
 def has_streams_groups(config: BrokerConfig) -> bool:
-    """Return whether members of streams groups (KIP-1071) are heard."""
+    """Return whether streams groups (KIP-1071) are supported."""
     return bool(streams_version(config)) and "streams" in config.group_coordinator_rebalance_protocols
 
 

@@ -1,9 +1,9 @@
-"""Logs that nobody has used since the start are opened by a worker before the loop asks them anything.
+"""Opens logs unused since the start in a worker before the loop uses them.
 
 After a clean stop each log is opened at its first use, which is I/O: little for one, seconds for the
-thousands that a consumer names in its first request. A request that names such logs is held until they are
-open, and so is whatever its connection asks of records behind it, so that nothing is overtaken. Once all
-logs are open this costs the look at an empty set.
+thousands that a consumer names in its first request. A request that names such logs waits until they are
+open, and so do later requests of its connection about records, so that none is overtaken. When all
+logs are open this costs only the check of an empty set.
 """
 
 from collections import deque
@@ -77,7 +77,7 @@ class Opening:
         return list(found)
 
     async def _serve(self, connection: Origin) -> None:
-        """Handle what the connection has asked, in order, each request once its logs are open."""
+        """Handle the requests of the connection, in order, each when its logs are open."""
         waiting = self._held[connection]
         try:
             while waiting:
@@ -101,7 +101,7 @@ class Opening:
 
 
 def _open_all(partitions: Iterable[Partition]) -> None:
-    """Open the logs; one that can't be is offline then, and says so itself. Blocks."""
+    """Open the logs; one that can't be opened is offline then, and answers with its error. Blocks."""
     for partition in partitions:
         partition.open()
 

@@ -24,7 +24,7 @@ class QuotaSwitch:
         return self._inner.handler_of(api_key)
 
     def begin(self, rebind: Callable[[], None]) -> None:
-        """Look for quotas from now on; `rebind` has every handler asked for anew."""
+        """Watch for quotas from now on; `rebind` requests every handler again."""
         self._rebind = rebind
         self._metadata.watch(self._follow)
         self._look(self._metadata.snapshot())

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _hang_up(_message: object, request: "Request") -> None:
-    """Close the connection of who asks what was not offered, as for an API that is not known."""
+    """Close the connection of a client that uses an API that was not offered."""
     request.hang_up()
 
 
@@ -42,11 +42,11 @@ class HandlerTable:
         sharing: "Callable[[], ShareServices] | None" = None,
         between: "Between | None" = None,
     ) -> None:
-        """Bind the families; without `opening` logs are opened by whoever asks for them.
+        """Bind the families; without `opening` a handler opens the logs that it uses.
 
-        Without `transactions` nobody answers what is asked of them: that was not offered. The same goes for
-        share groups and `sharing`, which is called at the first such request, and for what other brokers of
-        a cluster ask and `between`.
+        Without `transactions` their requests are not answered: they were not offered. The same holds for
+        share groups and `sharing`, which is called at the first such request, and for requests of other
+        brokers and `between`.
         """
         self._opening = opening
         self._sharing = sharing

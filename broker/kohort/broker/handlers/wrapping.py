@@ -1,4 +1,4 @@
-"""Requests that stand for others: what sees an answer before it is sent, or asks in another's name."""
+"""Wrapped requests: see an answer before it is sent, or ask on behalf of another request."""
 
 from collections.abc import Awaitable
 from typing import Any
@@ -10,7 +10,7 @@ from kohort.protocol.schema import Message
 
 
 class WrappedRequest(Request):
-    """A request that stands for the original, which says all that this one does not say otherwise."""
+    """A request that wraps the original, and forwards everything that it does not override."""
 
     __slots__ = ("original",)
 
@@ -21,7 +21,7 @@ class WrappedRequest(Request):
         self.original = original
 
     def finish(self, answer: Any) -> Any:
-        """Return what is sent, given what the handler answers."""
+        """Return the answer to send, given the handler's answer."""
         return answer
 
     @property
@@ -35,7 +35,7 @@ class WrappedRequest(Request):
         return self.original.permissions
 
     def may_have(self, size_bytes: int) -> bool:
-        """Return what the original says."""
+        """Return the original's value."""
         return self.original.may_have(size_bytes)
 
     def respond(self, message: Message) -> None:
@@ -52,7 +52,7 @@ class WrappedRequest(Request):
 
 
 def ask(handle: Handle, message: Any, request: WrappedRequest) -> Any:
-    """Return what the handler answers, finished; None where that comes by `respond`, which finishes it."""
+    """Return the handler's answer, finished; None if it comes by `respond`, which finishes it."""
     answer = handle(message, request)
     if answer is None:
         return None

@@ -17,11 +17,11 @@ from kohort.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kohort.protocol.offsets_topic import GroupMetadataValue, MemberMetadata
 
 PROTOCOL_BYTES = 128  # What an entry of `protocols` takes besides its name and its metadata.
-LOST = -1  # Stands for a parked request whose client went away: it counts, but nobody hears the answer.
+LOST = -1  # Marks a parked request whose client disconnected: it counts, but its answer is dropped.
 
 
 class Member:
-    """Who joined, with what, and what it waits for (Kafka: ClassicGroupMember).
+    """A member, its protocols, and its parked requests (Kafka: ClassicGroupMember).
 
     `connection_closed_ms` is when the connection closed over which it last joined or synced, 0 before.
     `awaiting_join` and `awaiting_sync` are ids of parked requests; `parking` alone sets them.
@@ -90,7 +90,7 @@ class Member:
         return bytes_of(self.protocols) + len(self.assignment)
 
     def metadata(self, protocol_name: str | None) -> bytes | None:
-        """Return what the member said under that protocol, or None where it does not speak it."""
+        """Return the member's metadata for that protocol, or None if it does not support it."""
         for each in self.protocols:
             if each.name == protocol_name:
                 return each.metadata
@@ -155,7 +155,7 @@ class InitialDelay:
 class ClassicGroup(Group[Member]):
     """A group whose members join and sync together, generation after generation (Kafka: ClassicGroup).
 
-    It is also what a group is that has offsets and never had members. Its members are volatile: they may have
+    A group with offsets that never had members is one, too. Its members are volatile: they may have
     joined a generation whose assignment is not logged yet.
     """
 
@@ -193,7 +193,7 @@ class ClassicGroup(Group[Member]):
         self.sync_deadline_ms: int | None = None
 
     def become(self, state: GroupState, now_ms: int) -> None:
-        """Go over to `state`; a way that Kafka's groups do not have is a bug."""
+        """Change to `state`; a transition that Kafka's groups do not have is a bug."""
         assert state in TRANSITIONS[self.state], (self, state)
         self.state = state
         self.state_since_ms = now_ms
@@ -213,7 +213,7 @@ class ClassicGroup(Group[Member]):
         self.pending_members.pop(member.member_id, None)
 
     def remove(self, member_id: str) -> Member:
-        """Return the member that is no longer one; its parked requests have been answered before."""
+        """Remove the member and return it; its parked requests have been answered before."""
         member = self.members.pop(member_id)
         assert not member.is_waiting, member
         self._count(member, -1)
@@ -225,7 +225,7 @@ class ClassicGroup(Group[Member]):
         return member
 
     def replace(self, old: Member, new: Member) -> None:
-        """Let a second claimant of a group.instance.id stand where the first stood (KIP-345)."""
+        """Let a second claimant of a group.instance.id replace the first (KIP-345)."""
         assert not old.is_waiting, old
         assert new.instance_id is not None
         new.assignment = old.assignment
@@ -242,7 +242,7 @@ class ClassicGroup(Group[Member]):
             self.pending_syncs[new.member_id] = None
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> Member:
-        """Return the member. Raises: ApiError as Kafka has it for strangers and for fenced members."""
+        """Return the member. Raises: ApiError as in Kafka for unknown and for fenced members."""
         if group_instance_id is not None:
             owner = self.static_members.get(group_instance_id)
             if owner is None:
@@ -256,12 +256,12 @@ class ClassicGroup(Group[Member]):
 
     @property
     def given_ids(self) -> Collection[str]:
-        """Ids that were given to who is about to join (KIP-394)."""
+        """Ids given to members that are about to join (KIP-394)."""
         return self.pending_members.keys()
 
     @property
     def is_blank(self) -> bool:
-        """Whether the log says nothing of the group, and nobody is about to join it."""
+        """Whether the log has no record of the group, and nobody is about to join it."""
         return self.is_empty and self.metadata is None and not self.offsets and not self.pending_members
 
     @property
@@ -271,7 +271,7 @@ class ClassicGroup(Group[Member]):
 
     @property
     def has_all_members_joined(self) -> bool:
-        """Whether nobody is missing in the join phase, nor anybody who was given an id."""
+        """Whether no member and no given id is missing in the join phase."""
         return self.awaiting_joins == len(self.members) and not self.pending_members
 
     def rebalance_timeout_ms(self) -> int:
@@ -293,10 +293,10 @@ class ClassicGroup(Group[Member]):
         return False
 
     def select_protocol(self) -> str:
-        """Return the protocol with most votes; each member votes for its first that all speak.
+        """Return the protocol with most votes; each member votes for its first that all support.
 
-        Where votes are equal it is the one that Kafka happens to choose, the first in a hash table: a group
-        that moves from one to the other shall not rebalance for it.
+        Of equal votes it takes the one that Kafka happens to choose, the first in a hash table: a group
+        that moves from Kafka to kohort should not rebalance for it.
         """
         if len(self.protocol_counts) == 1:
             return next(iter(self.protocol_counts))
@@ -312,13 +312,13 @@ class ClassicGroup(Group[Member]):
         return max(votes, key=lambda name: (votes[name], -hash_table_place(name)))
 
     def update_protocols(self, member: Member, protocols: tuple[JoinGroupRequestProtocol, ...]) -> None:
-        """Let the member speak these protocols from now on."""
+        """Replace the member's protocols."""
         self._count(member, -1)
         member.protocols = protocols
         self._count(member, 1)
 
     def assign(self, member: Member, assignment: bytes) -> None:
-        """Let the member have this assignment."""
+        """Set the member's assignment."""
         self._hold(len(assignment) - len(member.assignment))
         member.assignment = assignment
 
@@ -334,11 +334,11 @@ class ClassicGroup(Group[Member]):
                 del self.protocol_counts[protocol.name]
 
     def subscribes_to(self, topic: str) -> bool:
-        """Return whether a member reads the topic; where nobody can tell, a group of consumers does."""
+        """Return whether a member subscribes to the topic; if unknown, a group of consumers does."""
         return self.protocol_type == CONSUMER and super().subscribes_to(topic)
 
     def read_subscriptions(self) -> None:
-        """Remember what the members of a consumer group read, from its new generation on."""
+        """Remember the subscriptions of the members of a consumer group, from its new generation on."""
         self.subscribed_topics = self._subscriptions()
 
     def _subscriptions(self) -> frozenset[str] | None:
@@ -354,18 +354,18 @@ class ClassicGroup(Group[Member]):
             topics = [subscribed_topics(metadata) for metadata in brought]
         except WireError:
             return None
-        # Nearly always all members bring the same, and all groups of a kind share what was read of it.
+        # Usually all members send the same bytes, and all groups share what was decoded.
         return topics[0] if len(topics) == 1 else frozenset[str]().union(*topics)
 
     # Offsets.
 
     @property
     def may_expire_offsets(self) -> bool:
-        """Whether nobody is in the group, or what all its members read is known."""
+        """Whether the group is empty, or the subscriptions of all its members are known."""
         return self.is_empty or (self.state is GroupState.STABLE and self.subscribed_topics is not None)
 
     def check_commit(self, message: OffsetCommitRequest, version: int, now_ms: int) -> None:
-        """Pass a commit that may be kept, and let its member's session begin anew.
+        """Check that a commit is allowed, and extend its member's session.
 
         Raises: ApiError (Kafka: ClassicGroup.validateOffsetCommit).
         """

@@ -58,7 +58,7 @@ def join_instead(turn: Turn, former: AnyGroup, command: JoinGroup) -> None:
 
 
 def refuse_kind(turn: Turn, _group: AnyGroup, command: JoinGroup) -> None:
-    """Refuse to let a classic member into a group of a kind that has none."""
+    """Refuse a classic member in a group of a kind without classic members."""
     code = final_error(command, turn.config) or ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     refuse(turn, command, code)
 
@@ -196,7 +196,7 @@ def _join_with_id(turn: Turn, group: ClassicGroup, command: JoinGroup) -> None:
 
 
 def _has_to_rebalance(group: ClassicGroup, member: Member, message: JoinGroupRequest) -> bool:
-    """Return whether the group has to go on to another generation for a member that joins again."""
+    """Return whether the group needs another generation for a member that rejoins."""
     if group.state is GroupState.PREPARING_REBALANCE or not member.matches(message.protocols):
         return True
     return group.state is GroupState.STABLE and member.member_id == group.leader

@@ -22,7 +22,7 @@ Identities = tuple[MemberIdentity, ...]
 
 
 def leave(turn: Turn, group: ClassicGroup | None, command: LeaveGroup) -> None:
-    """Let members of a classic group go; each gets its own error code, from version 3 on."""
+    """Remove members of a classic group; each gets its own error code, from version 3."""
     answer(turn, command, strangers if group is None else partial(_leave_together, turn, group))
 
 
@@ -48,7 +48,7 @@ def strangers(identities: Identities) -> list[ErrorCode]:
 
 
 def _leave_together(turn: Turn, group: ClassicGroup, identities: Identities) -> list[ErrorCode]:
-    """Return each one's error code; the group rebalances once for all who left, unused ids included."""
+    """Return each one's error code; the group rebalances once for all that left, including unused ids."""
     codes: list[ErrorCode] = []
     causes: list[Cause] = []
     for identity in identities:

@@ -12,7 +12,7 @@ from kohort.broker.group.turn import Turn
 from kohort.protocol.messages.join_group import JoinGroupRequest
 
 SMALL_BYTES = 1_024
-"""A member with less metadata is always let in: it takes as much memory without any metadata."""
+"""A member with less metadata is always accepted: it uses as much memory without any metadata."""
 
 
 def fits_join(turn: Turn, group: ClassicGroup | None, message: JoinGroupRequest) -> bool:
@@ -29,7 +29,7 @@ def fits_join(turn: Turn, group: ClassicGroup | None, message: JoinGroupRequest)
 
 
 def fits_assignments(turn: Turn, group: ClassicGroup, assignments: Mapping[str, bytes]) -> bool:
-    """Return whether there is room for what the leader hands out instead of what its members have."""
+    """Return whether the leader's assignments fit into the limit, instead of the members' current ones."""
     metadata_bytes = sum(map(len, assignments.values()))
     if metadata_bytes <= SMALL_BYTES * len(assignments):
         return True

@@ -51,7 +51,7 @@ def answer_sync(turn: Turn, member: Member, response: SyncGroupResponse) -> bool
 
 
 def dismiss(turn: Turn, group: ClassicGroup, member: Member, code: ErrorCode) -> None:
-    """Answer whatever the member waits for with an error."""
+    """Answer all parked requests of the member with an error."""
     forget_id = code is not ErrorCode.FENCED_INSTANCE_ID
     answer_join(turn, group, member, parked_join_error(code, member, forget_id=forget_id))
     answer_sync(turn, member, sync_error(code))

@@ -1,4 +1,4 @@
-"""The join phase: prepare, wait for everyone, remove who stays away, begin the next generation."""
+"""The join phase: prepare, wait for all members, remove absent ones, start the next generation."""
 
 from collections.abc import Mapping
 from itertools import chain, islice
@@ -34,7 +34,7 @@ ABSENT_KEPT = 1_000
 
 
 def rebalance_or_complete(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
-    """Start a rebalance, or, where one is in progress, end its join phase if nobody is missing."""
+    """Start a rebalance, or, if one is in progress, end its join phase if nobody is missing."""
     if group.state is GroupState.PREPARING_REBALANCE:
         add_cause(turn, group, cause)
         complete_join_if_all_joined(turn, group)
@@ -43,7 +43,7 @@ def rebalance_or_complete(turn: Turn, group: ClassicGroup, cause: Cause) -> None
 
 
 def add_cause(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
-    """Note what would have started a rebalance, had none been in progress."""
+    """Note an event that would have started a rebalance, if none were in progress."""
     turn.note(CauseAdded(group_id=group.group_id, at_ms=turn.now_ms, cause=cause))
 
 
@@ -84,7 +84,7 @@ def begin_downgraded(turn: Turn, group: ClassicGroup) -> None:
 
 
 def _let_one_lead(turn: Turn, group: ClassicGroup) -> None:
-    """Let the first member lead a group that was a consumer group; and let the sessions of all begin."""
+    """Make the first member of a former consumer group its leader, and start the sessions of all."""
     group.leader = next(iter(group.members), None)
     for member in group.members.values():
         if member.timer_ms is None:
@@ -92,7 +92,7 @@ def _let_one_lead(turn: Turn, group: ClassicGroup) -> None:
 
 
 def join_timer_fired(turn: Turn, group: ClassicGroup, key: JoinTimer) -> None:
-    """End the join phase, or let a new group to which members keep coming wait once more."""
+    """End the join phase, or let a new group with new members wait once more."""
     if group.join_deadline_ms is None:
         if group.leader is None and group.members:
             begin_downgraded(turn, group)
@@ -157,7 +157,7 @@ def join_success(
     leader: str | None = None,
     skip_assignment: bool = False,
 ) -> JoinGroupResponse:
-    """Return the answer that tells a member its generation."""
+    """Return the answer that gives a member its generation."""
     return JoinGroupResponse(
         throttle_time_ms=0,
         error_code=ErrorCode.NONE,
@@ -209,7 +209,7 @@ def _note_begin(turn: Turn, group: ClassicGroup, cause: Cause | Rejoin, *, is_in
 
 
 def _absent(group: ClassicGroup) -> tuple[str, ...]:
-    """Return who has yet to join: members, and who was given an id; not all of very many."""
+    """Return the missing members and given ids; not all of very many."""
     members = (each.member_id for each in group.members.values() if each.awaiting_join is None)
     return tuple(islice(chain(members, group.pending_members), ABSENT_KEPT))
 
@@ -228,7 +228,7 @@ def _stop_waiting_for_joins(turn: Turn, group: ClassicGroup) -> None:
 
 
 def _remove_absent(turn: Turn, group: ClassicGroup) -> None:
-    """Remove the dynamic members that did not rejoin; static ones keep their place (KIP-345)."""
+    """Remove the dynamic members that did not rejoin; static ones stay (KIP-345)."""
     absent = [
         each for each in group.members.values() if each.awaiting_join is None and each.instance_id is None
     ]
@@ -251,7 +251,7 @@ def remove_member(turn: Turn, group: ClassicGroup, member: Member, reason: str) 
 
 
 def _elect_leader(turn: Turn, group: ClassicGroup) -> bool:
-    """Let a member that has joined lead; return whether one has (Kafka: maybeElectNewJoinedLeader)."""
+    """Make a joined member the leader; return whether there is one (Kafka: maybeElectNewJoinedLeader)."""
     assert group.leader is not None
     if group.members[group.leader].awaiting_join is not None:
         return True
@@ -266,7 +266,7 @@ def _elect_leader(turn: Turn, group: ClassicGroup) -> bool:
 
 
 def _become_empty(turn: Turn, group: ClassicGroup) -> None:
-    """Log that nobody is left; `replay` makes the group Empty."""
+    """Log that no member is left; `replay` makes the group Empty."""
     turn.log(empty_group_record(group, turn.now_ms))
     end_rebalance(turn, group, Outcome.EMPTY)
     turn.note(GroupEmptied(group_id=group.group_id, at_ms=turn.now_ms, generation_id=group.generation_id + 1))

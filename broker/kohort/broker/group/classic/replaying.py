@@ -11,7 +11,7 @@ from kohort.protocol.offsets_topic import (
 
 
 def replay_group(groups: ShardState, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
-    """Take over what the log says of a group; with None the group is gone."""
+    """Apply the logged value of a group; None deletes the group."""
     if value is not None:
         _adopt(groups.group_of_kind(key.group, ClassicGroup), value)
         return
@@ -23,7 +23,7 @@ def replay_group(groups: ShardState, key: GroupMetadataKey, value: GroupMetadata
 
 
 def _adopt(group: ClassicGroup, value: GroupMetadataValue) -> None:
-    """Let the group stand as logged: Stable with these members, or Empty without any.
+    """Set the group to its logged state: Stable with these members, or Empty without any.
 
     A live group has just these members, in CompletingRebalance or with a static one replaced: they only
     get their assignments. A loading group takes the members from the record.

@@ -26,7 +26,7 @@ REBALANCING = HeartbeatResponse(throttle_time_ms=0, error_code=ErrorCode.REBALAN
 def heartbeat(otherwise: Handler, groups: ShardState, command: Heartbeat, now_ms: int) -> Decision:
     """Return the answer at once. The most frequent command: it sets no timer, it moves a deadline.
 
-    `otherwise` answers what is not from a member of a classic group in its generation.
+    `otherwise` answers requests that are not from a member of a classic group in its generation.
     """
     message = command.message
     group = groups.by_id.get(message.group_id)
@@ -82,7 +82,7 @@ def session_timer_fired(turn: Turn, group: ClassicGroup, key: SessionTimer) -> N
 
 
 def connection_closed(turn: Turn, command: ConnectionClosed) -> None:
-    """Remember when the member's connection closed. Its session goes on, as in Kafka: it may come back."""
+    """Remember when the member's connection closed. Its session continues, as in Kafka: it may return."""
     group = turn.groups.find(command.group_id, ClassicGroup)
     member = None if group is None else group.members.get(command.member_id)
     if member is not None:
@@ -134,7 +134,8 @@ def _end_or_go_on(turn: Turn, group: ClassicGroup, member: Member, key: SessionT
 
 
 def _closed_ms(member: Member, now_ms: int) -> int:
-    """Return for how long the member's connection is closed; 0 where it was heard of since, over another."""
+    """Return for how long the member's connection is closed. 0 if it has sent something since, over
+    another."""
     closed_ms = member.connection_closed_ms
     return max(now_ms - closed_ms, 1) if closed_ms and closed_ms >= member.last_seen_ms else 0
 
@@ -167,7 +168,7 @@ def _forget_member_id(turn: Turn, group: ClassicGroup, member_id: str) -> None:
     """Forget a member id that was given, and its group if it has nothing else."""
     del group.pending_members[member_id]
     turn.note(MemberIdExpired(group_id=group.group_id, at_ms=turn.now_ms, member_id=member_id))
-    if group.is_blank:  # No record knows of it.
+    if group.is_blank:  # No record has it.
         del turn.groups.by_id[group.group_id]
         return
     if group.state is GroupState.PREPARING_REBALANCE and group.has_all_members_joined:

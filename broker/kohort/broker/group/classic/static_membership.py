@@ -22,10 +22,10 @@ VERSION_OF_SKIP_ASSIGNMENT = 9
 
 
 def replace_static_member(turn: Turn, group: ClassicGroup, command: JoinGroup) -> None:
-    """Let the newcomer take the place of the member with its group.instance.id.
+    """Let a new member replace the one with its group.instance.id.
 
-    In a stable group whose protocol stays the same nobody else notices: the newcomer gets the
-    current generation, and its SyncGroup the assignment that it had.
+    In a stable group whose protocol stays the same no other member notices: the new member gets the
+    current generation, and its SyncGroup the former assignment.
     """
     former_leader = group.leader
     member = _take_place(turn, group, command)
@@ -81,6 +81,6 @@ def _welcome_back(
     if command.version >= VERSION_OF_SKIP_ASSIGNMENT:
         members = joined_members(group) if is_leader else ()
         response = join_success(group, member.member_id, members, skip_assignment=is_leader)
-    else:  # An older client would assign anew if it knew that it leads: it is told its former id.
+    else:  # An older client would assign again if it knew that it leads: it gets its former id as the leader.
         response = join_success(group, member.member_id, leader=former_leader)
     turn.reply(command.request_id, response)

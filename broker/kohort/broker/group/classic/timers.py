@@ -6,7 +6,7 @@ from kohort.broker.group.turn import Turn
 
 
 def extend_session(turn: Turn, group: ClassicGroup, member: Member, timeout_ms: int | None = None) -> None:
-    """Let the member's session last that long from now; its own timeout if not said."""
+    """Extend the member's session by that time; by default its own timeout."""
     member.last_seen_ms = turn.now_ms
     deadline_ms = turn.now_ms + (member.session_timeout_ms if timeout_ms is None else timeout_ms)
     member.session_deadline_ms = deadline_ms

@@ -10,7 +10,7 @@ from kohort.protocol.errors import WireError
 
 
 def status(group: ClassicGroup, now_ms: int) -> GroupStatus:
-    """Return the group as it stands now."""
+    """Return the current state of the group."""
     members = group.members.values()
     pending = tuple(group.pending_members)
     if group.state is GroupState.PREPARING_REBALANCE:

@@ -1,5 +1,5 @@
-"""Consumer groups (KIP-848): members that say in heartbeats what they read, and are told what they have.
+"""Consumer groups (KIP-848): members send their subscriptions in heartbeats, and receive their assignments.
 
-Imported with the first such group. `heartbeats` takes a member's words, `target` decides who shall have
-what, `reconciling` brings one member towards that, `replaying` alone changes what is logged.
+Imported with the first such group. `heartbeats` handles a member's request, `target` computes the
+assignment, `reconciling` brings one member towards it, `replaying` alone changes logged state.
 """

@@ -1,6 +1,6 @@
-"""Who shall have which partitions: `uniform` balances numbers, `range` gives neighbours (KIP-848).
+"""Assignors: `uniform` balances numbers, `range` assigns neighbours (KIP-848).
 
-Both leave with a member what it has, as far as their rule allows: what moves has to be given up first.
+Both keep members' partitions, as far as their rule allows: a moved one has to be revoked first.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ ROUNDS_MAX = 100
 def uniform(
     members: Subscriptions, counts: Counts, current: Mapping[str, Partitions]
 ) -> dict[str, Partitions]:
-    """Return an assignment in which members that read the same have the same number, give or take one."""
+    """Return an assignment in which members with the same topics have the same number, give or take one."""
     subscriptions = set(members.values())
     if len(subscriptions) <= 1:
         return _uniform_for_equals(members, counts, current)
@@ -34,7 +34,7 @@ def by_range(
 ) -> dict[str, Partitions]:
     """Return an assignment in which each member has neighbouring partitions, the same ones of each topic.
 
-    Members are taken in their order; the first ones get one more where it does not come out even.
+    Members are taken in order; the first ones get one more if the division has a rest.
     """
     readers: dict[UUID, list[str]] = {}
     for member_id, topics in members.items():
@@ -59,13 +59,16 @@ ASSIGNORS: dict[str, Assignor] = {"uniform": uniform, "range": by_range}
 def _uniform_for_equals(
     members: Subscriptions, counts: Counts, current: Mapping[str, Partitions]
 ) -> dict[str, Partitions]:
-    """Every member reads the same topics: each keeps what it has up to its share, others fill theirs."""
+    """All members subscribe to the same topics.
+
+    Each keeps its partitions up to its share, others fill theirs.
+    """
     topics = sorted(next(iter(members.values()), frozenset()))
     each, more = divmod(sum(counts[topic_id] for topic_id in topics), max(len(members), 1))
     valid = {
         member_id: _valid(current.get(member_id, {}), members[member_id], counts) for member_id in members
     }
-    # Whoever has most keeps the share that is one larger: then the least has to move.
+    # Members with most partitions keep the share that is one larger: then the fewest move.
     sizes = {member_id: _size(kept) for member_id, kept in valid.items()}
     larger = set(sorted(members, key=lambda member_id: -sizes[member_id])[:more])
     kept: dict[str, Building] = {}
@@ -87,7 +90,7 @@ def _uniform_for_equals(
 
 
 def _first(has: Partitions, limit: int, taken: dict[UUID, set[int]]) -> Building:
-    """Return the first `limit` of these partitions that nobody has yet, and count them as taken."""
+    """Return the first `limit` of these partitions without an owner, and count them as taken."""
     first: Building = {}
     for topic_id in sorted(has):
         for index in sorted(has[topic_id]):
@@ -114,7 +117,10 @@ def _fill(
 def _uniform_for_all(
     members: Subscriptions, counts: Counts, current: Mapping[str, Partitions]
 ) -> dict[str, Partitions]:
-    """Members read different topics: free partitions go to whoever has least, then loads are evened out."""
+    """Members subscribe to different topics.
+
+    Free partitions go to the least loaded, then loads are balanced.
+    """
     readers: dict[UUID, list[str]] = {}
     for member_id, topics in members.items():
         for topic_id in topics:
@@ -149,7 +155,7 @@ def _uniform_for_all(
 def _even_out(
     topic_id: UUID, readers: Sequence[str], kept: dict[str, Building], loads: dict[str, int]
 ) -> bool:
-    """Move partitions of one topic from who has most to who has least; return whether any moved."""
+    """Move partitions of one topic from the most to the least loaded member; return whether any moved."""
     moved = False
     while True:
         givers = [member_id for member_id in readers if kept[member_id].get(topic_id)]
@@ -171,7 +177,7 @@ def _even_out(
 
 
 def _valid(has: Partitions, topics: frozenset[UUID], counts: Counts) -> Partitions:
-    """Return what of `has` the member reads, and still exists."""
+    """Return the partitions of `has` that exist and whose topics the member subscribes to."""
     valid = {}
     for topic_id, indexes in has.items():
         if topic_id in topics:

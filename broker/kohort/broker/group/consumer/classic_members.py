@@ -1,7 +1,7 @@
-"""Members of a consumer group that still speak JoinGroup, SyncGroup and Heartbeat, until they are upgraded.
+"""Members of a consumer group that still use JoinGroup, SyncGroup and Heartbeat, until they are upgraded.
 
-A JoinGroup is their step: it says what they read and own, and is answered at once. What they have come to
-is in SyncGroup's answer. Where another step is due, their heartbeats are told REBALANCE_IN_PROGRESS. Kafka:
+A JoinGroup is their step: it has their topics and owned partitions, and is answered at once. The assignment
+is in SyncGroup's answer. If another step is due, their heartbeats get REBALANCE_IN_PROGRESS. Kafka:
 GroupMetadataManager's classicGroupJoinToConsumerGroup and its like.
 """
 
@@ -50,7 +50,7 @@ from kohort.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRespo
 
 
 def join(turn: Turn, group: ConsumerGroup, command: JoinGroup) -> None:
-    """Answer a JoinGroup to a consumer group; one that nobody is in becomes a classic one."""
+    """Answer a JoinGroup to a consumer group; an empty one becomes a classic one."""
     if group.is_empty:
         join_instead(turn, group, command)
         return
@@ -113,7 +113,7 @@ def _join(turn: Turn, group: ConsumerGroup, command: JoinGroup) -> None:
 
 
 def sync(turn: Turn, group: ConsumerGroup, command: SyncGroup) -> None:
-    """Answer with what the member has come to, unless it has to join again first."""
+    """Answer with the member's assignment, unless it has to join again first."""
     message = command.message
     if lacks_protocol(command):
         refuse_sync(turn, group, command)
@@ -158,7 +158,7 @@ def _syncing_member(
 
 
 def heartbeat(turn: Turn, group: ConsumerGroup, command: Heartbeat) -> None:
-    """Answer that all is well, or that another JoinGroup is due."""
+    """Answer without an error, or that another JoinGroup is due."""
     message = command.message
     code = ErrorCode.NONE
     try:
@@ -184,7 +184,7 @@ def _has_to_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def _waits(group: ConsumerGroup, member: ConsumerMember, target: Partitions) -> bool:
-    """Return whether somebody else still has what the member shall have."""
+    """Return whether another member still has partitions of the target."""
     return any(
         group.owner(topic_id, index) not in (None, member.member_id)
         for topic_id, indexes in target.items()
@@ -193,7 +193,7 @@ def _waits(group: ConsumerGroup, member: ConsumerMember, target: Partitions) -> 
 
 
 def _side(group: ConsumerGroup, command: JoinGroup, member_id: str) -> ClassicSide:
-    """Return the member's classic protocols. Raises: ApiError where others have none of them."""
+    """Return the member's classic protocols. Raises: ApiError if the other members support none of them."""
     message = command.message
     protocols = unique_by_name(message.protocols)
     others = [
@@ -218,7 +218,7 @@ def _subscription(side: ClassicSide) -> ConsumerProtocolSubscription:
 def _owned(
     subscription: ConsumerProtocolSubscription, metadata: Metadata
 ) -> tuple[ConsumerGroupHeartbeatTopicPartitions, ...]:
-    """Return what the member owns still; who gives all up before it joins says that it owns nothing."""
+    """Return the member's owned partitions; one that revokes all before it joins sends none."""
     return tuple(
         ConsumerGroupHeartbeatTopicPartitions(
             topic_id=metadata.topics[each.topic].topic_id, partitions=tuple(each.partitions)

@@ -1,7 +1,7 @@
-"""What members of consumer groups ask, and what administrators ask of such a group.
+"""The commands of members of consumer groups, and of administrators.
 
-Each command brings the metadata as they are when it comes: the core looks at them with each heartbeat, and
-nobody has to tell it of changes.
+Each command has the metadata of its time: the core compares them with each heartbeat, and needs no
+notice of changes.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ class ConsumerGroupHeartbeat(msgspec.Struct, frozen=True, gc=False):
     client_host: str
     metadata: Metadata
     may_describe: Callable[[str], bool]
-    """Which topics an expression may stand for."""
+    """The topics that an expression may match."""
 
     def refused(self, code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
         """Return the answer of a shard that can't be asked."""
@@ -55,7 +55,7 @@ class ConsumerGroupDescribe(msgspec.Struct, frozen=True, gc=False):
 
 
 def heartbeat_error(code: ErrorCode, message: str | None = None) -> ConsumerGroupHeartbeatResponse:
-    """Return the answer that tells a member what is wrong."""
+    """Return the answer with the error for a member."""
     return ConsumerGroupHeartbeatResponse(
         throttle_time_ms=0, error_code=code, error_message=message, member_epoch=0, heartbeat_interval_ms=0
     )

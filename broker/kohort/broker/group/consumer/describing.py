@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: a group with its epochs, its members, what they have and what they shall have."""
+"""ConsumerGroupDescribe: a group with its epochs, its members, their current and target assignments."""
 
 from collections.abc import Collection, Mapping
 from uuid import UUID
@@ -17,14 +17,14 @@ from kohort.protocol.messages.consumer_group_describe import (
 )
 
 CLASSIC_MEMBER = 0
-"""The type of a member that speaks the classic protocol."""
+"""The type of a member with the classic protocol."""
 
 CONSUMER_MEMBER = 1
-"""The type of a member that speaks the consumer protocol (KIP-1099)."""
+"""The type of a member with the consumer protocol (KIP-1099)."""
 
 
 def describe(turn: Turn, command: ConsumerGroupDescribe) -> None:
-    """Answer with the group, or with what is wrong with asking for it."""
+    """Answer with the group, or with the error."""
     try:
         group = turn.groups.existing(command.group_id, ConsumerGroup)
         answer = described(group, command.metadata, turn.config.default_consumer_assignor)
@@ -65,7 +65,10 @@ def _member(group: ConsumerGroup, member: ConsumerMember, metadata: Metadata) ->
 
 
 def _held(member: ConsumerMember) -> dict[UUID, frozenset[int]]:
-    """Return what nobody else may have yet: what the member was given, and what it has yet to give up."""
+    """Return the partitions that no other member may have yet.
+
+    The assigned ones, and those pending revocation.
+    """
     return {
         topic_id: frozenset((*member.assigned.get(topic_id, ()), *member.revoking.get(topic_id, ())))
         for topic_id in {**member.assigned, **member.revoking}

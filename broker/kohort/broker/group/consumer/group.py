@@ -22,7 +22,7 @@ from kohort.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 
 class Awaited(msgspec.Struct, frozen=True):
-    """What a classic member has to send next, by when: JoinGroup or SyncGroup."""
+    """The next request of a classic member, with its deadline: JoinGroup or SyncGroup."""
 
     request: str
     deadline_ms: int
@@ -32,8 +32,8 @@ class ConsumerGroup(EpochGroup[ConsumerMember, Partitions]):
     """A group as one shard knows it (Kafka: ConsumerGroup).
 
     The group epoch grows with each change of what its members read or of the topics that they read; the
-    target assignment is made for a group epoch; each member comes to the target's epoch by itself. What
-    expressions stand for is logged as well.
+    target assignment is made for a group epoch; each member reaches the target's epoch by itself. The topics
+    of expressions are logged as well.
 
     Classic members may live in it: `classic_members` answers their requests.
     """
@@ -54,17 +54,18 @@ class ConsumerGroup(EpochGroup[ConsumerMember, Partitions]):
     def __init__(self, group_id: str, shard_bytes: ShardBytes | None = None) -> None:
         super().__init__(group_id, shard_bytes)
         self.regexes: dict[str, Resolved] = {}
-        # Derived from what is logged:
-        self.owners: dict[UUID, dict[int, str]] = {}  # Who has each partition, or has yet to give it up.
+        # Derived from logged state:
+        # The owner of each partition, also while its revocation is pending.
+        self.owners: dict[UUID, dict[int, str]] = {}
         self.name_counts: Counter[str] = Counter()
         self.regex_counts: Counter[str] = Counter()
         # Volatile:
-        self.awaited: dict[str, Awaited] = {}  # What classic members have to send next, and until when.
+        self.awaited: dict[str, Awaited] = {}  # The next requests of classic members, and their deadlines.
         self.regexes_seen_ms: int | None = None
         self.topic_names: dict[UUID, str] = {}  # Of the topics that are read, for people.
 
     def owners_of(self, members: Mapping[str, ConsumerMember]) -> Owners:
-        """Return who of these has which partition; a topic that was not seen yet goes by its id."""
+        """Return the owners among these of each partition; an unknown topic is shown by its id."""
         return {
             (self.topic_names.get(topic_id, str(topic_id)), index): member_id
             for member_id, member in members.items()
@@ -77,15 +78,15 @@ class ConsumerGroup(EpochGroup[ConsumerMember, Partitions]):
         return preferred_assignor(members, config.default_consumer_assignor)
 
     def owner(self, topic_id: UUID, partition: int) -> str | None:
-        """Return who has the partition, or has yet to say that it has given it up."""
+        """Return the owner of the partition, also while its revocation is pending."""
         return self.owners.get(topic_id, {}).get(partition)
 
     def regex_topics(self, regex: str | None) -> frozenset[str]:
-        """Return the topics that the expression stands for, as far as it was resolved."""
+        """Return the topics that the expression matches, as last resolved."""
         resolved = None if regex is None else self.regexes.get(regex)
         return frozenset() if resolved is None else resolved.topics
 
-    # What is logged; `replaying` alone calls these.
+    # Logged state; `replaying` alone calls these.
 
     def drop_member(self, member_id: str) -> None:
         """Forget the member, if it is one."""

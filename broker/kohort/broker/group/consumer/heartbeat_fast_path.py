@@ -69,7 +69,7 @@ def _has_nothing_to_do(group: ConsumerGroup, metadata_version: int) -> bool:
         group.metadata_version == metadata_version
         and group.epoch == group.assignment_epoch
         and not group.is_rebalancing
-        and not group.regex_counts  # They are resolved anew from time to time.
+        and not group.regex_counts  # They are resolved again from time to time.
         and not group.awaited
     )
 

@@ -33,7 +33,7 @@ from kohort.protocol.messages.consumer_group_heartbeat import (
 
 
 def heartbeat(turn: Turn, command: ConsumerGroupHeartbeat) -> None:
-    """Answer the heartbeat, once what it leads to is logged."""
+    """Answer the heartbeat, after its changes are logged."""
     message = command.message
     try:
         check_heartbeat(message, command.version, turn.config.group_consumer_assignors)
@@ -77,7 +77,7 @@ def _known_member(group: ConsumerGroup, message: ConsumerGroupHeartbeatRequest) 
 
 
 def _updated(member: ConsumerMember, command: ConsumerGroupHeartbeat) -> ConsumerMember:
-    """Return the member with what its heartbeat says anew; what is left out stays."""
+    """Return the member with the changed fields of its heartbeat; omitted ones stay."""
     message = command.message
     names, regex = message.subscribed_topic_names, message.subscribed_topic_regex
     return msgspec.structs.replace(
@@ -106,7 +106,7 @@ def _answer(
     member: ConsumerMember,
     interval_ms: int,
 ) -> ConsumerGroupHeartbeatResponse:
-    """Return the answer; with the assignment where the member tells all of itself, or got another one.
+    """Return the answer; with the assignment if the member sends all fields, or got another one.
 
     A member that has to wait for the next assignment is asked to come as soon as that may be made.
     """

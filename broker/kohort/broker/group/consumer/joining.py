@@ -1,4 +1,4 @@
-"""Members that join: new ones, static ones that come back, and members that missed an answer."""
+"""Joining members: new ones, returning static ones, and members that missed an answer."""
 
 import msgspec
 
@@ -24,7 +24,7 @@ from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 SMALL_BYTES = 1_024
-"""A member with no more metadata is always let in: it takes as much without any."""
+"""A member with no more metadata is always accepted: it uses as much without any."""
 
 
 class Joined(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ def joining_group(turn: Turn, message: ConsumerGroupHeartbeatRequest, metadata: 
 
 
 def joined(turn: Turn, group: ConsumerGroup, message: ConsumerGroupHeartbeatRequest, fresh_id: str) -> Joined:
-    """Return the member that joins, with what is kept of it where it comes back."""
+    """Return the joining member, with the stored state of a returning one."""
     member_id = message.member_id or fresh_id
     former = None if message.instance_id is None else group.static_member(message.instance_id)
     if former is None:

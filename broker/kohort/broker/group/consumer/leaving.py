@@ -33,7 +33,7 @@ from kohort.protocol.messages.leave_group import MemberIdentity
 
 
 def leave(turn: Turn, message: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
-    """Let the member go, and return the answer. Raises: ApiError."""
+    """Remove the member, and return the answer. Raises: ApiError."""
     group = turn.groups.existing(message.group_id, ConsumerGroup)
     member = known_member(group, message.member_id, message.instance_id)
     if message.instance_id is not None and message.member_epoch == AWAY:
@@ -53,7 +53,7 @@ def leave(turn: Turn, message: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHe
 
 
 def remove_member(turn: Turn, group: ConsumerGroup, cause: Cause, *members: ConsumerMember) -> None:
-    """Remove the members; what they had is free for the others from the next epoch on."""
+    """Remove the members; their partitions are free for the others from the next epoch."""
     group_id = group.group_id
     epoch_grows(turn, group, cause, *members)
     regexes = Counter(each.topic_regex for each in members if each.topic_regex)
@@ -73,7 +73,7 @@ def remove_member(turn: Turn, group: ConsumerGroup, cause: Cause, *members: Cons
 
 
 def leave_classic(turn: Turn, group: ConsumerGroup, command: LeaveGroup) -> None:
-    """Answer a LeaveGroup: of classic members, or of an administrator who removes any."""
+    """Answer a LeaveGroup: of classic members, or of an administrator that removes any."""
     answer(turn, command, partial(_leave_together, turn, group))
 
 
@@ -98,7 +98,7 @@ def _leave_together(turn: Turn, group: ConsumerGroup, identities: Identities) ->
 
 
 def _identified(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
-    """Return who is meant: an administrator names a static member by its instance id alone."""
+    """Return the named members: an administrator names a static member only by its instance id."""
     if identity.group_instance_id is None or identity.member_id:
         return known_member(group, identity.member_id, identity.group_instance_id)
     member = group.static_member(identity.group_instance_id)

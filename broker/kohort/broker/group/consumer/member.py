@@ -1,4 +1,4 @@
-"""A member of a consumer group, and what its expression stands for, as the log has them."""
+"""A member of a consumer group, and the topics of its expression, as logged."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,8 +13,8 @@ from kohort.broker.group.epochs.partitions import Held
 class MemberState(IntEnum):
     """How far a member is from its target, as the log numbers it (Kafka: MemberState).
 
-    Stable: it has what it shall have. Unrevoked: it has to give partitions up, and is asked for that before
-    all else. Unreleased: others have not given up yet what it shall have.
+    Stable: it has its target assignment. Unrevoked: it has to revoke partitions, and is asked for that before
+    all else. Unreleased: others have not yet revoked partitions of its target.
     """
 
     STABLE = 0
@@ -24,7 +24,7 @@ class MemberState(IntEnum):
 
 
 class Resolved(msgspec.Struct, frozen=True):
-    """The topics that a regular expression stands for, as of a version of the metadata and a time."""
+    """The topics that a regular expression matches, as of a version of the metadata and a time."""
 
     topics: frozenset[str]
     version: int
@@ -39,16 +39,16 @@ class ClassicSide(msgspec.Struct, frozen=True):
 
     @property
     def protocol_name(self) -> str:
-        """The protocol that the member is told."""
+        """The protocol for the member."""
         return self.protocols[0][0]
 
     def metadata(self, protocol_name: str) -> bytes:
-        """Return what the member said under that protocol, which it speaks."""
+        """Return the member's metadata for that protocol, which it supports."""
         return next(metadata for name, metadata in self.protocols if name == protocol_name)
 
 
 class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
-    """Who a member is, what it wants to read, what it has (Kafka: ConsumerGroupMember)."""
+    """A member, its subscription, its assignment (Kafka: ConsumerGroupMember)."""
 
     member_id: str
     instance_id: str | None = None
@@ -65,7 +65,7 @@ class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
     assigned: Held = {}
     revoking: Held = {}
     classic: ClassicSide | None = None
-    """Of a member that speaks JoinGroup and SyncGroup, and is not upgraded yet."""
+    """Of a member that uses JoinGroup and SyncGroup, and is not upgraded yet."""
 
     @property
     def is_revoking(self) -> bool:
@@ -73,7 +73,7 @@ class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
         return self.state is MemberState.UNREVOKED
 
     def is_reconciled(self, assignment_epoch: int) -> bool:
-        """Return whether the member has what the target of that epoch gives it."""
+        """Return whether the member has the target assignment of that epoch."""
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
     @property
@@ -93,6 +93,6 @@ def metadata_bytes(
 
 
 def preferred_assignor(members: Mapping[str, ConsumerMember], default: str) -> str:
-    """Return the assignor that most members ask for; the default where nobody asks for one."""
+    """Return the assignor that most members request; the default if none does."""
     votes = Counter(each.server_assignor for each in members.values() if each.server_assignor is not None)
     return votes.most_common(1)[0][0] if votes else default

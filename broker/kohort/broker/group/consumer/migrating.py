@@ -1,7 +1,7 @@
 """Groups that change their kind while members are in them (`group.consumer.migration.policy`).
 
-Upwards with the first member of the consumer protocol: the classic ones stay members, have what they had,
-and are asked to join again in their own time. Downwards once the last member of the consumer protocol has
+Upwards with the first member of the consumer protocol: the classic ones stay members, keep their partitions,
+and are asked to rejoin in their own time. Downwards when the last member of the consumer protocol has
 gone: then the group is a classic one with the members that are left, and rebalances. Kafka:
 GroupMetadataManager's convertToConsumerGroup and convertToClassicGroup.
 """
@@ -57,7 +57,7 @@ def upgraded(turn: Turn, group: ClassicGroup, metadata: Metadata) -> ConsumerGro
     for record in records:
         turn.log(record)
     made = turn.new_group(group.group_id, ConsumerGroup)
-    if members:  # What comes next in this turn builds on them; the owner replays what was logged.
+    if members:  # Later steps of this turn use them; the owner replays the records.
         made.generation_id = made.assignment_epoch = group.generation_id
         for each in members:
             made.targets[each.member_id] = _target(each)
@@ -70,7 +70,7 @@ def upgraded(turn: Turn, group: ClassicGroup, metadata: Metadata) -> ConsumerGro
 def downgrade_soon(
     turn: Turn, group: ConsumerGroup, without: Collection[str] = (), *, is_joined: bool = False
 ) -> None:
-    """Let the group become a classic one, where but for those who go only classic members are in it.
+    """Downgrade the group to a classic one soon, if only classic members remain without the leaving ones.
 
     `is_joined`: one more is there after this turn.
     """
@@ -79,9 +79,9 @@ def downgrade_soon(
 
 
 def downgrade(turn: Turn, group: ConsumerGroup, _key: JoinTimer) -> None:
-    """Log a classic group instead, if still nobody speaks the consumer protocol. Its members are to rejoin.
+    """Log a classic group instead, if still no member uses the consumer protocol. Its members have to rejoin.
 
-    That nobody leads it tells that it has yet to rebalance, also to who finds it in the log.
+    That it has no leader shows that it has yet to rebalance, also after a load.
     """
     if not _has_only_classic(turn, group):
         return
@@ -125,7 +125,7 @@ def version_of(metadata: bytes) -> int:
 def _has_only_classic(
     turn: Turn, group: ConsumerGroup, without: Collection[str] = (), joined: int = 0
 ) -> bool:
-    # After a load the names of the assigned topics are unknown until the next JoinGroup brings the metadata.
+    # After a load the names of the assigned topics are unknown until the next JoinGroup has the metadata.
     left = [each for each in group.members.values() if each.member_id not in without]
     return (
         turn.config.may_downgrade
@@ -238,7 +238,7 @@ def _each_upgraded(group: ClassicGroup, metadata: Metadata) -> Iterator[Consumer
 
 
 def _assigned(group: ClassicGroup, member: Member, metadata: Metadata, taken: set[tuple[UUID, int]]) -> Held:
-    """Return what the member was given; what a leader gave twice is the first one's."""
+    """Return the member's assignment; a partition that a leader assigned twice is the first one's."""
     if not member.assignment:
         return {}
     given = ConsumerProtocolAssignment.decode_versioned(member.assignment)
@@ -250,7 +250,7 @@ def _assigned(group: ClassicGroup, member: Member, metadata: Metadata, taken: se
 def _held(
     group: ClassicGroup, topics: Iterable[TopicPartitions], metadata: Metadata, taken: set[tuple[UUID, int]]
 ) -> Held:
-    """Return those of the partitions that exist and nobody has yet, and count them as taken."""
+    """Return those of the partitions that exist and have no owner yet, and count them as taken."""
     held: dict[UUID, dict[int, int]] = {}
     for each in topics:
         topic = metadata.topics.get(each.topic)

@@ -1,7 +1,7 @@
 """The syntax of regular expressions that clients send: RE2's, which Kafka takes, as a tree.
 
-The tree is small whatever the text says: `a{1000}` is one node that says how often. `weight` is how many
-states an automaton of it has, known before one is built. What needs looking back or around is refused, as RE2
+The tree is small for any text: `a{1000}` is one node with a count. `weight` is how many
+states its automaton has, known before one is built. Lookaround and backreferences are refused, as RE2
 refuses it. Word boundaries, lines (`(?m)`), bytes (`\\C`) and scripts (`\\p{Greek}`) are refused, too; RE2
 has them.
 
@@ -189,7 +189,7 @@ class _Flags:
 
 @dataclass(slots=True)
 class _Group:
-    """A group that has begun: what it can be, and what stands of the one under way."""
+    """An open group: its finished alternatives, and the current one."""
 
     flags: _Flags  # Those outside, which hold again behind it.
     choices: list[Node] = field(default_factory=list)
@@ -201,14 +201,14 @@ class _Group:
 
 @dataclass(slots=True)
 class _Class:
-    """What stands between brackets so far."""
+    """The content of brackets so far."""
 
     ranges: list[tuple[int, int]] = field(default_factory=list)
     categories: list[tuple[str, bool]] = field(default_factory=list)
 
 
 def parse(text: str) -> Node:
-    """Return the tree. Raises: ValueError for what is no expression of this syntax, or too large."""
+    """Return the tree. Raises: ValueError for an invalid expression, or one that is too large."""
     if len(text) > LENGTH_MAX:
         raise ValueError(f"it is longer than {LENGTH_MAX} characters")
     return _Parser(text).parse()
@@ -222,7 +222,7 @@ class _Parser:
         self._at = 0
         self._flags = _Flags()
         self._groups = [_Group(self._flags)]
-        self._may_repeat = False  # Whether something stands before, which is no repetition already.
+        self._may_repeat = False  # Whether the item before may be repeated.
 
     def parse(self) -> Node:
         while self._at < len(self._text):
@@ -248,7 +248,7 @@ class _Parser:
         return False
 
     def _until(self, end: str) -> str:
-        """Return what stands before `end`, and pass both."""
+        """Return the text before `end`, and skip both."""
         found = self._text.find(end, self._at)
         if found < 0:
             self._fail(f"missing {end}")
@@ -306,7 +306,7 @@ class _Parser:
         self._may_repeat = False
 
     def _set_flags(self) -> bool:
-        """Read flags; return whether they are all that stands between the parentheses."""
+        """Read flags; return whether the parentheses contain only flags."""
         is_on = True
         while True:
             character = self._take()
@@ -372,7 +372,7 @@ class _Parser:
             self._literal(self._code(character))
 
     def _code(self, character: str) -> int:
-        """Return the character that an escape stands for, whose first character has been read."""
+        """Return the character of an escape, whose first character has been read."""
         if character in _CONTROLS:
             return _CONTROLS[character]
         if character == "x":
@@ -402,7 +402,7 @@ class _Parser:
         return name, is_negated
 
     def _brackets(self) -> Node:
-        """Return what stands behind a bracket, up to its end."""
+        """Return the content of brackets, up to their end."""
         is_negated = self._takes("^")
         found, is_first = _Class(), True
         while is_first or not self._takes("]"):
@@ -418,7 +418,7 @@ class _Parser:
         )
 
     def _into(self, found: _Class) -> None:
-        """Add what comes next between the brackets."""
+        """Add the next item between the brackets."""
         if self._takes("[:"):
             is_negated = self._takes("^")
             name = self._until(":]")
@@ -452,11 +452,11 @@ class _Parser:
 
 
 def _class(character: str) -> Ranges:
-    """Return what `\\d`, `\\D` and their like stand for: ASCII, as in RE2."""
+    """Return the characters of `\\d`, `\\D` and similar classes: ASCII, as in RE2."""
     ranges = _CLASSES[character.lower()]
     return outside(ranges) if character.isupper() else ranges
 
 
 def _number(digits: str) -> int:
-    """Return the number, or one that is too large: thousands of digits are not looked at."""
+    """Return the number, or one that is too large: thousands of digits are not evaluated."""
     return int(digits) if len(digits) <= len(str(REPETITIONS_MAX)) else REPETITIONS_MAX + 1

@@ -1,8 +1,8 @@
-"""Regular expressions whose matching takes time linear in the name, whatever a client has written.
+"""Regular expressions whose matching takes time linear in the name, for any expression of a client.
 
-Kafka takes RE2's for the same reason; see `pattern_syntax` for what of that there is. A name has to match as
-a whole. Work is counted before it is done: an expression of too many states is refused before one of them is
-built, and matching gives up once it has looked at too many.
+Kafka uses RE2's for the same reason; `pattern_syntax` has the supported part. A name has to match as
+a whole. Work is counted before it is done: an expression with too many states is refused before one of them
+is built, and matching gives up after too many visited states.
 """
 
 from collections.abc import Iterable
@@ -21,22 +21,22 @@ from kohort.broker.group.consumer.pattern_syntax import (
 STATES_MAX = 5_000
 CACHED_MAX = 10_000
 WORK_MAX, WORK_PER_NAME = 20_000, 20
-"""So many states may be looked at in all, about a microsecond each, and so many more for each name."""
+"""The maximum number of visited states, about a microsecond each, and the additional ones for each name."""
 CHARACTERS_PER_WORK = 16
-"""So many characters of a name cost as much as a state, where the states behind them are known."""
+"""So many characters of a name cost as much as a state, if the states after them are known."""
 Edge = tuple[Characters | None, int]
 """A set of characters, or None for none needed, and the state behind it."""
 
 
 class TooMuchWork(ValueError):
-    """An expression takes longer to match than any that is meant to find something."""
+    """An expression takes longer to match than any useful one."""
 
 
 class Pattern:
-    """An expression as an automaton; sets of states are remembered: a character costs a look-up."""
+    """An expression as an automaton; sets of states are cached: a character costs a look-up."""
 
     def __init__(self, text: str) -> None:
-        """Raises: ValueError for what is no expression, or none that can be matched in linear time."""
+        """Raises: ValueError for an invalid expression, or one that cannot be matched in linear time."""
         tree = parse(text)
         if tree.weight >= STATES_MAX:
             raise ValueError(f"it stands for more than {STATES_MAX} states")
@@ -99,7 +99,7 @@ class Pattern:
         self._work_left -= len(closed)
         return frozenset(closed)
 
-    # Each of these builds from a state on, and returns the state behind what it has built.
+    # Each of these builds from a state, and returns the state after what it has built.
 
     def _state(self) -> int:
         self._edges.append([])

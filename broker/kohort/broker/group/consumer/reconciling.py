@@ -1,7 +1,7 @@
 """The next step of a member's reconciliation with its target assignment (Kafka: CurrentAssignmentBuilder).
 
-A member first gives up what it shall no longer have, then comes to the target's epoch, then gets what others
-have released. So no partition is ever two members', and members wait for nobody but its former owner.
+A member first revokes partitions outside its target, then reaches the target's epoch, then gets partitions
+that others have released. So no partition ever has two owners, and members wait only for its former owner.
 """
 
 from collections.abc import Callable, Sequence, Set
@@ -14,7 +14,7 @@ from kohort.broker.group.epochs.members import unknown_state
 from kohort.broker.group.epochs.partitions import Held, Partitions, TopicPartitions, owns_any
 
 Owned = Sequence[TopicPartitions] | None
-"""What a member says it owns; None where it said nothing."""
+"""The partitions that a member claims to own; None if it sent none."""
 
 
 def reconciled(
@@ -28,8 +28,8 @@ def reconciled(
 ) -> ConsumerMember:
     """Return the member after its next step, or itself where it has to wait.
 
-    `reads` are the topics that it reads, where that has changed or the target is of before; of others it has
-    to give up what it has, whatever the target says.
+    `reads` are its topics, if they have changed or the target is older; partitions of other topics have
+    to be revoked, whatever the target says.
     """
     if reads is not None:
         target = {topic_id: indexes for topic_id, indexes in target.items() if topic_id in reads}
@@ -53,7 +53,7 @@ def _still_owns(owned: Owned, revoking: Held) -> bool:
 
 
 def _without_unread(member: ConsumerMember, reads: Set[UUID], owned: Owned) -> ConsumerMember:
-    """Return the member, which is to give up at once what it has of topics that it does not read any more."""
+    """Return the member, which has to revoke at once its partitions of unsubscribed topics."""
     unread = {topic_id: held for topic_id, held in member.assigned.items() if topic_id not in reads}
     if not unread:
         return member

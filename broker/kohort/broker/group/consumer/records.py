@@ -45,7 +45,7 @@ def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
 
 
 def member_record(group_id: str, member: ConsumerMember) -> Record:
-    """Return the record of who a member is, and what it wants to read."""
+    """Return the record of a member's metadata and subscription."""
     value = ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
         rack_id=member.rack_id,
@@ -61,7 +61,7 @@ def member_record(group_id: str, member: ConsumerMember) -> Record:
 
 
 def target_record(group_id: str, member_id: str, target: Partitions) -> Record:
-    """Return the record of what a member shall have."""
+    """Return the record of a member's target assignment."""
     value = ConsumerGroupTargetAssignmentMemberValue(
         topic_partitions=tuple(
             TargetPartitions(topic_id=topic_id, partitions=tuple(sorted(target[topic_id])))
@@ -72,7 +72,7 @@ def target_record(group_id: str, member_id: str, target: Partitions) -> Record:
 
 
 def current_record(group_id: str, member: ConsumerMember) -> Record:
-    """Return the record of what a member has, and in which epoch."""
+    """Return the record of a member's current assignment and epoch."""
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=member.epoch,
         previous_member_epoch=member.previous_epoch,
@@ -85,7 +85,7 @@ def current_record(group_id: str, member: ConsumerMember) -> Record:
 
 
 def regex_record(group_id: str, regex: str, resolved: Resolved) -> Record:
-    """Return the record of the topics that an expression stands for."""
+    """Return the record of the topics that an expression matches."""
     value = ConsumerGroupRegularExpressionValue(
         topics=tuple(sorted(resolved.topics)), version=resolved.version, timestamp=resolved.timestamp_ms
     )

@@ -9,7 +9,7 @@ from kohort.broker.group.turn import Turn
 
 
 def extend_session(turn: Turn, group: ConsumerGroup, member: ConsumerMember) -> None:
-    """Let the member's session begin anew."""
+    """Restart the member's session."""
     if member.classic is not None:
         timeout_ms = member.classic.session_timeout_ms
     else:

@@ -48,7 +48,7 @@ class Step:
         self.start = start
         self.wish = start.member
         self.may_describe = may_describe
-        self._has_new_topics = False  # Whether what the member reads may be another now.
+        self._has_new_topics = False  # Whether the member's subscribed topics may have changed.
         self.wait_ms: int | None = None
         """How long it is until the group may be assigned, where it was not for that."""
 
@@ -80,13 +80,13 @@ class Step:
         return member
 
     def _owner(self, topic_id: object, index: int) -> str | None:
-        """Return who has the partition; what a static member had is its successor's."""
+        """Return the owner of the partition; a static member's partitions are its successor's."""
         owner = self.group.owner(topic_id, index)  # type: ignore[arg-type]  # The id of a topic.
         replaced = self.start.replaced
         return self.wish.member_id if replaced is not None and owner == replaced.member_id else owner
 
     def _epoch(self, is_new: bool) -> tuple[int, Mapping[str, Resolved]]:
-        """Return the group epoch and what expressions stand for, after what this heartbeat changes."""
+        """Return the group epoch and the topics of expressions, after the changes of this heartbeat."""
         turn, group, before, wish = self.turn, self.group, self.start.member, self.wish
         has_new_wish = is_new or (wish.topic_names, wish.topic_regex) != (
             before.topic_names,
@@ -129,7 +129,7 @@ class Step:
         return frozenset(topics[name].topic_id for name in topics_of(self.wish, regexes) if name in topics)
 
     def _regexes(self, before: ConsumerMember) -> dict[str, Resolved]:
-        """Return what every expression of the group stands for, and log what is new of that."""
+        """Return the topics of every expression of the group, and log the changed ones."""
         turn, group, wish = self.turn, self.group, self.wish
         wanted = dict.fromkeys(group.regex_counts)
         if wish.topic_regex:
@@ -153,7 +153,7 @@ class Step:
         return {**kept, **found}
 
     def _target(self, epoch: int, regexes: Mapping[str, Resolved]) -> tuple[Partitions, int]:
-        """Return what the member shall have, and from which epoch on."""
+        """Return the member's target assignment, and its epoch."""
         turn, group, wish, replaced = self.turn, self.group, self.wish, self.start.replaced
         heir = wish.member_id if replaced is None else replaced.member_id
         target = group.targets.get(heir, {})
@@ -164,7 +164,7 @@ class Step:
         )
         interval_ms = turn.config.group_consumer_assignment_interval_ms
         wait_ms = builder.wait_ms("consumer.assignment.interval.ms", interval_ms)
-        if wait_ms > 0 and wish.classic is None:  # Who has asked to join can't be told to come later.
+        if wait_ms > 0 and wish.classic is None:  # A joining member can't be told to come later.
             self.wait_ms = wait_ms
             return target, group.assignment_epoch
         builder.put(wish, replaced)

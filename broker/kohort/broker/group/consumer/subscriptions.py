@@ -1,4 +1,4 @@
-"""What members read: topics by name, topics by a regular expression, and whether these have changed."""
+"""The members' topics: by name, by a regular expression, and whether these have changed."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -9,7 +9,7 @@ from kohort.broker.group.metadata import Metadata
 from kohort.protocol.errors import ApiError, ErrorCode
 
 REGEX_INTERVAL_MS = 10_000
-"""So long a change of the metadata may wait until expressions are looked at again, as in Kafka."""
+"""How long a change of the metadata may wait until expressions are resolved again, as in Kafka."""
 
 
 def compiled(regex: str) -> Pattern:
@@ -26,8 +26,8 @@ def compiled(regex: str) -> Pattern:
 def resolve(regex: str, metadata: Metadata, now_ms: int, may_describe: Callable[[str], bool]) -> Resolved:
     """Return the topics whose names match; what brokers keep for themselves is passed over.
 
-    So is what the member that asks may not know of: it speaks for its group, as in Kafka. An expression that
-    would hold everybody up finds nothing.
+    So are topics that the requesting member may not describe: it acts for its group, as in Kafka. An
+    expression that would block the loop matches nothing.
     """
     pattern = compiled(regex)
     topics = metadata.topics.items()

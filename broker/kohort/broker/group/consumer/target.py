@@ -20,7 +20,7 @@ def assign(
     metadata: Metadata,
     default_assignor: str,
 ) -> dict[str, Partitions]:
-    """Return what every member shall have, given what it should have until now."""
+    """Return the target assignment of every member, given the former one."""
     known: dict[tuple[tuple[str, ...], str | None], frozenset[UUID]] = {}
     counts: dict[UUID, int] = {}
     subscriptions: dict[str, frozenset[UUID]] = {}
@@ -36,7 +36,7 @@ def assign(
 
 
 def _in_order(members: Members) -> list[tuple[str, ConsumerMember]]:
-    """Return the members in an order that restarts do not change: static ones by their names come first."""
+    """Return the members in an order that survives restarts: static ones by their names come first."""
     return sorted(
         members.items(), key=lambda each: (each[1].instance_id is None, each[1].instance_id or each[0])
     )

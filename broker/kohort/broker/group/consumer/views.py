@@ -9,13 +9,13 @@ from kohort.broker.group.views import GroupStatus, MemberView, group_status
 
 
 def status(group: ConsumerGroup, now_ms: int) -> GroupStatus:
-    """Return the group as it stands now; a topic that was not seen yet goes by its id."""
+    """Return the current state of the group; an unknown topic is shown by its id."""
     members = tuple(_member_view(group, each, now_ms) for each in group.members.values())
     return group_status(group, members, waits_for_member_ids=awaited_member_ids(group))
 
 
 def _waits_for(group: ConsumerGroup, member: ConsumerMember) -> str | None:
-    """Return in words what keeps the member from what it shall have, and who."""
+    """Return as text why the member lacks its target assignment, and which member causes it."""
     if member.is_revoking:
         given_up = [(topic_id, index) for topic_id, each in member.revoking.items() for index in each]
         return f"itself: it has yet to give up {_names(group, given_up)}"

@@ -1,4 +1,5 @@
-"""What groups with epochs have in common: consumer, share and streams groups, whose members go on one by one.
+"""The common part of groups with epochs: consumer, share and streams groups, whose members reconcile one by
+one.
 
 The kinds build on it, and it knows none of them.
 """

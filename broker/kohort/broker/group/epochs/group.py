@@ -1,4 +1,4 @@
-"""What consumer, share and streams groups have in common: epochs, targets and sessions."""
+"""The common part of consumer, share and streams groups: epochs, targets and sessions."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -55,14 +55,14 @@ class EpochGroup(Group[M], Generic[M, T]):
         self.assigned_at_ms: int | None = None
         self.metadata_hash = 0
         self.targets: dict[str, T] = {}
-        # Derived from what is logged:
+        # Derived from logged state:
         self.instances: dict[str, str] = {}  # The static members' ids, by group.instance.id.
         # Volatile:
-        self.metadata_version: int | None = None  # Of what was last compared with `metadata_hash`.
+        self.metadata_version: int | None = None  # The value last compared with `metadata_hash`.
         self.sessions: dict[str, Session] = {}
         self.revocations: dict[str, int] = {}  # In which epoch a member was asked to give up something.
         self.is_rebalancing = False  # From a new group epoch on until every member is reconciled.
-        self.overrides: Mapping[str, str] = {}  # What was set for this group alone, by its last command.
+        self.overrides: Mapping[str, str] = {}  # The group's own settings, from its last command.
 
     @property
     def epoch(self) -> int:
@@ -91,7 +91,7 @@ class EpochGroup(Group[M], Generic[M, T]):
         member_id = self.instances.get(instance_id)
         return None if member_id is None else self.members[member_id]
 
-    # What is logged; `replaying` alone calls these.
+    # Logged state; `replaying` alone calls these.
 
     def put_member(self, member: M) -> None:
         """Keep the member as its record says."""

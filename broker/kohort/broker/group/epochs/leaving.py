@@ -16,7 +16,7 @@ AWAY_FOR_A_WHILE = "left, and will be back"
 SILENT = "nothing was heard of it"
 
 Remove = Callable[[Turn, Any, Cause, Any], None]
-"""Removes a member from a group; what it had is free for the others from the next epoch on."""
+"""Removes a member from a group; its partitions are free for the others from the next epoch."""
 
 
 def session_timer_fired(remove: Remove, turn: Turn, group: AnyEpochGroup, key: SessionTimer) -> None:
@@ -39,7 +39,7 @@ def revocation_timer_fired(
 def expire(  # noqa: PLR0917  # Two of them say why.
     remove: Remove, turn: Turn, group: AnyEpochGroup, member_id: str, kind: CauseKind, reason: str
 ) -> None:
-    """Remove the member, and tell why."""
+    """Remove the member, and note the reason."""
     member = group.member(member_id)
     after_ms = silent_ms(turn, group, member_id)
     remove(turn, group, member_cause(turn, kind, member, after_ms=after_ms), member)

@@ -65,7 +65,7 @@ class WithStaticMembers(Protocol[M_co]):
 def known_member(group: WithStaticMembers[M_co], member_id: str, instance_id: str | None) -> M_co:
     """Return the member, a static one by its instance id.
 
-    Raises: ApiError UNKNOWN_MEMBER_ID where there is none, FENCED_INSTANCE_ID where its place was taken.
+    Raises: ApiError UNKNOWN_MEMBER_ID if there is none, FENCED_INSTANCE_ID if another member replaced it.
     """
     if instance_id is None:
         return group.member(member_id)

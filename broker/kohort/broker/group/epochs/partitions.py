@@ -1,14 +1,14 @@
-"""Partitions by the id of their topic, as assignments have them."""
+"""Partitions by the id of their topic, as in assignments."""
 
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 from uuid import UUID
 
 Partitions = Mapping[UUID, frozenset[int]]
-"""What a member shall have. No topic has an empty set."""
+"""A target assignment. No topic has an empty set."""
 
 Held = Mapping[UUID, Mapping[int, int]]
-"""What a member has: the epoch from which on it has each partition (KIP-1251). No topic is empty."""
+"""A current assignment: the epoch in which each partition was assigned (KIP-1251). No topic is empty."""
 
 
 class TopicPartitions(Protocol):

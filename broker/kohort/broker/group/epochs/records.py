@@ -1,4 +1,4 @@
-"""The records that groups with epochs have in common. Each kind has its own types of them."""
+"""The common records of groups with epochs. Each kind has its own types of them."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple

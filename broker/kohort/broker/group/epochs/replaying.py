@@ -1,4 +1,4 @@
-"""The replay of the records that groups with epochs have in common.
+"""The replay of the common records of groups with epochs.
 
 While a log is loaded, records come in the order in which each key was last written: any of them may be the
 first of its group or of its member.
@@ -18,7 +18,7 @@ G = TypeVar("G", bound=AnyEpochGroup)
 
 
 def group_unless_tombstone(value: object, groups: ShardState, group_id: str, kind: type[G]) -> G | None:
-    """Return the group, a new one where there is none; for a tombstone only a group that is known."""
+    """Return the group, a new one if there is none; for a tombstone only an existing group."""
     return groups.find(group_id, kind) if value is None else groups.group_of_kind(group_id, kind)
 
 
@@ -37,7 +37,7 @@ def replays(
     """Return what replays the records of a kind of group, by the type of the key.
 
     `described` returns a member with the metadata of a record, `assigned` one with its current assignment;
-    `unassigned` are a member's fields without any. `replay_group` takes over what the kind has besides.
+    `unassigned` are a member's fields without any. `replay_group` applies the kind's other fields.
     """
 
     def replay_group_epoch(groups: ShardState, key: Any, value: Any) -> None:

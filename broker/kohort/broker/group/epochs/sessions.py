@@ -27,7 +27,7 @@ class WithSessions(Protocol):
 
 
 def begin_session(turn: Turn, group: WithSessions, member_id: str, timeout_ms: int) -> None:
-    """Let the member's session begin anew; a timer that is set fires early, and is then set again."""
+    """Restart the member's session; a timer that is set fires early, and is then set again."""
     session = group.sessions.get(member_id)
     if session is None:
         session = group.sessions[member_id] = Session()

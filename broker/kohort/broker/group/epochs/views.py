@@ -19,7 +19,7 @@ def member_view(
     partitions: tuple[tuple[str, int], ...],
     waits_for: str | None,
 ) -> MemberView:
-    """Return the member with what it has."""
+    """Return the member with its assignment."""
     session = group.sessions.get(member.member_id)
     return MemberView(
         member_id=member.member_id,
@@ -39,7 +39,7 @@ def member_view(
 
 
 def awaited_member_ids(group: AnyEpochGroup) -> tuple[str, ...]:
-    """Return the members that are behind the newest epoch, or still have partitions to give up."""
+    """Return the members below the newest epoch, or with partitions to revoke."""
     return tuple(
         each.member_id for each in group.members.values() if each.epoch < group.epoch or each.is_revoking
     )

@@ -1,1 +1,1 @@
-"""The offsets that groups of every kind commit: kept, looked up, removed, and those of open transactions."""
+"""The committed offsets of groups of every kind: stored, fetched, removed, and those of open transactions."""

@@ -29,7 +29,7 @@ from kohort.protocol.schema import ZERO_UUID
 
 VERSION_OF_GROUP_ID_NOT_FOUND = 9
 NO_OFFSET = -1
-TIMESTAMP_MAX = 2**63 - 1  # What a record can say: a commit for longer is for ever.
+TIMESTAMP_MAX = 2**63 - 1  # The limit of a record: a commit with a longer retention is kept forever.
 
 
 def commit_offsets(groups: ShardState, command: OffsetCommit, now_ms: int) -> Decision:
@@ -76,7 +76,7 @@ def commit_error(message: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitR
 
 
 def fetch_offsets(groups: ShardState, command: OffsetFetch, _now_ms: int) -> Decision:
-    """Return the committed offsets of one group, -1 where there is none.
+    """Return the committed offsets of one group, -1 if there is none.
 
     The offsets have been flushed, since each answer is sent after the records before it. A request for stable
     offsets (KIP-447) gets UNSTABLE_OFFSET_COMMIT for offsets that an open transaction may change.
@@ -192,7 +192,7 @@ def offsets_of(group: AnyGroup, topic: str, metadata: Metadata | None) -> Mappin
 def _is_of_another(value: OffsetCommitValue, topic_id: UUID) -> bool:
     """Return whether an offset is of an earlier topic of that name.
 
-    An offset that an older version has written has no id, and is of whatever topic has the name.
+    An offset of an older version has no id, and belongs to any topic with the name.
     """
     return value.topic_id is not topic_id and value.topic_id not in (topic_id, ZERO_UUID)
 
@@ -223,7 +223,7 @@ def _without_unstable(
 def _fetched(
     index: int, value: OffsetCommitValue | None, topic_id: UUID | None
 ) -> OffsetFetchResponsePartitions:
-    """Return what is answered of a partition; with `topic_id` only if the offset is of that topic."""
+    """Return the answer for a partition; with `topic_id` only if the offset is of that topic."""
     if value is None or (
         topic_id is not None and value.topic_id is not topic_id and _is_of_another(value, topic_id)
     ):

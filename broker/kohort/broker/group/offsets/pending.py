@@ -1,7 +1,7 @@
 """Offsets of open transactions: they count once the transaction is committed (KIP-98, KIP-447).
 
-Of several that were written for a partition the newest counts that is committed, in whichever order their
-transactions end. Source: org.apache.kafka.coordinator.group.OffsetMetadataManager.
+Of several writes for a partition the newest committed one counts, in any order of the ends of their
+transactions. Source: org.apache.kafka.coordinator.group.OffsetMetadataManager.
 """
 
 from collections.abc import Collection
@@ -11,7 +11,7 @@ from kohort.protocol.offsets_topic import OffsetCommitKey, OffsetCommitValue
 
 
 class Pending(NamedTuple):
-    """What was written, and how many were before it."""
+    """A write, and how many were before it."""
 
     number: int
     value: OffsetCommitValue
@@ -30,7 +30,7 @@ class PendingOffsets:
         """Whether no transaction is open."""
 
     def add(self, producer_id: int, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
-        """Keep what a producer will have committed, or not."""
+        """Keep the pending offset of a producer."""
         held = self._by_producer.setdefault(producer_id, {})
         self.is_empty = False
         if key not in held:
@@ -41,14 +41,14 @@ class PendingOffsets:
         held[key] = Pending(self._number, value)
 
     def supersede(self, key: OffsetCommitKey, before: int | None = None) -> None:
-        """Let what was written for it until now, or before a certain one, end as nothing."""
+        """Drop pending writes for it until now, or before a certain one."""
         for held in self._by_producer.values():
             pending = held.get(key)
             if pending is not None and (before is None or pending.number < before):
                 held[key] = None
 
     def take(self, producer_id: int, *, is_commit: bool) -> list[tuple[OffsetCommitKey, OffsetCommitValue]]:
-        """Return what a producer's transaction has left to count, and forget the transaction."""
+        """Return the pending offsets of a producer's transaction, and forget the transaction."""
         held = self._by_producer.pop(producer_id, {})
         self.is_empty = not self._by_producer
         for key in held:
@@ -79,7 +79,7 @@ class PendingOffsets:
         return self._counts.get(group_id, {}).keys()
 
     def held(self) -> list[tuple[OffsetCommitKey, OffsetCommitValue]]:
-        """Return what open transactions would have count, each partition's in no order."""
+        """Return the pending offsets of open transactions, unordered for each partition."""
         return [
             (key, pending.value)
             for held in self._by_producer.values()

@@ -17,7 +17,7 @@ from kohort.protocol.schema import ZERO_UUID
 
 
 def expire_offsets(turn: Turn, _command: ExpireOffsets) -> None:
-    """Let go of what nobody has used for the retention time, and of groups left without anything."""
+    """Remove expired offsets, and groups without any state."""
     for group in turn.groups.by_id.values():
         if not group.has_offsets:
             continue  # It stays until it is deleted.
@@ -49,7 +49,7 @@ def offset_tombstone(group_id: str, topic: str, partition: int) -> Record:
 
 
 def _is_of_gone_topic(command: TopicsDeleted, topic: str, value: OffsetCommitValue) -> bool:
-    """Return whether an offset is of a topic that is gone, and not of the one that has its name now."""
+    """Return whether an offset belongs to a deleted topic, and not to the one with its name now."""
     current = command.topic_ids.get(topic)
     if value.topic_id == ZERO_UUID:
         return topic in command.names
@@ -57,17 +57,17 @@ def _is_of_gone_topic(command: TopicsDeleted, topic: str, value: OffsetCommitVal
 
 
 def _supersede(turn: Turn, command: TopicsDeleted, key: OffsetCommitKey) -> None:
-    """Let what open transactions have written for a partition never count; what the group has stays."""
+    """Drop the pending writes of open transactions for a partition; the committed offset stays."""
     group = turn.groups.by_id.get(key.group)
     kept = None if group is None else group.offsets.get(key.topic, {}).get(key.partition)
     if kept is None or _is_of_gone_topic(command, key.topic, kept):
         turn.log(offset_tombstone(key.group, key.topic, key.partition))
     else:
-        turn.log(Record(key, kept))  # What is written later counts more than what was pending before.
+        turn.log(Record(key, kept))  # Later writes override pending ones.
 
 
 def delete_offsets(turn: Turn, command: OffsetDelete) -> None:
-    """Forget the offsets that were named, of topics that nobody in the group reads."""
+    """Delete the named offsets, of topics that no member of the group subscribes to."""
     message = command.message
     try:
         group = _check_deletion(turn, message.group_id)
@@ -94,7 +94,7 @@ def all_offsets(group: AnyGroup) -> list[tuple[str, int]]:
 
 
 def _expire(turn: Turn, group: AnyGroup) -> bool:
-    """Let the group's expired offsets go; return whether no others are left."""
+    """Remove the group's expired offsets; return whether no others are left."""
     pending = turn.groups.pending
     if not group.offsets:
         return not pending.holds_any(group.group_id)
@@ -120,7 +120,7 @@ def _is_expired(group: AnyGroup, value: OffsetCommitValue, now_ms: int, retentio
         return now_ms >= value.expire_timestamp
     since_ms = value.commit_timestamp
     if group.is_empty and group.protocol_type is not None and group.state_since_ms >= 0:
-        since_ms = max(since_ms, group.state_since_ms)  # While there were members, the clock stood.
+        since_ms = max(since_ms, group.state_since_ms)  # The retention did not run while there were members.
     return now_ms - since_ms >= retention_ms
 
 

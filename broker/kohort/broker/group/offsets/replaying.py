@@ -6,7 +6,7 @@ from kohort.protocol.offsets_topic import OffsetCommitKey, OffsetCommitValue
 
 
 def replay_offset(groups: ShardState, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
-    """Keep, or with None forget, a committed offset, over what transactions have written before."""
+    """Store, or with None remove, a committed offset, over earlier writes of transactions."""
     if not groups.pending.is_empty:
         groups.pending.supersede(key)
     keep_offset(groups, key, value)

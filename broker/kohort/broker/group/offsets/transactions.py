@@ -96,7 +96,7 @@ def transactional_commit_error(message: TxnOffsetCommitRequest, code: ErrorCode)
 
 
 def _check(group: AnyGroup | None, message: TxnOffsetCommitRequest) -> None:
-    """Pass a commit by whom the group has as a member, or by who says nothing of that. Raises: ApiError."""
+    """Check that a commit is from a member of the group, or without one. Raises: ApiError."""
     if group is None:
         if message.generation_id_or_member_epoch >= 0:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)

@@ -1,1 +1,1 @@
-"""Share groups (KIP-932): records given to whoever asks, until somebody has dealt with them."""
+"""Share groups (KIP-932): records are delivered to any member, until one has acknowledged them."""

@@ -1,7 +1,7 @@
-"""Who of a share group reads which partitions: Kafka's `simple`, to the same ends.
+"""Assigns partitions to members of a share group: like Kafka's `simple`, with the same goals.
 
-Each partition has a member, and each member a partition, as long as there are any. Where there are more
-members than partitions they share them evenly. What a member has it keeps, as far as that is even.
+Each partition has a member, and each member a partition, if there are any. If there are more
+members than partitions they share them evenly. A member keeps its partitions, as far as that is even.
 """
 
 from collections import defaultdict
@@ -39,9 +39,10 @@ def _share_out(
     places: list[Place],
     current: Mapping[str, Partitions],
 ) -> None:
-    """Give each place as many of the members as it takes for everybody to have one."""
+    """Give each position as many of the members as needed for everybody to have one."""
     sharers = -(-len(members) // len(places))
-    fair, more = divmod(len(places) * sharers, len(members))  # So many of them have one more than is fair.
+    # So many of them have one more than the fair share.
+    fair, more = divmod(len(places) * sharers, len(members))
     had: dict[Place, list[str]] = defaultdict(list)
     for member_id in members:
         for topic_id, indexes in current.get(member_id, {}).items():

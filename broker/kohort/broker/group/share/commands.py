@@ -1,7 +1,7 @@
-"""What members of share groups ask, what administrators ask of such a group, and what the broker tells it.
+"""The commands of members of share groups, of administrators, and of the broker.
 
-Each command of a member brings the metadata as they are when it comes: the core looks at them with each
-heartbeat, and nobody has to tell it of changes.
+Each command of a member has the metadata of its time: the core compares them with each
+heartbeat, and needs no notice of changes.
 """
 
 from collections.abc import Mapping
@@ -85,7 +85,7 @@ class ForgetShareState(msgspec.Struct, frozen=True):
 
 
 class ForgetDeletedTopics(msgspec.Struct, frozen=True):
-    """Let every group forget its share partitions of topics that were deleted. Not answered."""
+    """Let every group forget its share partitions of deleted topics. Not answered."""
 
     group_type: ClassVar[str] = SHARE
     topic_ids: frozenset[UUID]
@@ -96,7 +96,7 @@ NOT_EMPTY = "The group is not empty."
 
 
 def heartbeat_error(code: ErrorCode, message: str | None = None) -> ShareGroupHeartbeatResponse:
-    """Return the answer that tells a member what is wrong."""
+    """Return the answer with the error for a member."""
     return ShareGroupHeartbeatResponse(
         throttle_time_ms=0, error_code=code, error_message=message, member_epoch=0, heartbeat_interval_ms=0
     )

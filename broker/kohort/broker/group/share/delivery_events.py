@@ -19,7 +19,7 @@ class Reason(Enum):
 
 
 class Outcome(Enum):
-    """What came of that."""
+    """The result of a delivery."""
 
     COMES_AGAIN = "comes_again"
     GIVEN_UP = "given_up"
@@ -35,7 +35,7 @@ class DeliveryEvent:
     at_ms: int
     outcome: Outcome
     reason: Reason | None
-    """None where the letter is all that is told: what made it due was told before."""
+    """None if only the dead letter is reported: its reason was reported before."""
     member_id: str
     delivery_count: int
     first_offset: int
@@ -45,8 +45,8 @@ class DeliveryEvent:
 class DeliveryEvents:
     """The last `KEPT` things that happened in one share partition, the newest last.
 
-    Offsets beside each other to which the same happens in the same millisecond are one of them. Where nothing
-    happens but what members accept, nothing is kept.
+    Consecutive offsets with the same event in the same millisecond are one of them. If
+    all records are accepted, nothing is kept.
     """
 
     __slots__ = ("_kept",)

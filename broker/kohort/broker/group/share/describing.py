@@ -1,4 +1,4 @@
-"""ShareGroupDescribe: a share group with its epochs, its members, and what they read."""
+"""ShareGroupDescribe: a share group with its epochs, its members, and their assignments."""
 
 from kohort.broker.group.metadata import Metadata
 from kohort.broker.group.share.assignor import NAME
@@ -16,7 +16,7 @@ from kohort.protocol.messages.share_group_describe import (
 
 
 def describe(turn: Turn, command: ShareGroupDescribe) -> None:
-    """Answer with the group, or with what is wrong with asking for it."""
+    """Answer with the group, or with the error."""
     try:
         answer = described(turn.groups.existing(command.group_id, ShareGroup), command.metadata)
     except ApiError as error:

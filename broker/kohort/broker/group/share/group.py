@@ -38,8 +38,8 @@ class ShareGroup(EpochGroup[ShareMember, Partitions]):
     """A group as one shard knows it (Kafka: ShareGroup).
 
     The group epoch grows with each change of what its members read, of those topics, and of which share
-    partitions are ready. A share partition is ready once the share coordinator keeps its state: until then
-    it is `initializing`, and nobody is given it. All of that is logged.
+    partitions are ready. A share partition is ready when the share coordinator has its state: until then
+    it is `initializing`, and is not assigned. All of that is logged.
     """
 
     group_type: ClassVar[str] = SHARE
@@ -53,11 +53,11 @@ class ShareGroup(EpochGroup[ShareMember, Partitions]):
         self.initializing: ShareTopics = {}
         self.initialized: ShareTopics = {}
         self.deleting: Mapping[UUID, str] = {}
-        # Derived from what is logged:
+        # Derived from logged state:
         self.name_counts: Counter[str] = Counter()
 
     def owners_of(self, members: Mapping[str, ShareMember]) -> Owners:
-        """Return nobody: partitions are shared."""
+        """Return no owners: partitions are shared."""
         return {}
 
     def assignor_name(self, members: Mapping[str, ShareMember], config: GroupConfig) -> str:
@@ -88,7 +88,7 @@ class ShareGroup(EpochGroup[ShareMember, Partitions]):
         self._refuse()
 
     def check_fetch(self, asked: OffsetFetchRequestGroup) -> None:
-        """Let anybody see that there are none, as Kafka does: it does not say that this is no such group."""
+        """Return that there are none, as Kafka does: it does not report the wrong kind of group."""
 
     def _refuse(self) -> NoReturn:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is not a consumer group.")

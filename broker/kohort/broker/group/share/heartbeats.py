@@ -48,7 +48,7 @@ READY_SOON_MS = 100
 
 
 def heartbeat(turn: Turn, command: ShareGroupHeartbeat) -> None:
-    """Answer the heartbeat, once what it leads to is logged."""
+    """Answer the heartbeat, after its changes are logged."""
     message = command.message
     try:
         _check(message)
@@ -92,7 +92,7 @@ def _check_epoch(member: ShareMember, epoch: int) -> None:
 
 
 def _check_room(turn: Turn, group: ShareGroup | None, message: ShareGroupHeartbeatRequest) -> None:
-    """Pass who may join. Raises: ApiError GROUP_MAX_SIZE_REACHED."""
+    """Check that the member may join. Raises: ApiError GROUP_MAX_SIZE_REACHED."""
     if group is not None and message.member_id in group.members:
         return
     limit = turn.config.group_share_max_size
@@ -123,7 +123,7 @@ class _Step:
         """How long it is until the group may be assigned again."""
 
     def _wish(self, command: ShareGroupHeartbeat) -> ShareMember:
-        """Return the member with what its heartbeat says anew; what is left out stays."""
+        """Return the member with the changed fields of its heartbeat; omitted ones stay."""
         before, names, rack_id = self.before, command.message.subscribed_topic_names, command.message.rack_id
         return msgspec.structs.replace(
             before,
@@ -134,7 +134,7 @@ class _Step:
         )
 
     def taken(self) -> ShareGroupHeartbeatResponse:
-        """Return the answer to the heartbeat; what it has led to is logged."""
+        """Return the answer to the heartbeat; its changes are logged."""
         turn, group, wish = self.turn, self.group, self.wish
         group.overrides = self.metadata.group_config(group.group_id)
         if self.is_new or wish != self.before:
@@ -193,7 +193,7 @@ class _Step:
         return bool(missing or group.initializing)
 
     def _target(self, epoch: int) -> tuple[Partitions, int]:
-        """Return what the member shall have, and from which epoch on."""
+        """Return the member's target assignment, and its epoch."""
         turn, group, wish = self.turn, self.group, self.wish
         builder = TargetBuilder(
             turn, group, nothing={}, target_record=target_record, epoch_record=target_epoch_record
@@ -220,9 +220,9 @@ class _Step:
         return assign(subscriptions, ready_partitions(self.group.initialized, self.metadata), current)
 
     def _answer(self, member: ShareMember, *, is_missing: bool, is_late: bool) -> ShareGroupHeartbeatResponse:
-        """Return the answer; with the assignment where the member tells all of itself, or has another one.
+        """Return the answer; with the assignment if the member sends all fields, or has another one.
 
-        A member that comes in an epoch before its own has missed an answer, and is told again.
+        A member with the previous epoch has missed an answer, and gets it again.
         """
         message, group = self.message, self.group
         assignment = None

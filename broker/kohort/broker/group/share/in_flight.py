@@ -16,7 +16,7 @@ from kohort.protocol.errors import ApiError, ErrorCode
 
 @dataclass(slots=True)
 class InFlightBatch:
-    """What is known of offsets beside each other, first and last included."""
+    """The state of consecutive offsets, first and last included."""
 
     first_offset: int
     last_offset: int
@@ -29,7 +29,7 @@ class InFlightBatch:
     is_settling: bool = False
     """Whether a write of its next state is under way."""
     cause: Cause | None = None
-    """Why it is given up; unknown where another leader has begun to."""
+    """Why it is archived; unknown if another leader has started it."""
     reason: Reason | None = None
     """What its member says of it, while that is being written."""
 
@@ -53,7 +53,7 @@ class InFlightBatch:
         )
 
     def is_like(self, other: "InFlightBatch") -> bool:
-        """Return whether nothing but their offsets tells them from each other."""
+        """Return whether they differ only in their offsets."""
         return (
             self.state is other.state
             and self.is_held_like(other)
@@ -79,7 +79,7 @@ class InFlightBatch:
 
 
 class Standing(NamedTuple):
-    """What the records in flight come to, and those that members hold, where they are alike as one."""
+    """The totals of the records in flight, and the acquired ones, merged if they are equal."""
 
     held_records: int
     again_records: int
@@ -108,7 +108,7 @@ class InFlightBatches:
 
     @property
     def first(self) -> InFlightBatch | None:
-        """The first batch, None where there is none."""
+        """The first batch, None without one."""
         return self._batches[0] if self._batches else None
 
     def at(self, offset: int) -> InFlightBatch | None:
@@ -129,7 +129,7 @@ class InFlightBatches:
         return self._batches[self._first_index(first_offset) : bisect_right(self._firsts, last_offset)]
 
     def cut(self, first_offset: int, last_offset: int) -> Sequence[InFlightBatch]:
-        """Return batches of these offsets alone: those that have others as well are split."""
+        """Return batches with only these offsets: those with others as well are split."""
         if first_offset > last_offset:
             return ()
         begin = self._first_index(first_offset)
@@ -168,7 +168,7 @@ class InFlightBatches:
                 index += 1
 
     def drop_final(self) -> int:
-        """Let go of those at the front that are done with; return how many records they had."""
+        """Remove completed batches at the front; return how many records they had."""
         end = count = 0
         for batch in self._batches:
             if batch.state not in FINAL:
@@ -214,7 +214,7 @@ class InFlightBatches:
             raise ApiError(ErrorCode.INVALID_RECORD_STATE)
 
     def drop_until(self, offset: int) -> Sequence[InFlightBatch]:
-        """Let go of what lies before the offset, and return it."""
+        """Remove everything before the offset, and return it."""
         dropped = self.cut(self._firsts[0], offset - 1) if self._firsts else ()
         if dropped:
             del self._batches[: len(dropped)], self._firsts[: len(dropped)]
@@ -222,14 +222,14 @@ class InFlightBatches:
         return dropped
 
     def _first_index(self, offset: int) -> int:
-        """Return where the first batch stands that ends at the offset or behind it."""
+        """Return the index of the first batch that ends at or after the offset."""
         index = bisect_left(self._firsts, offset)
         if index and self._batches[index - 1].last_offset >= offset:
             return index - 1
         return index
 
     def _split(self, index: int, offset: int) -> None:
-        """Let what the batch has from the offset on be a batch of its own."""
+        """Split the batch at the offset."""
         batch = self._batches[index]
         self._firsts.insert(index + 1, offset)
         self._batches.insert(index + 1, batch.from_offset(offset))
@@ -237,7 +237,7 @@ class InFlightBatches:
 
 
 def merged(batches: Sequence[InFlightBatch]) -> tuple[Batch, ...]:
-    """Return what is written of batches in their order: those that touch and have one state as one."""
+    """Return the stored form of batches in order: adjacent ones with one state are merged."""
     found: list[Batch] = []
     last = -2
     for each in batches:

@@ -17,7 +17,7 @@ from kohort.protocol.messages.share_group_heartbeat import (
 
 
 def leave(turn: Turn, message: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
-    """Let the member go, and return the answer. Raises: ApiError."""
+    """Remove the member, and return the answer. Raises: ApiError."""
     group = turn.groups.existing(message.group_id, ShareGroup)
     member = group.member(message.member_id)
     turn.note(MemberLeft(**fields_of(turn, group, member), reason=LEFT))
@@ -41,7 +41,7 @@ def session_timer_fired(turn: Turn, group: ShareGroup, key: SessionTimer) -> Non
 
 
 def _remove_member(turn: Turn, group: ShareGroup, member: ShareMember) -> None:
-    """Remove the member; the others share what it read from the next epoch on."""
+    """Remove the member; the others share its partitions from the next epoch."""
     for record in member_tombstones(group.group_id, member.member_id):
         turn.log(record)
     turn.log(epoch_record(group.group_id, group.epoch + 1, group.metadata_hash))
@@ -52,7 +52,7 @@ def _remove_member(turn: Turn, group: ShareGroup, member: ShareMember) -> None:
 
 
 def extend_session(turn: Turn, group: ShareGroup, member: ShareMember) -> None:
-    """Let the member's session begin anew."""
+    """Restart the member's session."""
     timeout_ms = turn.config.of_group(
         group.overrides, "share.session.timeout.ms", turn.config.group_share_session_timeout_ms
     )

@@ -18,7 +18,7 @@ class Locks:
         self._heap: list[tuple[int, int, int]] = []
 
     def add(self, until_ms: int, first_offset: int, last_offset: int) -> None:
-        """Note a lock; each batch that is held lies in one or more."""
+        """Add a lock; each acquired batch is in one or more."""
         heappush(self._heap, (until_ms, first_offset, last_offset))
         if len(self._heap) > LOCKS_PER_BATCH * len(self._in_flight) + LOCKS_KEPT:
             self._heap = [
@@ -29,7 +29,7 @@ class Locks:
             heapify(self._heap)
 
     def take_ended(self, now_ms: int) -> list[InFlightBatch]:
-        """Return what has been held for too long, in the order of offsets."""
+        """Return batches whose locks have expired, in the order of offsets."""
         ended: dict[int, InFlightBatch] = {}
         while self._heap and self._heap[0][0] <= now_ms:
             until_ms, first, last = heappop(self._heap)
@@ -44,7 +44,7 @@ class Locks:
             until_ms, first, last = self._heap[0]
             for batch in self._in_flight.between(first, last):
                 if batch.lock_until_ms == until_ms and batch.is_held:
-                    if batch.first_offset > first:  # So that nobody looks at those before it again.
+                    if batch.first_offset > first:  # So that those before it are not checked again.
                         heapreplace(self._heap, (until_ms, batch.first_offset, last))
                     return until_ms
             heappop(self._heap)

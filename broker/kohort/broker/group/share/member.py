@@ -7,10 +7,10 @@ from kohort.broker.group.epochs.partitions import Partitions
 
 
 class ShareMember(msgspec.Struct, frozen=True, kw_only=True):
-    """Who a member is, what it wants to read, what it has (Kafka: ShareGroupMember).
+    """A member, its subscription, its assignment (Kafka: ShareGroupMember).
 
-    Partitions are shared, so that nobody waits for anybody: a member has what the target gives it as soon as
-    it has come to the target's epoch.
+    Partitions are shared, so that no member waits for another: a member has its target assignment as soon as
+    it has reached the target's epoch.
     """
 
     member_id: str
@@ -33,12 +33,12 @@ class ShareMember(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """Nobody is asked to give anything up."""
+        """No member has to revoke anything."""
         return 0
 
     @property
     def is_revoking(self) -> bool:
-        """Nobody is asked to give anything up."""
+        """No member has to revoke anything."""
         return False
 
     def is_reconciled(self, assignment_epoch: int) -> bool:

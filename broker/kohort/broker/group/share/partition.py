@@ -1,7 +1,7 @@
 """The records of one partition as a share group has them: acquired, acknowledged, released, archived.
 
-Acquiring is in memory alone. What a member acknowledges is settled in two steps: `acknowledge` says what has
-to be written, `settle` takes it over once it is, or puts it back. Kafka: SharePartition.
+Acquiring only changes memory. An acknowledgement is settled in two steps: `acknowledge` returns the state
+to write, `settle` applies it when it is written, or reverts it. Kafka: SharePartition.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,13 +28,13 @@ Words = Iterable[tuple[int, int, Sequence[Acknowledgement]]]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a group's settings allow."""
+    """The limits in a group's settings."""
 
     delivery_count_limit: int = 5
     record_lock_duration_ms: int = 30_000
     max_record_locks: int = 2_000
     has_dead_letters: bool = False
-    """Whether a record that is given up stays until its dead letter is written."""
+    """Whether an archived record waits until its dead letter is written."""
 
     @property
     def often_count(self) -> int:
@@ -55,10 +55,10 @@ class Write:
 class SharePartition:
     """One partition in one share group.
 
-    Offsets below `start_offset` are done with, those from `end_offset` on untouched. Those between are kept
-    in batches of one fate, so that what costs is how many fates there are, not how many records. What is
-    asked again and again is kept beside them, in two heaps that may name what has changed since: the batch
-    says what holds. Each batch that is available has its first offset in the one; the other are the `locks`.
+    Offsets below `start_offset` are completed, those from `end_offset` unread. Those between are kept
+    in batches of one state, so that the cost depends on the number of batches, not of records. Values that
+    are needed often are in two heaps, which may have outdated entries: the batch
+    decides. Each available batch has its first offset in the one; the other are the `locks`.
     """
 
     def __init__(
@@ -118,8 +118,9 @@ class SharePartition:
         *,
         often: bool = False,
     ) -> tuple[Batch, ...]:
-        """Lock for a member what is available of the offsets read, and return it; both ends are included.
+        """Acquire for a member the available ones of the offsets read, and return them.
 
+        Both ends are included.
         Records that are `often_delivered` go by themselves: they are taken, or left, as `often` says.
         """
         in_flight = self._in_flight
@@ -155,7 +156,7 @@ class SharePartition:
     def _cut_available(
         self, first_offset: int, last_offset: int, max_records: int, *, often: bool
     ) -> Iterator[InFlightBatch]:
-        """Yield what may be handed out of these offsets, in batches of its own."""
+        """Yield the available ones of these offsets, as separate batches."""
         often_count = self.limits.often_count
         for batch in self._in_flight.between(first_offset, last_offset):
             if max_records <= 0:
@@ -171,11 +172,12 @@ class SharePartition:
     def acknowledge(
         self, member_id: str, first_offset: int, kinds: Sequence[Acknowledgement], now_ms: int
     ) -> Write:
-        """Take a member's word for offsets from the first on, and return what has to be written.
+        """Apply a member's acknowledgement of consecutive offsets, and return the state to write.
 
         Raises:
-            ApiError: INVALID_RECORD_STATE if this member does not hold one of them, INVALID_REQUEST if they
-                end where nobody has read yet; nothing has changed then.
+            ApiError: INVALID_RECORD_STATE if this member has not acquired one of them, INVALID_REQUEST if
+            they
+                end at an unread offset; nothing has changed then.
         """
         return self.acknowledge_all(
             member_id, ((first_offset, first_offset + len(kinds) - 1, kinds),), now_ms
@@ -184,7 +186,7 @@ class SharePartition:
     def acknowledge_all(self, member_id: str, words: Words, now_ms: int) -> Write:
         """Take a member's word for several runs of offsets, or for none of them.
 
-        Of a run in which the start lies, what it has passed needs no word any more. Raises: ApiError, as
+        Of a run that contains the start, offsets before it need no acknowledgement. Raises: ApiError, as
         `acknowledge`.
         """
         said: list[tuple[int, int, Acknowledgement]] = []
@@ -212,7 +214,7 @@ class SharePartition:
         self.locks.add(until_ms, first_offset, last_offset)
 
     def _say(self, first_offset: int, last_offset: int, kind: Acknowledgement, settled: list[Batch]) -> None:
-        """Note what a member says, and what is to be written of it."""
+        """Note an acknowledgement, and the state to write."""
         for batch in self._in_flight.cut(first_offset, last_offset):
             batch.is_settling = True
             after, batch.cause = self._after(batch, kind)
@@ -228,7 +230,7 @@ class SharePartition:
                 settled.append(Batch(batch.first_offset, batch.last_offset, after, count))
 
     def archive(self, first_offset: int, last_offset: int) -> Write:
-        """Give up what is acquired of these offsets: nobody is to see it, such as what was aborted."""
+        """Archive acquired records of these offsets: nobody may see them, such as aborted ones."""
         first = max(first_offset, self.start_offset)
         taken = [
             batch
@@ -243,7 +245,7 @@ class SharePartition:
         return self._written(taken)
 
     def dead(self, first_offset: int, last_offset: int) -> tuple[DeadRecords, ...]:
-        """Return which of these offsets are to have dead letters, now that they are written as given up."""
+        """Return which of these offsets need dead letters, now that their state is written."""
         found: list[DeadRecords] = []
         first_offset = max(first_offset, self.start_offset)
         for batch in self._in_flight.between(first_offset, last_offset):
@@ -258,9 +260,9 @@ class SharePartition:
         return tuple(found)
 
     def buried(self, first_offset: int, last_offset: int, now_ms: int, *, is_written: bool) -> Write:
-        """Give these up, which have their dead letters now, and return what is to be written of it.
+        """Archive these, whose dead letters are written, and return the state to write.
 
-        `is_written` says whether there are any: where the settings are wrong nobody ever writes them.
+        `is_written` tells whether there are any: with wrong settings none is ever written.
         """
         taken = [
             batch
@@ -282,9 +284,9 @@ class SharePartition:
         return self._written(taken)
 
     def settle(self, write: Write, now_ms: int, *, is_durable: bool) -> None:
-        """Take over what was written, or leave it with its member if it could not be.
+        """Apply the written state, or leave it with its member if the write failed.
 
-        Of what the log's start has passed meanwhile there is nothing to take over.
+        State before the log's start is dropped.
         """
         for written in write.batches:
             for batch in self._in_flight.cut(written.first_offset, written.last_offset):
@@ -293,20 +295,21 @@ class SharePartition:
                     if written.state is not RecordState.ACKNOWLEDGED and batch.reason is not None:
                         self._note(now_ms, batch, written.state, batch.reason)
                     self._let_go(batch, written.state)
-                else:  # Its lock may have ended meanwhile, unheeded.
+                else:  # Its lock may have expired meanwhile, without notice.
                     batch.cause = batch.reason = None
                     self.locks.add(batch.lock_until_ms, batch.first_offset, batch.last_offset)
             self._in_flight.join(written.first_offset, written.last_offset)
         self._move_start()
 
     def expire_locks(self, now_ms: int) -> Write:
-        """Take back what members have held for too long, and return what is to be written of it."""
+        """Release records whose locks have expired, and return the state to write."""
         return self._take_back(self.locks.take_ended(now_ms), now_ms, Reason.LOCK_ENDED)
 
     def release_member(self, member_id: str, now_ms: int, reason: Reason = Reason.SESSION_CLOSED) -> Write:
-        """Take back what a member holds whose session has ended.
+        """Release the records of a member whose session has ended.
 
-        It was delivered, as in Kafka: a record that ends each process that gets it is given up in the end.
+        They count as delivered, as in Kafka: a record that ends each process that gets it is archived in the
+        end.
         """
         held = [each for each in self._in_flight if each.member_id == member_id and each.is_held]
         return self._take_back(held, now_ms, reason)
@@ -317,19 +320,19 @@ class SharePartition:
 
     @property
     def in_flight(self) -> InFlightBatches:
-        """What is kept of records between the start and the end, to be read only."""
+        """The batches between the start and the end, read-only."""
         return self._in_flight
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody holds anything, no write is under way, and no dead letter is missing."""
+        """Whether nothing is acquired, no write is under way, and no dead letter is missing."""
         return not any(
             each.state in (RecordState.ACQUIRED, RecordState.ARCHIVING) for each in self._in_flight
         )
 
     @property
     def has_room(self) -> bool:
-        """Whether records that nobody has had may be handed out."""
+        """Whether unread records may be delivered."""
         return self._in_flight.record_count < self.limits.max_record_locks
 
     @property
@@ -338,7 +341,7 @@ class SharePartition:
         return self._done
 
     def log_starts_at(self, offset: int) -> None:
-        """Forget what the log has deleted: it is archived, in whosever hands it is."""
+        """Drop records deleted from the log: they are archived, even if acquired."""
         for batch in self._in_flight.drop_until(offset):
             if batch.state in FINAL:
                 self._done -= batch.record_count
@@ -383,7 +386,7 @@ class SharePartition:
             heappush(self._available, batch.first_offset)
 
     def _restore(self, batch: Batch) -> None:
-        """Put a written batch in place. Nobody holds anything after a restart."""
+        """Put a written batch in place. Nothing is acquired after a restart."""
         first = max(batch.first_offset, self.end_offset)
         if batch.last_offset < first:
             return
@@ -393,7 +396,10 @@ class SharePartition:
         self._add(InFlightBatch(first, batch.last_offset, state, batch.delivery_count))
 
     def _check_end(self, first_offset: int, end_offset: int) -> None:
-        """Pass a run that begins in front of what is in flight, or ends in it. Raises: ApiError, as Kafka."""
+        """Check that a run starts before the records in flight, or ends in them.
+
+        Raises: ApiError, as Kafka.
+        """
         first = self._in_flight.first
         if end_offset > self.end_offset and first is not None and first.first_offset <= first_offset:
             raise ApiError(ErrorCode.INVALID_REQUEST)
@@ -422,7 +428,7 @@ class SharePartition:
         )
 
     def _take_back(self, taken: Sequence[InFlightBatch], now_ms: int, reason: Reason) -> Write:
-        """Let members have these no longer, which are told in the order of their offsets."""
+        """Release these, which are reported in the order of their offsets."""
         for batch in taken:
             after, batch.cause = self._after(batch, Acknowledgement.RELEASE)
             self._note(now_ms, batch, after, reason)
@@ -430,7 +436,7 @@ class SharePartition:
         return self._written(taken)
 
     def _written(self, changed: Sequence[InFlightBatch]) -> Write:
-        """Return what is to be written of batches that have changed."""
+        """Return the state to write for changed batches."""
         write = Write(merged(changed))
         for each in write.batches:
             self._in_flight.join(each.first_offset, each.last_offset)
@@ -438,7 +444,7 @@ class SharePartition:
         return write
 
     def _move_start(self) -> None:
-        """Let go of what is done with at the front."""
+        """Remove completed batches at the front."""
         self._done -= self._in_flight.drop_final()
         first = self._in_flight.first
         self.start_offset = self.end_offset if first is None else first.first_offset
@@ -455,7 +461,7 @@ _OUTCOMES = {
 def _of_one_kind(
     first_offset: int, last_offset: int, kinds: Sequence[Acknowledgement]
 ) -> Iterator[tuple[int, int, Acknowledgement]]:
-    """Yield runs of which the same is said."""
+    """Yield runs with the same acknowledgement."""
     if len(kinds) == 1:
         yield first_offset, last_offset, kinds[0]
         return

@@ -1,7 +1,7 @@
 """Which share partitions a group has: those whose state is being made, and those that may be read.
 
-A group asks the share coordinator for state before anybody is given a partition: `initializing` says in the
-log what was asked for, so that whoever coordinates the group next asks again.
+A group requests state from the share coordinator before a partition is assigned: `initializing` logs
+the request, so that the next coordinator of the group repeats it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,7 +31,7 @@ def ready_partitions(topics: ShareTopics, metadata: Metadata) -> dict[UUID, froz
 
 
 def missing_partitions(group: ShareGroup, names: Iterable[str], metadata: Metadata) -> ShareTopics:
-    """Return the partitions of these topics that are neither ready nor being made."""
+    """Return the partitions of these topics that are neither ready nor being initialized."""
     missing: dict[UUID, ShareTopic] = {}
     for name in sorted(set(names)):
         topic = metadata.topics.get(name)
@@ -47,7 +47,7 @@ def missing_partitions(group: ShareGroup, names: Iterable[str], metadata: Metada
 
 
 def become_ready(turn: Turn, command: ShareStateReady) -> None:
-    """Let members have these partitions, from the next epoch on."""
+    """Let members have these partitions, from the next epoch."""
     group = turn.groups.find(command.group_id, ShareGroup)
     if group is None:
         return  # It was deleted meanwhile.
@@ -84,7 +84,7 @@ def start(turn: Turn, command: StartShareState) -> None:
 
 
 def forget(turn: Turn, command: ForgetShareState) -> None:
-    """Let go of the share partitions of topics, in an empty group."""
+    """Remove the share partitions of topics, in an empty group."""
     try:
         group = empty_group(turn, command.group_id)
     except ApiError as error:
@@ -95,7 +95,7 @@ def forget(turn: Turn, command: ForgetShareState) -> None:
 
 
 def forget_topics(turn: Turn, command: ForgetDeletedTopics) -> None:
-    """Let every group forget its share partitions of deleted topics.
+    """Let every group remove its share partitions of deleted topics.
 
     A topic that the metadata only lack stays: where they are older than the group's state, it comes again.
     """
@@ -113,7 +113,7 @@ def _state_without(group: ShareGroup, topic_ids: frozenset[UUID]) -> Record:
 
 
 def empty_group(turn: Turn, group_id: str) -> ShareGroup:
-    """Return the group, which nobody is in. Raises: ApiError."""
+    """Return the empty group. Raises: ApiError."""
     group = turn.groups.existing(group_id, ShareGroup)
     if not group.is_empty:
         raise ApiError(ErrorCode.NON_EMPTY_GROUP, NOT_EMPTY)

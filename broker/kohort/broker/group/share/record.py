@@ -5,18 +5,18 @@ from enum import Enum, IntEnum
 
 
 class RecordState(IntEnum):
-    """Where a record stands, in the numbers of Kafka's share state records."""
+    """The state of a record, in the numbers of Kafka's share state records."""
 
     AVAILABLE = 0
     ACQUIRED = 1
     ACKNOWLEDGED = 2
     ARCHIVING = 3
-    """Given up, but for its dead letter (KIP-1191)."""
+    """Archived except for its dead letter (KIP-1191)."""
     ARCHIVED = 4
 
 
 class Acknowledgement(IntEnum):
-    """What a member says of a record, in the numbers of ShareAcknowledge."""
+    """A member's acknowledgement of a record, in the numbers of ShareAcknowledge."""
 
     GAP = 0
     ACCEPT = 1
@@ -26,7 +26,7 @@ class Acknowledgement(IntEnum):
 
 
 class Cause(Enum):
-    """Why a record is given up, as the header of its dead letter says it in Kafka."""
+    """Why a record is archived, as in the header of its dead letter in Kafka."""
 
     REJECTED = "Offset rejected by client."
     DELIVERED_TOO_OFTEN = "Offset delivery count exceeded the threshold."

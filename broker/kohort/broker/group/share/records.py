@@ -46,7 +46,7 @@ def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
 
 
 def member_record(group_id: str, member: ShareMember) -> Record:
-    """Return the record of who a member is, and what it wants to read."""
+    """Return the record of a member's metadata and subscription."""
     value = ShareGroupMemberMetadataValue(
         rack_id=member.rack_id,
         client_id=member.client_id,
@@ -57,7 +57,7 @@ def member_record(group_id: str, member: ShareMember) -> Record:
 
 
 def target_record(group_id: str, member_id: str, target: Partitions) -> Record:
-    """Return the record of what a member shall have."""
+    """Return the record of a member's target assignment."""
     value = ShareGroupTargetAssignmentMemberValue(
         topic_partitions=tuple(
             ShareGroupTargetPartitions(topic_id=topic_id, partitions=tuple(sorted(target[topic_id])))
@@ -68,7 +68,7 @@ def target_record(group_id: str, member_id: str, target: Partitions) -> Record:
 
 
 def current_record(group_id: str, member: ShareMember) -> Record:
-    """Return the record of what a member has, and in which epoch."""
+    """Return the record of a member's current assignment and epoch."""
     value = ShareGroupCurrentMemberAssignmentValue(
         member_epoch=member.epoch,
         previous_member_epoch=member.previous_epoch,

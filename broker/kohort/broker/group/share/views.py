@@ -8,7 +8,7 @@ from kohort.broker.group.views import GroupStatus, MemberView, group_status
 
 
 def status(group: ShareGroup, now_ms: int) -> GroupStatus:
-    """Return the group as it stands now."""
+    """Return the current state of the group."""
     return group_status(group, tuple(_member_view(group, each, now_ms) for each in group.members.values()))
 
 

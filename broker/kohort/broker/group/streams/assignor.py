@@ -1,8 +1,8 @@
-"""Who of a streams group runs which task: Kafka's `sticky`, to the same ends.
+"""Assigns tasks to members of a streams group: like Kafka's `sticky`, with the same goals.
 
-Each task has one active member, and tasks with state as many standbys, on other processes, as the group asks
-for. Members have equally many, and keep what they have, as far as that is even; an active task that has to
-move goes where a copy of its state is. Tasks with state are spread first, then the others, so that each kind
+Each task has one active member, and stateful tasks as many standbys, on other processes, as configured.
+Members have equally many, and keep their tasks, as far as that is even; a moved active task
+goes to a copy of its state. Stateful tasks are spread first, then the others, so that each kind
 is even by itself. Source: StickyTaskAssignor.
 """
 
@@ -17,7 +17,7 @@ NAME = "sticky"
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A member to give tasks to: its process, and what it shall have had until now."""
+    """A member to assign tasks to: its process, and its former target assignment."""
 
     process_id: str
     had: Tasks
@@ -52,7 +52,7 @@ class _Process:
 
     @property
     def load(self) -> tuple[float, float, str]:
-        """What is compared: tasks a member, of these the ones without state, and a name to be sure."""
+        """The sort key: tasks of the member, the stateless ones of these, and a name for a fixed order."""
         members = len(self.counts)
         return sum(self.counts.values()) / members, self.stateless / members, self.process_id
 
@@ -62,9 +62,9 @@ class _Process:
 
 
 class _Quota:
-    """How many tasks a member may have for all to have about as many.
+    """How many tasks a member may have so that all have about as many.
 
-    Whoever has reached it takes no further part: the rest is shared by the others.
+    A member that has reached it takes no further part: the others share the rest.
     """
 
     __slots__ = ("_members", "_tasks", "limit")
@@ -163,13 +163,13 @@ class _Assignment:
         tasks_left = [task for task in tasks_left if not self._follows(task, quota, is_stateful=is_stateful)]
         heap = [(process.load, process) for process in self._processes.values()]
         heapify(heap)
-        for task in sorted(tasks_left):  # Ranges, where nobody had anything.
+        for task in sorted(tasks_left):  # Ranges, if nobody had anything.
             _, process = heappop(heap)
             self._add_active(process.least_loaded(), task, is_stateful=is_stateful, is_kept=False)
             heappush(heap, (process.load, process))
 
     def _keeps(self, task: Task, quota: _Quota, *, is_stateful: bool) -> bool:
-        """Return whether the task stays with who has run it."""
+        """Return whether the task stays with its former member."""
         member_id = self._had_active.get(task)
         if member_id is None or self._count(member_id) >= quota.limit:
             return False
@@ -177,7 +177,7 @@ class _Assignment:
         return True
 
     def _follows(self, task: Task, quota: _Quota, *, is_stateful: bool) -> bool:
-        """Return whether the task goes to who has a copy of its state."""
+        """Return whether the task goes to a member with a copy of its state."""
         member_id = self._least_loaded(self._had_copy.get(task, ()))
         if member_id is None or self._count(member_id) >= quota.limit:
             return False
@@ -210,7 +210,7 @@ class _Assignment:
                     break  # Every process has it.
 
     def _stays_standby(self, task: Task) -> bool:
-        """Return whether a copy of the task is kept by who has its state already."""
+        """Return whether a standby of the task stays with a member that has its state."""
         former = self._had_active.get(task)
         holders = () if former is None else (former,)
         for member_ids in (holders, self._had_copy.get(task, ())):
@@ -237,5 +237,5 @@ class _Assignment:
 
 
 def _by_partition(task: Task) -> tuple[int, str]:
-    """Tasks of the same partition belong together: what is read is copartitioned."""
+    """Tasks of the same partition belong together: their topics are copartitioned."""
     return task.partition, task.subtopology_id

@@ -1,7 +1,7 @@
-"""What members of streams groups ask, and what administrators ask of such a group.
+"""The commands of members of streams groups, and of administrators.
 
-Each command of a member brings the metadata as they are when it comes: the core looks at them with each
-heartbeat, and nobody has to tell it of changes.
+Each command of a member has the metadata of its time: the core compares them with each
+heartbeat, and needs no notice of changes.
 """
 
 from typing import ClassVar
@@ -41,7 +41,7 @@ class StreamsGroupDescribe(msgspec.Struct, frozen=True, gc=False):
     request_id: int
     group_id: str
     asks_description: bool = False
-    """Whether the description of the topology is wanted, too, which nobody keeps here (KIP-1331)."""
+    """Whether the description of the topology is wanted, too, which is not stored here (KIP-1331)."""
 
     def refused(self, code: ErrorCode) -> StreamsGroupDescribeDescribedGroup:
         """Return the answer of a shard that can't be asked."""
@@ -49,7 +49,7 @@ class StreamsGroupDescribe(msgspec.Struct, frozen=True, gc=False):
 
 
 def heartbeat_error(code: ErrorCode, message: str | None = None) -> StreamsGroupHeartbeatResponse:
-    """Return the answer that tells a member what is wrong."""
+    """Return the answer with the error for a member."""
     return StreamsGroupHeartbeatResponse(
         throttle_time_ms=0,
         error_code=code,

@@ -23,11 +23,11 @@ from kohort.protocol.messages.streams_group_describe import (
 )
 
 NOT_STORED = 1
-"""The status of a description of the topology that nobody keeps (KIP-1331)."""
+"""The status of a description of the topology that is not stored (KIP-1331)."""
 
 
 def describe(turn: Turn, command: StreamsGroupDescribe) -> None:
-    """Answer with the group, or with what is wrong with asking for it."""
+    """Answer with the group, or with the error."""
     try:
         group = turn.groups.existing(command.group_id, StreamsGroup)
         answer = described(group, asks_description=command.asks_description)

@@ -16,7 +16,7 @@ from kohort.protocol.messages.streams_group_heartbeat import (
 def partitions_by_endpoint(
     members: Iterable[StreamsMember], configured: Configured, metadata: Metadata
 ) -> tuple[StreamsGroupHeartbeatEndpointToPartitions, ...]:
-    """Return what each member that has an endpoint runs, and what it keeps copies of."""
+    """Return the active and standby partitions of each member with an endpoint."""
     subtopologies = configured.subtopologies or {}
 
     def partitions(tasks: TaskSet) -> Iterator[StreamsGroupHeartbeatTopicPartition]:
@@ -41,7 +41,7 @@ def partitions_by_endpoint(
 def _read(
     subtopology: ConfiguredSubtopology, partitions: Iterable[int], metadata: Metadata
 ) -> Iterator[StreamsGroupHeartbeatTopicPartition]:
-    """Yield what tasks of these partitions read; a topic may have fewer than its subtopology has tasks."""
+    """Yield the partitions that tasks read; a topic may have fewer than its subtopology has tasks."""
     internal = (topic.name for topic in subtopology.repartition_sources)
     for name in sorted({*subtopology.source_topics, *internal}):
         topic = metadata.topics.get(name)

@@ -1,4 +1,4 @@
-"""A streams group: its members, its epochs, its topology, and who has which task."""
+"""A streams group: its members, its epochs, its topology, and the owners of tasks."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -23,7 +23,7 @@ from kohort.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 NOT_VALIDATED = -1
 """The epoch of a topology whose topics are not all there, or do not fit."""
 FIRST_ENDPOINTS = 0
-"""The epoch of endpoints that nobody was told of yet: it is not logged, and begins anew with each load."""
+"""The epoch of endpoints before the first answer: it is not logged, and restarts with each load."""
 
 
 class StreamsGroup(EpochGroup[StreamsMember, Tasks]):
@@ -32,7 +32,7 @@ class StreamsGroup(EpochGroup[StreamsMember, Tasks]):
     The group epoch grows with each change of its members, its topology, the topics that it needs or its
     settings; the target assignment is made for a group epoch; each member comes to the target's epoch by
     itself. All of that is logged, and so is for which epoch of its topology the topics were found to fit.
-    Volatile are sessions, what follows from the topics as they are, and who asked for a shutdown.
+    Volatile are sessions, values derived from the current topics, and a requested shutdown.
     """
 
     group_type: ClassVar[str] = STREAMS
@@ -65,7 +65,7 @@ class StreamsGroup(EpochGroup[StreamsMember, Tasks]):
         self.last_configs: Mapping[str, str] = {}
         self.description_epochs: tuple[int, int] = (NOT_VALIDATED, NOT_VALIDATED)
         self.topology: Topology | None = None
-        # Derived from what is logged:
+        # Derived from logged state:
         self.active_owners: dict[Task, str] = {}  # The process that runs a task, or has yet to give it up.
         self.copy_owners: dict[Task, Counter[str]] = {}  # Those that keep a copy of it, likewise.
         self.topology_bytes = 0
@@ -76,7 +76,7 @@ class StreamsGroup(EpochGroup[StreamsMember, Tasks]):
         self.endpoint_epoch = FIRST_ENDPOINTS
 
     def owners_of(self, members: Mapping[str, StreamsMember]) -> Owners:
-        """Return who of these runs which task: its subtopology and partition."""
+        """Return the owners among these of each task: its subtopology and partition."""
         return {
             (task.subtopology_id, task.partition): member_id
             for member_id, member in members.items()
@@ -88,7 +88,7 @@ class StreamsGroup(EpochGroup[StreamsMember, Tasks]):
         return NAME
 
     def target(self, member_id: str) -> Tasks:
-        """Return what the member shall have."""
+        """Return the member's target assignment."""
         return self.targets.get(member_id, NO_TASKS)
 
     def active_process(self, task: Task) -> str | None:
@@ -99,17 +99,17 @@ class StreamsGroup(EpochGroup[StreamsMember, Tasks]):
         """Return the processes with a standby or a warm-up of the task, likewise."""
         return self.copy_owners.get(task, ())
 
-    # What is logged; `replaying` alone calls these.
+    # Logged state; `replaying` alone calls these.
 
     def put_topology(self, topology: Topology | None, size_bytes: int) -> None:
-        """Let the topology stand as logged; it takes about so much."""
+        """Set the logged topology, with its approximate size."""
         self._hold(size_bytes - self.topology_bytes)
         self.topology_bytes = size_bytes
         self.topology = topology
         self.refresh()
 
     def refresh(self) -> None:
-        """Derive anew which topics are read, and in which state the group is."""
+        """Derive again the source topics, and the state of the group."""
         super().refresh()
         if self.state is GroupState.EMPTY:
             self.shutdown_member_id = None
@@ -154,7 +154,7 @@ class StreamsGroup(EpochGroup[StreamsMember, Tasks]):
     def check_commit(self, message: OffsetCommitRequest, version: int, now_ms: int) -> None:
         """Pass a commit that may be kept. Raises: ApiError (Kafka: StreamsGroup.validateOffsetCommit).
 
-        Whoever has a task may commit for it from the epoch on in which it got it (KIP-1251).
+        The owner of a task may commit for it from the epoch in which it got it (KIP-1251).
         """
         epoch = message.generation_id_or_member_epoch
         if epoch < 0 and not self.members:

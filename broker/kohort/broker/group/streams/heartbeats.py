@@ -38,7 +38,7 @@ READY_SOON_MS = 200
 
 
 def heartbeat(turn: Turn, command: StreamsGroupHeartbeat) -> None:
-    """Answer the heartbeat, once what it leads to is logged."""
+    """Answer the heartbeat, after its changes are logged."""
     message = command.message
     try:
         check_heartbeat(message, command.version)
@@ -96,7 +96,7 @@ def _check_room(
 
 
 def _updated(member: StreamsMember, command: StreamsGroupHeartbeat) -> StreamsMember:
-    """Return the member with what its heartbeat says anew; what is left out stays."""
+    """Return the member with the changed fields of its heartbeat; omitted ones stay."""
     message = command.message
     endpoint, tags = message.user_endpoint, message.client_tags
     return msgspec.structs.replace(
@@ -154,7 +154,7 @@ def _answer(
                 config.group_streams_task_offset_interval_ms,
             )
             if is_newer
-            else 0  # As Kafka 4.3 has it, which never looks at offsets of tasks.
+            else 0  # As Kafka 4.3, which ignores task offsets.
         ),
         status=_statuses(step, group),
         active_tasks=_ids(member.assigned.active) if is_told else None,

@@ -1,4 +1,4 @@
-"""Members that join: new ones, static ones that come back, and members that missed an answer."""
+"""Joining members: new ones, returning static ones, and members that missed an answer."""
 
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ class Joined(NamedTuple):
 
 
 def joined_group(turn: Turn, message: StreamsGroupHeartbeatRequest) -> StreamsGroup:
-    """Return the group that the member joins, a new one that nobody knows yet. Raises: ApiError."""
+    """Return the group that the member joins, possibly a new one. Raises: ApiError."""
     group_id = message.group_id
     group = turn.groups.find(group_id, StreamsGroup)
     if group is not None:
@@ -45,14 +45,14 @@ def joined_group(turn: Turn, message: StreamsGroupHeartbeatRequest) -> StreamsGr
 
 
 def existing_group(turn: Turn, group_id: str) -> StreamsGroup:
-    """Return the group of somebody who is a member. Raises: ApiError GROUP_ID_NOT_FOUND."""
+    """Return the group of an existing member. Raises: ApiError GROUP_ID_NOT_FOUND."""
     if group_id not in turn.groups.by_id:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {group_id} not found.")
     return turn.groups.existing(group_id, StreamsGroup)
 
 
 def joined(group: StreamsGroup, message: StreamsGroupHeartbeatRequest) -> Joined:
-    """Return who joins, in epoch 0; a static member has what it had before. Raises: ApiError."""
+    """Return the joining member, in epoch 0; a static one has its former tasks. Raises: ApiError."""
     former = None if message.instance_id is None else group.static_member(message.instance_id)
     if former is None:
         known = group.members.get(message.member_id)
@@ -91,7 +91,7 @@ def take_place(turn: Turn, group: StreamsGroup, start: Joined) -> None:
 
 
 def _check_capacity(turn: Turn, group: StreamsGroup, message: StreamsGroupHeartbeatRequest) -> None:
-    """Pass who is a member, takes the place of one, or finds one. Raises: ApiError."""
+    """Check that the member is in the group, replaces one, or fits in. Raises: ApiError."""
     limit = turn.config.group_streams_max_size
     is_in = message.member_id in group.members or message.instance_id in group.instances
     if group.member_count >= limit and not is_in:

@@ -20,7 +20,7 @@ from kohort.broker.group.turn import Turn
 
 
 def _join(turn: Turn, group: StreamsGroup, command: JoinGroup) -> None:
-    """Let a group that nobody is in become a classic one; others take no classic members."""
+    """Convert an empty group to a classic one; others accept no classic members."""
     if group.is_empty:
         joining.join_instead(turn, group, command)
     else:

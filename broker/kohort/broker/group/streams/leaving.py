@@ -21,7 +21,7 @@ from kohort.protocol.messages.streams_group_heartbeat import (
 
 
 def leave(turn: Turn, message: StreamsGroupHeartbeatRequest) -> StreamsGroupHeartbeatResponse:
-    """Let the member go, and return the answer. Raises: ApiError."""
+    """Remove the member, and return the answer. Raises: ApiError."""
     group = turn.groups.existing(message.group_id, StreamsGroup)
     member = known_member(group, message.member_id, message.instance_id)
     if message.shutdown_application and group.shutdown_member_id is None:
@@ -49,7 +49,7 @@ def leave(turn: Turn, message: StreamsGroupHeartbeatRequest) -> StreamsGroupHear
 
 
 def remove_member(turn: Turn, group: StreamsGroup, cause: Cause, member: StreamsMember) -> None:
-    """Remove the member; what it had is free for the others from the next epoch on."""
+    """Remove the member; its tasks are free for the others from the next epoch."""
     group_id, member_id = group.group_id, member.member_id
     epoch_grows(turn, group, cause, member)
     for record in member_tombstones(group_id, member_id):

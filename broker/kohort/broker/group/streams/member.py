@@ -12,8 +12,8 @@ from kohort.broker.group.streams.tasks import NOTHING_HELD, HeldTasks
 class MemberState(IntEnum):
     """How far a member is from its target, as the log numbers it (Kafka: streams.MemberState).
 
-    Stable: it has what it shall have. Unrevoked: it has to give tasks up, and is asked for that before all
-    else. Unreleased: others have not given up yet what it shall have.
+    Stable: it has its target assignment. Unrevoked: it has to revoke tasks, and is asked for that before all
+    else. Unreleased: others have not yet revoked tasks of its target.
     """
 
     STABLE = 1
@@ -30,7 +30,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 class StreamsMember(msgspec.Struct, frozen=True, kw_only=True):
-    """Who a member is, on which process it runs, what it has (Kafka: StreamsGroupMember).
+    """A member, its process, its tasks (Kafka: StreamsGroupMember).
 
     A member is one thread of the application; threads of one process share its disk, and so its state.
     """
@@ -57,7 +57,7 @@ class StreamsMember(msgspec.Struct, frozen=True, kw_only=True):
         return self.state is MemberState.UNREVOKED
 
     def is_reconciled(self, assignment_epoch: int) -> bool:
-        """Return whether the member has what the target of that epoch gives it."""
+        """Return whether the member has the target assignment of that epoch."""
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
     @property

@@ -1,7 +1,7 @@
 """The next step of a member's reconciliation with its target (Kafka: streams.CurrentAssignmentBuilder).
 
-A member first gives up what it shall no longer have, then comes to the target's epoch, then gets what others
-have released. So no active task is ever two members', and no process has a task twice, in whichever roles.
+A member first revokes tasks outside its target, then reaches the target's epoch, then gets tasks that others
+have released. So no active task ever has two owners, and no process has a task twice, in any roles.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -15,7 +15,7 @@ from kohort.broker.group.streams.tasks import NOTHING_HELD, HeldTasks, Task, Tas
 
 
 class Owners(Protocol):
-    """Which processes have a task, or have yet to say that they have given it up."""
+    """The processes that have a task, also while its revocation is pending."""
 
     def active_process(self, task: Task) -> str | None:
         """Return the process of the member that runs the task."""
@@ -31,7 +31,7 @@ def reconciled(
 ) -> StreamsMember:
     """Return the member after its next step, or itself where it has to wait. Raises: ApiError.
 
-    `owned` is what the member says that it owns; None where it said nothing.
+    `owned` are the tasks that the member claims to own; None if it sent none.
     """
     if member.is_reconciled(target_epoch):
         return member
@@ -92,7 +92,7 @@ def _next(
 
 
 def _split(held: HeldTasks, target: Tasks) -> tuple[HeldTasks, HeldTasks]:
-    """Return what the member keeps, and what it has to give up."""
+    """Return the member's kept tasks, and those to revoke."""
     kept: dict[str, dict[int, int]] = {}
     revoking: dict[str, dict[int, int]] = {}
     for subtopology, partitions in held.active.items():

@@ -47,7 +47,7 @@ member_tombstones = RECORDS.member_tombstones
 def epoch_record(
     group: StreamsGroup, epoch: int, metadata_hash: int, validated: int, configs: Mapping[str, str]
 ) -> Record:
-    """Return the record of a group's new epoch, and of what it was decided for."""
+    """Return the record of a group's new epoch, and of the values behind it."""
     stored, failed = group.description_epochs
     value = StreamsGroupMetadataValue(
         epoch=epoch,
@@ -63,7 +63,7 @@ def epoch_record(
 
 
 def member_record(group_id: str, member: StreamsMember) -> Record:
-    """Return the record of who a member is."""
+    """Return the record of a member's metadata."""
     endpoint = member.user_endpoint
     value = StreamsGroupMemberMetadataValue(
         instance_id=member.instance_id,
@@ -85,7 +85,7 @@ def member_record(group_id: str, member: StreamsMember) -> Record:
 
 
 def topology_record(group_id: str, topology: Topology) -> Record:
-    """Return the record of what the application does."""
+    """Return the record of the application's topology."""
     value = StreamsGroupTopologyValue(
         epoch=topology.epoch,
         subtopologies=tuple(
@@ -124,7 +124,7 @@ def _topic_info(topic: InternalTopic) -> StreamsGroupTopicInfo:
 
 
 def target_record(group_id: str, member_id: str, target: Tasks) -> Record:
-    """Return the record of what a member shall have."""
+    """Return the record of a member's target assignment."""
 
     def ids(tasks: TaskSet) -> tuple[StreamsGroupTargetTaskIds, ...]:
         return tuple(
@@ -139,7 +139,7 @@ def target_record(group_id: str, member_id: str, target: Tasks) -> Record:
 
 
 def current_record(group_id: str, member: StreamsMember) -> Record:
-    """Return the record of what a member has, and in which epoch."""
+    """Return the record of a member's current assignment and epoch."""
     value = StreamsGroupCurrentMemberAssignmentValue(
         member_epoch=member.epoch,
         previous_member_epoch=member.previous_epoch,

@@ -73,7 +73,7 @@ def _assigned(member: StreamsMember, value: StreamsGroupCurrentMemberAssignmentV
 
 
 def _since(ids: Iterable[StreamsGroupCurrentTaskIds], member_epoch: int) -> Since:
-    """Return the tasks with their epochs; what was written without them is the member's since its own."""
+    """Return the tasks with their epochs; tasks written without one have the member's epoch."""
     found: dict[str, dict[int, int]] = {}
     for each in ids:
         epochs = each.assignment_epochs

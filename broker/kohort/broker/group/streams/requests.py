@@ -1,4 +1,4 @@
-"""What is wrong with a heartbeat whatever its group is like.
+"""Checks of a heartbeat that do not depend on the group.
 
 Kafka: GroupCoordinatorService and GroupMetadataManager, throwIfStreamsGroupHeartbeatRequestIsInvalid.
 """
@@ -16,7 +16,7 @@ from kohort.protocol.messages.streams_group_heartbeat import (
 from kohort.protocol.streams_group_records import StreamsGroupSubtopology, StreamsGroupTopicInfo
 
 VERSION_OF_TASK_OFFSETS = 1
-"""From here on members tell how far their tasks are, and may have warm-ups (Kafka 4.4)."""
+"""From this version members send task offsets, and may have warm-ups (Kafka 4.4)."""
 
 
 def check_heartbeat(message: StreamsGroupHeartbeatRequest, version: int) -> None:
@@ -66,7 +66,7 @@ def _check_join(message: StreamsGroupHeartbeatRequest) -> None:
 
 
 def _is_empty(ids: tuple[StreamsGroupHeartbeatTaskIds, ...] | None) -> bool:
-    """Return whether no tasks are told; not whether nothing is told of them."""
+    """Return whether no tasks are sent; not whether the field is missing."""
     return ids is not None and not ids
 
 

@@ -8,7 +8,7 @@ from kohort.broker.group.turn import Turn
 
 
 def extend_session(turn: Turn, group: StreamsGroup, member: StreamsMember) -> None:
-    """Let the member's session begin anew."""
+    """Restart the member's session."""
     timeout_ms = turn.config.of_group(
         group.overrides, "streams.session.timeout.ms", turn.config.group_streams_session_timeout_ms
     )
@@ -16,7 +16,7 @@ def extend_session(turn: Turn, group: StreamsGroup, member: StreamsMember) -> No
 
 
 def delay_assignment(turn: Turn, group: StreamsGroup) -> None:
-    """Let a new group wait for more members before its first assignment, unless it waits already."""
+    """Delay the first assignment of a new group for more members, unless it is delayed already."""
     delay_ms = turn.config.of_group(
         group.overrides,
         "streams.initial.rebalance.delay.ms",

@@ -1,6 +1,6 @@
 """One heartbeat of a member: perhaps a new group epoch and target assignment, then reconciliation.
 
-What the member says, its topology, the topics as they are, and settings may each make a new group epoch; a
+The member's request, its topology, the current topics, and settings may each make a new group epoch; a
 new epoch makes a new target; the target brings this member one step on. Source:
 GroupMetadataManager.streamsGroupHeartbeat.
 """
@@ -41,7 +41,7 @@ STANDBYS = "num.standby.replicas"
 
 
 class Step:
-    """What a heartbeat leads to. `prepare` may refuse it and logs nothing; `take` logs."""
+    """The effects of a heartbeat. `prepare` may refuse it and logs nothing; `take` logs."""
 
     def __init__(self, turn: Turn, metadata: Metadata, group: StreamsGroup, start: Joined) -> None:
         self.turn = turn
@@ -103,7 +103,7 @@ class Step:
                     )
 
     def take(self, wish: StreamsMember, owned: Tasks | None) -> StreamsMember:
-        """Return the member after its step; what has changed is logged."""
+        """Return the member after its step; changes are logged."""
         turn, group = self.turn, self.group
         assert self.topology is not None
         assert self.configured is not None
@@ -163,7 +163,7 @@ class Step:
         return epoch
 
     def _target(self, wish: StreamsMember, epoch: int) -> tuple[Tasks, int]:
-        """Return what the member shall have, and from which epoch on."""
+        """Return the member's target assignment, and its epoch."""
         turn, group, replaced = self.turn, self.group, self.start.replaced
         target = group.target(wish.member_id if replaced is None else replaced.member_id)
         if epoch <= group.assignment_epoch:
@@ -206,7 +206,10 @@ def _targets(
 
 
 def _what_counts(member: StreamsMember) -> tuple[object, ...]:
-    """Return what of a member the assignment depends on (Kafka: hasEpochRelevantMemberConfigChanged)."""
+    """Return the member's values on which the assignment depends (Kafka.
+
+    HasEpochRelevantMemberConfigChanged).
+    """
     return member.topology_epoch, member.rack_id, member.client_tags, member.process_id
 
 
@@ -222,7 +225,7 @@ def standby_replicas(turn: Turn, group: StreamsGroup) -> int:
 def delay_is_over(turn: Turn, group: StreamsGroup, _key: JoinTimer) -> None:
     """Make the first assignment of a group that has waited for more members."""
     if is_delayed(turn, group):
-        return  # A timer of an earlier life of the group.
+        return  # A timer of an earlier group with this id.
     group.delayed_until_ms = None
     if group.members and group.epoch > group.assignment_epoch and group.configured is not None:
         replicas = standby_replicas(turn, group)

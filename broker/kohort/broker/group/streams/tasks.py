@@ -1,4 +1,4 @@
-"""Tasks by their subtopology: one for each partition of what it reads, in one of three roles."""
+"""Tasks by their subtopology: one for each source partition, in one of three roles."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
@@ -35,10 +35,10 @@ class TaskIds(Protocol):
 
 
 class Tasks(msgspec.Struct, frozen=True):
-    """What a member shall have, or says that it owns (Kafka: TasksTuple).
+    """A member's target tasks, or those it claims to own (Kafka: TasksTuple).
 
     An active task reads and writes; a standby keeps a copy of its state on another process; a warm-up makes
-    such a copy for who shall have the task.
+    such a copy for the task's future owner.
     """
 
     active: TaskSet = {}
@@ -50,7 +50,7 @@ class Tasks(msgspec.Struct, frozen=True):
 
 
 class HeldTasks(msgspec.Struct, frozen=True):
-    """What a member has, or has yet to give up (Kafka: TasksTupleWithEpochs)."""
+    """A member's tasks, also those with a pending revocation (Kafka: TasksTupleWithEpochs)."""
 
     active: Since = {}
     standby: TaskSet = {}

@@ -1,7 +1,7 @@
 """What an application does with which topics, and what follows for the topics that are made for it.
 
-A topology says which topics each subtopology reads and which it keeps its state in. How many partitions the
-internal ones need depends on those that it reads: `configured` finds that out, or what is wrong. Source:
+A topology has the source topics and the state topics of each subtopology. The partition counts of the
+internal ones depend on the source topics: `configured` computes them, or the error. Source:
 Kafka's InternalTopicManager, RepartitionTopics, CopartitionedTopicsEnforcer, ChangelogTopics.
 """
 
@@ -18,7 +18,7 @@ NAMES_TOLD = 3
 
 
 class Status(IntEnum):
-    """What members are told of their group (Kafka: StreamsGroupHeartbeatResponse.Status)."""
+    """Status messages for members about their group (Kafka: StreamsGroupHeartbeatResponse.Status)."""
 
     STALE_TOPOLOGY = 0
     MISSING_SOURCE_TOPICS = 1
@@ -79,7 +79,7 @@ class Topology(msgspec.Struct, frozen=True):
     subtopologies: tuple[Subtopology, ...]
 
     def is_same(self, other: "Topology") -> bool:
-        """Return whether both say the same, in whichever order."""
+        """Return whether both are equal, in any order."""
         return self.epoch == other.epoch and _canonical(self) == _canonical(other)
 
     @property
@@ -129,7 +129,7 @@ class ConfiguredSubtopology(msgspec.Struct, frozen=True):
 
 
 class Configured(msgspec.Struct, frozen=True):
-    """What could be made of a topology: its subtopologies, the topics still missing, what is wrong."""
+    """The result for a topology: its subtopologies, the missing topics, the errors."""
 
     subtopologies: Mapping[str, ConfiguredSubtopology] | None
     missing: tuple[InternalTopic, ...] = ()
@@ -170,7 +170,7 @@ def configured(topology: Topology, metadata: Metadata) -> Configured:
 
 
 def names_told(names: Iterable[str]) -> str:
-    """Return the names for people, the first ones of many."""
+    """Return the names as text, the first ones of many."""
     found = sorted(names)
     told = ", ".join(found[:NAMES_TOLD])
     more = len(found) - NAMES_TOLD
@@ -224,7 +224,7 @@ class _Counts:
         return max((count for count in counts if count is not None), default=0)
 
     def _decide_repartition(self) -> None:
-        """Give each repartition topic as many partitions as what is written to it has, at the most."""
+        """Give each repartition topic the largest partition count of its sources."""
         undecided: list[str] = []
         for each in self._subtopologies:
             for topic in each.repartition_sources:
@@ -251,7 +251,7 @@ class _Counts:
         )
 
     def _decide(self, name: str) -> bool:
-        """Return whether the partitions of a repartition topic follow from what is known by now."""
+        """Return whether the partition count of a repartition topic is determined by now."""
         counts = [
             self._decided.get(topic, self.of(topic))
             for each in self._subtopologies
@@ -265,7 +265,7 @@ class _Counts:
         return True
 
     def _copartition(self, names: Sequence[str], asked: Mapping[str, int]) -> None:
-        """Give flexible topics of a group the number of the others, which have to agree."""
+        """Give flexible topics of a group the count of the others, which must be equal."""
         if not names:
             return
         fixed = {name: asked[name] for name in names if asked.get(name)}

@@ -9,14 +9,14 @@ from kohort.broker.group.views import GroupStatus, MemberView, group_status
 
 
 def status(group: StreamsGroup, now_ms: int) -> GroupStatus:
-    """Return the group as it stands now."""
+    """Return the current state of the group."""
     members = tuple(_member_view(group, each, now_ms) for each in group.members.values())
     awaited = awaited_member_ids(group)
     return group_status(group, members, waits_for_member_ids=awaited, deadline_ms=group.delayed_until_ms)
 
 
 def _waits_for(group: StreamsGroup, member: StreamsMember) -> str | None:
-    """Return in words what keeps the member from what it shall have, and who."""
+    """Return as text why the member lacks its target assignment, and which member causes it."""
     if group.configured is not None and group.configured.status is not None:
         return f"topics: {group.configured.detail}"
     if member.is_revoking:

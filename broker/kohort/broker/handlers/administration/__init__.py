@@ -1,1 +1,1 @@
-"""What is asked of the cluster: its brokers, its topics, their configurations."""
+"""Handlers of requests about the cluster: brokers, topics, configurations."""

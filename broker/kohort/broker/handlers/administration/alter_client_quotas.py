@@ -48,7 +48,7 @@ async def _result(
 
 
 def _checked(entry: AlterClientQuotasEntry) -> dict[str, float | None]:
-    """Return what is to be set, None where something is to go. Raises: ApiError."""
+    """Return the value to set, None to remove it. Raises: ApiError."""
     keys = check_entity({each.entity_type: each.entity_name for each in entry.entity})
     changes: dict[str, float | None] = {}
     for each in entry.ops:

@@ -1,4 +1,4 @@
-"""AlterConfigs: a resource's configuration is replaced as a whole; what is not given falls back."""
+"""AlterConfigs: replaces a resource's configuration as a whole; omitted settings get their defaults."""
 
 from kohort.broker.handlers.administration.config_changes import alter_unless_repeated
 from kohort.broker.handlers.administration.family import Administration
@@ -16,7 +16,7 @@ from kohort.protocol.messages.alter_configs import (
 async def handle(
     admin: Administration, message: AlterConfigsRequest, request: Request
 ) -> AlterConfigsResponse:
-    """Return what has become of each change."""
+    """Return the result of each change."""
     changes = [_change(resource) for resource in message.resources]
     outcomes = await alter_unless_repeated(admin, changes, validate_only=message.validate_only)
     return AlterConfigsResponse(throttle_time_ms=0, responses=tuple(_result(*each) for each in outcomes))

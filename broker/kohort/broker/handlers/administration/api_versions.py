@@ -28,7 +28,7 @@ def handle(
 ) -> ApiVersionsResponse | Prepared[ApiVersionsResponse]:
     """Return the versions, or INVALID_REQUEST for software that calls itself something impossible.
 
-    Of Kafka's features `group.version` is told of, without which no client tries the consumer protocol,
+    Of Kafka's features it returns `group.version`, without which no client tries the consumer protocol,
     `share.version`, `streams.version` and `transaction.version`; the others (metadata.version and its like)
     are for what kohort does not have, and a client takes an absent one for level 0.
     """
@@ -50,7 +50,7 @@ def _prepared(group_level: int, share_level: int, streams_level: int) -> Prepare
 
 
 def _is_meant_for_another(admin: Administration, message: ApiVersionsRequest) -> bool:
-    """Return whether the client thinks that it speaks to another cluster or broker (KIP-1242)."""
+    """Return whether the client expects another cluster or broker (KIP-1242)."""
     if message.cluster_id is None or message.node_id < 0:
         return False
     return message.cluster_id != admin.cluster_id or message.node_id != admin.node_id

@@ -1,7 +1,7 @@
 """The operations that a client may do, as bits: all of them, where there is no authorizer.
 
-Bit `n` stands for the operation with code `n` of org.apache.kafka.common.acl.AclOperation; which ones
-there are for a resource is in org.apache.kafka.security.authorizer.AclEntry.
+Bit `n` is the operation with code `n` of org.apache.kafka.common.acl.AclOperation; the operations
+of a resource are in org.apache.kafka.security.authorizer.AclEntry.
 """
 
 NOT_ASKED = -(2**31)

@@ -1,4 +1,4 @@
-"""What a quota may be for, and how large: the rules of Kafka's ClientQuotaControlManager."""
+"""The allowed entities and values of quotas: the rules of Kafka's ClientQuotaControlManager."""
 
 import ipaddress
 import math
@@ -77,7 +77,7 @@ def check_entity(entity: Mapping[str, str | None]) -> frozenset[str]:
 
 
 def check_value(keys: frozenset[str], key: str, value: float) -> None:
-    """Return where a quota may have this value. Raises: ApiError."""
+    """Return if a quota may have this value. Raises: ApiError."""
     if key not in keys:
         raise _invalid(f"Invalid configuration key {key}")
     if not value > 0 or math.isinf(value):

@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs have in common."""
+"""The common part of AlterConfigs and IncrementalAlterConfigs."""
 
 from collections import Counter
 from collections.abc import Sequence

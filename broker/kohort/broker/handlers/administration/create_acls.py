@@ -45,7 +45,7 @@ async def handle(admin: Administration, message: CreateAclsRequest, request: Req
 
 
 def _binding(asked: AclCreation) -> Binding:
-    """Return what is to be created. Raises: ApiError."""
+    """Return the entry to create. Raises: ApiError."""
     return checked_binding(
         asked.resource_type,
         asked.resource_pattern_type,

@@ -17,7 +17,7 @@ from kohort.protocol.messages.create_partitions import (
 async def handle(
     admin: Administration, message: CreatePartitionsRequest, request: Request
 ) -> CreatePartitionsResponse:
-    """Return what has become of each topic."""
+    """Return the result for each topic."""
     counts = Counter(topic.name for topic in message.topics)
     wanted = [_more_partitions(topic) for topic in message.topics if counts[topic.name] == 1]
     outcomes = await admin.topics.add_partitions(wanted, validate_only=message.validate_only)

@@ -24,7 +24,7 @@ Described = dict[tuple[tuple[str, str], ...], tuple[CreatableTopicConfigs, ...]]
 async def handle(
     admin: Administration, message: CreateTopicsRequest, request: Request
 ) -> CreateTopicsResponse:
-    """Return what has become of each topic; a failed one does not keep the others back."""
+    """Return the result for each topic; a failed one does not affect the others."""
     counts = Counter(topic.name for topic in message.topics)
     wanted = [_new_topic(topic) for topic in message.topics if counts[topic.name] == 1]
     outcomes = await admin.topics.create(wanted, validate_only=message.validate_only)
@@ -62,7 +62,7 @@ def _result(admin: Administration, name: str, outcome: Outcome, described: Descr
 def _configs(
     admin: Administration, topic: TopicState, described: Described
 ) -> tuple[CreatableTopicConfigs, ...]:
-    """Return what a topic's settings are; most topics of a request have the same ones."""
+    """Return a topic's settings; most topics of a request have the same ones."""
     own = tuple(sorted(topic.configs.items()))
     if own not in described:
         described[own] = _describe(admin, topic)

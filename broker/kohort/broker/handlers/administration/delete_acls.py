@@ -1,4 +1,4 @@
-"""DeleteAcls: what each filter takes counts no more. Source: Kafka's AclApis and AclControlManager."""
+"""DeleteAcls: removes the entries that match a filter. Source: Kafka's AclApis and AclControlManager."""
 
 from kohort.broker.authorization.acls import Binding, Filter, check_filter
 from kohort.broker.handlers.administration.create_acls import NO_AUTHORIZER
@@ -18,7 +18,7 @@ from kohort.protocol.messages.delete_acls import (
 
 
 async def handle(admin: Administration, message: DeleteAclsRequest, request: Request) -> DeleteAclsResponse:
-    """Return for each filter which entries it has removed; one that several take is told to each."""
+    """Return for each filter the removed entries; one that matches several is in each result."""
     if not admin.current.config.authorizer_class_name:
         refused = DeleteAclsFilterResult(
             error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER, matching_acls=()

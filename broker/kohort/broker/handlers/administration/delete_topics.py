@@ -21,7 +21,7 @@ from kohort.protocol.schema import ZERO_UUID
 async def handle(
     admin: Administration, message: DeleteTopicsRequest, request: Request
 ) -> DeleteTopicsResponse:
-    """Return what has become of each topic; those that were named wrongly or twice stay."""
+    """Return the result for each topic; those named wrongly or twice stay."""
     states = message.topics or tuple(DeleteTopicState(name=name) for name in message.topic_names)
     if not admin.current.config.delete_topic_enable:
         return DeleteTopicsResponse(responses=tuple(_disabled(state, request.version) for state in states))
@@ -45,7 +45,7 @@ def _refusal(state: DeleteTopicState, error: ApiError) -> DeletableTopicResult:
 def _split_valid(
     snapshot: Snapshot, states: Sequence[DeleteTopicState]
 ) -> tuple[list[DeletableTopicResult], list[str | UUID]]:
-    """Return the refusals of invalid topics, and the names and ids of the valid ones."""
+    """Return the errors of invalid topics, and the names and ids of the valid ones."""
     refused: list[DeletableTopicResult] = []
     wanted: list[str | UUID] = []
     counts = Counter(_identity(snapshot, state) for state in states)

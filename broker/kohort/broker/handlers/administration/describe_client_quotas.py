@@ -1,4 +1,4 @@
-"""DescribeClientQuotas: the quotas of those whom a filter takes. Source: Kafka's ClientQuotaCache."""
+"""DescribeClientQuotas: the quotas that match a filter. Source: Kafka's ClientQuotaCache."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,7 +20,7 @@ from kohort.protocol.messages.describe_client_quotas import (
 def handle(
     admin: Administration, message: DescribeClientQuotasRequest, request: Request
 ) -> DescribeClientQuotasResponse:
-    """Return the quotas, or what is wrong with the question."""
+    """Return the quotas, or the error of the filter."""
     try:
         check_filter(message.components)
     except ApiError as error:

@@ -17,7 +17,7 @@ CONTROLLERS = 2
 def handle(
     admin: Administration, message: DescribeClusterRequest, request: Request
 ) -> DescribeClusterResponse:
-    """Return the cluster as its brokers see it; a broker can't speak for controllers (KIP-919)."""
+    """Return the cluster as its brokers see it; a broker can't answer for controllers (KIP-919)."""
     if message.endpoint_type == CONTROLLERS:
         return _refused(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this is a admin, not a controller")
     if message.endpoint_type != BROKERS:

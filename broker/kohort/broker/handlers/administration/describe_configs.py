@@ -26,7 +26,7 @@ from kohort.protocol.messages.describe_configs import (
 )
 
 RESOURCES_PER_TURN = 200
-NEW_PER_TURN = 20  # Each takes half a millisecond of which nobody has told yet.
+NEW_PER_TURN = 20  # Each resource takes half a millisecond without sharing.
 ENTRIES_MAX = 200_000
 """Settings and synonyms in one answer: 0.2 s of encoding. Kafka has no limit."""
 
@@ -37,9 +37,9 @@ Described = tuple[DescribeConfigsResourceResult, ...]
 def handle(
     admin: Administration, message: DescribeConfigsRequest, request: Request
 ) -> DescribeConfigsResponse | Coroutine[object, object, DescribeConfigsResponse | None]:
-    """Return each resource's values, once; names that it does not have are passed over.
+    """Return each resource's values, once; unknown names are skipped.
 
-    Where there are many, others have their turn in between.
+    A long answer yields to other requests in between.
     """
     resources: dict[Resource, DescribeConfigsResource] = {}
     for each in message.resources:
@@ -57,7 +57,7 @@ async def _in_turns(
     resources: Sequence[DescribeConfigsResource],
     request: Request,
 ) -> DescribeConfigsResponse | None:
-    """Return the answer; None where nobody waits for it any more: who asks and goes shall leave no work."""
+    """Return the answer; None if the client has disconnected: then the work stops."""
     results: list[DescribeConfigsResult] = []
     for place, each in enumerate(resources):
         if place % RESOURCES_PER_TURN == 0 or describing.new >= NEW_PER_TURN:
@@ -70,7 +70,7 @@ async def _in_turns(
 
 
 class _Describing:
-    """One answer under way: resources that are set alike share what is said of them."""
+    """One answer under way: resources with the same settings share their description."""
 
     def __init__(self, admin: Administration, message: DescribeConfigsRequest) -> None:
         self.new = 0
@@ -82,7 +82,7 @@ class _Describing:
         self._left = ENTRIES_MAX
 
     def result(self, resource: DescribeConfigsResource) -> DescribeConfigsResult:
-        """Return what is answered of the resource."""
+        """Return the result for the resource."""
         try:
             described = self._described(resource)
             self._left -= sum(1 + len(each.synonyms) for each in described)
@@ -137,7 +137,7 @@ def _result(
 
 
 def _entries(admin: Administration, resource: DescribeConfigsResource) -> Sequence[ConfigEntry]:
-    """Return what the resource is configured with. Raises: ApiError."""
+    """Return the resource's configuration. Raises: ApiError."""
     name = resource.resource_name
     match resource.resource_type:
         case ResourceType.TOPIC:
@@ -160,7 +160,7 @@ def _entries(admin: Administration, resource: DescribeConfigsResource) -> Sequen
 
 
 def _cluster_wide(admin: Administration) -> list[ConfigEntry]:
-    """Return what was altered for every admin, as it would hold for each."""
+    """Return the altered settings of every broker, as they would apply to each."""
     altered = cluster_wide(admin.current.config)
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
     return [

@@ -26,7 +26,7 @@ Wanted = Mapping[str, Iterable[int]]
 async def handle(
     admin: Administration, message: DescribeLogDirsRequest, request: Request
 ) -> DescribeLogDirsResponse:
-    """Return the sizes, as the files have them: what a client may see takes room on the disk."""
+    """Return the sizes of the files: they include everything on the disk."""
     wanted = _wanted(admin.metadata.snapshot(), message)
     result = await admin.workers.in_thread(_measured, admin.data_path, wanted)
     return DescribeLogDirsResponse(throttle_time_ms=0, results=(result,))
@@ -84,7 +84,7 @@ def _file_bytes(path: Path) -> int:
 
 
 def _disk(folder: Path) -> tuple[int, int]:
-    """Return the size of the disk and what is free for this process, or -1 where it can't be told."""
+    """Return the size of the disk and the free space for this process, or -1 if unknown."""
     try:
         usage = shutil.disk_usage(folder)
     except OSError:

@@ -1,4 +1,5 @@
-"""DescribeTopicPartitions: topics in the order of their names, so many partitions at a time (KIP-966)."""
+"""DescribeTopicPartitions: topics in the order of their names, a limited number of partitions at a time
+(KIP-966)."""
 
 from kohort.broker.handlers.administration.authorized_operations import NOT_ASKED, TOPIC_OPERATIONS
 from kohort.broker.handlers.administration.family import Administration

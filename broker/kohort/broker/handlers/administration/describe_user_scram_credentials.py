@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials: who has which passwords, but not what is kept of them.
+"""DescribeUserScramCredentials: which users have which mechanisms, but not their secrets.
 
 Source: Kafka's KafkaApis.handleDescribeUserScramCredentialsRequest, ScramPublisher.
 """

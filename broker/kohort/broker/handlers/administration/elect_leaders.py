@@ -1,4 +1,4 @@
-"""ElectLeaders: preferred leaders lead again, or whoever is left leads with what it has (KIP-460)."""
+"""ElectLeaders: elects preferred leaders, or any live replica (KIP-460)."""
 
 from functools import partial
 
@@ -19,7 +19,7 @@ from kohort.protocol.messages.elect_leaders import (
 async def handle(
     admin: Administration, message: ElectLeadersRequest, request: Request
 ) -> ElectLeadersResponse:
-    """Return for each partition that it has elected, or why not; who leads, clients hear by Metadata."""
+    """Return the result for each partition; clients learn the leaders by Metadata."""
     try:
         kind = ElectionKind(message.election_type if request.version > 0 else ElectionKind.PREFERRED)
     except ValueError:

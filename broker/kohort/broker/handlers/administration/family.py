@@ -27,4 +27,4 @@ class Administration(msgspec.Struct, frozen=True):
     expel: Callable[[BrokerState], Awaitable[Snapshot]] | None = None
     """Takes a broker's registration away; None where there is one broker."""
     forget_life: Callable[[int], Awaitable[None]] | None = None
-    """Forgets the last life of a broker that is taken out and holds nothing."""
+    """Forgets the last registration of an unregistered broker without data."""

@@ -16,7 +16,7 @@ from kohort.protocol.messages.incremental_alter_configs import (
 async def handle(
     admin: Administration, message: IncrementalAlterConfigsRequest, request: Request
 ) -> IncrementalAlterConfigsResponse:
-    """Return what has become of each change."""
+    """Return the result of each change."""
     changes = [_change(resource) for resource in message.resources]
     outcomes = await alter_unless_repeated(admin, changes, validate_only=message.validate_only)
     return IncrementalAlterConfigsResponse(

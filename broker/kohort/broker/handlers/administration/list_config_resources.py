@@ -1,4 +1,4 @@
-"""ListConfigResources: what has a configuration (KIP-1142)."""
+"""ListConfigResources: the resources with a configuration (KIP-1142)."""
 
 from collections.abc import Iterable
 

@@ -165,7 +165,7 @@ def _to_create(
 ) -> list[str]:
     """Return the names that are not there and may be created because a client asks about them.
 
-    Of very many the first: whoever asks again, as for a topic that is not there, gets the others.
+    Only the first of very many: a client that asks again, as for a missing topic, gets the others.
     """
     if not (message.allow_auto_topic_creation and admin.current.config.auto_create_topics_enable):
         return []

@@ -1,4 +1,4 @@
-"""What is planned on a snapshot, partition by partition, and made true in the metadata."""
+"""Plans changes on a snapshot, partition by partition, and applies them to the metadata."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from kohort.broker.metadata.store import Failed, storage_error
 async def carry_out(store: MetadataStore, plan: Callable[[Snapshot], tuple[Mutation, Outcomes]]) -> Outcomes:
     """Change the metadata as `plan` says, and return of each partition why it can't be, or None.
 
-    `plan` is asked anew where the metadata has changed meanwhile.
+    `plan` is called again if the metadata has changed meanwhile.
     """
     outcomes: Outcomes = {}
 

@@ -1,4 +1,4 @@
-"""SaslAuthenticate where nobody has to say who it is.
+"""SaslAuthenticate on a listener without authentication.
 
 Source: Kafka's KafkaApis.handleSaslAuthenticateRequest.
 """

@@ -1,4 +1,4 @@
-"""SaslHandshake where nobody has to say who it is: the listeners that want it answer themselves.
+"""SaslHandshake on a listener without authentication: those with SASL answer themselves.
 
 Source: Kafka's KafkaApis.handleSaslHandshakeRequest.
 """

@@ -1,4 +1,4 @@
-"""UnregisterBroker: a broker is taken out, whether it lives or has gone for good (KIP-631)."""
+"""UnregisterBroker: removes a broker, whether it runs or is gone for good (KIP-631)."""
 
 from kohort.broker.handlers.administration.family import Administration
 from kohort.broker.metadata import ConfigResource, Mutation, ResourceType, Snapshot, update
@@ -11,7 +11,7 @@ from kohort.protocol.messages.unregister_broker import UnregisterBrokerRequest, 
 async def handle(
     admin: Administration, message: UnregisterBrokerRequest, request: Request
 ) -> UnregisterBrokerResponse:
-    """Return that the broker's registration and settings are gone; one that runs registers anew."""
+    """Return that the broker's registration and settings are removed; a running one registers again."""
     try:
         await _unregister(admin, message.broker_id)
     except ApiError as error:
@@ -22,7 +22,7 @@ async def handle(
 
 
 async def _unregister(admin: Administration, node_id: int) -> None:
-    """Return once nothing is known of the broker any more. Raises: ApiError."""
+    """Return when the broker is unknown. Raises: ApiError."""
     snapshot = admin.metadata.snapshot()
     if not _is_known(snapshot, node_id):
         text = f"Broker ID {node_id} is not currently registered"
@@ -44,7 +44,7 @@ async def _unregister(admin: Administration, node_id: int) -> None:
 
 
 def _is_known(snapshot: Snapshot, node_id: int) -> bool:
-    """Return whether it lives, has settings of its own, or is to hold replicas."""
+    """Return whether it is registered, has settings of its own, or is assigned replicas."""
     if snapshot.broker(node_id) is not None:
         return True
     if ConfigResource(ResourceType.BROKER, str(node_id)) in snapshot.configs:

@@ -1,1 +1,1 @@
-"""Between the transport and those who answer, where there is an authorizer: who may ask what."""
+"""Checks permissions between the transport and the handlers, if there is an authorizer."""

@@ -1,4 +1,4 @@
-"""How it is checked who changes and sees settings, access control entries and quotas."""
+"""Permission checks of requests about settings, access control entries and quotas."""
 
 from typing import Any
 
@@ -52,13 +52,13 @@ class Settings:
         )
 
     def judge(self, requester: Requester, message: Any) -> Verdict:
-        """Return the request about what one may see or change."""
+        """Return the request for the visible or changeable resources."""
         return without_denied_parts(requester, message, self._parts, self._denial)
 
     def _denial(self, requester: Requester, resource: Any) -> ErrorCode | None:
         kind = SETTINGS_OF.get(resource.resource_type)
         if kind is None:
-            return None  # It is told that there is no such thing.
+            return None  # It is answered as if it did not exist.
         name = CLUSTER_NAME if kind is AclResourceType.CLUSTER else resource.resource_name
         return None if requester.may(self._operation, kind, name) else DENIALS[kind]
 
@@ -94,7 +94,7 @@ class AlterClientQuotas:
 
 
 class AlterUserScramCredentials:
-    """Who may alter the cluster gives others their passwords."""
+    """Alter permission on the cluster allows setting other users' passwords."""
 
     needs = (
         Need(
@@ -119,7 +119,7 @@ class AlterUserScramCredentials:
 
 
 def with_cluster_operations(requester: Requester, message: Any, answer: Any) -> Any:
-    """Return the cluster with what one may do to it, where that was asked."""
+    """Return the cluster with the requester's operations on it, if requested."""
     if not message.include_cluster_authorized_operations or answer.error_code != ErrorCode.NONE:
         return answer
     return msgspec.structs.replace(answer, cluster_authorized_operations=cluster_operations(requester))

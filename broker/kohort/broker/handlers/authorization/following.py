@@ -1,4 +1,4 @@
-"""How an authorizer comes to stand before those who answer."""
+"""Installs an authorizer before the handlers."""
 
 import structlog
 
@@ -27,9 +27,10 @@ def guarded(
     *,
     audit_log: AuditLog | None = None,
 ) -> Guard:
-    """Return what asks an authorizer that follows the entries in the metadata, and tells `audit_log` of it.
+    """Return a dispatch with an authorizer that follows the entries in the metadata, and writes to
+    `audit_log`.
 
-    Where there is no authorizer it lets everybody do everything: then it is there for the audit_log alone.
+    Without an authorizer everything is allowed: then it is there only for the audit_log.
     """
     config = current.config
     if config.authorizer_class_name:

@@ -1,4 +1,4 @@
-"""How it is checked who asks about groups and transactions."""
+"""Permission checks of requests about groups and transactions."""
 
 from collections.abc import Callable
 from functools import partial
@@ -40,7 +40,7 @@ FIRST_WITH_ERROR = 2
 
 
 class OffsetFetch:
-    """Committed offsets, of groups and topics that one may know of; where all are asked for, of these."""
+    """Committed offsets, of visible groups and topics; a request for all returns those."""
 
     needs = (
         Need((AclOperation.DESCRIBE,), GROUP, "each", ErrorCode.GROUP_AUTHORIZATION_FAILED.name),
@@ -53,7 +53,7 @@ class OffsetFetch:
     )
 
     def judge(self, requester: Requester, message: Any) -> Verdict:
-        """Return the question about what one may know of."""
+        """Return the request for visible resources."""
         return (
             self._of_groups(requester, message)
             if requester.version >= FIRST_WITH_GROUPS
@@ -135,7 +135,7 @@ FIRST_BATCHED = 4
 
 
 class FindCoordinator:
-    """Where a group or a transactional id is kept, of those that one may know of."""
+    """The coordinator of visible groups and transactional ids."""
 
     needs = (
         Need((AclOperation.DESCRIBE,), GROUP, "each group", ErrorCode.GROUP_AUTHORIZATION_FAILED.name),
@@ -154,7 +154,7 @@ class FindCoordinator:
     )
 
     def judge(self, requester: Requester, message: Any) -> Verdict:
-        """Return the question about what one may know of."""
+        """Return the request for visible resources."""
         kind = message.key_type
         keys = message.coordinator_keys if requester.version >= FIRST_BATCHED else (message.key,)
         may_know = {key: self._may(requester, kind, key) for key in dict.fromkeys(keys)}
@@ -176,16 +176,16 @@ class FindCoordinator:
         if kind == SHARE:
             return requester.may_cluster(AclOperation.CLUSTER_ACTION)
         if kind not in COORDINATED:
-            return True  # It is told that there is no such thing.
+            return True  # It is answered as if it did not exist.
         operation, resource_type, _ = COORDINATED[kind]
         return requester.may(operation, resource_type, key)
 
 
 class Listed:
-    """A list without what one may not know of; who may describe the cluster may see all of some."""
+    """A list of visible items; describe permission on the cluster shows all of some lists."""
 
     def __init__(self, field: str, key: str, on: AclResourceType, *, or_cluster: bool = False) -> None:
-        """Let only those in the answer's `field` be seen whose `key` one may describe."""
+        """Show only those in the answer's `field` whose `key` the requester may describe."""
         self._field = field
         self._key = key
         self._type = on
@@ -211,16 +211,16 @@ class Listed:
 
 
 class Changed:
-    """A rule whose answers are changed besides, by what one may know of."""
+    """A rule whose answers are also filtered by visibility."""
 
     def __init__(self, rule: Rule, change: Callable[[Requester, Any, Any], Any], *needs: Need) -> None:
-        """Let `change(requester, request, answer)` make the answer of what `rule` lets be asked."""
+        """Let `change(requester, request, answer)` filter the answers that `rule` allows."""
         self._rule = rule
         self._change = change
         self.needs = (*rule.needs, *needs)
 
     def judge(self, requester: Requester, message: Any) -> Verdict:
-        """Return what the rule says."""
+        """Return the verdict of the rule."""
         verdict = self._rule.judge(requester, message)
         if verdict.answer is not None:
             return verdict
@@ -232,7 +232,7 @@ class Changed:
 
 
 def with_group_operations(requester: Requester, message: Any, answer: Any) -> Any:
-    """Return the groups with what one may do to them, where that was asked."""
+    """Return the groups with the requester's operations on them, if requested."""
     if not message.include_authorized_operations:
         return answer
     groups = tuple(
@@ -245,7 +245,7 @@ def with_group_operations(requester: Requester, message: Any, answer: Any) -> An
 
 
 def with_seen_members(requester: Requester, message: Any, answer: Any) -> Any:
-    """Return the groups; of one with a topic that may not be known of, that this is so."""
+    """Return the groups; one with a hidden topic has an error."""
     groups = tuple(each if _sees_group(requester, each) else _hidden(each) for each in answer.groups)
     return with_group_operations(requester, message, msgspec.structs.replace(answer, groups=groups))
 
@@ -273,7 +273,7 @@ def _hidden(group: Any) -> Any:
 
 
 def with_seen_topics(requester: Requester, _message: Any, answer: Any) -> Any:
-    """Return the transactions, each with the topics that one may know of."""
+    """Return the transactions, each with its visible topics."""
     states = tuple(
         msgspec.structs.replace(each, topics=seen(requester, each.topics, "topic"))
         for each in answer.transaction_states
@@ -282,7 +282,7 @@ def with_seen_topics(requester: Requester, _message: Any, answer: Any) -> Any:
 
 
 class Streamed:
-    """A member of a streams group may know of every topic that its topology names."""
+    """A member of a streams group needs describe permission for every topic of its topology."""
 
     needs = (
         Need((AclOperation.DESCRIBE,), TOPIC, "each of its topology", DENIED.name),
@@ -317,7 +317,7 @@ def topics_named(topology: Any) -> list[str]:
 
 
 def with_seen_topologies(requester: Requester, message: Any, answer: Any) -> Any:
-    """Return the groups; of one with a topic that may not be known of, that this is so."""
+    """Return the groups; one with a hidden topic has an error."""
     groups = tuple(
         each
         if each.topology is None or all(map(requester.may_describe, topics_named(each.topology)))
@@ -335,7 +335,7 @@ def with_seen_topologies(requester: Requester, message: Any, answer: Any) -> Any
 
 
 class Subscribed:
-    """A member of a consumer group may know of every topic that it names."""
+    """A member of a consumer group needs describe permission for every topic that it names."""
 
     needs = (Need((AclOperation.DESCRIBE,), TOPIC, "each that it subscribes to", DENIED.name),)
 

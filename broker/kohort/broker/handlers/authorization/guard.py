@@ -1,6 +1,6 @@
-"""A `Dispatch` that looks who asks, and about what, before it lets anybody answer.
+"""A `Dispatch` that checks the requester and the resources before the handler runs.
 
-It stands there only where an authorizer does: a broker without one has nothing in its place.
+It exists only with an authorizer: a broker without one has nothing in its place.
 """
 
 from typing import Any
@@ -91,6 +91,6 @@ def _handle_and_close(requester: Requester, verdict: Verdict, handle: Handle) ->
 
 
 def _close_without_rule(_message: object, request: Request) -> None:
-    """Close the connection: there is no rule that says who may send this request."""
+    """Close the connection: there is no rule for this request."""
     log.error("no authorization rule exists for this API", api=request.api.name)
     request.hang_up()

@@ -1,4 +1,4 @@
-"""How it is checked who writes and reads records."""
+"""Permission checks of requests that write and read records."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -39,7 +39,7 @@ FETCHED = Parts(
 
 
 class Produce:
-    """Records that one may write; without answers, a closed connection tells of the others."""
+    """Records of writable topics; without answers, a closed connection shows the refusal of the others."""
 
     def __init__(self) -> None:
         self._rule = Every(
@@ -65,9 +65,9 @@ class Produce:
 class Fetch:
     """Records that one may read; followers are brokers.
 
-    A session remembers partitions that its requests do not name. Once it has some that its reader may not
-    read any more, it is refused, and the reader names all it wants again; what is denied of that, no session
-    remembers.
+    A session has partitions that its requests do not name. If its reader loses permission for some of them,
+    the session is refused, and the reader names all its partitions again; denied ones are not
+    added to a session.
     """
 
     needs = (
@@ -109,7 +109,7 @@ class Fetch:
         return bool(message.replica_id >= 0)
 
     def _remembered(self, requester: Requester, message: Any) -> Iterator[str | bytes]:
-        """Yield the topics of the session that goes on."""
+        """Yield the topics of the continued session."""
         if message.session_epoch > 0:
             session = requester.services.sessions.get(message.session_id, requester.owner)
             if session is not None:
@@ -127,7 +127,7 @@ class Fetch:
         return found
 
     def _all_denied(self, message: Any) -> Any:
-        from kohort.protocol.messages.fetch import FetchResponse  # noqa: PLC0415  # Nobody else here needs it.
+        from kohort.protocol.messages.fetch import FetchResponse  # noqa: PLC0415  # Only needed here.
 
         return made(
             FetchResponse, {"responses": refused_parts(FETCHED, FetchResponse, message.topics, DENIED)}
@@ -135,7 +135,7 @@ class Fetch:
 
 
 class ListOffsets:
-    """Offsets of topics that one may know of; followers ask for those of any."""
+    """Offsets of visible topics; followers may request any."""
 
     def __init__(self, parts: Parts) -> None:
         self._rule = Each(AclOperation.DESCRIBE, TOPIC, parts)
@@ -147,7 +147,7 @@ class ListOffsets:
         )
 
     def judge(self, requester: Requester, message: Any) -> Verdict:
-        """Return the question about what one may know of."""
+        """Return the request for visible topics."""
         is_followers = message.replica_id >= 0
         if is_followers and requester.may_cluster(AclOperation.CLUSTER_ACTION, quietly=True):
             return Verdict(message)
@@ -238,6 +238,6 @@ class AddPartitionsToTxn:
 
 
 def seen(requester: Requester, items: Iterable[Any], key: str = "name") -> tuple[Any, ...]:
-    """Return the topics that one may know of."""
+    """Return the visible topics."""
     found = ((each, name_of(requester, each, key)) for each in items)
     return tuple(each for each, name in found if name is None or requester.may_describe(name))

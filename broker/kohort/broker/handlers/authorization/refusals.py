@@ -1,4 +1,4 @@
-"""Answers to what may not be asked: as a whole, or part by part, in the shape that the API's answers have."""
+"""Answers to refused requests: as a whole, or part by part, in the shape of the API's answers."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from kohort.protocol.schema import Field, Message
 
 
 class Parts(NamedTuple):
-    """What a request asks part by part, and where the answer has a code for each."""
+    """The parts of a request, and the place of each one's code in the answer."""
 
     asked: str
     """The request's field with the parts, or an outer part's with the inner ones."""
@@ -18,9 +18,9 @@ class Parts(NamedTuple):
     same: tuple[str, ...]
     """What a part of the answer repeats: a field's name, `asked=answered`, or `=answered` of a bare value."""
     inner: "Parts | None" = None
-    """The parts of each part that have the codes, where these are not its own."""
+    """The parts of each part that have the codes, if these are not its own."""
     told: Mapping[str, object] = {}
-    """What else is said of a part that is refused; all others are at their defaults."""
+    """Other fields of a refused part; the rest have their defaults."""
     code: str = "error_code"
 
 

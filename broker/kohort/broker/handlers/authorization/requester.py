@@ -1,4 +1,4 @@
-"""Who asks one request, and what that one may do."""
+"""The requester of one request, and its permissions."""
 
 from collections.abc import Callable, Iterable
 from uuid import UUID
@@ -39,7 +39,7 @@ SUPPORTED = {
         O.DESCRIBE,
     ),
 }
-"""What can be done to a resource. Source: org.apache.kafka.security.authorizer.AclEntry."""
+"""The operations on a resource. Source: org.apache.kafka.security.authorizer.AclEntry."""
 
 DENIALS = {
     AclResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -61,7 +61,7 @@ class AuthorizationServices(msgspec.Struct, frozen=True):
     denied: Denied
     """Told of each denial that somebody learns of."""
     audit_log: AuditLog | None = None
-    """Told of who has used what, where that is kept."""
+    """Called with each used permission, if there is an audit log."""
 
 
 class Requester:
@@ -113,11 +113,11 @@ class Requester:
         return self.services.authorizer.allows_some(self.principal, self.host, operation, resource_type)
 
     def may_describe(self, topic: str) -> bool:
-        """Return whether the topic is one that this one may know of."""
+        """Return whether the requester may describe the topic."""
         return self.may(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic, quietly=True)
 
     def may_describe_transaction(self, transactional_id: str) -> bool:
-        """Return whether the transactional id is one that this one may know of."""
+        """Return whether the requester may describe the transactional id."""
         kind = AclResourceType.TRANSACTIONAL_ID
         return self.may(AclOperation.DESCRIBE, kind, transactional_id, quietly=True)
 
@@ -128,7 +128,7 @@ class Requester:
         )
 
     def topic_name(self, topic_id: UUID) -> str | None:
-        """Return the name of the topic with this id, None where there is none."""
+        """Return the name of the topic with this id, None if there is none."""
         found = self.snapshot.topics_by_id.get(topic_id)
         return None if found is None else found.name
 
@@ -140,5 +140,5 @@ class Requester:
 
 
 def bits(operations: Iterable[AclOperation]) -> int:
-    """Return the number in which bit `n` stands for the operation with the code `n`."""
+    """Return the number in which bit `n` is the operation with the code `n`."""
     return sum(1 << operation for operation in operations)

@@ -1,6 +1,6 @@
 """The forms that most rules have: something is asked as a whole, or part by part.
 
-A rule's judgement says what is handed on to whoever answers the API, and what becomes of that answer.
+A rule's verdict has the request for the handler, and the handling of its answer.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,24 +22,24 @@ class Verdict(NamedTuple):
     """What becomes of a request."""
 
     message: Any = None
-    """What is handed on, as it was or less of it; None where nothing is."""
+    """The request for the handler, complete or with fewer parts; None for none."""
     answer: Message | None = None
     """The answer where nothing is handed on."""
     finish: Finish | None = None
     """Makes of the answer to `message` the answer to the request."""
     hangs_up: bool = False
-    """Whether the connection is closed behind it, as an answer that nobody takes."""
+    """Whether the connection is closed after it, for a request without an answer."""
 
 
 class Need(NamedTuple):
-    """What somebody must be allowed, one of `operations`, and what a denial is answered with."""
+    """The required permission, one of `operations`, and the answer to a denial."""
 
     operations: tuple[AclOperation, ...]
     resource_type: AclResourceType
     of: str
     """Which resource, in words."""
     denial: str
-    """What is answered otherwise: a code's name, or words."""
+    """The answer to a denial: a code's name, or a text."""
 
 
 class Rule(Protocol):
@@ -47,7 +47,7 @@ class Rule(Protocol):
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """What is checked, for people."""
+        """The required permissions, for the documentation."""
         ...
 
     def judge(self, requester: Requester, message: Any) -> Verdict:
@@ -66,7 +66,7 @@ class Free:
 
 
 class Every:
-    """Several rules, one after the other: each sees what those before it have left."""
+    """Several rules, one after another: each checks what those before it have left."""
 
     def __init__(self, *rules: Rule) -> None:
         self._rules = rules
@@ -145,7 +145,7 @@ class Each:
     ) -> None:
         """Ask for `operation` on what each part names, by `key` or by a topic's id; '' is the part itself.
 
-        Who may do `or_cluster` to the cluster may do it to all of them.
+        A requester with `or_cluster` permission on the cluster has it for all of them.
         """
         self._operation = operation
         self._type = on
@@ -158,7 +158,7 @@ class Each:
         self.needs = tuple(needs)
 
     def judge(self, requester: Requester, message: Any) -> Verdict:
-        """Return what of the request may be asked."""
+        """Return the allowed part of the request."""
         items = getattr(message, self._parts.asked)
         if not items or (
             self._or_cluster is not None and requester.may_cluster(self._or_cluster, quietly=True)
@@ -174,7 +174,7 @@ class Each:
 
 
 def name_of(requester: Requester, item: Any, key: str = "name") -> str | None:
-    """Return the name of what a part is about; None for an id that no topic has."""
+    """Return the name of the resource of a part; None for an id without a topic."""
     topic_id = getattr(item, "topic_id", ZERO_UUID)
     name: str = getattr(item, key)
     return name if topic_id == ZERO_UUID else requester.topic_name(topic_id)

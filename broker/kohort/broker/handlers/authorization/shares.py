@@ -1,4 +1,4 @@
-"""How it is checked who reads in share groups, and who knows how far they are."""
+"""Permission checks of requests of share groups."""
 
 from functools import partial
 from typing import Any
@@ -27,8 +27,8 @@ DESCRIBED = Parts(
 class SharedTopics:
     """Topics by their ids, each of which one may read.
 
-    A session remembers topics that its requests do not name: what is handed out of one that may not be read
-    any more is kept from the answer, and comes back when its lock ends.
+    A session has topics that its requests do not name: records of a topic that may not be read
+    any more are removed from the answer, and are released when their lock ends.
     """
 
     needs = (Need((AclOperation.READ,), TOPIC, "each", DENIED.name),)
@@ -60,7 +60,7 @@ def _denial(requester: Requester, topic: Any) -> ErrorCode | None:
 
 
 def with_seen_offsets(requester: Requester, message: Any, answer: Any) -> Any:
-    """Return the groups with the topics that one may know of; others that were named are refused."""
+    """Return the groups with the visible topics; other named ones are refused."""
     everything = {each.group_id for each in message.groups if each.topics is None}
     groups = []
     for group in answer.groups:

@@ -1,4 +1,4 @@
-"""Who may ask what: one rule for each API. docs/reference/authorization.md is written from it.
+"""The permissions of each API: one rule for each. docs/reference/authorization.md is generated from it.
 
 Source: Kafka's KafkaApis and ControllerApis.
 """

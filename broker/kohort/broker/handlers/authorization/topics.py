@@ -1,4 +1,4 @@
-"""How questions about topics are checked that hide what one may not know of: Metadata and its like."""
+"""Permission checks of requests that hide invisible topics: Metadata and similar ones."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -114,14 +114,14 @@ def _with_operations(requester: Requester, topic: Any) -> Any:
 
 
 def cluster_operations(requester: Requester) -> int:
-    """Return what one may do to the cluster; nothing for who may not describe it."""
+    """Return the requester's operations on the cluster; none without describe permission."""
     if not requester.may_cluster(AclOperation.DESCRIBE, quietly=True):
         return 0
     return requester.operations(CLUSTER, CLUSTER_NAME)
 
 
 class DescribeTopicPartitions:
-    """The topics that one may know of, with what one may do to them."""
+    """The visible topics, with the requester's operations on them."""
 
     needs = (DESCRIBED,)
 
@@ -160,7 +160,7 @@ class DescribeTopicPartitions:
 
 
 class CreateTopics:
-    """Topics that one may create; their settings are told to who may know them."""
+    """Creatable topics; their settings are returned only with describe permission for them."""
 
     needs = (
         Need((AclOperation.CREATE,), CLUSTER, "the cluster, or", ""),
@@ -198,7 +198,7 @@ class CreateTopics:
 
 
 class DeleteTopics:
-    """Topics that one may delete, by name or by id; a name is told to who may know it."""
+    """Deletable topics, by name or by id; a name is returned only if visible."""
 
     needs = (
         Need((AclOperation.DELETE,), CLUSTER, "the cluster, or", ""),
@@ -227,7 +227,7 @@ class DeleteTopics:
 
     def _may(self, requester: Requester, name: str, denied: list[Message]) -> bool:
         if name not in requester.snapshot.topics and requester.may_describe(name):
-            return True  # It is told that there is no such topic.
+            return True  # It is answered as if the topic did not exist.
         if requester.may(AclOperation.DELETE, TOPIC, name):
             return True
         denied.append(made(DeletableTopicResult, {"name": name, "error_code": DENIED}))

@@ -9,7 +9,7 @@ from kohort.protocol.between_brokers import BrokerPageRequest, BrokerPageRespons
 
 
 class Between(msgspec.Struct, frozen=True):
-    """What this broker tells others of what it leads and coordinates."""
+    """This broker's answers to other brokers, about partitions and groups here."""
 
     ends: LocalEnds
     page: Callable[[BrokerPageRequest], Awaitable[BrokerPageResponse]]

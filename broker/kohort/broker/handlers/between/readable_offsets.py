@@ -1,4 +1,4 @@
-"""ReadableOffsets: what groups have yet to read where this broker leads, for their coordinators."""
+"""ReadableOffsets: the unread part of partitions led here, for the groups' coordinators."""
 
 from kohort.broker.handlers.between.family import Between
 from kohort.broker.lag.remote_ends import positions_of, readable_offsets_response

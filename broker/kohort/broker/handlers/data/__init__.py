@@ -1,1 +1,1 @@
-"""What is asked of records: producing, fetching, and where logs begin and end."""
+"""Handlers of requests about records: produce, fetch, and the start and end of logs."""

@@ -34,7 +34,7 @@ class _Deletion(NamedTuple):
 async def handle(data: Data, message: DeleteRecordsRequest, request: Request) -> DeleteRecordsResponse:
     """Return each log's new start, once it is on the disk of all replicas, or the request's time is up.
 
-    A replica that lags might lead next, and what was deleted be read again.
+    A lagging replica might lead next, and deleted records be read again.
     """
     deletions = [
         (topic.name, [await _delete(data, topic.name, asked) for asked in topic.partitions])
@@ -64,13 +64,13 @@ async def _delete(data: Data, topic: str, asked: DeleteRecordsPartition) -> _Del
         return _Deletion(_result(index, NO_OFFSET, error.code))
     start = None
     if leadership is not None:
-        partition.wake_replicas()  # Followers that wait for records hear of it at once.
+        partition.wake_replicas()  # Followers that wait for records are woken at once.
         start = Start(partition, leadership, offset)
     return _Deletion(_result(index, partition.log.log_start_offset), start)
 
 
 def _outcome(deletion: _Deletion) -> DeleteRecordsPartitionResult:
-    """Return what a partition is answered with once it was waited for its replicas."""
+    """Return a partition's result after the wait for its replicas."""
     result, start = deletion
     if start is None:
         return result
@@ -99,7 +99,7 @@ async def _move_start(data: Data, topic: str, asked: DeleteRecordsPartition) -> 
 
 
 async def _delete_before(data: Data, partition: Partition, offset: int) -> None:
-    """Let the log begin there. Raises: StorageError, also where it was opened anew."""
+    """Move the log start there. Raises: StorageError, also if the log was reopened."""
     asked_of = partition.log
 
     def move() -> None:

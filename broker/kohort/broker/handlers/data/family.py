@@ -35,5 +35,5 @@ class Data(msgspec.Struct, frozen=True):
     requests: TransportCounters
     """Where errors are counted that clients were answered."""
     transactions: "TransactionServices | None" = None
-    """None where nobody asks for any."""
+    """None until first use."""
     permissions: "Callable[[], Permissions] | None" = None

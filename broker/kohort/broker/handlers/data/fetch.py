@@ -1,6 +1,6 @@
-"""Fetch: record batches from where a reader stands, at once or when there are enough of them.
+"""Fetch: record batches from the reader's offset, at once or when there are enough of them.
 
-Followers read what is on this broker's disk, consumers what is committed.
+Followers read the records on this broker's disk, consumers the committed ones.
 Source: KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages.
 """
 

@@ -1,9 +1,9 @@
-"""One pass over what a fetch asks for: what there is to send, and the answer made of it.
+"""One pass over the partitions of a fetch: the available records, and the resulting answer.
 
 Record batches are not copied: an answer names a range of a segment file. A small range is read
-nevertheless: fifty of 1 KB take 52 us read and sent as one, and 574 us as fifty sendfiles (loopback). Of an
-answer with thousands of partitions no more than `COPIED_BYTES_PER_ANSWER_MAX` are copied so, and beyond it
-only ranges that take no more than what a range takes by itself: what clients do not take is kept for them.
+in memory: fifty of 1 KB take 52 us read and sent as one, and 574 us as fifty sendfiles (loopback). Of an
+answer with thousands of partitions at most `COPIED_BYTES_PER_ANSWER_MAX` are copied so, and beyond it
+only ranges that are no larger than a range object: unread answers stay in memory.
 """
 
 import errno
@@ -49,7 +49,7 @@ NO_DIVERGENCE = FetchResponseEpochEndOffset()
 _FIRST_OFFSET = attrgetter("first_offset")
 
 Outcome = Slice | Refusal | None
-"""What a pass found in a partition; None is nothing new."""
+"""The result of a pass in a partition; None means no change."""
 
 
 class Copying:
@@ -69,7 +69,7 @@ class Copying:
 
 
 class Reading(NamedTuple):
-    """What one pass found, target by target.
+    """The result of one pass, target by target.
 
     `must_answer` says that waiting for more is no use: there is an error, or nothing to wait for.
     """
@@ -86,9 +86,9 @@ def read_targets(
     reader: Reader = CONSUMER,
     targets: Collection[FetchTarget] | None = None,
 ) -> Reading:
-    """Return what can be sent now: at least one batch if there is any, else no more than `max_bytes`.
+    """Return what can be sent now: at least one batch if there is any, otherwise at most `max_bytes`.
 
-    `targets` are those of the context's that may have something; all of them unless told.
+    `targets` are those of the context that may have records; all of them by default.
     """
     outcomes: list[tuple[FetchTarget, Outcome]] = []
     remaining_bytes, size_bytes, failed, known = max_bytes, 0, False, targets is not None
@@ -110,7 +110,7 @@ def read_targets(
 
 
 def _has_news(target: FetchTarget, partition: Partition) -> bool:
-    """Return whether more is committed than a follower, from whom consumers read, was told."""
+    """Return whether more is committed than the last answer to a follower, from which consumers read."""
     return target.sent_high_watermark != partition.high_watermark
 
 
@@ -181,7 +181,7 @@ def _diverging_epoch(
 
 
 def measure(target: FetchTarget, partition: Partition, reader: Reader = CONSUMER) -> int | None:
-    """Return how many bytes this one partition could send, or None where it has an error to tell."""
+    """Return how many bytes this partition could send, or None if it has an error."""
     outcome = _read(target, partition, target.max_bytes, reader, at_least_one_batch=True)
     if outcome is None:
         return 0
@@ -202,13 +202,13 @@ def answer_all(reading: Reading, isolation_level: int, session_id: int) -> Fetch
 
 
 def remember_sent(reading: Reading) -> None:
-    """Note in the targets of a new session what its first answer tells."""
+    """Store in the targets of a new session the values of its first answer."""
     for target, outcome in reading.outcomes:
         _note_sent(target, outcome)
 
 
 def answer_changes(session: FetchSession, reading: Reading, isolation_level: int) -> FetchResponse:
-    """Return the answer with the partitions that have news for the session, and note what it tells.
+    """Return the answer with the changed partitions of the session, and store its values.
 
     Partitions that send records are served last from now on, so that none starves.
     """
@@ -274,7 +274,10 @@ def _partition_data(
 
 
 def _aborted(partition: Partition, offset: int) -> tuple[AbortedTransaction, ...]:
-    """Return what a reader of committed records passes over from `offset` on. Raises: StorageError."""
+    """Return the transactions that a reader of committed records skips from `offset`.
+
+    Raises: StorageError.
+    """
     found = partition.log.aborted_from(offset)
     return tuple(
         AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
@@ -298,7 +301,7 @@ def refused(error_code: ErrorCode) -> FetchResponse:
 
 
 def failed_partition(index: int, error_code: ErrorCode) -> PartitionData:
-    """Return what a partition with an error is answered with."""
+    """Return the answer for a partition with an error."""
     return PartitionData(
         partition_index=index,
         error_code=error_code,
@@ -309,7 +312,7 @@ def failed_partition(index: int, error_code: ErrorCode) -> PartitionData:
 
 
 def _by_topic(parts: Iterable[tuple[FetchTarget, PartitionData]]) -> tuple[FetchableTopicResponse, ...]:
-    """Return the partitions under their topics; the order stays, so a topic may stand there twice."""
+    """Return the partitions by topic; the order stays, so a topic may appear twice."""
     responses: list[FetchableTopicResponse] = []
     previous: FetchTarget | None = None
     together: list[PartitionData] = []

@@ -1,8 +1,8 @@
-"""Incremental fetch sessions: the broker remembers what a reader wants, and tells it what changed.
+"""Incremental fetch sessions: the broker keeps a reader's partitions, and sends only changes.
 
-A reader of many partitions names them once; later requests name only what is different, and answers
-hold only partitions with news. Source: KIP-227, and KIP-516 for topic ids; Kafka's
-FetchSession.scala for what the KIPs leave open.
+A reader of many partitions names them once; later requests name only changed ones, and answers
+contain only partitions with news. Source: KIP-227, and KIP-516 for topic ids; Kafka's
+FetchSession.scala for details that the KIPs omit.
 """
 
 import secrets
@@ -20,7 +20,7 @@ FIRST_VERSION_WITH_IDS = 13
 NEVER_MS = -(2**62)
 NO_EPOCH = -1
 Owner = tuple[str, str]
-"""Whose a session is: principal and host. Nobody else can go on with it or end it."""
+"""The owner of a session: principal and host. Nobody else can use or end it."""
 
 NOBODY: Owner = ("", "")
 EVICTION_MS = 120_000
@@ -33,7 +33,7 @@ def next_epoch(epoch: int) -> int:
 
 
 class FetchSession:
-    """What one reader wants, by partition, in the order in which it is served."""
+    """One reader's partitions, in the order in which they are served."""
 
     __slots__ = (
         "checked_ms",
@@ -63,11 +63,11 @@ class FetchSession:
         self.created_ms = now_ms
         self.last_used_ms = now_ms
         self.checked_ms = NEVER_MS
-        """When all of a follower's partitions were looked at last, and under which broker epoch it asked."""
+        """When all of a follower's partitions were checked last, and its broker epoch then."""
         self.reader_epoch = NO_EPOCH
 
     def update(self, request: FetchRequest) -> None:
-        """Add and change what the request names, and forget what it wants forgotten."""
+        """Add and change the partitions in the request, and remove those to forget."""
         _ask(self.targets, request, self.uses_topic_ids)
         for topic in request.forgotten_topics_data:
             name = topic.topic_id.bytes if self.uses_topic_ids else topic.topic
@@ -85,7 +85,7 @@ class FetchSession:
 class FetchContext:
     """How one request is to be answered.
 
-    `session` is the one that goes on; `is_new` says that the answer begins one if there is room.
+    `session` is the continued one; `is_new` tells that the answer starts one if there is space.
     """
 
     __slots__ = ("epoch", "is_new", "owner", "session", "targets", "uses_topic_ids")
@@ -189,8 +189,8 @@ class FetchSessions:
     def _evict(self, size: int, now_ms: int) -> bool:
         """Make room for a session of `size` partitions; return whether that was possible.
 
-        The one that was unused for longest goes if that was long; else the smallest of those that have
-        lived for long, if it is smaller than the new one.
+        The one unused for longest is evicted if that was long; otherwise the smallest of those that have
+        existed for long, if it is smaller than the new one.
         """
         if not self._sessions:
             return False

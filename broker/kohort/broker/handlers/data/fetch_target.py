@@ -1,4 +1,4 @@
-"""One partition of one fetch: what the reader asked for, and what it has been told."""
+"""One partition of one fetch: the reader's offset, and the values of the last answer."""
 
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -18,7 +18,7 @@ Readers name ids that no topic has: the hash of bytes has a secret in it, that o
 
 
 class FetchTarget:
-    """A partition that is fetched. One inside a session lives as long as the session remembers it."""
+    """A fetched partition. One in a session exists as long as the session has it."""
 
     __slots__ = (
         "current_leader_epoch",
@@ -47,9 +47,9 @@ class FetchTarget:
         self.ask(asked)
 
     def ask(self, asked: FetchPartition) -> None:
-        """Take over where the reader stands now and how much it takes."""
+        """Apply the reader's current offset and limits."""
         self.is_sent_again = True
-        """Whether nobody has looked since the reader has last said so."""
+        """Whether it was not checked since the reader's last request for it."""
         self.fetch_offset = asked.fetch_offset
         self.max_bytes = asked.partition_max_bytes
         self.current_leader_epoch = asked.current_leader_epoch
@@ -57,7 +57,7 @@ class FetchTarget:
         self.log_start_offset = asked.log_start_offset
 
     def resolve(self, table: "PartitionTable", by_id: bool) -> "Partition | None":
-        """Return the partition, looked up anew where it was unknown or has been deleted since."""
+        """Return the partition, looked up again if it was unknown or has been deleted since."""
         partition = self.partition
         if partition is not None and not partition.deleted:
             return partition

@@ -66,14 +66,14 @@ class FetchWait:
         self._timer = ("fetch", next(_numbers))
         self._targets: dict[Partition, FetchTarget] = {}
         self._sizes: dict[Partition, int] = {}
-        if reader.is_follower:  # Not all of its partitions were looked at.
+        if reader.is_follower:  # Not all of its partitions were checked.
             self._targets = {each.partition: each for each in context.targets if each.partition is not None}
-            return  # It waits for whatever comes.
+            return  # It waits for any event.
         for target, outcome in reading.outcomes:
             if target.partition is not None:
                 self._targets[target.partition] = target
                 if outcome is not None:
-                    assert isinstance(outcome, Slice)  # A fetch with an error to tell does not wait.
+                    assert isinstance(outcome, Slice)  # A fetch with an error does not wait.
                     self._sizes[target.partition] = outcome.size_bytes
 
     def begin(self, now_ms: int) -> None:
@@ -84,7 +84,7 @@ class FetchWait:
         self._request.connection.on_close.append(self.drop)
 
     def advanced(self, partition: Partition) -> None:
-        """Answer if there is enough by now, or if the partition has an error to tell."""
+        """Answer if there is enough by now, or if the partition has an error."""
         if self._answered:
             return
         if self._reader.is_follower:
@@ -101,7 +101,7 @@ class FetchWait:
             self._answer(reading)
 
     def _follower_may_read(self, partition: Partition) -> None:
-        """Answer if there is something: most calls say that more is committed, which followers hear later."""
+        """Answer if there are records: most calls only report a commit, which followers learn later."""
         target = self._targets[partition]
         begins_elsewhere = target.sent_log_start_offset not in {
             UNKNOWN_OFFSET,
@@ -122,7 +122,7 @@ class FetchWait:
 
     def _answer(self, reading: Reading) -> None:
         if self._answered:
-            return  # By itself: a read that failed has woken everybody who waits there, this one as well.
+            return  # By itself: a read that failed has woken all waiters there, including this one.
         self._end()
         self._request.connection.on_close.remove(self.drop)
         self._request.respond(answer(self._data, self._message, self._context, reading, self._request))
@@ -155,7 +155,7 @@ def _count(data: Data, message: FetchRequest, reading: Reading) -> None:
 def answer(
     data: Data, message: FetchRequest, context: FetchContext, reading: Reading, request: Request
 ) -> FetchResponse:
-    """Return the answer to a fetch, whole or as news of its session; nothing where its quota has no more."""
+    """Return the answer to a fetch, complete or as changes of its session; empty if its quota is used up."""
     if context.is_stale:
         data.requests.request_failed(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         return refused(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
@@ -174,7 +174,7 @@ def answer(
 
 
 def nothing_yet(context: FetchContext) -> FetchResponse:
-    """Return an answer without any partition; none begins a session, and one that there is stays as it was.
+    """Return an answer without partitions; it starts no session, and an existing one is not changed.
 
     Source: getThrottledResponse in Kafka's FetchSession.
     """

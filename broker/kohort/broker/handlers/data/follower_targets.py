@@ -1,7 +1,7 @@
-"""Which partitions of a follower's session a fetch has to look at: those where something has changed.
+"""Selects the partitions of a follower's session that a fetch has to check: those with changes.
 
-A follower of a thousand partitions fetches a thousand times a second while records come to one of them. Where
-it asks from the same offset as before, and the leader has no more than that, nothing has changed. Every
+A follower of a thousand partitions fetches a thousand times a second while only one gets records. If
+it asks from the same offset as before, and the leader has no more records, nothing has changed. Every
 `FULL_CHECK_MS` all partitions are checked: so the leader knows which followers keep up.
 """
 
@@ -50,7 +50,7 @@ def _has_changed(target: FetchTarget, node_id: int) -> bool:
 
 
 def targets_with_records(context: FetchContext) -> list[FetchTarget]:
-    """Return the partitions that have records, or new offsets, for a follower that waits."""
+    """Return the partitions that have records, or new offsets, for a waiting follower."""
     return [
         each
         for each in context.targets

@@ -49,7 +49,7 @@ async def handle(
 async def _of_transactions(
     transactions: "TransactionServices", message: InitProducerIdRequest, request: Request
 ) -> InitProducerIdResponse | None:
-    """Ask the coordinator, with an id that nobody has had where it may need one."""
+    """Ask the coordinator, with an unused id if it may need one."""
     from kohort.broker.transactions.answers import init_answer  # noqa: PLC0415
     from kohort.broker.transactions.commands import InitProducerId  # noqa: PLC0415  # At first use.
 

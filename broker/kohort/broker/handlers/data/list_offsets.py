@@ -36,7 +36,7 @@ CONSUMER = -1
 FIRST_VERSION_WITH_UNKNOWN_ENDS = 5
 
 Found = tuple[int, int, int]
-"""Offset, timestamp, leader epoch; each -1 where there is none."""
+"""Offset, timestamp, leader epoch; each -1 if there is none."""
 
 NOTHING: Found = (-1, -1, -1)
 
@@ -93,7 +93,7 @@ class _Finder:
         )
 
     def _find(self, partition: Partition, timestamp: int) -> Found:
-        """Return what stands at a timestamp or a special one. Raises: ApiError."""
+        """Return the offset for a timestamp or a special one. Raises: ApiError."""
         if self._version < FIRST_VERSION_OF.get(timestamp, 0):
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         if timestamp == LATEST:
@@ -115,11 +115,11 @@ class _Finder:
             return NOTHING
         if found[0] < self._end_offset(partition):
             return found
-        self._check_end(partition)  # It may be committed: whoever hears of nothing begins at the end.
+        self._check_end(partition)  # It may be committed: a client without an offset would start at the end.
         return NOTHING
 
     def _check_end(self, partition: Partition) -> None:
-        """Return unless what is committed is not known yet. Raises: ApiError."""
+        """Return unless the committed end is not known yet. Raises: ApiError."""
         if self._is_consumer and is_end_unknown(partition):
             raise ApiError(
                 ErrorCode.OFFSET_NOT_AVAILABLE
@@ -135,7 +135,8 @@ class _Finder:
 
 
 def is_end_unknown(partition: Partition) -> bool:
-    """Return whether an earlier leader may have shown more than is known here to be committed (KIP-207)."""
+    """Return whether an earlier leader may have shown records that this one does not know to be committed
+    (KIP-207)."""
     return partition.leadership is not None and partition.leadership.latest_offset is None
 
 

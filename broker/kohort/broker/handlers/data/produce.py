@@ -53,7 +53,7 @@ def handle(data: Data, message: ProduceRequest, request: Request) -> ProduceResp
 class Produce:
     """One request in flight: the result of each of its partitions, and how many steps it waits for.
 
-    A step is a look into a batch that is left to a thread, or a flush. What the loop spends on looking is
+    A step is the check of a batch in a thread, or a flush. The time of the loop for checks is
     limited for the request as a whole.
     """
 
@@ -98,12 +98,12 @@ class Produce:
     def _take(
         self, partition: Partition, records: bytes | memoryview | RecordsSlice | None, place: "_Place"
     ) -> None:
-        """Append what came for one partition, now or once a thread has looked into it. Raises: ApiError."""
+        """Append the records of one partition, now or after a thread has checked them. Raises: ApiError."""
         if records is None:
             raise ApiError(
                 ErrorCode.INVALID_RECORD, "a Produce request holds one batch per partition, not none"
             )
-        assert isinstance(records, (bytes, memoryview))  # What a decoder makes of a frame.
+        assert isinstance(records, (bytes, memoryview))  # The decoder returns this type.
         header = validate_produced(records)
         check_compression(header, self._request.version)
         if header.is_transactional and self._data.permissions is None:
@@ -165,7 +165,7 @@ class Produce:
         def resume(error: ApiError | None) -> None:
             self.waiting -= 1
             self._append_or_fail(partition, produced, place, error)
-            if not is_now:  # Else whoever appends looks at what is done.
+            if not is_now:  # Otherwise the appending call checks for the end.
                 self._answer_if_done()
 
         self.waiting += 1
@@ -184,7 +184,7 @@ class Produce:
     def _append_or_fail(
         self, partition: Partition, produced: Produced, place: "_Place", error: ApiError | None
     ) -> None:
-        """Append what has waited for its transaction to have the partition."""
+        """Append a batch whose transaction now has the partition."""
         try:
             if error is not None:
                 raise error
@@ -201,7 +201,7 @@ class Produce:
                 raise ApiError(refused)
         try:
             appended = partition.append(produced, self._now_ms)
-        except StorageError as failed:  # Of which the partition has not heard yet.
+        except StorageError as failed:  # The partition has not been told of it yet.
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(failed)) from failed
         if not appended.duplicate:
             self._count(produced)
@@ -230,7 +230,7 @@ class Produce:
         self._uncommitted[id(place)] = place
 
     def _committed(self, place: "_Place", partition: Partition, error: StorageError | None) -> None:
-        """Note what came of records that other replicas were waited for."""
+        """Note the result of records that other replicas had to get."""
         if self._uncommitted is None or self._uncommitted.pop(id(place), None) is None:
             return  # Its time was up.
         if error is None and partition.leadership is not None:
@@ -284,7 +284,7 @@ class Produce:
 
     def _flushed(self, place: "_Place", partition: Partition, error: StorageError | None) -> None:
         self.waiting -= 1
-        if partition.role.resigned:  # Another leads by now, who may not have it.
+        if partition.role.resigned:  # Another broker leads by now, which may lack it.
             self._fail(place, ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         elif error is not None:
             self.failed = True
@@ -323,9 +323,9 @@ class Produce:
 
 
 def _prepared(prepare: Callable[[], Produced]) -> Produced | ApiError:
-    """Return what came of looking into a batch; a refusal without the frames that it came from.
+    """Return the result of checking a batch; an error without its stack frames.
 
-    Those hold all that was decompressed, and an exception that is kept keeps them.
+    These hold all decompressed data, and a stored exception keeps them.
     """
     try:
         return prepare()
@@ -348,7 +348,7 @@ class _Place(msgspec.Struct, frozen=True, gc=False):
 
 
 def failed_partition(index: int, error: ApiError) -> PartitionProduceResponse:
-    """Return what a partition is answered whose records were not taken."""
+    """Return the answer for a partition whose records were refused."""
     rejected = error.record_errors if isinstance(error, RecordsRejected) else ()
     return PartitionProduceResponse(
         index=index,

@@ -1,4 +1,4 @@
-"""Who fetches: a consumer, of some rack perhaps, or a follower; and what that one may see of a partition.
+"""The sender of a fetch: a consumer, perhaps with a rack, or a follower; and its view of a partition.
 
 Source: ReplicaManager.fetchMessages, Partition.fetchRecords; KIP-392 (reads from followers), KIP-903.
 """
@@ -29,24 +29,24 @@ class PreferredReplica(NamedTuple):
 
 
 Refusal = ErrorCode | FetchResponseEpochEndOffset | PreferredReplica
-"""What a reader is told instead of records."""
+"""The error for a reader instead of records."""
 
 
 class Reader(NamedTuple):
-    """One fetch's reader. `replicas` is None on a broker that is alone: nobody follows there."""
+    """One fetch's reader. `replicas` is None on a single broker: it has no followers."""
 
     replicas: "Replicas | None" = None
     node_id: int = CONSUMER_ID
     broker_epoch: int = -1
     has_arrived: bool = False
-    """Whether the request has just come, and tells how far a follower is."""
+    """Whether the request has just arrived, and has the offsets of a follower."""
     reads_followers: bool = False
     rack: str = ""
     """The consumer's, where it is to be sent to the replica there."""
     wants_committed: bool = False
-    """Whether records of open transactions are kept from it, and it hears of aborted ones."""
+    """Whether records of open transactions are hidden from it, and aborted ones are listed."""
     wants_high_watermark: bool = False
-    """Whether a follower is told at once what is committed: consumers read there."""
+    """Whether a follower gets the high watermark at once: consumers read from it."""
     is_follower: bool = False
     """Whether another broker asks, the one of `node_id`."""
 
@@ -55,7 +55,7 @@ class Reader(NamedTuple):
         return partition.replica_waits if self.is_follower else partition.waits
 
     def after_arrival(self) -> "Reader":
-        """Return the same one, looked at once more while it waits."""
+        """Return the same one for later checks while it waits."""
         return self._replace(has_arrived=False) if self.has_arrived else self
 
 
@@ -64,7 +64,7 @@ CONSUMER_OF_COMMITTED = Reader(wants_committed=True)
 
 
 def reader_of(data: Data, message: FetchRequest, version: int) -> Reader:
-    """Return who asks."""
+    """Return the reader of a request."""
     replicas = data.partitions.replicas
     wants_committed = message.isolation_level == READ_COMMITTED
     if replicas is None:
@@ -91,7 +91,7 @@ def reader_of(data: Data, message: FetchRequest, version: int) -> Reader:
 
 
 def end_offset_for(reader: Reader, target: FetchTarget, partition: Partition) -> int | Refusal:
-    """Return up to where this reader sees a replicated partition, or what it is told instead.
+    """Return the end for this reader in a replicated partition, or its error.
 
     How far a follower is counts once, when its request arrives.
     """

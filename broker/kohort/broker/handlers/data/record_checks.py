@@ -1,7 +1,7 @@
 """A thread for batches that are too much work for the loop, in the order in which they came.
 
-Whoever has one in flight must not overtake it with the next: while a connection `is_busy`, all that it
-produces goes this way. The thread rests between slices of its work, so that the loop gets the
+A later batch of the same connection must not overtake one in flight: while a connection `is_busy`, all its
+batches go this way. The thread pauses between slices of its work, so that the loop gets the
 interpreter when it wants it and not only every five milliseconds.
 """
 
@@ -20,7 +20,7 @@ REST_SECONDS = 0.000_1  # Less, and the thread has the interpreter back before t
 
 
 class RecordChecks:
-    """What is being looked into, by the connection that it came on. The loop's thread only."""
+    """Batches being checked, by their connection. The loop's thread only."""
 
     def __init__(self, loop: Loop, workers: Workers) -> None:
         self._loop = loop
@@ -45,7 +45,7 @@ class RecordChecks:
         done(future)
 
     def close(self) -> None:
-        """End the thread once what is in flight is done; the rest is dropped. Blocks."""
+        """End the thread after the batch in flight; the rest is dropped. Blocks."""
         self._queue.shutdown(cancel_futures=True)
 
 

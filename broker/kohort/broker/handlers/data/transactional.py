@@ -1,7 +1,7 @@
 """Batches of transactions on their way into a log: each only where its transaction has the partition.
 
-Once the log knows the transaction as open it takes the next batch at once. Until then the coordinator is
-asked, or told: what a producer sends meanwhile waits behind, so that nothing is overtaken.
+When the log knows the transaction as open it accepts the next batch at once. Until then the coordinator is
+asked, and later batches of the producer wait, so that none is overtaken.
 """
 
 from collections import deque
@@ -27,14 +27,14 @@ UNREACHED = frozenset(
         ErrorCode.NOT_COORDINATOR,
     )
 )
-"""For these a producer would look for a coordinator that it did not ask: it is told to come again."""
+"""For these a producer would look for a coordinator that it did not ask: it gets a retriable error."""
 
 
 log = structlog.get_logger("kohort.transaction")
 
 
 class _Waiting(NamedTuple):
-    """A batch that waits for its transaction to have the partition."""
+    """A batch that waits until its transaction has the partition."""
 
     header: BatchHeader
     request: Request
@@ -43,18 +43,18 @@ class _Waiting(NamedTuple):
 
 
 class _Asking:
-    """A question to the coordinator, on behalf of the first who waits."""
+    """A question to the coordinator, for the first waiting batch."""
 
     __slots__ = ("is_answered", "is_later", "waiting")
 
     def __init__(self, waiting: _Waiting) -> None:
         self.waiting = waiting
         self.is_answered = False
-        self.is_later = False  # Whether whoever asked has gone meanwhile.
+        self.is_later = False  # Whether its requester has disconnected meanwhile.
 
 
 class Permissions:
-    """Who waits to write in which partition. The loop's thread only."""
+    """The batches that wait for permission to be written. The loop's thread only."""
 
     def __init__(self, transactions: TransactionServices) -> None:
         self._transactions = transactions
@@ -96,7 +96,7 @@ class Permissions:
         return False
 
     def _go_on(self, key: tuple[Partition, int]) -> None:
-        """Let those go on, in their order, who need not ask any more; then the next one asks."""
+        """Continue the batches, in order, that need no question any more; then the next one asks."""
         queue = self._waiting[key]
         while queue:
             first = queue[0]
@@ -122,7 +122,7 @@ class Permissions:
         self._waiting[key].popleft()
         waiting = asking.waiting
         _resume(waiting, None if code is None else _told(code, waiting.request.version))
-        if asking.is_later:  # Else whoever asked goes on.
+        if asking.is_later:  # Otherwise the requester continues.
             self._go_on(key)
 
     @staticmethod
@@ -133,7 +133,7 @@ class Permissions:
 
 
 def _addition(partition: Partition, waiting: _Waiting) -> Addition:
-    """Return what the coordinator of a batch's transaction is asked."""
+    """Return the question to the coordinator of a batch's transaction."""
     header = waiting.header
     place = partition.topic, partition.index
     verify_only = waiting.request.version < FIRST_VERSION_THAT_ADDS
@@ -141,7 +141,7 @@ def _addition(partition: Partition, waiting: _Waiting) -> Addition:
 
 
 def _resume(waiting: _Waiting, error: ApiError | None) -> None:
-    """Let a batch go on; one that trips costs its connection, and nobody who waits behind it."""
+    """Continue a batch; an error closes its connection, and does not affect later batches."""
     try:
         waiting.resume(error)
     except Exception:  # A supervisor: others wait for the same answer, of other connections too.
@@ -152,7 +152,7 @@ def _resume(waiting: _Waiting, error: ApiError | None) -> None:
 
 
 def _told(code: ErrorCode, version: int) -> ApiError:
-    """Return what a producer is told whose batch does not belong to its transaction."""
+    """Return the error for a producer whose batch does not belong to its transaction."""
     if code in UNREACHED or (code is ErrorCode.CONCURRENT_TRANSACTIONS and version < FIRST_VERSION_THAT_ADDS):
         return ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, f"the transaction can't be verified: {code.name}")
     if code is ErrorCode.PRODUCER_FENCED:

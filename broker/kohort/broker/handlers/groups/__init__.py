@@ -1,1 +1,1 @@
-"""What is asked of groups: joining, living and leaving, offsets, and their administration."""
+"""Handlers of requests about groups: join, heartbeat, leave, offsets, and administration."""

@@ -1,11 +1,11 @@
-"""Members whose connections close: of a process that dies, nothing else is heard."""
+"""Reports closed connections of members: a process that dies sends nothing else."""
 
 from kohort.broker.coordination.group_shards import GroupShard, GroupShards
 from kohort.broker.group import ConnectionClosed
 from kohort.broker.group.classic.group import ClassicGroup
 from kohort.broker.transport.request import Request
 
-MEMBERS_MAX = 64  # Of one connection; who has more of them on it hears less about their ends.
+MEMBERS_MAX = 64  # For one connection; with more members on it, some of their ends are not reported.
 
 
 class ConnectionMembers:
@@ -33,7 +33,7 @@ class ConnectionMembers:
 def track_member_connection(
     request: Request, shards: GroupShards, shard: GroupShard, group_id: str, member_id: str
 ) -> None:
-    """Have the group told when the connection of this request closes, if it knows the member."""
+    """Tell the group when the connection of this request closes, if the group knows the member."""
     group = shard.core.find(group_id, ClassicGroup)
     member = None if group is None else group.members.get(member_id)
     if group is None or member is None:

@@ -1,4 +1,4 @@
-"""Several groups, each described by its shard: what the descriptions of every kind of group share."""
+"""Several groups, each described by its shard: the common part of descriptions of every kind of group."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -19,7 +19,7 @@ def describe_each(
     refused: Callable[[str, ErrorCode], Message],
     finish: Callable[[tuple[Any, ...]], None],
 ) -> None:
-    """Ask every group's shard by a command; finish when all have answered. There is one group at least."""
+    """Submit a command to every group's shard; finish when all have answered. There is at least one group."""
     wanted = tuple(dict.fromkeys(group_ids))  # A large group named a thousand times is answered once.
     gather = Gather(len(wanted), finish)
     for position, group_id in enumerate(wanted):

@@ -37,12 +37,12 @@ class GroupServices(msgspec.Struct, frozen=True):
     ensure_offsets_topic: Callable[[], Awaitable[object]]
     """Makes `__consumer_offsets` unless it is there. Raises: ApiError."""
     transactions: "Callable[[], TransactionShards] | None" = None
-    """What makes them at first use; None where nobody asks for any."""
+    """Makes them at first use; None before."""
     shares: "Callable[[], Shares] | None" = None
-    """What share groups take, made at first use; None where nobody asks for any."""
+    """The parts for share groups, made at first use; None before."""
     internal_topics: "InternalTopics | None" = None
     """What makes the topics of streams groups; None where there are no such groups."""
     has_consumer_groups: bool = True
-    """Whether members of consumer groups (KIP-848) are heard."""
+    """Whether consumer groups (KIP-848) are supported."""
     fresh_id: Callable[[], str] = random_uuid_text
     """Where the random part of member ids comes from."""

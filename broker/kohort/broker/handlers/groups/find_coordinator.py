@@ -1,8 +1,8 @@
 """FindCoordinator: which broker keeps a group, a transactional id, or the state of a share partition.
 
-Kafka: KafkaApis.handleFindCoordinatorRequest, KIP-699. The topics that keep these are created at the first
-question. Where there are no share groups, who asks would ask again for COORDINATOR_NOT_AVAILABLE until it
-times out, so it gets a code that it takes as final.
+Kafka: KafkaApis.handleFindCoordinatorRequest, KIP-699. The internal topics are created at the first
+request. Without share groups, a client would repeat its request for COORDINATOR_NOT_AVAILABLE until it
+times out, so it gets a final error code.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -32,7 +32,7 @@ log = structlog.get_logger("kohort.group")
 def handle(
     groups: GroupServices, message: FindCoordinatorRequest, request: Request
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
-    """Return who keeps each group asked for; later, where the topic is made or groups loaded first."""
+    """Return the coordinator of each key; later, if the topic is created or groups are loaded first."""
     if message.key_type == GROUP:
         group_ids = message.coordinator_keys if request.version >= BATCHED_FROM else (message.key,)
         created = OFFSETS_TOPIC in groups.metadata.snapshot().topics
@@ -115,7 +115,7 @@ def _answer(
 def _found(
     snapshot: Snapshot, topic_name: str, key: str, code: ErrorCode, text: str, *, listener: int
 ) -> Coordinator:
-    """Return the leader of the key's partition, or the error why there is none."""
+    """Return the leader of the key's partition, or the error."""
     if code is not ErrorCode.NONE:
         return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=text)
     topic = snapshot.topics[topic_name]

@@ -1,4 +1,4 @@
-"""What may be done to a group, as bits in its description: everything, where there is no authorizer."""
+"""The authorized operations on a group, as bits in its description: all of them, without an authorizer."""
 
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ Described = TypeVar(
 
 
 def with_operations(groups: tuple[Described, ...], *, asked: bool) -> tuple[Described, ...]:
-    """Return the groups with what may be done to them, if that was asked; an authorizer's guard says less."""
+    """Return the groups with their operations, if requested; an authorizer's guard removes some."""
     if not asked:
         return groups
     return tuple(

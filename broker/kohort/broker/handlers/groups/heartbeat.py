@@ -1,4 +1,4 @@
-"""Heartbeat: a member lives. Kafka: KafkaApis.handleHeartbeatRequest."""
+"""Heartbeat of a member. Kafka: KafkaApis.handleHeartbeatRequest."""
 
 from kohort.broker.group import NO_REQUEST, Heartbeat
 from kohort.broker.handlers.groups.family import GroupServices

@@ -8,7 +8,7 @@ from kohort.protocol.errors import ApiError
 from kohort.protocol.messages.join_group import JoinGroupRequest
 from kohort.protocol.schema import Message
 
-MAX_PREFIX_CHARACTERS = 249  # As long as Kafka's clients let a group.instance.id be.
+MAX_PREFIX_CHARACTERS = 249  # The longest group.instance.id of Kafka's clients.
 
 
 def handle(groups: GroupServices, message: JoinGroupRequest, request: Request) -> Message | None:

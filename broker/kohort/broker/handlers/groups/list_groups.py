@@ -10,7 +10,7 @@ from kohort.protocol.schema import Message
 
 
 def handle(groups: GroupServices, message: ListGroupsRequest, request: Request) -> ListGroupsResponse | None:
-    """Ask every shard. While one is loading the list would lack groups, so that is said instead."""
+    """Ask every shard. While one is loading the list would be incomplete, so an error is returned instead."""
     try:
         shards = list(groups.shards.active())
     except ApiError as error:

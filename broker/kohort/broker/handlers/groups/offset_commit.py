@@ -1,8 +1,8 @@
 """OffsetCommit: a group keeps how far it has read. Kafka: KafkaApis.handleOffsetCommitRequest.
 
-A partition that does not exist fails alone, and the core is asked for the rest. From version 10 topics
-are named by their ids (KIP-848). The log keeps the id beside the name, whoever named the topic: an offset
-does not count for another topic of that name, whoever coordinates the group by then.
+A partition that does not exist fails alone, and the core gets the rest. From version 10 topics
+are named by their ids (KIP-848). The log keeps the id and the name, for either form: an offset
+does not count for another topic of that name, whichever broker coordinates the group by then.
 """
 
 from collections.abc import Callable
@@ -68,10 +68,10 @@ def with_topics(
 def split(
     snapshot: Snapshot, topics: tuple[OffsetCommitRequestTopic, ...], *, by_id: bool
 ) -> tuple[tuple[OffsetCommitRequestTopic, ...], list[OffsetCommitResponseTopic]]:
-    """Return the topics with what exists of them, and answers for what does not.
+    """Return the existing part of the topics, and answers for the rest.
 
-    Topics that were named by their ids have their names as well. Mostly all of it exists, and what
-    was asked comes back as it is.
+    Topics named by their ids have their names as well. Usually all of it exists, and the
+    request is returned unchanged.
     """
     if not by_id and _all_exist(snapshot, topics):
         return topics, []

@@ -1,4 +1,4 @@
-"""OffsetFetch: how far groups have read. Kafka: KafkaApis.handleOffsetFetchRequest, KIP-709, KIP-447.
+"""OffsetFetch: the committed offsets of groups. Kafka: KafkaApis.handleOffsetFetchRequest, KIP-709, KIP-447.
 
 Up to version 7 a request names one group, from version 8 several, each in the shard of its own. The core
 knows the form of version 8; an older request and its answer are translated. From version 10 topics are
@@ -69,7 +69,7 @@ def handle(
 
 
 def _each_once(asked: tuple[OffsetFetchRequestGroup, ...]) -> tuple[OffsetFetchRequestGroup, ...]:
-    """Return what is asked of each group: the same thing, asked a thousand times, is answered once.
+    """Return the merged questions for each group: the same one, repeated a thousand times, is answered once.
 
     A partition of a group has up to 4 KiB of metadata in the answer, and takes four bytes in a request.
     """
@@ -126,7 +126,7 @@ def refused(group: OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetchRespo
 
 
 def with_names(groups: GroupServices, group: OffsetFetchRequestGroup) -> OffsetFetchRequestGroup:
-    """Return the group with its topics' names, without the ids that nobody has."""
+    """Return the group with its topics' names, without unknown ids."""
     if group.topics is None:
         return group
     topics_by_id = groups.metadata.snapshot().topics_by_id
@@ -149,7 +149,7 @@ def with_names(groups: GroupServices, group: OffsetFetchRequestGroup) -> OffsetF
 def with_ids(
     groups: GroupServices, answer: OffsetFetchResponseGroup, asked: OffsetFetchRequestGroup
 ) -> OffsetFetchResponseGroup:
-    """Return the answer with topic ids; offsets of a topic that is gone have none to be told by."""
+    """Return the answer with topic ids; offsets of a deleted topic have no id."""
     snapshot = groups.metadata.snapshot()
     known = tuple(
         OffsetFetchResponseTopics(
@@ -173,7 +173,7 @@ def with_ids(
 
 
 def unknown_topic(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
-    """Return the answer for a topic id that nobody has."""
+    """Return the answer for an unknown topic id."""
     return OffsetFetchResponseTopics(
         topic_id=topic.topic_id,
         partitions=tuple(
@@ -192,8 +192,8 @@ def unknown_topic(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
 def old_form(answer: OffsetFetchResponseGroup, asked: OffsetFetchRequestGroup) -> OffsetFetchResponse:
     """Return a group's answer in the form before version 8.
 
-    An error of the group stands at every partition as well. Version 1 has no other place, and aiokafka,
-    which asks in version 3, looks at the partitions alone: without them a coordinator that is loading
+    An error of the group is repeated for every partition. Version 1 has no other place, and aiokafka,
+    which uses version 3, checks only the partitions: without it a loading coordinator
     would seem to have no offsets.
     """
     topics = tuple(

@@ -22,7 +22,7 @@ from kohort.protocol.schema import Message
 
 
 def handle(groups: GroupServices, message: StreamsGroupHeartbeatRequest, request: Request) -> Message | None:
-    """Pass the heartbeat on, with the metadata as they are; answered when what it changes is durable.
+    """Submit the heartbeat with the current metadata; answered when its changes are durable.
 
     Topics that the group lacks are made after that.
     """
@@ -60,7 +60,7 @@ def handle(groups: GroupServices, message: StreamsGroupHeartbeatRequest, request
 
 
 def _wrong_names(topology: StreamsGroupHeartbeatTopology) -> str | None:
-    """Return in words what is wrong with the names of topics; None where they can be meant."""
+    """Return the error in the names of topics, as text; None if they are valid."""
     names = dict.fromkeys(
         name
         for each in topology.subtopologies

@@ -1,1 +1,1 @@
-"""Between the transport and those who answer, where there are quotas: how much clients may ask."""
+"""Enforces quotas between the transport and the handlers, if there are any."""

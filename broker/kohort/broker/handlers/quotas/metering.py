@@ -1,12 +1,12 @@
-"""A `Dispatch` that measures what clients ask, tells them how long to wait, and makes them.
+"""A `Dispatch` that meters requests, returns throttle times, and delays clients.
 
 A produce is metered when it comes, a fetch before it is answered, the time that the loop is busy always;
-brokers that copy from each other are not. A produce that is too much is done, and waited for; a fetch that is
-(its bytes, or the loop's time) has no records, and a session is told nothing that was not sent.
+replication between brokers is not. A produce over the quota is done, and then delayed; a fetch over it
+(its bytes, or the loop's time) has no records, and its session is not changed.
 
-The loop's time is all of it: handlers that answer at once, each step of those that run as tasks, and what is
-left of a connection's turn, in which bytes are received, decoded, encoded and sent. Nothing is asked for
-anybody while those who share his quota have used more than it: many connections get no more than one.
+All of the loop's time counts: handlers that answer at once, each step of those that run as tasks, and the
+rest of a connection's turn, in which bytes are received, decoded, encoded and sent. No request is handled
+while the clients that share its quota have exceeded it: many connections get no more than one.
 Source: Kafka's KafkaApis, ClientQuotaManager and KIP-219.
 """
 
@@ -42,7 +42,7 @@ FIRST_OF_BROKERS = 4
 """From that version on brokers add partitions to transactions for their clients."""
 NOBODY = -1
 TURN_SECONDS = 0.05
-"""So often a task looks whether another of those who share its quota has ended."""
+"""How often a task checks whether another one that shares its quota has ended."""
 TURN_MS_MAX = 1_000
 """So long others wait for a task, which may wait for a replica: then the next one begins beside it."""
 THROTTLE = "throttle_time_ms"
@@ -66,7 +66,7 @@ class MeteredRequest(WrappedRequest):
         self.busy_since_s: float | None = None  # While its handler runs: since when its time is not noted.
 
     def may_have(self, size_bytes: int) -> bool:
-        """Return whether a reader may be answered so many bytes of records now; else it waits."""
+        """Return whether a reader may get so many bytes of records now; otherwise it waits."""
         return self._metering.may_have(self, size_bytes)
 
     def finish(self, answer: Any) -> Any:
@@ -75,7 +75,7 @@ class MeteredRequest(WrappedRequest):
 
 
 class Metering:
-    """Hands on what clients ask when they may. The loop's thread only."""
+    """Forwards requests when they are allowed. The loop's thread only."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class Metering:
         return handle_unless_muted
 
     def _ask_again(self, handle: Handle, message: Any, request: Request) -> Any:
-        """Ask what was held back, unless it has to wait for longer."""
+        """Handle a delayed request, unless it has to wait longer."""
         wait_ms = self._wait_ms(message, request) if self.book.has_requests else 0
         if wait_ms:
             self.muting.put_back(partial(self._ask_again, handle), message, request, wait_ms)
@@ -153,7 +153,7 @@ class Metering:
         return self._ask(handle, message, request)
 
     def _wait_ms(self, message: Any, request: Request) -> int:
-        """Return for how long nothing may be asked by those who share the quota; 0 where there is none."""
+        """Return how long clients that share the quota have to wait; 0 without one."""
         if self._is_brokers(message, request):
             if request.connection in self._askers:
                 self._askers[request.connection] = None
@@ -209,7 +209,7 @@ class Metering:
         self._askers.pop(connection, None)
 
     def note_turn(self, connection: Origin, seconds: float) -> None:
-        """Note how long a connection's turn was: what handlers have not noted of it counts as well."""
+        """Note the duration of a connection's turn: the part that handlers have not noted counts as well."""
         noted_s, self._noted_s = self._noted_s, 0.0
         requester = self._askers.get(connection)
         if requester is None or not self.book.has_requests or seconds <= noted_s:
@@ -224,7 +224,7 @@ class Metering:
         return None if found is None else self.answered(metered, found)
 
     async def _in_turn(self, sharers: Sharers, metered: MeteredRequest, answer: Awaitable[Any]) -> Any:
-        """Return what is answered by a task, which waits for others of those who share its quota."""
+        """Return the answer of a task, which waits for others that share its quota."""
         has_waited = False
         while self._has_turn(sharers) or (has_waited and self._time_wait_ms(metered)):
             has_waited = True
@@ -255,7 +255,7 @@ class Metering:
 
     def answered(self, metered: MeteredRequest, answer: Any) -> Any:
         """Return the answer, which says for how long its client has to wait, if it has to."""
-        if metered.api.api_key == SHARE_FETCHES:  # What it holds is the member's by now.
+        if metered.api.api_key == SHARE_FETCHES:  # Its records are acquired by now.
             count = _record_bytes(answer)
             now_ms = self._clock.now_ms()
             self._throttle(metered, self.meter.hand_out(metered.user, metered.client, count, now_ms))
@@ -295,7 +295,7 @@ class Metering:
         self._throttle(metered, self.meter.produce(metered.user, metered.client, count, now_ms))
 
     def may_have(self, metered: MeteredRequest, size_bytes: int) -> bool:
-        """Note what a reader is about to get; where that is too much, it gets nothing, and asks again.
+        """Note the records for a reader; if that is too much, it gets none, and asks again.
 
         Where it has taken too much of the loop's time it gets nothing either, and that counts as no bytes.
         """
@@ -309,7 +309,7 @@ class Metering:
         return metered.has_records
 
     def _within_quota(self, metered: MeteredRequest, message: Any) -> Any:
-        """Return the fetch with no more bytes than its client may have in all windows."""
+        """Return the fetch limited to the bytes that its client may have in all windows."""
         bytes_max = self.meter.fetched_at_once_max(metered.user, metered.client)
         if bytes_max is None or message.max_bytes <= bytes_max:
             return message
@@ -362,7 +362,7 @@ def _stepped(
         value, failure = None, None
         try:
             value = yield waits_for
-        except BaseException as error:  # noqa: BLE001  # Cancellation above all, which the answer has to hear of.
+        except BaseException as error:  # noqa: BLE001  # Also a cancellation, which the answer has to handle.
             failure = error
 
 

@@ -32,7 +32,7 @@ class Mutations(msgspec.Struct, frozen=True):
     snapshot: Snapshot
     partitions_by_default: int
     take: Callable[[int], bool]
-    """Takes so many partitions, or says that there is no room for them."""
+    """Takes so many partitions, or returns that the quota is used up."""
 
     def judge(self, request: Request, message: Any) -> Verdict:
         """Return the request without the topics that there is no room for."""
@@ -61,7 +61,7 @@ class Mutations(msgspec.Struct, frozen=True):
 
 
 def parts_of(request: Request) -> Parts:
-    """Return what the request names one by one."""
+    """Return the items that the request names."""
     if request.api.api_key == CREATE_TOPICS:
         return _CREATED
     if request.api.api_key == CREATE_PARTITIONS:

@@ -1,7 +1,7 @@
-"""Connections of clients that have had too much: what they ask is held back until their time has come.
+"""Connections of clients over their quota: their requests are delayed.
 
-Such a connection is not read, as in Kafka, so that who has to wait has none of the memory that is there for
-all. What it had asked by then is held back. The loop's thread only.
+Such a connection is not read, as in Kafka, so that a waiting client uses none of the shared memory.
+Requests already received are kept. The loop's thread only.
 """
 
 from collections import deque
@@ -19,8 +19,9 @@ from kohort.broker.transport.request import Origin, Request
 log = structlog.get_logger("kohort.quotas")
 
 YIELD_MS = 50
-"""So much longer those wait who have had their turn; others a millisecond less for each time that they were
-put back. So of those who wait for one quota that one comes first that has waited longest."""
+"""The additional wait of clients after their turn. Others wait a millisecond less for each time that they
+were
+put back. So among the waiters of one quota the one that has waited longest comes first."""
 
 Ask = Callable[[Any, Request], Any]
 
@@ -45,7 +46,7 @@ class _Muted:
 
 
 class Muting:
-    """Who has to wait, and what they have asked meanwhile."""
+    """The waiting connections, and their kept requests."""
 
     def __init__(self, timers: Timers, clock: Clock, workers: Workers) -> None:
         self._timers = timers
@@ -57,7 +58,7 @@ class Muting:
         return len(self._muted)
 
     def mute(self, connection: Origin, throttle_ms: int) -> None:
-        """Hold back what the connection asks for so long."""
+        """Keep the requests of the connection for so long."""
         until_ms = self._clock.now_ms() + throttle_ms
         muted = self._muted.get(connection)
         if muted is None:
@@ -71,7 +72,7 @@ class Muting:
         self._timers.set(("muted", connection), until_ms, partial(self._go_on, connection))
 
     def holds(self, ask: Ask, message: Any, request: Request) -> bool:
-        """Take the question if its connection has to wait; return whether that is so."""
+        """Keep the request if its connection has to wait; return whether that is so."""
         muted = self._muted.get(request.connection)
         if muted is None:
             return False
@@ -79,7 +80,7 @@ class Muting:
         return True
 
     def put_back(self, ask: Ask, message: Any, request: Request, throttle_ms: int) -> None:
-        """Hold back for longer what was held back before, in its place."""
+        """Keep for longer a request that was kept before, in its position."""
         muted = self._muted[request.connection]
         muted.held.appendleft(_Held(ask, message, request))
         muted.put_back += 1
@@ -91,7 +92,7 @@ class Muting:
         self._timers.cancel(("muted", connection))
 
     def _go_on(self, connection: Origin) -> None:
-        """Ask what was held back, until the connection has to wait again."""
+        """Handle the kept requests, until the connection has to wait again."""
         muted = self._muted[connection]
         while muted.held and self._muted.get(connection) is muted:
             if muted.until_ms > self._clock.now_ms():

@@ -1,1 +1,1 @@
-"""What is asked about share groups, and by their members (KIP-932)."""
+"""Handlers of requests about share groups, and of their members (KIP-932)."""

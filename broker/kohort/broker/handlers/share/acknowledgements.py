@@ -14,7 +14,7 @@ from kohort.protocol.errors import ApiError, ErrorCode
 
 _KINDS = tuple(Acknowledgement)
 RECORDS_MAX = 100_000
-"""No member has acquired more offsets than this; one type in a request may stand for any number."""
+"""No member has acquired more offsets than this; one type in a request may be for any number."""
 
 
 class AcknowledgementBatch(Protocol):
@@ -80,7 +80,7 @@ class PendingAcknowledgements:
                 if led is None or led.partition.error_code is not None:
                     _check_place(sharing, place)
                 words = read_acknowledgements(batches, may_renew=may_renew)
-                if led is None:  # Nobody fetches from it.
+                if led is None:  # It has no session.
                     raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # noqa: TRY301  # Answered as the others.
                 led.acknowledge(member_id, words, partial(self._answered, place))
             except ApiError as error:

@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets: where an empty share group goes on in partitions, whatever it has read."""
+"""AlterShareGroupOffsets: sets the start offsets of an empty share group."""
 
 from collections import defaultdict
 from uuid import UUID
@@ -27,7 +27,7 @@ Codes = dict[ShareKey, ErrorCode]
 def handle(
     sharing: ShareServices, message: AlterShareGroupOffsetsRequest, request: Request
 ) -> AlterShareGroupOffsetsResponse | None:
-    """Begin the partitions' states anew; answered when they and the group are durable."""
+    """Initialize the partitions' states again; answered when they and the group are durable."""
     if not sharing.is_enabled:
         return _refused(ErrorCode.UNSUPPORTED_VERSION)
     if not message.group_id:
@@ -72,7 +72,7 @@ class _Altering:
         self._codes: Codes = {}
 
     def begin(self) -> None:
-        """Have all states begun anew that can be."""
+        """Initialize all possible states again."""
         if not self._starts:
             self._answer()
             return

@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets: topics of an empty share group that begin anew when they are read again."""
+"""DeleteShareGroupOffsets: topics of an empty share group, which are initialized again when they are read."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ from kohort.protocol.schema import ZERO_UUID
 def handle(
     sharing: ShareServices, message: DeleteShareGroupOffsetsRequest, request: Request
 ) -> DeleteShareGroupOffsetsResponse | None:
-    """Forget what is kept of the topics' partitions; answered when that is durable."""
+    """Delete the state of the topics' partitions; answered when that is durable."""
     if not sharing.is_enabled:
         return _answer(ErrorCode.UNSUPPORTED_VERSION)
     if not message.group_id:

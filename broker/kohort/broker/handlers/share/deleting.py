@@ -1,6 +1,6 @@
 """A share group, or topics of one, that go: first from the group's log, then the state of their partitions.
 
-Whoever dies between the two leaves state that nobody reads. A group that is there has to be empty.
+A crash between the two leaves state that nobody reads. An existing group has to be empty.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,7 +27,7 @@ Codes = dict[ShareKey, ErrorCode]
 def delete_share_group(
     shares: Shares, shard: GroupShard, group_id: str, request: Request, respond: Callable[[Message], None]
 ) -> None:
-    """Answer with a DeletableGroupResult once the group is gone, and what was kept of its partitions."""
+    """Answer with a DeletableGroupResult when the group and the state of its partitions are deleted."""
     group = shard.core.find(group_id, ShareGroup)
     assert group is not None, group_id
 
@@ -52,7 +52,7 @@ def forget_topics(
     request: Request,
     finish: Callable[[ErrorCode, str | None, Codes], None],
 ) -> None:
-    """Let go of an empty group's share partitions of these topics; `finish` hears how it went."""
+    """Delete an empty group's share partitions of these topics; `finish` gets the result."""
     gone = frozenset(topic_ids)
     keys = [
         ShareKey(group.group_id, topic_id, index)

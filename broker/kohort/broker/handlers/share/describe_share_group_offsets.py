@@ -37,7 +37,7 @@ def handle(
         groups = cast("tuple[DescribeShareGroupOffsetsResponseGroup, ...]", parts)
         request.respond(DescribeShareGroupOffsetsResponse(throttle_time_ms=0, groups=groups))
 
-    wanted = tuple(dict.fromkeys(message.groups))  # What is asked a thousand times is answered once.
+    wanted = tuple(dict.fromkeys(message.groups))  # A repeated question is answered once.
     gather = Gather(len(wanted), finish)
     for position, asked in enumerate(wanted):
         try:

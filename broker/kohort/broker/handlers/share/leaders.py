@@ -1,4 +1,4 @@
-"""Who leads a partition, told to a member that has asked another broker."""
+"""The leader of a partition, for a member that has asked another broker."""
 
 from collections.abc import Iterator, Mapping
 
@@ -8,12 +8,12 @@ from kohort.protocol.errors import ErrorCode
 
 UNKNOWN = -1, -1
 UNTOLD = 0, 0
-"""What stands where nobody has to look for another leader: the defaults of Kafka's schema."""
+"""The value if no other leader has to be found: the defaults of Kafka's schema."""
 LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 def leader_of(snapshot: Snapshot, place: TopicIdPartition, code: ErrorCode) -> tuple[int, int]:
-    """Return the partition's leader and its epoch, where the member is told to look for it."""
+    """Return the partition's leader and its epoch, if the member has to look for it."""
     if code not in LED_ELSEWHERE:
         return UNTOLD
     state = snapshot.partition(place)

@@ -1,7 +1,7 @@
-"""ShareFetch: records handed to a member, who says in the same request what became of earlier ones.
+"""ShareFetch: returns records to a member, which acknowledges earlier ones in the same request.
 
-Source: KafkaApis.handleShareFetchRequest, SharePartitionManager, DelayedShareFetch. What the member says of
-records is put down first, so that what it gives back is there for the fetch; both are answered together.
+Source: KafkaApis.handleShareFetchRequest, SharePartitionManager, DelayedShareFetch. Acknowledgements
+are applied first, so that released records are available for the fetch; both are answered together.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ def handle(sharing: ShareServices, message: ShareFetchRequest, request: Request)
 
 
 def _session(shares: Shares, message: ShareFetchRequest, request: Request) -> ShareSession:
-    """Return the member's session, brought up to what the request names. Raises: ApiError."""
+    """Return the member's session, updated by the request. Raises: ApiError."""
     group_id, member_id, epoch = message.group_id or "", message.member_id, message.share_session_epoch
     if not member_id:
         raise ApiError(ErrorCode.INVALID_REQUEST)

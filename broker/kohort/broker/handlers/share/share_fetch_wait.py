@@ -59,7 +59,7 @@ class ShareFetching:
     # -- the way of the request ---------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Take the member's word; what it gives back is there for the fetch behind it."""
+        """Apply the acknowledgements; released records are available for the fetch after it."""
         message = self._message
         self._request.connection.on_close.append(self._drop)
         told = [
@@ -78,7 +78,7 @@ class ShareFetching:
         )
 
     def _fetch(self) -> None:
-        """Look for records, now that all that the member has said is kept, or is known not to be."""
+        """Look for records, when all acknowledgements are durable, or have failed."""
         message = self._message
         wants_none = message.max_records <= 0 or message.max_bytes <= 0
         if self._is_over or self._session.is_over or message.share_session_epoch == FINAL_EPOCH or wants_none:
@@ -96,13 +96,13 @@ class ShareFetching:
         self._look_again()
 
     def available(self, led: LedSharePartition) -> None:
-        """Look again: records have come back, or the share partition has begun to serve, or has ended."""
+        """Check again: records were released, or the share partition has started to serve, or has ended."""
         self._look_again()
 
     def _look_again(self) -> None:
         if self._is_time_up:
             self._time_is_up()
-        elif self._is_waiting and not self._session.is_over:  # Its end gives back what it had, and wakes all.
+        elif self._is_waiting and not self._session.is_over:  # Its end releases its records, and wakes all.
             self._look(min_bytes=self._message.min_bytes)
 
     def _time_is_up(self) -> None:
@@ -139,8 +139,11 @@ class ShareFetching:
     # -- looking ------------------------------------------------------------------------------------------
 
     def _look(self, *, min_bytes: int) -> bool:
-        """Acquire if there is enough, or an error to tell; return whether that was the case."""
-        was_waiting, self._is_waiting = self._is_waiting, False  # Nobody wakes who is looking.
+        """Acquire if there is enough, or an error; return whether that was the case."""
+        was_waiting, self._is_waiting = (
+            self._is_waiting,
+            False,
+        )  # No wake-up is needed during the check.
         found, size_bytes = [], 0
         for place in self._session.places:
             led = self._led_at(place)
@@ -164,7 +167,7 @@ class ShareFetching:
         return True
 
     def _led_at(self, place: TopicIdPartition) -> LedSharePartition | None:
-        """Return the share partition where there is one that serves; note why there is none."""
+        """Return the share partition if it serves; note the error if not."""
         table = self._sharing.data.partitions
         partition = table.get_by_id(*place)
         if partition is None:
@@ -255,7 +258,7 @@ class ShareFetching:
         )
 
     def _error(self, place: TopicIdPartition) -> ErrorCode:
-        """Return what is wrong with a partition, first of all with fetching from it."""
+        """Return the error of a partition, first of all of fetching from it."""
         outcome = self._outcomes.get(place)
         return (
             outcome

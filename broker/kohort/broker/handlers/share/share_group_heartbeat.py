@@ -10,7 +10,7 @@ from kohort.protocol.schema import Message
 
 
 def handle(sharing: ShareServices, message: ShareGroupHeartbeatRequest, request: Request) -> Message | None:
-    """Pass the heartbeat on, with the metadata as they are; answered when what it changes is durable.
+    """Submit the heartbeat with the current metadata; answered when its changes are durable.
 
     Partitions that the group has yet to get are made ready after that.
     """

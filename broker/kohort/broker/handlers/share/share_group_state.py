@@ -18,7 +18,7 @@ from kohort.protocol.schema import Message
 
 
 def handle(sharing: ShareServices, message: Any, request: Request) -> Message | None:
-    """Ask for each partition; answered when all have been, and what is written is durable."""
+    """Ask for each partition; answered when all have answered, and writes are durable."""
     kind = BY_REQUEST[type(message)]
     asked = [
         (ShareKey(message.group_id, topic.topic_id, each.partition), each)

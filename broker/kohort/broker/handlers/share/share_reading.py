@@ -1,8 +1,8 @@
 """Records read for a member of a share group: whole batches from the first that is available, and acquired.
 
-A member gets at least one batch where there is one. With `share.acquire.mode` record_limit (KIP-1206) it has
-no more records than it asked for; else the batch with the last of these is its own as a whole. Records that
-have come back often go in small parties.
+A member gets at least one batch if there is one. With `share.acquire.mode` record_limit (KIP-1206) it gets
+at most the requested number of records; otherwise the batch with the last of these as a whole. Records that
+were released often are returned in small groups.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,19 +14,19 @@ from kohort.protocol.records import BatchHeader, read_header
 from kohort.storage import StorageError
 
 READ_BYTES_MAX = 1024 * 1024
-"""So much is read of a partition at most, but for a batch that is larger."""
+"""The maximum size of one read in a partition, except for a larger batch."""
 STEP_BYTES = 16 * 1024
 STEP_GROWS = 8
-"""So much is read first, and so many times as much next: who takes one record needs no megabyte."""
+"""The size of the first read, and the factor for the next: acquiring one record needs no megabyte."""
 HEADER_BYTES = 61
 STRICT = 1
 
 _Placed = tuple[int, int, BatchHeader]
-"""Where a batch begins and ends in what was read."""
+"""The start and the end of a batch in the bytes read."""
 
 
 class Taken(NamedTuple):
-    """What a member has got of one share partition."""
+    """The records that a member got from one share partition."""
 
     records: bytes
     acquired: Sequence[Batch]
@@ -49,7 +49,7 @@ def available_bytes(led: LedSharePartition) -> int:
 def take(
     led: LedSharePartition, member_id: str, *, max_bytes: int, max_records: int, mode: int
 ) -> Taken | None:
-    """Return what the member has acquired, None where that is nothing. Raises: StorageError, OSError."""
+    """Return the acquired records, None if there are none. Raises: StorageError, OSError."""
     core, log = led.core, led.partition.log
     assert core is not None
     start = offset = core.next_fetch_offset()
@@ -69,7 +69,7 @@ def take(
             data = log.read(offset, step_bytes, led.end_offset, at_least_one_batch=not pieces).read()
         except (StorageError, OSError):
             if acquired:
-                break  # The member gets what it has: the next fetch meets the error.
+                break  # The member gets these: the next fetch gets the error.
             raise
         before_bytes = read_bytes
         for begin, end, header in _whole_batches(data):
@@ -85,7 +85,7 @@ def take(
         pieces.append(data[: read_bytes - before_bytes])
         left_bytes -= read_bytes - before_bytes
         if step_bytes >= left_bytes and read_bytes == before_bytes:
-            break  # Nothing is left, or the next batch is larger than what may be read.
+            break  # Nothing is left, or the next batch is larger than the limit.
         step_bytes *= STEP_GROWS
     if led.wants_committed and acquired:
         acquired = _without_aborted(led, acquired, [header for _, _, header in batches])
@@ -95,7 +95,7 @@ def take(
 
 
 def _whole_batches(data: bytes) -> Iterator[_Placed]:
-    """Yield where each batch begins and ends, and its header; one that is cut is left out."""
+    """Yield the start and the end of each batch, and its header; a truncated one is left out."""
     position = 0
     while position + HEADER_BYTES <= len(data):
         header = read_header(data, position)
@@ -119,7 +119,7 @@ def _cut(data: bytes, batches: Sequence[_Placed], acquired: Sequence[Batch]) -> 
 def _without_aborted(
     led: LedSharePartition, acquired: Sequence[Batch], headers: Sequence[BatchHeader]
 ) -> list[Batch]:
-    """Return what is left without what was aborted, which nobody is to see. Raises: StorageError."""
+    """Return the rest without aborted records, which nobody may see. Raises: StorageError."""
     log = led.partition.log
     if not log.aborted_transactions:
         return list(acquired)
@@ -141,7 +141,7 @@ def _without_aborted(
 
 
 def _minus(batch: Batch, first: int, last: int) -> list[Batch]:
-    """Return what of the batch lies before and behind these offsets."""
+    """Return the parts of the batch before and after these offsets."""
     if batch.last_offset < first or batch.first_offset > last:
         return [batch]
     parts = []

@@ -32,7 +32,7 @@ Topics = tuple[AddPartitionsToTxnTopic, ...]
 def handle(
     transactions: TransactionServices, message: AddPartitionsToTxnRequest, request: Request
 ) -> AddPartitionsToTxnResponse | None:
-    """Add or verify; answered once what was added is durable."""
+    """Add or verify; answered when additions are durable."""
     if request.version < BATCHED_FROM:
         asked: tuple[AddPartitionsToTxnTransaction, ...] = (
             AddPartitionsToTxnTransaction(

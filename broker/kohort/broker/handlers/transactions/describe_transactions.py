@@ -1,4 +1,4 @@
-"""DescribeTransactions: how transactional ids stand (KIP-664)."""
+"""DescribeTransactions: the state of transactional ids (KIP-664)."""
 
 from kohort.broker.handlers.transactions.family import TransactionServices
 from kohort.broker.transactions.transaction import Transaction, TransactionState
@@ -15,7 +15,7 @@ from kohort.protocol.messages.describe_transactions import (
 def handle(
     transactions: TransactionServices, message: DescribeTransactionsRequest, request: Request
 ) -> DescribeTransactionsResponse:
-    """Return how each id stands, once, however often it is named: it may have many partitions."""
+    """Return the state of each id, once, for repeated ones too: it may have many partitions."""
     return DescribeTransactionsResponse(
         throttle_time_ms=0,
         transaction_states=tuple(

@@ -15,7 +15,7 @@ from kohort.storage import StorageError
 def handle(
     transactions: TransactionServices, message: EndTxnRequest, request: Request
 ) -> EndTxnResponse | Awaitable[EndTxnResponse | None] | None:
-    """Have the coordinator decide."""
+    """Let the coordinator decide."""
     try:
         core = transactions.shards().deciding_shard_of(message.transactional_id).core
     except ApiError as error:

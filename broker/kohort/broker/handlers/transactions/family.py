@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class TransactionServices(msgspec.Struct, frozen=True):
-    """The transactional ids of this broker, made when they are first asked for, and what they refer to."""
+    """The transactional ids of this broker, made at first use, and the parts they need."""
 
     shards: "Callable[[], TransactionShards]"
     groups: GroupServices

@@ -1,8 +1,8 @@
 """ListTransactions: the transactional ids of this broker, by state, producer, duration and pattern.
 
 Source: TransactionStateManager.listTransactionStates; KIP-664, KIP-994, KIP-1152. A pattern is a regular
-expression that a whole id has to match, in RE2's syntax as in Kafka. It is looked for among those alone that
-whoever asks may know of.
+expression that a whole id has to match, in RE2's syntax as in Kafka. It is matched only against ids that
+the requester may describe.
 """
 
 from kohort.broker.group.consumer.patterns import Pattern, TooMuchWork
@@ -20,7 +20,7 @@ from kohort.protocol.messages.list_transactions import (
 def handle(
     transactions: TransactionServices, message: ListTransactionsRequest, request: Request
 ) -> ListTransactionsResponse:
-    """Return what the filters let pass."""
+    """Return the transactions that match the filters."""
     try:
         pattern = _pattern(message.transactional_id_pattern)
         shards = transactions.shards()

@@ -46,7 +46,7 @@ def handle(
 
 
 class _Commit:
-    """One request in flight: what of it exists, and what came of that."""
+    """One request in flight: its existing partitions, and their results."""
 
     def __init__(
         self, transactions: TransactionServices, message: TxnOffsetCommitRequest, request: Request
@@ -141,5 +141,5 @@ def code_for_producer(code: ErrorCode, version: int) -> ErrorCode:
     if code is ErrorCode.TRANSACTION_ABORTABLE and version < FIRST_VERSION_WITH_ABORTABLE:
         return ErrorCode.INVALID_TXN_STATE
     if code is ErrorCode.CONCURRENT_TRANSACTIONS and version < FIRST_VERSION_THAT_ADDS:
-        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # Older ones come again for that alone.
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # Older ones retry only for that.
     return code

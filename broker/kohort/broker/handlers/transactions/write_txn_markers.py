@@ -50,7 +50,7 @@ def _places(marker: WritableTxnMarker) -> list[TopicPartition]:
 
 
 class _Writing:
-    """One request in flight: what came of its markers, partition by partition."""
+    """One request in flight: the results of its markers, partition by partition."""
 
     def __init__(self, message: WriteTxnMarkersRequest, request: Request) -> None:
         self._message = message
@@ -59,7 +59,7 @@ class _Writing:
         self.waiting = sum(len(_places(each)) for each in message.markers)
 
     def written(self, position: int, place: TopicPartition, code: ErrorCode) -> None:
-        """Note what came of one; with the last, answer."""
+        """Note the result of one; with the last, answer."""
         self._codes[position][place] = code
         self.waiting -= 1
         if not self.waiting:
