@@ -107,3 +107,12 @@ def run(command: list[str], folder: Path, kohort: str) -> str:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def test_the_example_with_unittest_passes() -> None:
+    command = [sys.executable, "-m", "unittest", "examples.unittest_orders"]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=COMMAND_SECONDS_MAX, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Ran 2 tests" in done.stderr

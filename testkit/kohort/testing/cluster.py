@@ -105,8 +105,11 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(error, Exception) and not isinstance(error, NotInTime):
-            error.add_note(self.report())
+        if isinstance(error, Exception):
+            for each in self.brokers.values():
+                each._tell_failure()
+            if not isinstance(error, NotInTime):
+                error.add_note(self.report())
         self.close()
 
     def _is_complete(self) -> bool:

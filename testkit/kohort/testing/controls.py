@@ -1,7 +1,7 @@
 """What `Broker` and `AsyncBroker` share: inspection, faults and the clock. Nothing in here takes long."""
 
-from collections.abc import Iterable
-from typing import TypeVar
+from collections.abc import Callable, Iterable
+from typing import ClassVar, TypeVar
 
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.advancing import advance, finish_rounds
@@ -21,6 +21,9 @@ ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 
 class BrokerControls:
     """The part that `Broker` and `AsyncBroker` share. Any thread."""
+
+    on_failure: ClassVar["Callable[[BrokerControls], None] | None"] = None
+    """Called when an error ends a broker's `with` block. The broker still runs then."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -80,8 +83,16 @@ class BrokerControls:
 
     def _explain(self, error: BaseException | None) -> None:
         """Add the report to the error that ends a block, unless the error has it already."""
-        if isinstance(error, Exception) and not isinstance(error, NotInTime):
+        if not isinstance(error, Exception):
+            return
+        self._tell_failure()
+        if not isinstance(error, NotInTime):
             error.add_note(self.report())
+
+    def _tell_failure(self) -> None:
+        on_failure = BrokerControls.on_failure
+        if on_failure is not None:
+            on_failure(self)
 
     # -- faults -------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ Scope = Literal["function", "class", "module", "package", "session"]
 
 SCOPE_SETTINGS = {"kohort_broker": "kohort_broker_scope", "kohort_cluster": "kohort_cluster_scope"}
 BROKERS_SETTING = "kohort_cluster_brokers"
+REPORT_OPTION = "--kohort-report"
 SCOPES = ("function", "class", "module", "package", "session")
 NAME_LENGTH_MAX = 200  # Of 249 that a topic may have.
 NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
@@ -34,6 +35,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("kohort").addoption(
         "--kohort-seed", type=int, default=None, metavar="N", help="run simulated tests with this seed alone"
     )
+    parser.getgroup("kohort").addoption(
+        REPORT_OPTION, default=None, metavar="FILE", help="write a page about failed tests: what brokers saw"
+    )
     parser.addini(BROKERS_SETTING, "the number of brokers of the fixture kohort_cluster", default="3")
 
 
@@ -44,6 +48,11 @@ def pytest_configure(config: pytest.Config) -> None:
     seed = config.getoption("--kohort-seed")
     if seed is not None:
         os.environ["KOHORT_SEED"] = str(seed)  # Simulated tests read it, in each process of pytest-xdist.
+    path = config.getoption(REPORT_OPTION)
+    if path is not None:
+        from kohort.testing.failure_report import FailureReport  # noqa: PLC0415  # Few runs write the page.
+
+        config.pluginmanager.register(FailureReport(config, str(path)), "kohort-report")
 
 
 def scope_of(fixture_name: str, config: pytest.Config) -> Scope:

@@ -141,3 +141,66 @@ def test_importing_the_plugin_calls_few_functions() -> None:
 def test_the_entry_point_is_the_plugin() -> None:
     text = (Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8")
     assert '[project.entry-points.pytest11]\nkohort = "kohort.testing.plugin"' in text
+
+
+FAILING = """
+    import pytest
+    from kohort.client import Producer
+    from kohort.testing import Broker, Cluster
+
+    def send(broker):
+        with Producer(bootstrap_servers=broker.bootstrap, client_id="<writer>") as producer:
+            producer.send("orders", value=b"one")
+
+    def test_with_a_fixture(kohort_broker):
+        send(kohort_broker)
+        assert not "of the fixture"
+
+    def test_with_a_block():
+        with Broker(topics=["orders"]) as broker:
+            send(broker)
+            broker.expect_commit(group="kitchen", topic="orders", offset=1, within_seconds=0)
+
+    def test_with_a_cluster():
+        with Cluster(brokers=1) as cluster:
+            cluster.until(lambda: False, timeout=0)
+
+    def test_that_passes():
+        with pytest.raises(ZeroDivisionError):
+            with Broker() as broker:
+                raise ZeroDivisionError
+
+    def test_without_a_broker():
+        assert False
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "2")])
+def test_a_page_shows_what_the_brokers_of_failed_tests_saw(
+    pytester: pytest.Pytester, options: tuple[str, ...]
+) -> None:
+    pytester.makepyfile(FAILING)
+    result = pytester.runpytest_subprocess(
+        "-p", "no:cacheprovider", "--kohort-report", "out/page.html", *options
+    )
+    result.assert_outcomes(passed=1, failed=4)
+    result.stdout.fnmatch_lines(["*kohort report: out/page.html*"])
+    page = (pytester.path / "out" / "page.html").read_text(encoding="utf-8")
+    assert "3 failed tests with a broker" in page
+    assert "test_with_a_fixture (call)" in page
+    assert "test_with_a_block (call)" in page
+    assert "test_with_a_cluster (call)" in page
+    assert "seen instead: there is no group" in page
+    assert "topic &#x27;orders&#x27;: 1 records" in page
+    assert page.count("&lt;writer&gt;") > 4
+    assert "<writer>" not in page, "names of clients are text"
+    assert "test_without_a_broker" not in page
+    assert "ZeroDivisionError" not in page
+
+
+def test_a_run_without_failures_writes_a_page_that_says_so(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_nothing(): pass")
+    pytester.runpytest_subprocess("-p", "no:cacheprovider", "--kohort-report", "page.html").assert_outcomes(
+        passed=1
+    )
+    assert "No test with a broker has failed" in (pytester.path / "page.html").read_text(encoding="utf-8")
