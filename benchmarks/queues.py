@@ -374,8 +374,9 @@ def has_original() -> bool:
 
 
 def compare(records: int, repeat: int, only: str) -> None:
-    with_java = has_original()
-    wanted = [each for each in ROWS if only in each.name and (with_java or not each.is_java)]
+    wanted = [each for each in ROWS if only in each.name]
+    if any(each.is_java for each in wanted) and not has_original():
+        wanted = [each for each in wanted if not each.is_java]
     beside = {each.beside for each in wanted}
     rows = [each for each in ROWS if each in wanted or each.name in beside]
     found: dict[str, list[tuple[float, float]]] = {each.name: [] for each in rows}

@@ -6,7 +6,7 @@ from typing import Unpack
 
 from kohort.client.aio import Admin
 from kohort.client.config import ConsumerOptions
-from kohort.client.errors import ItemsError
+from kohort.client.errors import BrokerError, ItemsError
 from kohort.protocol.errors import ErrorCode
 from kohort.queues.options import shared_options
 from kohort.queues.region.alone import one_error
@@ -42,22 +42,37 @@ async def region_status(region: Region, **options: Unpack[ConsumerOptions]) -> R
         state, view = log.view.state, log.view
         reports = list(view.reports.values()) if state is None else members_reports(state, view.reports)
         coordinators = await _members_of(admin, region.coordinators_group_id)
-        present = {each: await _members_of(admin, each) for each in {report.group_id for report in reports}}
+        present = {each: await _who_is_in(admin, each) for each in {report.group_id for report in reports}}
         here = {each.name for each in reports if is_in_group(each, present[each.group_id])}
         names = here if state is None else state.members
         members = {each.name: each for each in reports}
         return RegionStatus(state, members, len(coordinators), tuple(sorted(set(names) - here)))
 
 
-def is_in_group(report: Report, instance_ids: Sequence[str | None]) -> bool:
-    """Return whether this process is in its group, as far as it has said which one that is."""
-    return not (report.group_id and report.group_instance_id) or report.group_instance_id in instance_ids
+def is_in_group(report: Report, instance_ids: Sequence[str | None] | None) -> bool:
+    """Return whether this process is in its group, as far as that is known."""
+    if instance_ids is None or not report.group_instance_id:
+        return True
+    return report.group_instance_id in instance_ids
+
+
+async def _who_is_in(admin: Admin, group_id: str) -> list[str | None] | None:
+    """Return the group.instance.id of each member; None where no group is named, or we may not look."""
+    if not group_id:
+        return None
+    try:
+        return await _members_of(admin, group_id)
+    except BrokerError as error:
+        if error.code != ErrorCode.GROUP_AUTHORIZATION_FAILED:
+            raise
+        return None
 
 
 async def _members_of(admin: Admin, group_id: str) -> list[str | None]:
-    """Return the group.instance.id of each member of a group; none of a group that there is not."""
-    if not group_id:
-        return []
+    """Return the group.instance.id of each member of a group; none of a group that there is not.
+
+    Raises: KohortError.
+    """
     try:
         members = (await admin.describe_groups(group_id))[group_id].members
     except ItemsError as error:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from msgspec.structs import replace as replace_struct
 
+from kohort.queues.region.asking import is_in_group
 from kohort.queues.region.coordinating import REFUSED_MAX, Coordinating, Region, merge
 from kohort.queues.region.entries import (
     Asked,
@@ -317,3 +318,13 @@ def test_a_coordinator_that_was_replaced_decides_nothing() -> None:
     assert scene.core.decide(scene.view, 10_000) is None
     scene.view.take(21, RegionState(7, Phase.FAILED))
     assert scene.view.state == before
+
+
+@pytest.mark.parametrize(
+    "instance_id, instance_ids, is_there",
+    [("a", ["a", None], True), ("a", ["b", None], False), ("a", None, True), ("", ["b"], True)],
+)
+def test_a_member_is_absent_only_where_that_is_known(
+    instance_id: str, instance_ids: list[str | None] | None, *, is_there: bool
+) -> None:
+    assert is_in_group(report("a", group_id="g", group_instance_id=instance_id), instance_ids) == is_there
