@@ -133,8 +133,13 @@ def live_transactions(told: Told, silent: Silent, own: int, parameters: Mapping[
 
 
 def live_access(told: Told, silent: Silent, own: int, parameters: Mapping[str, str]) -> Json:
-    """Return what all brokers have in common, and what clients use of their quotas at each."""
+    """Return what all brokers have in common, and what clients use of their quotas at each.
+
+    Where this broker does not show it, nothing of another is shown either.
+    """
     answers = _answers(told)
+    if answers[own]["is_hidden"]:
+        return answers[own]
     uses = [use for each in answers.values() for use in each["uses"]]
     return {**answers[own], "uses": first_uses(uses), "unanswered": unanswered(silent)}
 

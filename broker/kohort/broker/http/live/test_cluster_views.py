@@ -197,6 +197,7 @@ async def test_access_control_entries_and_quotas_are_listed_where_records_are_sh
     site.view.messages_shown = False
     hidden = (await site.get("/api/v1/live/access?again=1")).json
     assert hidden == {"is_hidden": True, "acls": [], "acls_left_out": False, "quotas": [], "uses": []}
+    assert merging.live_access({1: answer(hidden), 2: answer(told)}, {}, 1, {}) == hidden
 
 
 class Wall:

@@ -84,13 +84,15 @@ class Search {
       this.take(told, isFirst);
       const isEnough = this.records.length >= WANTED || told.is_at_end || isStuck;
       this.tell(told, !isEnough && this.isSearch);
-      if (this.isFollowed) await pause(told.is_at_end ? FOLLOW_MS : 0);
-      else if (isEnough || !this.isSearch) return;
+      if (this.isFollowed) {
+        do await pause(told.is_at_end || document.hidden ? FOLLOW_MS : 0); while (document.hidden);
+      } else if (isEnough || !this.isSearch) return;
     }
   }
 
   async ask() {
     const query = new URLSearchParams({ partition: this.asked.partition });
+    if (!this.isFollowed) query.set("count", WANTED - this.records.length);  // What is not shown now comes with the next question.
     for (const each of ["offset", "key", "contains", "where"]) {
       if (this.asked[each] !== "") query.set(AS_PARAMETER[each] ?? each, this.asked[each]);
     }
@@ -113,7 +115,7 @@ class Search {
   take(told, isFirst) {
     const isOfAll = this.asked.partition === "all";
     if (!this.isFollowed) {
-      this.records.push(...told.records.slice(0, WANTED - this.records.length));
+      this.records.push(...told.records);
       this.list.replaceChildren(this.records.length ? table(this.records.flatMap((each) => rows(each, this.form, isOfAll)), isOfAll)
         : h("p", { class: "empty" }, this.isSearch || !isFirst ? "There is no such record here." : "There is no such record here. New ones are shown as they come with Follow."));
       return;
