@@ -126,6 +126,7 @@ function regionView(told) {
     facts([
       isMember ? ["This member", good(told.state)] : ["This coordinator", told.rules ? good("decides") : "would take over"],
       ["Region", phase(told.phase)],
+      ["Members", told.size > told.members.length ? warn(`${number(told.members.length)} of ${number(told.size)}`) : number(told.members.length)],
       ["Last checkpoint", told.checkpoint ? `${number(told.checkpoint)}, ${duration(told.checkpoint_age_ms)} ago` : "none yet"],
       ["Records before it", number(told.records_before_checkpoint)],
       ["Resets", number(told.resets)],
@@ -139,7 +140,7 @@ function regionView(told) {
       ] : []),
     ]),
     told.reason ? h("p", {}, "Why it was reset the last time: ", h("span", { class: "soft" }, shown(told.reason))) : null,
-    told.phase === "failed" ? h("p", { class: "bad", role: "alert" }, `Go back to the last checkpoint with: kohort region reset ${shown(told.region)}`) : null,
+    told.phase === "failed" ? h("p", { class: "bad", role: "alert" }, `How it goes on: kohort region status ${shown(told.region)}`) : null,
     h("h2", {}, "Members"),
     table([["Member"], ["State"], ["Reset", "phone-off"], ["Generation", "number phone-off"], ["Asks for a reset"]],
       told.members.map((each) => [name(each.name), each.state === "reset pending" ? warn(each.state) : shown(each.state || "no report"),

@@ -19,6 +19,7 @@ def status_of(region: Region, log: RegionLog | None) -> Mapping[str, object]:
         **found,
         "phase": state.phase,
         "reason": state.reason,
+        "size": state.size,
         "checkpoint": state.completed,
         "checkpoint_age_ms": checkpoint_age_ms(log),
         "records_before_checkpoint": sum(state.offsets.values()),

@@ -26,6 +26,7 @@ def test_each_member_is_told_with_what_it_says_and_a_former_process_is_not() -> 
         epoch=1,
         phase=Phase.RUNNING,
         attempt=3,
+        size=3,
         completed=7,
         members={"b": Member(1, "new"), "a": Member(1, "a")},
         offsets={"t-0": 10, "t-1": 5},
@@ -38,7 +39,7 @@ def test_each_member_is_told_with_what_it_says_and_a_former_process_is_not() -> 
     }
     log.checkpoint_at_ms = time.time_ns() // 1_000_000 - 2_000
     found = status_of(REGION, log)
-    assert (found["phase"], found["checkpoint"], found["resets"]) == ("running", 7, 2)
+    assert (found["phase"], found["size"], found["checkpoint"], found["resets"]) == ("running", 3, 7, 2)
     assert (found["records_before_checkpoint"], found["reason"]) == (15, "b registered again")
     assert found["checkpoint_age_ms"] == pytest.approx(2_000, abs=1_000)
     assert found["members"] == [
