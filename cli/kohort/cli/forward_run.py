@@ -4,11 +4,10 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.abc
-from prometheus_client.core import Metric
 
 from kohort.cli.client_settings import with_settings
 from kohort.cli.queue_families import (
@@ -20,11 +19,14 @@ from kohort.cli.queue_families import (
     ROUTE_RUNNING,
     metric_of,
 )
-from kohort.cli.worker_server import served
+from kohort.cli.queue_options import serving
 from kohort.client.config import INSTANCE_ID_VARIABLE, ConsumerOptions
 from kohort.client.errors import ConfigurationError, KohortError
 from kohort.client.retry import Backoff
 from kohort.queues.forward import Destination, Forwarder, ForwardSettings, open_services
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 logger = logging.getLogger(__name__)
 
@@ -146,7 +148,7 @@ def run_forwarders(settings: ForwardSettings, load: Callable[[], ForwardSettings
     forwarders = Forwarders(settings, with_settings(options))
 
     async def main() -> None:
-        async with served(http, _Served(forwarders)):
+        async with serving(http, _Served(forwarders)):
             await forwarders.run(load)
 
     anyio.run(main, backend="asyncio" if needs_asyncio(settings) else "trio")
@@ -165,7 +167,7 @@ class _Served:
     def status(self) -> Mapping[str, object]:
         return {"destinations": [each.status() for each in self._forwarders.in_order()]}
 
-    def metrics(self) -> list[Metric]:
+    def metrics(self) -> "list[Metric]":
         told = self._forwarders.running
         states = {name: each.status() for name, each in told.items()}
         found = [
@@ -184,7 +186,7 @@ class _Served:
         ]
 
 
-def _of_routes(states: Mapping[str, Mapping[str, Any]]) -> list[Metric]:
+def _of_routes(states: Mapping[str, Mapping[str, Any]]) -> "list[Metric]":
     """Return what each route of a destination has under way, has pushed, and whether it is pushed to."""
     routes = [
         ((name, route), told) for name, state in states.items() for route, told in state["routes"].items()

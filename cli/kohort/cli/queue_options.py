@@ -4,9 +4,10 @@ import logging
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast
 
 import anyio
 import click
@@ -17,6 +18,9 @@ from kohort.cli.options import API_TIMEOUT_MS, bootstrap_option, require_broker
 from kohort.client.config import ConsumerOptions
 from kohort.client.errors import ConfigurationError
 from kohort.queues.kmq import Queue
+
+if TYPE_CHECKING:
+    from kohort.cli.worker_server import Worker
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -143,6 +147,15 @@ class Stoppable(Protocol):
 
     def stop(self) -> None:
         """Let `run` end."""
+
+
+def serving(http: str | None, worker: "Worker") -> AbstractAsyncContextManager[None]:
+    """Return what has a worker served at that address meanwhile; who asks for none does not pay for it."""
+    if http is None:
+        return nullcontext()
+    from kohort.cli.worker_server import served
+
+    return served(http, worker)
 
 
 async def run_until_told(process: Stoppable) -> None:

@@ -5,11 +5,11 @@ import os
 import subprocess
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
 import click
-from prometheus_client.core import Metric
 
 from kohort.cli.client_settings import ReaderCommand
 from kohort.cli.output import print_line
@@ -24,8 +24,8 @@ from kohort.cli.queue_options import (
     queue_options,
     run_async,
     run_until_told,
+    serving,
 )
-from kohort.cli.worker_server import served
 from kohort.client import ConsumerRecord
 from kohort.client.config import INSTANCE_ID_VARIABLE
 from kohort.queues.kmq import QueueWorker, Reject, Release, ensure_topics
@@ -33,6 +33,9 @@ from kohort.queues.kmq.copies import redelivery_count
 from kohort.queues.kmq.queue import Queue
 from kohort.queues.kmq.worker import Handler
 from kohort.queues.options import shared_options
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 REJECTED = getattr(os, "EX_DATAERR", 65)
 RELEASED = getattr(os, "EX_TEMPFAIL", 75)
@@ -80,7 +83,7 @@ def run(
 
     async def main() -> QueueWorker:
         worker = QueueWorker(queue, handler, workers=workers, batch_max=batch_max, **options)
-        async with served(http, _Served(worker)):
+        async with serving(http, _Served(worker)):
             await ensure_topics(queue, **shared_options(options))
             await run_until_told(worker)
         return worker
@@ -104,7 +107,7 @@ class _Served:
     def status(self) -> Mapping[str, object]:
         return {"role": "worker", **self._worker.status()}
 
-    def metrics(self) -> Iterable[Metric]:
+    def metrics(self) -> "Iterable[Metric]":
         told, topic = self._worker.status(), self._worker.queue.topic
         for name, family in QUEUE_WORKER.items():
             yield metric_of(family, [([topic], float(str(told[name])))])

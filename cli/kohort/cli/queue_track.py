@@ -1,9 +1,9 @@
 """`kohort queue track`: a redelivery tracker."""
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import click
-from prometheus_client.core import Metric
 
 from kohort.cli.client_settings import ReaderCommand
 from kohort.cli.output import print_line
@@ -17,10 +17,13 @@ from kohort.cli.queue_options import (
     queue_options,
     run_async,
     run_until_told,
+    serving,
 )
-from kohort.cli.worker_server import served
 from kohort.queues.kmq import RedeliveryTracker, ensure_topics
 from kohort.queues.options import shared_options
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 
 @click.command(cls=ReaderCommand)
@@ -40,7 +43,7 @@ def track(*, servers: str, http: str | None, quiet: bool, **names: str | int) ->
 
     async def main() -> RedeliveryTracker:
         tracker = RedeliveryTracker(queue, **options)
-        async with served(http, _Served(tracker)):
+        async with serving(http, _Served(tracker)):
             await ensure_topics(queue, **shared_options(options))
             await run_until_told(tracker)
         return tracker
@@ -63,7 +66,7 @@ class _Served:
     def status(self) -> Mapping[str, object]:
         return {"role": "tracker", **self._tracker.status()}
 
-    def metrics(self) -> Iterable[Metric]:
+    def metrics(self) -> "Iterable[Metric]":
         values, topic = self._tracker.metrics(), [self._tracker.queue.topic]
         for name, family in QUEUE.items():
             divisor = 1_000 if "_seconds" in family.name else 1

@@ -13,6 +13,7 @@ from kohort.cli.queue_options import (
     log_to_standard_error,
     run_async,
     run_until_told,
+    serving,
 )
 from kohort.queues.region import Asked, Phase, Region, RegionCoordinator, RegionStatus, ask, region_status
 from kohort.queues.region.coordinating import contributions, members_reports
@@ -79,11 +80,10 @@ def coordinate(
     log_to_standard_error(quiet=quiet)
 
     from kohort.cli.region_served import ServedCoordinator
-    from kohort.cli.worker_server import served
 
     async def main() -> None:
         coordinator = RegionCoordinator(region, **options)
-        async with served(http, ServedCoordinator(coordinator)):
+        async with serving(http, ServedCoordinator(coordinator)):
             await run_until_told(coordinator)
 
     run_async(main)

@@ -1,9 +1,9 @@
 """`kohort region run`: a member of a region, whose operator is a Python class."""
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import click
-from prometheus_client.core import Metric
 
 from kohort.cli.client_settings import ReaderCommand
 from kohort.cli.completion import complete_groups, complete_topics
@@ -23,11 +23,14 @@ from kohort.cli.queue_options import (
     property_option,
     run_async,
     run_until_told,
+    serving,
 )
-from kohort.cli.worker_server import served
 from kohort.client.config import INSTANCE_ID_VARIABLE
 from kohort.client.errors import ConfigurationError
 from kohort.queues.region import Isolation, MemberState, Phase, Region, RegionMember, StartPosition
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 MS_PER_SECOND = 1_000
 _DEFAULTS = Region("NAME", members=1)
@@ -143,7 +146,7 @@ def run(
         raise click.UsageError(str(error)) from None
 
     async def main() -> None:
-        async with served(http, _Served(process)):
+        async with serving(http, _Served(process)):
             await run_until_told(process)
 
     run_async(main)
@@ -162,7 +165,7 @@ class _Served:
     def status(self) -> Mapping[str, object]:
         return {"role": "member", **self._member.status()}
 
-    def metrics(self) -> Iterable[Metric]:
+    def metrics(self) -> "Iterable[Metric]":
         member = self._member
         values, labels = member.metrics(), (member.region.name, member.name)
         for key, family in REGION.items():

@@ -1,11 +1,13 @@
 """What `kohort region coordinate` serves over HTTP."""
 
 from collections.abc import Iterable, Mapping
-
-from prometheus_client.core import Metric
+from typing import TYPE_CHECKING
 
 from kohort.cli.queue_families import REGION_RULES, metric_of
 from kohort.queues.region import RegionCoordinator
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 
 class ServedCoordinator:
@@ -25,7 +27,7 @@ class ServedCoordinator:
         """Return how the region stands."""
         return {"role": "coordinator", **self._coordinator.status()}
 
-    def metrics(self) -> Iterable[Metric]:
+    def metrics(self) -> "Iterable[Metric]":
         """Yield whether it decides."""
         name = self._coordinator.region.name
         yield metric_of(REGION_RULES, [([name], float(self._coordinator.rules))])

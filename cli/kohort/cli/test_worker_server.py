@@ -13,7 +13,8 @@ import anyio.to_thread
 import pytest
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from kohort.cli import status_server, worker_server
+from kohort.cli import worker_server
+from kohort.cli.queue_options import serving
 from kohort.cli.status_server import StatusServer
 from kohort.cli.worker_server import served
 
@@ -126,10 +127,10 @@ def test_a_page_that_fails_costs_the_worker_nothing(
 
 
 def test_a_worker_without_an_address_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(status_server, "StatusServer", None)
+    monkeypatch.setattr(worker_server, "StatusServer", None)
 
     async def main() -> bool:
-        async with served(None, Worker()):
+        async with serving(None, Worker()):
             return True
 
     assert anyio.run(main, backend="trio")

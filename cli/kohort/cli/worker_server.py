@@ -64,14 +64,11 @@ class Worker(Protocol):
 
 
 @asynccontextmanager
-async def served(http: str | None, worker: Worker) -> AsyncIterator[None]:
-    """Answer at that address while the block runs, if there is one.
+async def served(http: str, worker: Worker) -> AsyncIterator[None]:
+    """Answer at that address while the block runs.
 
     Raises: click.UsageError for no address, OSError where it is taken.
     """
-    if http is None:
-        yield
-        return
     server = StatusServer(http, _Pages(worker, from_any_thread()).page)
     try:
         yield
