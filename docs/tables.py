@@ -29,6 +29,7 @@ from kohort.client.config import ClientConfig, ConsumerConfig, ProducerConfig
 from kohort.client.share.config import ShareConsumerConfig
 from kohort.client.workers import HandlerError
 from kohort.observe.families import FAMILIES as OBSERVE_FAMILIES
+from kohort.observe.families import Family as ObservedFamily
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.registry import APIS
 
@@ -83,7 +84,7 @@ def topic_names() -> str:
     )
 
 
-def metrics(families: Iterable[Family]) -> str:
+def metrics(families: Iterable[Family | ObservedFamily]) -> str:
     """Return the table of metrics, in the order of the page."""
     return table(
         ("name", "kind", "labels", "meaning"),
