@@ -17,6 +17,7 @@ from kohort.storage.privacy import DIRECTORY_MODE, FILE_MODE, Privacy, close_to_
 StrPath = str | os.PathLike[str]
 Buffer = bytes | bytearray | memoryview
 
+HAS_PWRITEV = hasattr(os, "pwritev")  # Not on macOS before 11.
 _MAX_PARTS = 1024  # IOV_MAX of Linux and of macOS.
 
 
@@ -150,7 +151,10 @@ class OsFile:
         for start in range(0, len(parts), _MAX_PARTS):
             chunk = parts[start : start + _MAX_PARTS]
             size = sum(map(len, chunk))
-            written = os.pwritev(self.file_descriptor, chunk, position)
+            if HAS_PWRITEV:
+                written = os.pwritev(self.file_descriptor, chunk, position)
+            else:
+                written = os.pwrite(self.file_descriptor, b"".join(chunk), position)
             if written != size:
                 self._write_rest(memoryview(b"".join(chunk))[written:], position + written)
             position += size

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kohort.storage import OsFileSystem
+from kohort.storage import OsFileSystem, filesystem
 from kohort.storage.filesystem import choose_count_links, choose_sync
 
 FULL_SYNC = 51
@@ -112,3 +112,14 @@ def test_the_storage_package_can_be_imported_without_linux_functions() -> None:
         "    each.name.startswith('test_') or importlib.import_module('kohort.storage.' + each.name)\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def test_parts_are_written_where_the_system_has_no_pwritev(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "pwritev", raising=False)
+    monkeypatch.setattr(filesystem, "HAS_PWRITEV", False)
+    file = OsFileSystem().open(tmp_path / "file", create=True)
+    parts = [b"%d " % number for number in range(3_000)]
+    file.write_at(parts, 5)
+    assert file.read_at(100_000, 0) == bytes(5) + b"".join(parts)

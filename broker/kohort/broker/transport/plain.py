@@ -6,6 +6,9 @@ import socket
 
 from kohort.broker.transport.file_range import FileRange
 
+HAS_SENDFILE = hasattr(os, "sendfile")
+READ_BYTES = 256 * 1024
+
 
 class PlainTransport:
     """Sends and receives with a socket, and sends file ranges with `sendfile`."""
@@ -25,10 +28,19 @@ class PlainTransport:
 
     def send_range(self, piece: FileRange) -> int:
         """Send the next part of a file range. Return the number of bytes. Raises: OSError."""
+        if not HAS_SENDFILE:
+            return self._send_read(piece)
         count = os.sendfile(self.file_descriptor, piece.file_descriptor, piece.position, piece.stretch_bytes)
         if not count:
             raise OSError(errno.EIO, "a file range ended before its size")
         return count
+
+    def _send_read(self, piece: FileRange) -> int:
+        """Read the next part of the file and send it, on a system without sendfile."""
+        data = os.pread(piece.file_descriptor, min(piece.size_bytes, READ_BYTES), piece.position)
+        if not data:
+            raise OSError(errno.EIO, "a file range ended before its size")
+        return self._socket.send(data)
 
     def close(self) -> None:
         """Close the socket at once."""

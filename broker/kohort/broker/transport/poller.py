@@ -1,4 +1,4 @@
-"""Polls sockets: with epoll on Linux, kqueue on macOS and the BSDs, and poll anywhere.
+"""Polls sockets: with epoll on Linux, kqueue on macOS and the BSDs, poll on other POSIX systems, else select.
 
     poller = make_poller()
     poller.register(descriptor, READ)
@@ -11,6 +11,7 @@ is created, because no system has all three.
 
 import os
 import select
+import time
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, cast
 
@@ -178,10 +179,55 @@ class PollPoller:
         """Do nothing."""
 
 
+class SelectPoller:
+    """Any system. Each call of `poll` passes the whole set, and the system limits its size (POSIX: 1,024)."""
+
+    def __init__(self) -> None:
+        self._wanted: dict[int, int] = {}
+
+    def register(self, descriptor: int, wanted: int) -> None:
+        """Watch `descriptor` for `wanted`."""
+        self._wanted[descriptor] = wanted
+
+    def modify(self, descriptor: int, wanted: int) -> None:
+        """Change the wanted events. Raises: KeyError."""
+        self._wanted[descriptor]  # It must be registered.
+        self._wanted[descriptor] = wanted
+
+    def unregister(self, descriptor: int) -> None:
+        """Remove `descriptor`. Raises: KeyError."""
+        del self._wanted[descriptor]
+
+    def poll(self, timeout_seconds: float, events_max: int) -> Events:
+        """Return events. A thread may wait here while the loop's thread changes the set."""
+        wanted = self._wanted.copy()
+        readers = [each for each, events in wanted.items() if events & READ]
+        writers = [each for each, events in wanted.items() if events & WRITE]
+        if not wanted:
+            time.sleep(timeout_seconds)  # Windows refuses empty sets.
+            return []
+        try:
+            readable, writable, _ = select.select(readers, writers, (), timeout_seconds)
+        except (
+            OSError,
+            ValueError,
+        ):  # The loop's thread has closed one: the next call goes without.
+            return []
+        return ([(each, READ) for each in readable] + [(each, WRITE) for each in writable])[:events_max]
+
+    async def wait(self, seconds: float) -> None:
+        """Return when there may be events, or after a while: trio cannot watch it, so a thread polls."""
+        await trio.to_thread.run_sync(self.poll, min(seconds, POLL_SECONDS_MAX), 1)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
 POLLERS: dict[str, tuple[str, Callable[[], Poller]]] = {
     "epoll": ("epoll", EpollPoller),
     "kqueue": ("kqueue", KqueuePoller),
     "poll": ("poll", PollPoller),
+    "select": ("select", SelectPoller),
 }
 """The pollers by name, the best first: the name in `select` that each needs, and its class."""
 

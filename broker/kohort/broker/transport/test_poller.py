@@ -24,6 +24,7 @@ MAKERS: dict[str, Callable[[], Poller]] = {
     "epoll": lambda: make_poller("epoll"),
     "kqueue": lambda: make_poller("kqueue") if hasattr(select, "kqueue") else fake_kqueue(),
     "poll": lambda: make_poller("poll"),
+    "select": lambda: make_poller("select"),
 }
 
 
@@ -193,3 +194,10 @@ from kohort.broker.transport.poller import make_poller
 assert type(make_poller()).__name__ == "PollPoller"
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_system_with_select_alone_has_a_poller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KOHORT_POLLER", raising=False)
+    for name in ("epoll", "kqueue", "poll"):
+        monkeypatch.delattr(select, name, raising=False)
+    assert type(make_poller()).__name__ == "SelectPoller"

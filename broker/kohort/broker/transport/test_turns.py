@@ -13,7 +13,7 @@ from kohort.broker.transport.test_support import World, frame, world
 from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 LINGER_SECONDS = 1.0
-POLLERS = ["epoll", "kqueue", "poll"]
+POLLERS = ["epoll", "kqueue", "poll", "select"]
 
 
 @pytest.fixture(autouse=True)
