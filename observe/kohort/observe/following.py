@@ -101,6 +101,7 @@ class Follower:
                         watched.save(self._store)
                         watched.begin_anew(self._store)
                         return
+                    self._save_regularly()
                     continue
                 watched.take(records)
                 status.note(READING, problem)
