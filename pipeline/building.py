@@ -1,10 +1,10 @@
-"""Build the jar for Spark's JVM, which reads segments and tells of streams; for the Spark that is installed.
+"""Build the jar for Spark's JVM, which reads segments and reports streams, for the installed Spark.
 
 It needs a JDK.
 
     python pipeline/building.py          # make jar
 
-It lies beside its sources, where the wheel takes it from. Nothing is done where it is newer than they are.
+The jar lies beside its sources, and the wheel takes it from there. A jar newer than its sources is kept.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
 
 
 def main() -> int:
-    """Build it, or say why not, which is no failure: all works without it."""
+    """Build the jar, or say why not; that is no failure, because everything works without it."""
     try:
         sys.stdout.write(f"{build()}\n")
     except NoCompilerError as error:

@@ -1,4 +1,4 @@
-"""The data on Spark: topics and segment files as tables, and the group's lag told truly.
+"""Kafka data on Spark: topics and segment files as tables, and the true lag of the group.
 
     from kohort.pipeline import register
     from kohort.pipeline.session import local_session      # or a session of your own, and register(spark)
@@ -13,7 +13,7 @@ The JVM reads segments by itself; `kohort-segments-python` is Python alone, and 
 
 Columns: key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, and with
 `include_timestamp_type=true` timestampType int (0 for the producer's time, 1 for the broker's), with
-`include_headers=true` headers array<struct<key string, value binary>>: those of Spark's Kafka source.
+`include_headers=true` headers array<struct<key string, value binary>>: as in Spark's Kafka source.
 `.schema("value binary, offset bigint")` reads these columns alone. `kohort.pipeline.options` describes the
 options; a stream's offsets are `{"topic": {"0": 42}}`, the next offset to read, as Spark's Kafka connector
 has them (`kohort.pipeline.offsets` reads and writes them).

@@ -1,7 +1,7 @@
-"""A cluster as a Spark driver or task asks it: who leads what, where logs begin and end; all blocking.
+"""A cluster from the view of a Spark driver or task: leaders, log starts and log ends; all blocking.
 
-The client's own connections do the talking, in a thread of theirs, so that requests may be sent ahead. What
-may pass (a broker that starts, a leader that moves) is tried again until `timeout_ms` is over.
+The client's connections run in a thread of their own, so that requests can be sent ahead. A temporary
+failure (a broker that starts, a leader that moves) is retried until `timeout_ms` is over.
 """
 
 import time
@@ -45,7 +45,7 @@ class Retries:
         self._pauses = new_pauses()
 
     def pause_after(self, error: KohortError) -> None:
-        """Sleep until the next attempt. Raises: `error` when it will not pass, or the time is over."""
+        """Sleep until the next attempt. Raises: `error` when it is permanent, or the time is over."""
         pause_ms = self._pauses.next_ms()
         if not error.retriable or pause_ms > self._deadline.remaining_ms:
             raise error
@@ -62,12 +62,12 @@ class Sent(Generic[Answer]):
         self._outcome: Answer | KohortError | None = None
 
     def __call__(self, outcome: Answer | KohortError) -> None:
-        """Take the answer, or why there is none. In the loop's thread."""
+        """Take the answer, or the error. In the thread of the loop."""
         self._outcome = outcome
         self._is_answered.set()
 
     async def answer(self) -> Answer:
-        """Return the answer when it is there. Raises: KohortError."""
+        """Wait for the answer and return it. Raises: KohortError."""
         await self._is_answered.wait()
         assert self._outcome is not None
         if isinstance(self._outcome, KohortError):
@@ -83,7 +83,7 @@ class Brokers(Closing):
         config = servers.config(
             request_timeout_ms=timeout_ms,
             socket_connection_setup_timeout_ms=min(timeout_ms, SETUP_TIMEOUT_MS),
-            reconnect_backoff_ms=0,  # Whoever tries again pauses already.
+            reconnect_backoff_ms=0,  # The caller already pauses between attempts.
         )
         self._cluster = Cluster(config)
         self._loop = LoopThread(self._cluster, CLIENT_ID)
@@ -118,7 +118,7 @@ class Brokers(Closing):
     # Questions
 
     def partitions(self, topics: Iterable[str] | None) -> list[TopicPartition]:
-        """Return the partitions of these topics, or with None of all; what does not exist is left out.
+        """Return the partitions of these topics, or with None of all; missing topics are left out.
 
         Raises: KohortError.
         """
@@ -138,7 +138,7 @@ class Brokers(Closing):
     def topic_ids(self, topics: Iterable[str]) -> dict[str, UUID]:
         """Return the ids of these topics, as far as they exist and have one.
 
-        While a broker lags behind it may tell the id of a topic that is gone: what most brokers tell counts.
+        A broker that lags behind may return the id of a deleted topic: the answer of most brokers counts.
         Raises: KohortError, retriable where that is no single id.
         """
         return self._loop.call(self._agreed_topic_ids, set(topics))
@@ -159,7 +159,7 @@ class Brokers(Closing):
         return found
 
     def known_topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """Return the ids of these topics as the last answer about partitions had them; nobody is asked."""
+        """Return the ids of these topics from the last answer about partitions; no broker is asked."""
         return self._loop.call_sync(partial(self._known_topic_ids, set(topics)))
 
     def _known_topic_ids(self, topics: set[str]) -> dict[str, str]:
@@ -177,7 +177,10 @@ class Brokers(Closing):
     # Requests to leaders
 
     def request(self, leader_of: TopicPartition, request: Message, answer: type[Answer]) -> Answer:
-        """Return what a partition's leader answers. Raises: KohortError, retriable while there is none."""
+        """Return the answer of a partition's leader.
+
+        Raises: KohortError, retriable while there is no leader.
+        """
         return self.receive(self.send(leader_of, request, answer))
 
     def send(
@@ -200,5 +203,5 @@ class Brokers(Closing):
         return sent
 
     def receive(self, sent: Sent[Answer]) -> Answer:
-        """Return the answer to what was sent. Raises: KohortError."""
+        """Return the answer to the sent request. Raises: KohortError."""
         return self._loop.call(sent.answer)

@@ -1,4 +1,4 @@
-"""What is closed at the end of a `with`."""
+"""Objects that the end of a `with` block closes."""
 
 from abc import ABC, abstractmethod
 from types import TracebackType

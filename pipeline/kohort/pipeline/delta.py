@@ -52,7 +52,7 @@ def delta_settings(*, fetch: bool = True) -> dict[str, str]:
 
 
 def require_delta(spark: SparkSession) -> None:
-    """Return if the session can write Delta tables. Raises: NoDeltaError that says what it takes."""
+    """Return if the session can write Delta tables. Raises: NoDeltaError that says what is missing."""
     context: Any = spark.sparkContext  # Java's objects have the methods that their classes have there.
     is_there = context._jvm.org.apache.spark.util.Utils.classIsLoadable(EXTENSION)
     if is_there and EXTENSION in (spark.conf.get("spark.sql.extensions", "") or ""):

@@ -1,4 +1,4 @@
-"""What the pipeline raises on purpose."""
+"""The errors that the pipeline raises on purpose."""
 
 
 class PipelineError(Exception):
@@ -10,11 +10,11 @@ class OptionError(PipelineError, ValueError):
 
 
 class DataLossError(PipelineError):
-    """Records that were to be read are not there any more.
+    """Records of the range do not exist any more.
 
-    `fail_on_data_loss=false` reads on behind them instead.
+    `fail_on_data_loss=false` continues after them instead.
     """
 
 
 class DamagedSegmentError(PipelineError):
-    """A segment holds what is no sound record batch, and not at the end of its log."""
+    """A segment holds a damaged record batch, and not at the end of its log."""

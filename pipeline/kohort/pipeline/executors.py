@@ -1,4 +1,4 @@
-"""What executors need, looked at before a job relies on it.
+"""Checks of the executors before a job relies on them.
 
 A cluster's workers run the tasks in Python processes of their own: each needs this package in the same
 version, and, for tables in a folder, the same folder under the same name.
@@ -34,7 +34,7 @@ _SIGNS = {
 
 
 class ExecutorsError(PipelineError):
-    """Executors that lack what the tasks need."""
+    """The executors lack something that the tasks need."""
 
 
 def own_version() -> str:
@@ -48,7 +48,7 @@ def own_version() -> str:
 def require_executors(spark: SparkSession, folder: str | None = None) -> None:
     """Return if the executors can run our tasks, and see the folder, where it is one of a file system.
 
-    On a master on this machine there is nothing to look at. Raises: ExecutorsError that says what is missing.
+    With a master on this machine nothing is checked. Raises: ExecutorsError that says what is missing.
     """
     context = spark.sparkContext
     if (context.master or LOCAL).startswith(LOCAL):

@@ -1,4 +1,4 @@
-"""How far batches reach into a range of offsets, wherever they come from."""
+"""The batches of a range of offsets, from any origin."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from kohort.client.batch_table import BatchTable
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """What belongs to a range of offsets: its batches, and the offset behind them."""
+    """The batches of a range of offsets, and the offset after them."""
 
     batches: BatchTable
     next_offset: int

@@ -31,7 +31,7 @@ NAMES_IN_FETCH = 12  # The newest version that names topics; later ones have the
 MAX_WAIT_MS = 500
 LEAST_FETCH_BYTES = 64 << 10
 FIRST_ROW_BYTES = 4 << 10
-"""What a row is taken to need until the first fetch has told: a small range shall not fetch megabytes."""
+"""The assumed size of a row until the first fetch: a small range must not fetch megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,12 @@ class Fetched:
 
     batches: BatchTable
     position: int
-    """What is wanted begins here: the first batch may begin before it."""
+    """The first wanted offset: the first batch may begin before it."""
     aborted: tuple[AbortedTransaction, ...]
 
 
 def fetch_range(options: ReadOptions, wanted: OffsetRange) -> Generator[Fetched]:
-    """Yield what a range holds. Raises: DataLossError, KohortError."""
+    """Yield the records of a range. Raises: DataLossError, KohortError."""
     with Brokers(options.servers, options.timeout_ms) as brokers:
         yield from _RangeFetch(brokers, options, wanted).run()
 
@@ -101,7 +101,7 @@ class _RangeFetch:
                 asked = self._ask(found.next_offset)
             if len(found.batches):
                 yield Fetched(found.batches, position, data.aborted_transactions or ())
-            self._position = found.next_offset  # Now it has been read: a repetition begins behind it.
+            self._position = found.next_offset  # This part has been read: a retry begins after it.
             if is_last:
                 return
 
@@ -142,11 +142,11 @@ class _RangeFetch:
             raise error
 
     def _find_again(self) -> None:
-        """Go on where the log begins now. Raises: DataLossError unless told not to."""
+        """Continue at the current start of the log. Raises: DataLossError unless told not to."""
         self._brokers.forget()
         now = log_ends(self._brokers, [self._partition], read_committed=False)[self._partition]
         if now.start <= self._position < now.end:
-            return  # It was a leader that knew less, or more has come meanwhile.
+            return  # That leader had fewer records, or more have arrived meanwhile.
         if self._options.fail_on_data_loss:
             raise DataLossError(
                 f"{self._partition} holds offsets from {now.start} up to {now.end}: from {self._position} on"
@@ -160,7 +160,7 @@ class _Silent(RequestTimeoutError):
 
 
 def _partition_data(answer: FetchResponse) -> PartitionData:
-    """Return what came for the one partition that was asked for. Raises: BrokerError."""
+    """Return the answer for the one requested partition. Raises: BrokerError."""
     if answer.error_code:
         raise BrokerError(answer.error_code)
     data = answer.responses[0].partitions[0]

@@ -14,7 +14,7 @@ class NoIcebergError(PipelineError):
 
 
 def no_iceberg() -> NoIcebergError:
-    """Return the error that says why the installed Spark writes no Iceberg, and what there is instead."""
+    """Return the error that says why the installed Spark writes no Iceberg, and what to use instead."""
     minor = spark_minor()
     published = ", ".join(f"{version} for Spark {named}" for named, version in RUNTIMES.items())
     return NoIcebergError(

@@ -1,9 +1,9 @@
-"""Who writes: producer ids that a repeated batch finds again, so that the broker knows what it has.
+"""The writer's identity: a repeated batch uses the same producer ids, so that the broker finds duplicates.
 
 A writer's task k of batch b writes as producer `hash(writer, b >> 15, k)` in epoch `b & 0x7FFF`, and numbers
-its rows for each partition from 0. Whoever writes that batch again writes under the same numbers:
-- a partition's leader tells (DescribeProducers) up to which number it has them, and the task leaves them out;
-- a batch that is sent twice, by a retry or by a task that was believed dead, is refused by its numbers;
+its rows for each partition from 0. A second attempt at that batch writes under the same numbers:
+- the partition's leader returns its last sequence number (DescribeProducers), and the task skips those rows;
+- the leader refuses a batch that is sent twice, by a retry or by a task that was believed dead;
 - a task of an older batch that wakes up late has an older epoch, and is fenced.
 Ids that InitProducerId gives out count from 0; these have the highest bit but the sign set, and meet none.
 Source: KIP-98 (idempotence), KIP-664 (DescribeProducers).

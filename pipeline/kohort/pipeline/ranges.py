@@ -31,7 +31,7 @@ class OffsetRange(InputPartition):
 
 @dataclass(frozen=True, slots=True)
 class LogEnds:
-    """Where a partition's log begins, and where what may be read ends."""
+    """The start offset of a partition's log, and the end offset of its readable part."""
 
     start: int
     end: int
@@ -60,7 +60,7 @@ def chosen_partitions(brokers: Brokers, topics: TopicChoice) -> list[TopicPartit
 def log_ends(
     brokers: Brokers, partitions: Iterable[TopicPartition], *, read_committed: bool
 ) -> dict[TopicPartition, LogEnds]:
-    """Return where each partition's log begins and ends. Raises: KohortError."""
+    """Return the start and end offset of each partition. Raises: KohortError."""
     wanted = list(partitions)
 
     def ask(which: int) -> Offsets:
@@ -74,7 +74,7 @@ def log_ends(
 def offsets_at(
     brokers: Brokers, options: ReadOptions, place: OffsetSpec, ends: Mapping[TopicPartition, LogEnds]
 ) -> Offsets:
-    """Return what a place means for each partition of `ends`. Raises: OptionError, KohortError."""
+    """Return the offset of a place for each partition of `ends`. Raises: OptionError, KohortError."""
     if place.end is not None:
         return {each: _end(ends[each], place.end) for each in ends}
     if place.offsets is not None:

@@ -1,8 +1,8 @@
-"""`replay`: a bounded range of topics once more, beside whoever reads them live. No group is touched.
+"""`replay`: reads a bounded range of topics again, independent of the live readers. No group is touched.
 
-A range's ends are places as format("kohort") takes them: earliest, latest, timestamp:..., group:NAME (where
-that group is now), offsets as JSON; and group:NAME@TIME, where the group was at that time, told from its
-commits in `__consumer_offsets`, as far back as the cleaner has left them.
+The ends of a range are places as in format("kohort"): earliest, latest, timestamp:..., group:NAME (the
+current offsets of that group), offsets as JSON; and group:NAME@TIME, the group's offsets at that time, from
+its commits in `__consumer_offsets`, as far back as the cleaner has kept them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def replay(
 ) -> DataFrame:
     """Return the records of a range: write them wherever Spark can, as often as need be.
 
-    Raises: OptionError for a place that is none, or a group that had committed nothing at that time.
+    Raises: OptionError for an invalid place, or a group that had committed nothing at that time.
     """
     reader = spark.read.format("kohort").options(**as_servers(bootstrap).options())
     reader = reader.option("topics", ",".join(topics))
@@ -73,7 +73,7 @@ def write_to_topic(
 def group_at(
     spark: SparkSession, bootstrap: str | Servers, group: str, at_ms: int
 ) -> dict[TopicPartition, int]:
-    """Return what a group had committed at a time, of each partition that it had read by then."""
+    """Return the group's committed offsets at a time, for each partition that it had read by then."""
     of_group = commits(read_topic(spark, CONSUMER_OFFSETS, bootstrap=bootstrap)).where(
         (F.col("group_id") == group) & (F.col("committed_ms") <= at_ms)
     )

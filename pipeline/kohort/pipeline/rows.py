@@ -52,7 +52,7 @@ def table_schema(options: Mapping[str, str]) -> StructType:
 
 
 def check_schema(schema: StructType) -> StructType:
-    """Return the columns that the user wants. Raises: OptionError for one that there is not."""
+    """Return the columns that the user wants. Raises: OptionError for a column that does not exist."""
     known = {each.name: each.dataType for each in TABLE}
     for each in schema:
         if known.get(each.name) != each.dataType:
@@ -110,13 +110,13 @@ def _binary(column: BinaryColumn) -> pa.Array:
 
 def _timestamps(columns: RecordColumns) -> pa.Array:
     times = columns.timestamps_ms
-    missing = times < 0  # -1 is Kafka's word for none.
+    missing = times < 0  # -1 means none in Kafka.
     mask = missing if missing.any() else None
     return pa.array(times * 1000, type=pa.timestamp("us", tz="UTC"), mask=mask)
 
 
 class _Repeated:
-    """A text, as often as it is needed: the longest column so far is kept, and cut."""
+    """A text as often as needed: the longest column so far is kept, and cut."""
 
     def __init__(self, text: bytes) -> None:
         self._text = text

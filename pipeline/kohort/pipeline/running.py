@@ -32,4 +32,4 @@ class RunningQuery(ABC, Generic[Summary]):
 
     @abstractmethod
     def stop(self) -> Summary:
-        """Stop the query if it runs, and return what it has come to."""
+        """Stop the query if it runs, and return its result."""

@@ -1,10 +1,11 @@
-"""Segment files as kohort's storage and Apache Kafka's write them, found and looked into without a broker.
+"""Segment files of kohort's storage and of Apache Kafka, found and read without a broker.
 
 A data folder holds folders `topic-N`, each with `%020d.log` files of record batches, named by the first
-offset that they may hold. Beside each lie `.index` (relative offset int32, position int32: the batch that
-begins at the position ends with the offset), `.timeindex` (timestamp int64, relative offset int32: nothing up
-to the offset is newer), and Kafka's `.txnindex` (version int16, then producer id, first, last and last stable
-offset int64: an aborted transaction). `.snapshot` files say which transactions were open at their offset.
+offset that they may hold. Each has files beside it: `.index` (relative offset int32, position int32: the
+batch that begins at the position ends with the offset), `.timeindex` (timestamp int64, relative offset int32:
+nothing up to the offset is newer), and Kafka's `.txnindex` (version int16, then producer id, first, last and
+last stable offset int64: an aborted transaction). `.snapshot` files say which transactions were open at their
+offset.
 Source: org.apache.kafka.storage.internals.log.OffsetIndex, TimeIndex, AbortedTxn, ProducerStateManager.
 """
 
@@ -50,7 +51,7 @@ class AbortedRange:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One `.log` file with what lies beside it."""
+    """One `.log` file with the files beside it."""
 
     path: Path
     base_offset: int
@@ -82,7 +83,7 @@ class Segment:
     def headers(self, position: int) -> Iterator[tuple[BatchHeader, int]]:
         """Yield the header and the position of each whole batch from `position` on.
 
-        What is cut short, or is no batch at all, ends it: a crash may leave both behind the last batch.
+        A batch that is cut short or invalid ends it: a crash may leave both after the last batch.
         """
         with self.path.open("rb") as file:
             size, begin, chunk = self.size_bytes, 0, b""
@@ -107,7 +108,7 @@ class Segment:
             return file.read(size_bytes)
 
     def end_offset(self) -> int:
-        """Return the offset behind the last whole batch."""
+        """Return the offset after the last whole batch."""
         end = self.base_offset
         entries = self._entries(".index", OFFSET_ENTRY)
         position = int(entries["position"][-1]) if len(entries) else 0
@@ -117,9 +118,10 @@ class Segment:
         return end
 
     def check_format(self, position: int) -> None:
-        """Look whether a message as Kafka before 0.11 wrote it lies at a position; all else may be torn.
+        """Check whether a message in the format before Kafka 0.11 is at a position.
 
-        It is offset int64, length int32, CRC-32 int32 of what follows, magic int8.
+        All other bytes may be torn.
+        A message is offset int64, length int32, CRC-32 int32 of what follows, magic int8.
 
         Raises: DamagedSegmentError.
         """
@@ -137,7 +139,7 @@ class Segment:
             )
 
     def _entries(self, suffix: str, kind: np.dtype[np.void]) -> np.ndarray:
-        """Return an index's entries without the zeros that a running broker of Kafka's keeps behind them."""
+        """Return the entries of an index without the zeros that a running Kafka broker keeps after them."""
         content = _read(self.path.with_suffix(suffix))
         entries = np.frombuffer(content, kind, len(content) // kind.itemsize)
         fields = [entries[name] != 0 for name in kind.names or ()]
@@ -147,22 +149,22 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class PartitionFiles:
-    """One partition's segments in their order, and where its log begins."""
+    """The segments of one partition in order, and the start offset of its log."""
 
     partition: TopicPartition
     segments: tuple[Segment, ...]
     start_offset: int
 
     def end_offset(self) -> int:
-        """Return the offset behind the last whole batch."""
+        """Return the offset after the last whole batch."""
         return self.segments[-1].end_offset()
 
     def aborted(self) -> list[AbortedRange]:
-        """Return all aborted transactions, whichever segment has their markers."""
+        """Return all aborted transactions, from the markers in all segments."""
         return [aborted for each in self.segments for aborted in each.aborted()]
 
     def last_stable_offset(self, end: int) -> int:
-        """Return where the first open transaction begins, `end` when there is none."""
+        """Return the first offset of the first open transaction, `end` when there is none."""
         taken, opened = self._snapshot()
         for segment, behind in zip_longest(self.segments, self.segments[1:]):
             if behind is not None and behind.base_offset <= taken:
@@ -177,7 +179,7 @@ class PartitionFiles:
         return min([end, *opened.values()])
 
     def _snapshot(self) -> tuple[int, dict[int, int]]:
-        """Return the newest snapshot's offset, and the open transactions that it knows of."""
+        """Return the offset of the newest snapshot, and its open transactions."""
         folder = self.segments[-1].path.parent
         names = sorted(
             (match[1], each) for each in folder.iterdir() if (match := _SNAPSHOT.fullmatch(each.name))
@@ -223,7 +225,7 @@ def find_partitions(folder: Path, topics: TopicChoice) -> list[PartitionFiles]:
 
 
 def is_torn(records: memoryview) -> bool:
-    """Whether what lies at the end of a log, a damaged batch first, is what a crash left of its last write.
+    """Whether the end of a log, a damaged batch first, is the rest of a write that a crash interrupted.
 
     It is not when a sound batch follows: then the damage is in the middle, and recovery would not mend it.
     """

@@ -1,7 +1,7 @@
 """`format("kohort-segments-python")`: the same table as `kohort`, straight from segment files, in Python.
 
-It stands in for `kohort-segments`, the JVM's own (SegmentSource.java in `kohort.pipeline.jvm`), where there
-is no JVM at hand or it is of another Spark, and reads the same.
+It replaces `kohort-segments` of the JVM (SegmentSource.java in `kohort.pipeline.jvm`) where there is
+no JVM or the Spark version differs, and reads the same.
 """
 
 import mmap
@@ -34,7 +34,7 @@ _POPULATE: int = getattr(mmap, "MAP_POPULATE", 0)  # Linux has it.
 
 @dataclass
 class SegmentRange(InputPartition):
-    """What one task reads: the offsets of a segment from `start` up to `end`, from `position` on."""
+    """The work of one task: the offsets of a segment from `start` up to `end`, from `position` on."""
 
     path: str
     topic: str
@@ -43,7 +43,7 @@ class SegmentRange(InputPartition):
     end: int
     position: int
     size_bytes: int
-    """The file's size when the query was planned: a broker may write on behind it."""
+    """The size of the file when the query was planned: a broker may append more."""
     is_last: bool
     check_crcs: bool
     aborted: tuple[tuple[int, int, int], ...]
@@ -66,7 +66,7 @@ class SegmentSource(DataSource):
         return table_schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader of what the files hold now. Raises: OptionError."""
+        """Return a reader of the current files. Raises: OptionError."""
         return SegmentReader(segment_options(self.options), check_schema(schema))
 
 
@@ -133,7 +133,7 @@ def _decode(
 
 
 def _aborted(wanted: SegmentRange, position: int) -> tuple[AbortedTransaction, ...]:
-    """Return the aborted transactions that are not over before `position`, as a broker tells them."""
+    """Return the aborted transactions that end after `position`, as a broker returns them."""
     return tuple(
         AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
         for producer_id, first_offset, last_offset in wanted.aborted
@@ -201,7 +201,7 @@ def _pieces(wanted: SegmentRange) -> Iterator[tuple[BatchTable, int]]:
             records = _mapped(file, place, min(most_bytes, wanted.size_bytes - place))
             batches = read_batches(records)
             if 0 < place == wanted.position and len(batches) and batches.base_offsets[0] > wanted.start:
-                # An index led to it, and not behind it.
+                # An index pointed to it, and not after it.
                 raise DataLossError(f"{wanted.path} was rewritten while the query ran: run it again")
             if wanted.check_crcs and wanted.is_last:
                 batches = batches[: batches.sound_count()]
@@ -215,18 +215,18 @@ def _pieces(wanted: SegmentRange) -> Iterator[tuple[BatchTable, int]]:
                     if wanted.is_last and is_torn(records):
                         return
                     raise WireError(f"what lies at {place}, offset {offset}, is no sound batch")
-                most_bytes = needed  # A batch that is larger than what is read at a time.
+                most_bytes = needed  # A batch larger than one read.
             nth = len(found.batches)
-            if nth < len(batches):  # One begins behind the range.
+            if nth < len(batches):  # A batch begins after the range.
                 _check_behind(wanted, file, int(batches.next_offsets[nth]), place + int(batches.stops[nth]))
             offset, place = found.next_offset, place + found.batches.size_bytes
 
 
 def _check_behind(wanted: SegmentRange, file: FileIO, behind: int, place: int) -> None:
-    """Have the batch at `place` say whether the one in front of it may begin behind the range.
+    """Let the batch at `place` confirm that the previous one may begin after the range.
 
-    A base offset is outside the CRC, and one that is damaged would end the range early. `behind` is the
-    offset behind the one in front. Raises: WireError, DataLossError.
+    A base offset is outside the CRC, and a damaged one would end the range early. `behind` is the
+    offset after the previous batch. Raises: WireError, DataLossError.
     """
     left = wanted.size_bytes - place
     size_bytes = _first_size(_mapped(file, place, min(HEADER_BYTES, left))) if left > 0 else 0
@@ -238,9 +238,9 @@ def _check_behind(wanted: SegmentRange, file: FileIO, behind: int, place: int) -
 
 
 def _in_order(batches: BatchTable, behind: int) -> int:
-    """Return the offset behind these batches, none of which may begin before the one in front of it ends.
+    """Return the offset after these batches; each must begin at or after the end of the previous one.
 
-    `behind` is the offset behind those before. Raises: WireError.
+    `behind` is the offset after the earlier ones. Raises: WireError.
     """
     ends = np.append(behind, batches.next_offsets)
     wrong = np.flatnonzero(batches.base_offsets < ends[:-1])
@@ -251,7 +251,7 @@ def _in_order(batches: BatchTable, behind: int) -> int:
 
 
 def _mapped(file: FileIO, place: int, size_bytes: int) -> memoryview:
-    """Return a part of a file as the system's cache holds it: a copy would cost as much as all decoding.
+    """Return a part of a file from the page cache: a copy would cost as much as all decoding.
 
     It is mapped in one step, piece after piece, since a file that becomes shorter under a mapping kills the
     process: brokers cut files only as they start. Raises: DataLossError, OSError.
@@ -265,7 +265,7 @@ def _mapped(file: FileIO, place: int, size_bytes: int) -> memoryview:
             prot=mmap.PROT_READ,
             offset=place - within,
         )
-    except ValueError:  # It says that the file is not as long.
+    except ValueError:  # This error means that the file is shorter.
         raise DataLossError(f"{file.name} has become shorter while the query ran") from None
     return memoryview(pages)[within:]
 

@@ -1,4 +1,4 @@
-"""Where a cluster is and how it is spoken to: one value, which goes wherever an address goes."""
+"""The addresses of a cluster and its client settings, in one value."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ CLIENT_ID = "kohort-spark"
 class Servers:
     """What every job takes as `bootstrap` where HOST:PORT alone does not do.
 
-    Servers("broker:9093", {"security_protocol": "SSL", "ssl_truststore_location": "/etc/kohort/ca.pem"})
-
-    `settings` are those that every client of kohort's has, under its names: TLS, SASL, times. Files that they
-    name lie on the driver and on each executor.
+        Servers("broker:9093", {"security_protocol": "SSL", "ssl_truststore_location": "/etc/kohort/ca.pem"})
+    `settings` are the settings of every kohort client, under their names: TLS, SASL, times. The files that
+        they name are on the driver and on each executor.
+        name lie on the driver and on each executor.
     """
 
     bootstrap: str
@@ -31,7 +31,7 @@ class Servers:
         return {"bootstrap": self.bootstrap} | {name: str(value) for name, value in self.settings.items()}
 
     def config(self, **more: str | int) -> AdminConfig:
-        """Return a client's settings: those here, and where they say nothing `more`.
+        """Return the settings of a client: those here, and `more` for all others.
 
         Raises: ConfigurationError.
         """
@@ -50,5 +50,5 @@ class Servers:
 
 
 def as_servers(given: str | Servers) -> Servers:
-    """Return what a caller gave, HOST:PORT alone or with settings."""
+    """Return the servers that a caller gave, HOST:PORT alone or with settings."""
     return Servers(given) if isinstance(given, str) else given

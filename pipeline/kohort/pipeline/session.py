@@ -1,4 +1,4 @@
-"""A Spark session, on this machine or of a cluster, with what it needs set before its JVM starts."""
+"""A Spark session, on this machine or of a cluster, with all settings made before its JVM starts."""
 
 import os
 import socket
@@ -20,7 +20,7 @@ _LAUNCHER_ENDED = "JAVA_GATEWAY_EXITED"
 LOOPBACK = "127.0.0.1"
 LOCAL, STANDALONE = "local", "spark://"
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
-"""Where spark-submit has started this program, its JVM is there already and listens here."""
+"""If spark-submit has started this program, its JVM exists already and listens here."""
 
 
 class NoSessionError(PipelineError):
@@ -37,10 +37,10 @@ def local_session(
 ) -> SparkSession:
     """Return a session without a web page, in which `kohort` is registered.
 
-    With a `master` on this machine (local[4]) it talks to nobody else; with one of a cluster
-    (spark://HOST:7077) the executors are told the address that the driver has towards it. Where spark-submit
-    runs the program, its options hold, and `master`, `memory` and `jars` are left out. `settings` are Spark's
-    own names and come last.
+    With a `master` on this machine (local[4]) it uses no network; with a cluster
+    (spark://HOST:7077) the executors get the address of the driver in its network. If spark-submit
+    runs the program, its options apply, and `master`, `memory` and `jars` are left out. `settings` are
+    Spark's own names and are applied last.
     Raises: NoJavaError, NoSessionError.
     """
     if is_submitted():
@@ -58,7 +58,10 @@ def local_session(
 
 
 def _no_session(packages: str | None) -> NoSessionError:
-    """Return what is known of a launcher that has ended: why, it has written to standard error itself."""
+    """Return what is known of a launcher that has ended.
+
+    It has written the reason to standard error itself.
+    """
     if not packages:
         return NoSessionError("Spark did not start: its launcher says above why")
     return NoSessionError(
@@ -70,7 +73,7 @@ def _no_session(packages: str | None) -> NoSessionError:
 def quietly(settings: Mapping[str, str], master: str) -> dict[str, str]:
     """Return the settings of a session whose driver writes errors alone to standard error, from its start on.
 
-    What the settings say is kept, and is the last word. Executors of a cluster write into files of their own.
+    Given settings are kept and override all others. Executors of a cluster write into their own files.
     """
     daemon = {_DAEMON: QUIET_DAEMON} if master.startswith(LOCAL) else {}
     java = f"-Dlog4j2.configurationFile={_QUIET.as_uri()} {settings.get(_JAVA_OPTIONS, '')}"
@@ -78,7 +81,7 @@ def quietly(settings: Mapping[str, str], master: str) -> dict[str, str]:
 
 
 def is_submitted() -> bool:
-    """Return whether spark-submit runs this program, with a master and settings of its own."""
+    """Return whether spark-submit runs this program, with its own master and settings."""
     return SUBMITTED in os.environ
 
 
@@ -106,7 +109,7 @@ _COMMON = {
 
 
 def _addresses(master: str) -> dict[str, str]:
-    """Return where executors reach the driver, as far as it can be told from here."""
+    """Return the address of the driver for executors, as far as it is known here."""
     if master.startswith(LOCAL):
         return {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
     if not master.startswith(STANDALONE):

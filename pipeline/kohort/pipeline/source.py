@@ -29,11 +29,11 @@ class KohortSource(DataSource):
         return table_schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader of what the topics hold now. Raises: OptionError."""
+        """Return a reader of the current records of the topics. Raises: OptionError."""
         return BatchReader(read_options(self.options), check_schema(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return a reader of what the topics will hold. Raises: OptionError."""
+        """Return a reader of the future records of the topics. Raises: OptionError."""
         return StreamReader(read_options(self.options, is_stream=True), check_schema(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:

@@ -40,7 +40,7 @@ NO_IDS: TopicIds = {}
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Says how far the topics reach, plans each micro-batch, and reads its ranges.
 
-    Spark pickles it for the tasks: what belongs to the driver alone, its connections, stays behind.
+    Spark pickles it for the tasks: the driver's connections are left out.
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
@@ -48,23 +48,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._brokers: Brokers | None = None
         self._stop_at: Offsets | None = None
-        """With availableNow: where the topics ended when the query began."""
+        """With availableNow: the end offsets when the query began."""
         self._stop_ids: TopicIds = {}
         """Of the topics that these ends are of."""
         self._latest: Offsets = {}
         self._triggered_at = -math.inf  # The first micro-batch waits for nothing.
         self._topic_ids: TopicIds = {}
         self._initial: Position | None = None
-        """Where this run began: Spark asks for it more than once, and the topics grow meanwhile."""
+        """The start offsets of this run: Spark asks for them more than once, and the topics grow
+        meanwhile."""
 
     def __getstate__(self) -> dict[str, object]:
-        """Return what a task needs."""
+        """Return the state that a task needs."""
         return {"_options": self._options, "_schema": self._schema}
 
     # The driver
 
     def initialOffset(self) -> StreamOffsets:
-        """Return where a query without a checkpoint begins, once a run. Raises: OptionError, KohortError."""
+        """Return the start of a query without a checkpoint, once a run. Raises: OptionError, KohortError."""
         if self._initial is None:
             ends = self._ends()
             if self._stop_at is not None:
@@ -77,12 +78,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return encode_position(self._initial)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Note where the topics end: what comes later is another run's."""
+        """Keep the current end offsets: later records belong to another run."""
         self._stop_at = {each: ends.end for each, ends in self._ends().items()}
         self._stop_ids = self._topic_ids
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return what the option says."""
+        """Return the limit of the option."""
         most = self._options.max_rows_per_trigger
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
@@ -122,7 +123,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return False
 
     def _stops(self, stop_at: Offsets, known: TopicIds) -> Offsets:
-        """Return where this run stops; where a topic was made anew meanwhile, at the new one's end."""
+        """Return the end offsets of this run; for a topic created again meanwhile, the end of the new one."""
         chosen = self._chosen(known)
         anew = made_anew(self._stop_ids, self._topic_ids)
         self._stop_ids = {**self._stop_ids, **self._topic_ids}
@@ -133,7 +134,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return kept | {each: found.end for each, found in ends.items()}
 
     def _still_there(self, position: Position, ends: dict[TopicPartition, LogEnds]) -> Offsets:
-        """Return a position's offsets without those of topics that were made anew. Raises: DataLossError."""
+        """Return the offsets of a position without those of topics created again. Raises: DataLossError."""
         anew = made_anew(position.topic_ids, self._topic_ids)
         if not anew:
             return position.offsets
@@ -142,14 +143,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {each: offset for each, offset in position.offsets.items() if each.topic not in anew}
 
     def reportLatestOffset(self) -> SparkOffsets | None:
-        """Return where the topics ended when it was last looked up, for the query's progress."""
+        """Return the last known end offsets, for the progress report of the query."""
         return encode_offsets(self._latest) if self._latest else None
 
     def partitions(self, start: StreamOffsets, end: StreamOffsets) -> list[InputPartition]:
         """Return the ranges of a micro-batch. Raises: DataLossError, KohortError."""
         options, before, behind = self._options, decode_position(start), decode_position(end)
         stops = behind.offsets
-        # Spark does not keep where a query began: after a restart before its first commit it asks anew.
+        # Spark does not keep the start of a query: after a restart before its first commit it asks again.
         begins = before.offsets
         if behind.starts is not None and before.starts is None:
             begins = behind.starts
@@ -164,7 +165,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         planned: list[tuple[TopicPartition, int, int]] = []
         for each in wanted:
             if each.topic in lost:
-                continue  # The next batch begins at the new topic's beginning.
+                continue  # The next batch begins at the start of the new topic.
             found = ends.get(each)
             if found is None:
                 self._lose(f"{each} is gone")
@@ -202,7 +203,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return log_ends(self._driver(), partitions, read_committed=self._options.read_committed)
 
     def _chosen(self, known: TopicIds) -> list[TopicPartition]:
-        """Return the topics' partitions; an id that differs from what was known counts if brokers agree."""
+        """Return the partitions of the topics.
+
+        An id that differs from the known one counts if brokers agree.
+        """
         brokers = self._driver()
 
         def look() -> list[TopicPartition]:
@@ -244,7 +248,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def limited(begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], most: int) -> Offsets:
     """Return ends that are `most` offsets away in all, shared in proportion to what each partition has.
 
-    Every partition with something to read moves on by one at least, so none waits for ever.
+    Every partition with unread records advances by at least one, so that none waits without end.
     """
     waiting = {each: end - begins[each] for each, end in ends.items() if end > begins[each]}
     total = sum(waiting.values())

@@ -1,4 +1,4 @@
-"""What a Spark worker process does once, before its first task."""
+"""The setup of a Spark worker process, once before its first task."""
 
 import gc
 from functools import cache
@@ -8,7 +8,7 @@ from pyspark import TaskContext
 
 @cache
 def spare_collections() -> None:
-    """Keep what a worker has imported out of garbage collections, once per process; elsewhere do nothing.
+    """Exclude the imports of a worker from garbage collection, once per process; elsewhere do nothing.
 
     Spark's worker collects all garbage after each task. Spark, Arrow and their modules are hundreds of
     thousands of objects, so that this takes longer than many a task. Source: pyspark/daemon.py, gc.freeze.

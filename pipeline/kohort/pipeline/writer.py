@@ -1,6 +1,6 @@
 """The writers that Spark calls: for one job's rows, and for a stream's batches.
 
-What they promise: a batch's rows are written once, whatever is retried, killed or run again, as long as the
+The promise: the rows of a batch are written once, despite retries, kills and second runs, as long as the
 query gives the same rows in the same order to the same tasks (a topic read by offsets does; a shuffle whose
 order depends on timing does not), the topic keeps its number of partitions, and the broker remembers the
 task's numbers (producer.id.expiration.ms, a day, counted from the newest timestamp that it wrote). A reader
@@ -28,7 +28,7 @@ from kohort.pipeline.rows import TABLE
 from kohort.pipeline.writing import RowWriter
 
 QUERY_ID, BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
-"""What Spark tells the tasks of a streaming query; the query's id is the checkpoint's, and outlives it."""
+"""What Spark gives the tasks of a streaming query; the query's id is in the checkpoint and stays the same."""
 
 _TEXTS = (StringType(), BinaryType())
 _TAKEN = {
@@ -43,28 +43,28 @@ _TAKEN = {
 
 @dataclass
 class TaskWritten(WriterCommitMessage):
-    """What a task reports: rows written, and rows that an earlier run had written."""
+    """The report of a task: rows written, and rows that an earlier run had written."""
 
     rows: int
     repeated: int
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Writes a job's rows; its tasks may be tried again, or run twice at a time."""
+    """Writes the rows of a job; its tasks may be retried, or run twice at the same time."""
 
     def __init__(self, options: WriteOptions, schema: StructType, *, overwrite: bool) -> None:
         check_rows(options, schema)
         if overwrite:
             raise OptionError("a topic can't be overwritten: write with mode('append')")
         self._options = options
-        self._writer = options.writer or str(uuid.uuid4())  # Made on the driver: all tries share it.
+        self._writer = options.writer or str(uuid.uuid4())  # Made on the driver: all attempts share it.
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Return when this task's rows are acknowledged. Raises: KohortError, StaleBatchError."""
         return write_rows(self._options, self._writer, self._options.batch or 0, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Report what the tasks did. Spark calls it on the driver, in a process of its own."""
+        """Report the results of the tasks. Spark calls it on the driver, in a separate process."""
         if self._options.report is not None:
             done = [each for each in messages if isinstance(each, TaskWritten)]
             rows, repeated = sum(each.rows for each in done), sum(each.repeated for each in done)
@@ -91,10 +91,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return write_rows(self._options, self._options.writer or query, int(batch), iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Do nothing: what the tasks wrote is acknowledged, and numbered."""
+        """Do nothing: the rows of the tasks are acknowledged and numbered."""
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Do nothing: the batch is run again, and leaves out what was written."""
+        """Do nothing: the batch runs again and skips the written rows."""
 
 
 def check_rows(options: WriteOptions, schema: StructType) -> None:

@@ -30,7 +30,7 @@ from kohort.protocol.schema import ZERO_UUID
 
 NAMES_IN_PRODUCE = 12  # The newest version that names topics.
 MOST_UNDER_WAY = 5  # The broker knows a repeated batch among a producer's last five.
-STICKY_ROWS = 500  # Rows without a key go to one partition for so long: their batches are larger then.
+STICKY_ROWS = 500  # Rows without a key go to one partition for this long: their batches are larger then.
 ALL_REPLICAS = -1
 
 
@@ -63,7 +63,7 @@ class _Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a task has done: rows written, and rows left out because they were there."""
+    """The result of a task: rows written, and rows skipped because they existed."""
 
     rows: int
     repeated: int
@@ -126,7 +126,7 @@ class RowWriter:
         for targets in self._targets.values():
             yield from targets
 
-    # What is there already
+    # The rows that exist already
 
     def _look_up(self, topic: str) -> list[_Target]:
         found = self._brokers.retrying(lambda: self._brokers.partitions([topic]))
@@ -202,9 +202,10 @@ class RowWriter:
         self._under_way.popleft()
 
     def _send_again(self, error: KohortError) -> None:
-        """Send what is not acknowledged until one batch is, over new connections and in the same order.
+        """Send the unacknowledged batches until one is acknowledged, over new connections and in the same
+        order.
 
-        Raises: KohortError when it is of no use, or the time is over.
+        Raises: KohortError when a retry is useless, or the time is over.
         """
         retries = Retries(self._options.timeout_ms)
         while True:

@@ -1,1 +1,1 @@
-"""What a broker's own topics say of its groups: lag, throughput, verdicts, rebalances."""
+"""What a broker's internal topics show about its groups: lag, throughput, verdicts, rebalances."""

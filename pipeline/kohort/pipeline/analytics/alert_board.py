@@ -1,4 +1,4 @@
-"""Which changes in groups are worth an alert: verdicts that turn, and storms that begin. Pure."""
+"""Decides which changes in groups need an alert: changed verdicts, and new rebalance storms. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Key = tuple[str, TopicPartition]
 
 
 class BadPartition(msgspec.Struct, frozen=True):
-    """A partition in which a group does as badly as its verdict says."""
+    """A partition in which a group has a bad verdict."""
 
     topic: str
     partition: int
@@ -28,7 +28,7 @@ class BadPartition(msgspec.Struct, frozen=True):
 
 
 class VerdictAlert(msgspec.Struct, frozen=True, tag_field="alert", tag="verdict"):
-    """A group does worse, or better, than when it was told of last: the worst of its partitions counts."""
+    """A group became worse or better since its last alert: its worst partition counts."""
 
     group_id: str
     verdict: str
@@ -36,14 +36,14 @@ class VerdictAlert(msgspec.Struct, frozen=True, tag_field="alert", tag="verdict"
     lag: int
     """Of all its partitions."""
     partition_count: int
-    """How many of them do as badly as that: none where all is well."""
+    """The number of partitions with that verdict: 0 where the group is healthy."""
     partitions: tuple[BadPartition, ...]
-    """Those of them that are furthest behind, PARTITIONS_TOLD at most."""
+    """The partitions with the largest lag, PARTITIONS_TOLD at most."""
     at_ms: int
 
 
 class StormAlert(msgspec.Struct, frozen=True, tag_field="alert", tag="storm"):
-    """A group rebalances again and again; told once for each storm."""
+    """A group rebalances again and again; one alert for each storm."""
 
     group_id: str
     started_ms: int
@@ -66,14 +66,14 @@ class _Window:
 
 
 class _Judged(NamedTuple):
-    """What is found of a group in a partition."""
+    """The verdict on a group in a partition."""
 
     verdict: Verdict
     place: BadPartition
 
 
 class AlertBoard:
-    """What is known of all groups, and what was told of them."""
+    """The state of all groups, and the alerts that were sent about them."""
 
     def __init__(self, interval_ms: int) -> None:
         self._interval_ms = interval_ms
@@ -94,7 +94,7 @@ class AlertBoard:
         return {group_id for group_id, _ in self._offsets}
 
     def commit(self, group_id: str, partition: TopicPartition, offset: int | None, committed_ms: int) -> None:
-        """Take over a commit; None removes the offset, and what was known of it."""
+        """Take over a commit; None removes the offset and its history."""
         key = (group_id, partition)
         if offset is None:
             self._offsets.pop(key, None)
@@ -104,21 +104,21 @@ class AlertBoard:
 
     @property
     def patience_ms(self) -> int:
-        """How long a group of which little is known may be silent and behind before it counts as stopped."""
+        """How long a group with little history may be silent and behind before it counts as stopped."""
         return COMMITS_KEPT * self._interval_ms
 
     def was_behind(self, ends: Mapping[TopicPartition, int], at_ms: int) -> None:
-        """Take notice of where partitions ended at a time in the past: who lacks that was behind then."""
+        """Take over the end offsets at a past time: a group with a lower offset was behind then."""
         for key, (offset, _) in self._offsets.items():
             if offset < ends.get(key[1], 0):
                 self._windows.setdefault(key, _Window(at_ms))
 
     def rebalance(self, group_id: str, rebalance: Rebalance) -> None:
-        """Take over a rebalance that is over."""
+        """Take over a completed rebalance."""
         self._rebalances[group_id].append(rebalance)
 
     def look(self, ends: Mapping[TopicPartition, int], now_ms: int) -> list[Alert]:
-        """Return what is new: called every interval with the present ends of the partitions."""
+        """Return the new alerts: called once per interval with the current end offsets of the partitions."""
         return [*self._verdicts(ends, now_ms), *self._storms(now_ms)]
 
     def _verdicts(self, ends: Mapping[TopicPartition, int], now_ms: int) -> Iterator[Alert]:
@@ -136,7 +136,7 @@ class AlertBoard:
             yield VerdictAlert(group_id, verdict.value, before.value, lag, len(bad), tuple(furthest), now_ms)
 
     def _judged(self, ends: Mapping[TopicPartition, int], now_ms: int) -> dict[str, list[_Judged]]:
-        """Return how each group does in the partitions whose ends are known."""
+        """Return each group's verdict in the partitions whose end offsets are known."""
         judged: dict[str, list[_Judged]] = defaultdict(list)
         for (group_id, partition), (offset, committed_ms) in self._offsets.items():
             if partition not in ends:

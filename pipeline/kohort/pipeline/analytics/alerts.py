@@ -1,7 +1,7 @@
 """`watch`: a streaming job that follows the broker's own topics and writes alerts about groups to a topic.
 
-An alert is JSON with the group's id as its key. It is written at least once: after a restart, what was true
-before and still is gets told again.
+An alert is JSON with the group's id as its key. It is written at least once: after a restart, an alert whose
+cause still exists is written again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Report(msgspec.Struct):
 
 
 class _Completed(msgspec.Struct):
-    """What is needed of a RebalanceCompleted event."""
+    """The fields of a RebalanceCompleted event that are needed here."""
 
     group_id: str
     report: _Report
@@ -60,7 +60,7 @@ class WatchError(PipelineError):
 
 @dataclass(frozen=True, slots=True)
 class WatchSummary:
-    """What a watch has come to so far; `verdicts` counts the alerts by what they told."""
+    """The result of a watch so far; `verdicts` counts the alerts by verdict."""
 
     looks: int
     groups: int
@@ -77,7 +77,7 @@ class WatchSummary:
 
 
 class _Watcher:
-    """What the driver keeps between two batches. Called in Spark's one thread for the query."""
+    """The state that the driver keeps between two batches. Called in Spark's one thread for the query."""
 
     def __init__(
         self, spark: SparkSession, servers: Servers, topic: str, interval_ms: int, hear: Hear | None
@@ -98,7 +98,7 @@ class _Watcher:
         self._ends.close()
 
     def summary(self) -> WatchSummary:
-        """Return what it has come to."""
+        """Return the result so far."""
         return WatchSummary(
             looks=self._looks,
             groups=len(self._board.groups),
@@ -109,7 +109,7 @@ class _Watcher:
         )
 
     def begin(self) -> None:
-        """Take over what groups have committed so far: of one that stopped long ago the first look tells."""
+        """Take over the committed offsets so far: the first look reports a group that stopped long ago."""
         newest = F.max_by(F.struct("committed_offset", "committed_ms"), "log_offset").alias("newest")
         so_far = commits(read_topic(self._spark, CONSUMER_OFFSETS, bootstrap=self._servers))
         rows = so_far.groupBy("group_id", "topic", "partition").agg(newest).select("*", "newest.*").collect()
@@ -118,9 +118,9 @@ class _Watcher:
         self._board.was_behind(self._ends.at(dict.fromkeys(self._board.partitions, then_ms)), then_ms)
 
     def batch(self, frame: DataFrame, batch_id: int) -> None:
-        """Take a batch's commits and rebalances over, and write what is new.
+        """Take over the commits and rebalances of a batch, and write the new alerts.
 
-        What changed within an interval is little: it is decoded here, where the board is.
+        An interval has few changes: they are decoded here, in the process of the alert board.
         """
         for row in frame.where(F.col("topic").isNotNull()).orderBy("topic", "partition", "offset").collect():
             if row["topic"] == CONSUMER_OFFSETS:
@@ -129,7 +129,7 @@ class _Watcher:
             else:
                 self._note(row["value"] or b"")
         try:
-            self._ends.forget()  # Topics come and go while it watches.
+            self._ends.forget()  # Topics can be created and deleted while it watches.
             ends = self._ends.now(self._board.partitions)
         except KohortError as error:
             if not error.retriable:
@@ -141,7 +141,7 @@ class _Watcher:
         self._looks += 1
 
     def _note(self, value: bytes) -> None:
-        """Take an event over if it tells of a rebalance that is over."""
+        """Take an event over if it reports a completed rebalance."""
         try:
             told = msgspec.json.decode(value, type=_Completed)
         except msgspec.DecodeError:  # Another kind of event has no report.
@@ -185,11 +185,11 @@ class Watch(RunningQuery[WatchSummary]):
 
     @property
     def summary(self) -> WatchSummary:
-        """What it has come to so far."""
+        """The result so far."""
         return self._watcher.summary()
 
     def stop(self) -> WatchSummary:
-        """Stop the query if it runs, and return what it has come to."""
+        """Stop the query if it runs, and return its result."""
         self.query.stop()
         self._watcher.close()
         return self.summary
@@ -206,14 +206,14 @@ def watch(
     """Start to write alerts about all groups to a topic, and return the running watch.
 
     It looks every `every_s` seconds, whether anything was committed or not: silence is what STOP is about.
-    `hear` is called, in a thread of Spark's, with each alert that was written. Raises: WatchError,
+    `hear` is called with each written alert, in a thread of Spark. Raises: WatchError,
     KohortError.
     """
     servers = as_servers(bootstrap)
     starting = places_to_watch(servers, topic)
     watcher = _Watcher(spark, servers, topic, int(every_s * 1000), hear)
     try:
-        watcher.begin()  # What is committed meanwhile is read again: nothing falls between the two.
+        watcher.begin()  # Commits made meanwhile are read again: none is lost between the two reads.
         query = _start(spark, servers, starting, watcher, every_s)
     except BaseException:
         watcher.close()

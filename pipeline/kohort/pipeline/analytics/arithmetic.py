@@ -22,7 +22,7 @@ class Sample(NamedTuple):
 
 
 class Pace(NamedTuple):
-    """Records a second: what a group commits, and what producers write."""
+    """Records per second: the commit rate of a group, and the write rate of producers."""
 
     consumed: float
     produced: float
@@ -48,7 +48,7 @@ def drain_seconds(lag: int, at: Pace | None) -> float | None:
 
 
 def time_to_drain(seconds: float | None, verdict: Verdict, *, has_pace: bool) -> str:
-    """Return in words what `drain_seconds` has found, and why it has found nothing."""
+    """Return the result of `drain_seconds` in words, or why there is none."""
     if seconds is not None:
         return duration(seconds) if seconds else "none"
     if not has_pace:
@@ -57,7 +57,7 @@ def time_to_drain(seconds: float | None, verdict: Verdict, *, has_pace: bool) ->
 
 
 def duration(seconds: float) -> str:
-    """Return a duration as people say it."""
+    """Return a duration in the words of daily use."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 120:
@@ -68,7 +68,7 @@ def duration(seconds: float) -> str:
 def verdict(samples: Sequence[Sample], lag: int, now_ms: int) -> Verdict:
     """Return Burrow's verdict on a group's last commits, each a sample of the time at which it was made.
 
-    A broker looks every so often; of a log the interval is what lies between the commits themselves.
+    A broker looks once per interval; in a log the interval is the time between two commits.
     """
     if not samples:
         return Verdict.OK

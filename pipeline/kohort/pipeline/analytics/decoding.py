@@ -20,7 +20,7 @@ Cells = dict[str, object]
 
 
 class Raw(NamedTuple):
-    """A record as it lies in the topic."""
+    """A raw record of the topic."""
 
     partition: int
     offset: int
@@ -70,7 +70,7 @@ def group_row(record: Raw) -> Cells | None:
 
 
 def _decoded(record: Raw) -> DecodedRecord | None:
-    """Return what a record says, None for bytes that are not to be understood."""
+    """Return the content of a record, None for bytes that cannot be decoded."""
     try:
         return decode_record(record.key or b"", record.value)
     except WireError:

@@ -1,4 +1,4 @@
-"""Where partitions ended at times in the past, asked of a broker: a record's time says when it was there."""
+"""The end offsets of partitions at past times, asked from a broker by record timestamp."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Ends(Closing):
         self._admin.close()
 
     def forget(self) -> None:
-        """Ask anew which partitions there are."""
+        """Forget the partitions: the next call asks the broker for them again."""
         self._existing = None
 
     def partitions_of(self, *topics: str) -> list[TopicPartition]:
-        """Return all partitions of those topics that the cluster has."""
+        """Return all partitions of those topics in the cluster."""
         return sorted(each for each in self._known() if each.topic in topics)
 
     def existing(self, partitions: Collection[TopicPartition]) -> list[TopicPartition]:
-        """Return those that the cluster has."""
+        """Return the partitions that exist in the cluster."""
         known = self._known()
         return sorted(each for each in partitions if each in known)
 

@@ -36,7 +36,7 @@ KEY = ("group_id", "topic", "partition")
 NOT_COMMITTED = -1
 HOUR_MS = 3_600_000
 MOVES_LEAST, MOVES_PER_HOUR = 3, 3.0
-"""A partition moves too often when it has changed hands so many times, and so many times an hour."""
+"""A partition moves too often after this many moves, and this many moves per hour."""
 STANDINGS = (
     "group_id string, topic string, partition int, committed_offset long, end_offset long, lag long,"
     " verdict string, consumed_per_s double, produced_per_s double, drain_seconds double"
@@ -49,12 +49,12 @@ ENDS = "topic string, partition int, at_ms long, end_offset long"
 
 
 class AnalysisError(PipelineError):
-    """There is nothing to look at: no group has committed anything."""
+    """There is nothing to analyse: no group has committed an offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What was found, as tables; times are milliseconds since 1970."""
+    """The results as tables; times are milliseconds since 1970."""
 
     from_ms: int
     to_ms: int
@@ -91,7 +91,7 @@ def analyse(
     since_ms: int | None = None,
     times: int = TIMES,
 ) -> Analysis:
-    """Return what a broker's own topics say of its groups, or of some of them.
+    """Return what the internal topics of a broker show about all groups, or about some of them.
 
     With `folder`, both topics are read from that data folder instead of over the network; the ends of
     partitions are always asked of the broker. Raises: AnalysisError, KohortError.
@@ -184,7 +184,7 @@ def _standings(committed: DataFrame, ends: Ends, now_ms: int) -> list[Standing]:
     for row in rows:
         places = windows[row["group_id"]][TopicPartition(row["topic"], row["partition"])]
         if row["committed_offset"] is None:
-            places.clear()  # The offset was removed: what was before it does not count any more.
+            places.clear()  # The offset was removed: the commits before the removal do not count.
         else:
             places.append((int(row["committed_ms"]), int(row["committed_offset"])))
     return [each for group_id, found in windows.items() for each in _of_group(group_id, found, ends, now_ms)]
@@ -227,7 +227,7 @@ def _storm_cells(group_id: str, storm: Storm) -> tuple[object, ...]:
 
 
 def _moves(told: DataFrame, to_ms: int) -> DataFrame:
-    """Return how often each partition went from one living member to another, and how long nobody read it."""
+    """Return how often each partition moved between live members, and how long nobody read it."""
     moved = F.col("move.from_member_id").isNotNull() & F.col("move.to_member_id").isNotNull()
     hours = F.greatest((F.lit(to_ms) - F.min("started_ms")) / F.lit(HOUR_MS), F.lit(1.0))
     return (
@@ -246,7 +246,7 @@ def _moves(told: DataFrame, to_ms: int) -> DataFrame:
 
 
 def _still(told: DataFrame, to_ms: int) -> DataFrame:
-    """Return how long each group stood still, and how much of the time since its first rebalance that was."""
+    """Return how long each group did not consume, and the share of that since its first rebalance."""
     span_ms = F.greatest(F.lit(to_ms) - F.min("started_ms"), F.lit(1))
     return (
         told.groupBy("group_id")

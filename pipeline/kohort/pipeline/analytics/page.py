@@ -34,7 +34,7 @@ VERDICTS = {
     Verdict.STOP: "It commits no more, and there is more to read.",
     Verdict.REWIND: "It went back to an earlier offset, and has not caught up with where it was.",
 }
-"""The verdicts and the times to drain are told from each partition's last ten commits."""
+"""The verdicts and the times to drain are computed from the last ten commits of each partition."""
 
 
 def write_page(found: Analysis, path: Path) -> Path:

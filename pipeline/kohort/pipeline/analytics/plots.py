@@ -11,7 +11,7 @@ WIDTH, HEIGHT = 760, 180
 LEFT, RIGHT, TOP, BOTTOM = 64, 12, 20, 26
 COLOURS = ("#2563eb", "#ea580c", "#059669", "#9333ea", "#dc2626", "#0891b2", "#ca8a04", "#4b5563")
 DASHES = ("none", "6 3", "2 3", "8 3 2 3")
-"""Lines that lie upon each other can be told apart, and so can they without colours."""
+"""Lines that cover each other stay distinct, with and without colours."""
 TICKS = 4
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 
@@ -26,7 +26,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A span of time with a colour's name and what it says when pointed at."""
+    """A span of time with the name of a colour and a text for the mouse pointer."""
 
     started_ms: int
     ended_ms: int
@@ -93,7 +93,7 @@ def bar_plot(bars: Sequence[Bar], from_ms: int, to_ms: int) -> str:
 
 
 def nice(most: float) -> float:
-    """Return the end of a scale that `most` fits into, and whose quarters are short: 4, 8, 10, 20, 40 ..."""
+    """Return an end of the scale above `most` with short quarters: 4, 8, 10, 20, 40 ..."""
     end = 1.0
     while True:
         for step in (1, 2, 4, 8):
@@ -111,7 +111,7 @@ def short(value: float) -> str:
 
 
 def clock(at_ms: float, span_ms: float = 0) -> str:
-    """Return a time in UTC as people read it beside others of a span: no date within a day."""
+    """Return a time in UTC for an axis: without the date when the span is within a day."""
     form = "%H:%M:%S" if span_ms <= HOUR_MS else "%H:%M" if span_ms <= DAY_MS else "%m-%d %H:%M"
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime(form)
 
@@ -142,7 +142,7 @@ def _times(frame: _Frame, height: int = HEIGHT) -> list[str]:
 
 
 def _svg(parts: Sequence[str], height: int) -> str:
-    """Return a picture in a frame that a narrow screen scrolls: shrunk to it, nobody could read its text."""
+    """Return a picture in a frame that scrolls on a narrow screen: a smaller picture has unreadable text."""
     return f'<div class="wide"><svg viewBox="0 0 {WIDTH} {height}" role="img">{"".join(parts)}</svg></div>'
 
 

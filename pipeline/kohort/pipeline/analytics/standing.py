@@ -1,4 +1,4 @@
-"""How each group does in each partition now, told from its last commits. Pure."""
+"""The state of each group in each partition now, computed from its last commits. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kohort.protocol.verdict import Verdict
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A group in a partition: None where it cannot be told."""
+    """A group in a partition: None where a value is unknown."""
 
     group_id: str
     partition: TopicPartition

@@ -1,7 +1,7 @@
-"""Rebalance storms: a group that rebalances again before it has come to rest. Pure.
+"""Rebalance storms: a group rebalances again before it is stable. Pure.
 
-A rebalance belongs to the storm of the one before it when it began less than `QUIET_MS` after that one ended.
-A few in a row are how a group of many members comes up; `REBALANCES_LEAST` of them are a storm.
+A rebalance belongs to the storm of the previous one if it began less than `QUIET_MS` after that one ended.
+A group of many members starts with a few rebalances in a row; `REBALANCES_LEAST` of them are a storm.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ REBALANCES_LEAST = 4
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """What a storm is told from: when a rebalance began, how long the group stood still, and who began it."""
+    """The data for storms: when a rebalance began, how long the group was stopped, and which member began
+    it."""
 
     started_ms: int
     still_ms: int
@@ -25,7 +26,7 @@ class Rebalance:
 
     @property
     def ended_ms(self) -> int:
-        """When the group could go on."""
+        """When the group continued."""
         return self.started_ms + self.still_ms
 
 
@@ -42,7 +43,7 @@ class Storm:
 
     @property
     def still_share(self) -> float:
-        """How much of its time the group stood still, from 0 to 1."""
+        """The share of time in which the group was stopped, from 0 to 1."""
         return self.still_ms / max(self.ended_ms - self.started_ms, 1)
 
 

@@ -1,8 +1,8 @@
 """`__consumer_offsets` and `__group_events` as tables.
 
 Each takes the raw records as format("kohort"), format("kohort-segments") or Spark's Kafka connector gives
-them, as a batch or as a stream. `__consumer_offsets` is compacted: what it holds of the past are the commits
-that the cleaner has not come to yet.
+them, as a batch or as a stream. `__consumer_offsets` is compacted: it holds only those past commits
+that the cleaner has not removed yet.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ EVENTS = (
 def read_topic(
     spark: SparkSession, topic: str, *, bootstrap: str | Servers = "", folder: str = ""
 ) -> DataFrame:
-    """Return a topic's records from a broker, or from a data folder if one is given."""
+    """Return the records of a topic from a broker, or from a data folder if one is given."""
     if folder:
         return spark.read.format("kohort-segments").option("path", folder).option("topics", topic).load()
     reader = spark.read.format("kohort").options(**as_servers(bootstrap).options())
@@ -82,7 +82,10 @@ def groups(records: DataFrame) -> DataFrame:
 
 
 def events(records: DataFrame) -> DataFrame:
-    """Return the records of `__group_events` as columns; what a kind of event does not have is null."""
+    """Return the records of `__group_events` as columns.
+
+    Columns that an event type does not have are null.
+    """
     told = F.from_json(F.col("value").cast("string"), EVENTS)
     return (
         records.select(told.alias("event"), "partition", "offset")
@@ -97,7 +100,7 @@ def rebalances(of_events: DataFrame) -> DataFrame:
 
 
 def _decoded(records: DataFrame, schema: str, decode: Callable[[Raw], Cells | None]) -> DataFrame:
-    """Return what `decode` makes of each record, without those of which it makes nothing."""
+    """Return the decoded records, without those for which `decode` returns None."""
     arrow = to_arrow_schema(_struct(schema))
 
     def convert(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""`audit`: all segments of a data folder looked at by one Spark job, a task per segment."""
+"""`audit`: one Spark job checks all segments of a data folder, with a task per segment."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Audit:
     problem_count: int
 
     def release(self) -> None:
-        """Let Spark forget what it keeps for the tables."""
+        """Let Spark remove the cached tables."""
         self.problems.unpersist()
         self.partitions.unpersist()
 
@@ -75,7 +75,7 @@ def audit(
 
 
 def partitions_in(path: str, topics: Collection[str] = ()) -> list[PartitionFiles]:
-    """Return what `audit` looks at. Raises: AuditError where there is nothing."""
+    """Return the partitions that `audit` checks. Raises: AuditError where there is none."""
     folder = Path(path)
     choice = TopicChoice(tuple(topics)) if topics else TopicChoice(pattern=".*")
     found = find_partitions(folder, choice) if folder.is_dir() else []
@@ -93,7 +93,7 @@ def _tasks(files: PartitionFiles, compacted: Collection[str]) -> Iterator[tuple[
 
 
 def _looked_at(*, deep: bool) -> object:
-    """Return what a task does: rows about segments in, rows about what is in them out."""
+    """Return the function of a task: rows about segments in, rows about their content out."""
 
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -181,7 +181,7 @@ def _put_together(findings: DataFrame) -> Audit:
 
 
 def _between_segments(segments: DataFrame) -> DataFrame:
-    """Return what is wrong from one segment of a partition to the next that has a batch."""
+    """Return the problems between one segment of a partition and the next that has a batch."""
     in_order = Window.partitionBy("topic", "partition").orderBy("base_offset")
     before = F.lag("next_offset").over(in_order)
     joints = segments.where(F.col("batches") > 0).withColumn("before", before)

@@ -1,8 +1,8 @@
-"""One segment, looked at from its first byte to its last: what is in it, and what is wrong with it. No Spark.
+"""Checks one segment from its first byte to its last: its content and its problems. No Spark.
 
-Looked at: whether batches follow each other without a hole in the bytes, each batch's CRC, order and gaps of
-offsets, with `deep` every record, and whether both indexes lead to where they say. What concerns several
-segments (a gap between them, a batch that a producer's retry has brought twice) is told by the job.
+The checks: batches follow each other without a hole in the bytes, the CRC of each batch, order and gaps of
+offsets, with `deep` every record, and whether both indexes point to the right places. The job reports what
+needs several segments (a gap between them, a batch that a producer's retry has written twice).
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from kohort.protocol.records import (
 
 READ_BYTES = 8 << 20
 PROBLEMS_MAX = 1_000
-"""Of one segment: what is wrong everywhere need not be told a million times."""
+"""For one segment: a problem at every place need not be reported a million times."""
 
 
 class Kind(Enum):
-    """What can be wrong."""
+    """The kinds of problems."""
 
     UNREADABLE = "unreadable"
-    """What lies there is no batch, or the file is gone: nothing behind it can be looked at."""
+    """The bytes are no batch, or the file is gone: the rest of the segment cannot be checked."""
     TORN = "torn"
     """The last batch of a log is cut short: a crash leaves that, and the next start mends it."""
     CRC = "crc"
     RECORDS = "records"
-    """The records are not what the batch's header says, or cannot be decoded."""
+    """The records do not match the header of the batch, or cannot be decoded."""
     ORDER = "order"
-    """Offsets go back, or repeat: a batch begins before the one in front of it ends."""
+    """Offsets go back or repeat: a batch begins before the end of the previous one."""
     GAP = "gap"
     """Offsets are missing where nothing may have removed them."""
     DUPLICATE = "duplicate"
-    """A producer's batch is there twice, under different offsets."""
+    """A batch of a producer is there twice, under different offsets."""
     INDEX = "index"
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong, at which byte of the segment, or of its index, and at which offset."""
+    """A problem, its byte position in the segment or in its index, and its offset."""
 
     kind: Kind
     position: int
@@ -73,7 +73,7 @@ class ProducerBatch:
 
 @dataclass(slots=True)
 class Findings:
-    """What a segment holds; `first_offset` and `next_offset` are -1 where it has no batch."""
+    """The content of a segment; `first_offset` and `next_offset` are -1 where it has no batch."""
 
     batches: int = 0
     records: int = 0
@@ -85,14 +85,14 @@ class Findings:
     producer_batches: list[ProducerBatch] = field(default_factory=list)
 
     def tell(self, kind: Kind, position: int, offset: int, text: str) -> None:
-        """Add a problem, if there are not too many already."""
+        """Add a problem, unless there are too many already."""
         if len(self.problems) < PROBLEMS_MAX:
             self.problems.append(Problem(kind, position, offset, text))
 
 
 @dataclass(slots=True)
 class _Places:
-    """Where each batch begins, where its offsets end, and the newest time up to its end: for the indexes."""
+    """Start and end offset of each batch, and the newest timestamp up to its end: for the index checks."""
 
     positions: list[int] = field(default_factory=list)
     last_offsets: list[int] = field(default_factory=list)
@@ -106,7 +106,7 @@ class _Places:
 
 
 def walk(segment: Segment, *, is_last: bool, may_have_gaps: bool, deep: bool) -> Findings:
-    """Return what is found in one segment. Raises: OSError where it cannot be read at all."""
+    """Return the findings of one segment. Raises: OSError where it cannot be read at all."""
     found, places = Findings(), _Places()
     for position, batch in _batches(segment, found, is_last=is_last):
         header = read_header(batch)
@@ -128,9 +128,7 @@ def _batches(segment: Segment, found: Findings, *, is_last: bool) -> Iterator[tu
             file.seek(position)
             content = memoryview(file.read(READ_BYTES))
             needed = _first_bytes(content)
-            if (
-                needed > len(content) and position + needed <= end
-            ):  # A batch larger than what is read at a time.
+            if needed > len(content) and position + needed <= end:  # A batch larger than one read.
                 file.seek(position)
                 content = memoryview(file.read(needed))
             at = 0
@@ -145,7 +143,7 @@ def _batches(segment: Segment, found: Findings, *, is_last: bool) -> Iterator[tu
 
 
 def _first_bytes(content: memoryview) -> int:
-    """Return the size of the batch that begins there, 0 where none does."""
+    """Return the size of the batch that begins there, 0 where no batch begins."""
     try:
         return read_header(content).size_bytes
     except WireError:
@@ -227,7 +225,7 @@ def _count(found: Findings, header: BatchHeader) -> None:
 
 
 def _look_at_index(found: Findings, segment: Segment, places: _Places) -> None:
-    """An entry (offset, position) serves if a batch begins there and none before it has the offset."""
+    """An entry (offset, position) is right if a batch begins there and no batch before it has the offset."""
     starts = {position: number for number, position in enumerate(places.positions)}
     before = -1
     for number, entry in enumerate(_entries(segment.path.with_suffix(".index"), OFFSET_ENTRY)):
@@ -264,7 +262,7 @@ def _look_at_time_index(found: Findings, segment: Segment, places: _Places) -> N
 
 
 def _entries(path: Path, kind: np.dtype[np.void]) -> np.ndarray:
-    """Return an index's entries without the zeros behind them; none where there is no file."""
+    """Return the entries of an index without the zeros after them; none where there is no file."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:

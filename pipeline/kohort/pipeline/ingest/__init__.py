@@ -1,4 +1,4 @@
-"""A topic to a table, exactly once for its readers, and the group's lag told truly."""
+"""From a topic to a table, exactly once for its readers, with the true lag of the group."""
 
 from kohort.protocol.lazy_names import lazy_names
 

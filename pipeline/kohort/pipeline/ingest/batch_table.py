@@ -1,4 +1,4 @@
-"""What the sink asks of a table, whatever its form: whose batches it has, how far they reach, a new one."""
+"""The interface between the sink and a table of any format: its owner, its positions, a new batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ColumnsError(PipelineError):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch of a query, and the next offset to read of each partition behind it.
+    """A batch of a query, and the next offset to read of each partition after it.
 
     `topic_ids` are of the topics that it was read from, as far as they are known.
     """
@@ -61,7 +61,7 @@ class BatchTable(Protocol):
         ...
 
     def begin(self) -> None:
-        """Be the one who writes; what others have put in before is looked at anew."""
+        """Become the writer; the batches of earlier writers are read again."""
         ...
 
     def has(self, batch: Batch) -> bool:
@@ -69,9 +69,10 @@ class BatchTable(Protocol):
         ...
 
     def positions_before(self, batch: Batch) -> Offsets:
-        """Return the next offset of each partition that is not in the table, but for this batch on.
+        """Return the next offset of each partition that is not in the table, without this batch and later
+        ones.
 
-        A topic that was made anew has none before the first batch of it.
+        A topic that was created again has no offset before its first batch.
         """
         ...
 

@@ -1,8 +1,9 @@
-"""What a Spark checkpoint says about offsets: which batches are done, and how far each of them read.
+"""What a Spark checkpoint says about offsets: which batches are done, and their end offsets.
 
-A checkpoint has a file `offsets/N` per batch, written before the batch runs, and `commits/N`, written when
+A checkpoint has a file `offsets/N` per batch, written before the batch runs, and `commits/N`, written after
 its sink has returned; `metadata` has the query's id. A file of offsets begins with the line `v1` or `v2`,
-a line of JSON about the batch follows, then a line per source, which `v2` prefixes with the source's name.
+then follows a line of JSON about the batch, then a line per source, which `v2` prefixes with the source's
+name.
 A source over Kafka's protocol writes {"topic": {"0": 17}}: the next offset to read of each partition.
 Source: org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqLog and CommitLog.
 """
@@ -111,14 +112,14 @@ class Checkpoint:
         return Progress(newest, self.ends_of(newest))
 
     def ends_of(self, batch_id: int) -> dict[TopicPartition, int]:
-        """Return the offsets behind a batch, which may still run. Raises: CheckpointError."""
+        """Return the end offsets of a batch, which may still run. Raises: CheckpointError."""
         try:
             return parse_offsets(self._offsets.read(str(batch_id)))
         except FileNotFoundError:
             raise CheckpointError(f"{self.uri}/{OFFSETS}/{batch_id} is missing") from None
 
     def starts_of(self, batch_id: int) -> dict[TopicPartition, int]:
-        """Return where a batch begins, as far as the checkpoint says it. Raises: CheckpointError.
+        """Return the start offsets of a batch, as far as the checkpoint has them. Raises: CheckpointError.
 
         Of the first batch that is known only where the source has written it down, as Spark's own does.
         """
@@ -135,7 +136,7 @@ class Checkpoint:
         return found
 
     def _noted_starts(self) -> dict[TopicPartition, int]:
-        """Return where streams of `format("kohort")` began: their first batch says it."""
+        """Return the start offsets of the `format("kohort")` streams: their first batch records them."""
         try:
             lines = self._offsets.read("0").splitlines()[2:]
         except FileNotFoundError:

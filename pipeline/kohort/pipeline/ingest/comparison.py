@@ -1,7 +1,7 @@
-"""What a group ought to have committed, told from Spark's checkpoint. Pure.
+"""The offsets that a group must have, computed from Spark's checkpoint. Pure.
 
-The checkpoint is the truth and the group its mirror: never ahead of it, and moved backwards only when that
-was asked for. Partitions of which the checkpoint says nothing are the group's own.
+The checkpoint is the truth and the group its mirror: never ahead of it, and moved backwards only on
+request. Partitions that are not in the checkpoint belong to the group alone.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from kohort.pipeline.ingest.checkpoint import Offsets
 
 
 class GroupBusyError(PipelineError):
-    """The group has live members: they commit for it, and nobody else may."""
+    """The group has live members: they commit for it, and nothing else may."""
 
 
 class GroupAheadError(PipelineError):
-    """The group has committed more than Spark has: somebody else has, or the checkpoint is an older one."""
+    """The group is ahead of Spark: something else has committed, or the checkpoint is an older one."""
 
 
 class Step(Enum):
-    """What has to happen to a group's offset."""
+    """The change of a group's offset that is needed."""
 
     STAY = "stay"
     FORWARD = "forward"
@@ -40,7 +40,7 @@ class Row:
 
     @property
     def step(self) -> Step:
-        """What brings the group to where the checkpoint is."""
+        """Return the change that brings the group to the offset of the checkpoint."""
         if self.group == self.checkpoint:
             return Step.STAY
         return Step.FORWARD if self.group is None or self.group < self.checkpoint else Step.BACK
@@ -48,7 +48,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All partitions of which the checkpoint says something, in their order."""
+    """All partitions of the checkpoint, in order."""
 
     rows: tuple[Row, ...]
 
@@ -76,7 +76,7 @@ class Comparison:
 
 
 def compare(checkpoint: Offsets, group: Offsets) -> Comparison:
-    """Return where the group stands beside the checkpoint."""
+    """Return the difference between the group and the checkpoint."""
     return Comparison(tuple(Row(each, checkpoint[each], group.get(each)) for each in sorted(checkpoint)))
 
 

@@ -1,8 +1,8 @@
-"""What the log of a Delta table says of the batches that were put into it.
+"""What the log of a Delta table says about the batches in it.
 
 The log is a folder `_delta_log` of numbered files, one per version of the table, each made in one step; a
-line of JSON per action. Each batch is one version: its `commitInfo` has our word on the batch as user
-metadata, and the metrics of the write. What is older than `delta.logRetentionDuration` may be cleared away.
+line of JSON per action. Each batch is one version: its `commitInfo` has our note on the batch as user
+metadata, and the metrics of the write. Delta may delete files older than `delta.logRetentionDuration`.
 Source: Delta's PROTOCOL.md, sections 'Delta Log Entries' and 'Commit Provenance Information'.
 """
 
@@ -33,11 +33,11 @@ class DeltaLogError(PipelineError):
 
 
 class Word(msgspec.Struct, frozen=True, kw_only=True):
-    """What a version says of its batch, as the user metadata of its commit.
+    """The note of a version on its batch, as the user metadata of its commit.
 
-    `positions` are where the table ends with it, which a query that reads something again does not move back;
-    `token` is of this one attempt to write; `batches` counts those in the table, this one among them;
-    `topic_ids` are of the topics whose records are in it, as far as they are known.
+    `positions` are the end offsets of the table with it; a query that reads data again does not move them
+    back; `token` belongs to this one attempt to write; `batches` counts the batches in the table, including
+    this one; `topic_ids` are the ids of the topics whose records are in it, as far as they are known.
     """
 
     written_by: str = WRITTEN_BY
@@ -51,13 +51,13 @@ class Word(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def batch(self) -> Batch:
-        """The batch of which it is said."""
+        """The batch of this note."""
         return Batch(self.query_id, self.batch_id, partitions_of(self.ends))
 
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """A batch in the table: the version that it made, its transaction's number, our word on it, its rows."""
+    """A batch in the table: its version, the number of its transaction, our note on it, its rows."""
 
     version: int
     number: int
@@ -91,18 +91,18 @@ class DeltaLog:
         self._folder = table.child(LOG)
 
     def version(self) -> int:
-        """Return the table's version, -1 where there is none."""
+        """Return the version of the table, -1 where there is none."""
         return max(self._versions(), default=-1)
 
     def last_put(self, above: int = -1) -> Put | None:
-        """Return the newest batch in the table, None where no version above that one tells of any.
+        """Return the newest batch in the table, None where no version above that one has a batch.
 
         Versions between are others' work: compaction, deletions. Raises: DeltaLogError.
         """
         for version in sorted((each for each in self._versions() if each > above), reverse=True):
             try:
                 text = self._folder.read(_name(version))
-            except FileNotFoundError:  # Cleared away meanwhile, and all that is older with it.
+            except FileNotFoundError:  # This version was deleted meanwhile, with all older ones.
                 return None
             found = parse_commit(version, text)
             if found is not None:
@@ -129,7 +129,7 @@ def parse_commit(version: int, text: str) -> Put | None:
         return None
     try:
         word = msgspec.json.decode(told.get("userMetadata") or "", type=Word)
-    except msgspec.DecodeError:  # Another's word, or none.
+    except msgspec.DecodeError:  # A note of another program, or none.
         return None
     if word.written_by != WRITTEN_BY:
         return None
@@ -143,7 +143,7 @@ def _actions(text: str, kind: str) -> Iterator[dict[str, Any]]:
     """Yield the actions of one kind, each as JSON has it. Raises: ValueError."""
     sign = f'"{kind}"'
     for line in text.splitlines():
-        if sign in line:  # Most lines are files, with their statistics: they are not decoded for this.
+        if sign in line:  # Most lines are files with their statistics: they are not decoded here.
             found = json.loads(line).get(kind)
             if found is not None:
                 yield found

@@ -1,10 +1,10 @@
 """A Delta Lake table, which every reader of Delta reads.
 
-A batch is one version of the table. Delta takes it with a transaction of our application, whose number has to
-be higher than the last: who has looked at the table before another driver put a batch in is refused by Delta,
-or passed over, and hears of it here. The number is the one behind that of the batch which was seen last: all
-who have seen the same take the same, whatever compaction has made of the table between their looks. What the
-batch is, the version says itself (`delta_log`).
+A batch is one version of the table. Delta takes it with a transaction of our application, whose number must
+be higher than the last: a driver that read the table before another driver wrote a batch is refused by Delta,
+or ignored, and detects that here. The number is one more than that of the last batch it saw: all drivers
+that saw the same batch take the same number, even if the table was compacted in between. The version itself
+names its batch (`delta_log`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CONFLICT = re.compile(r"\[DELTA_(?:CONCURRENT_\w+|METADATA_CHANGED|PROTOCOL_CHANGED)")
-"""The conditions under which Delta refuses what was planned before another driver changed the table."""
+"""The errors with which Delta refuses a write that was planned before another driver changed the table."""
 PLACE = ("topic", "partition", "offset")
 
 
@@ -69,7 +69,7 @@ class DeltaTable:
         return 0 if self._last is None else self._last.word.batches
 
     def owner(self) -> str | None:
-        """Return the id of the query that has put in the last batch, None where the log knows of none."""
+        """Return the id of the query that wrote the last batch, None where the log has none."""
         return None if self._last is None else self._last.word.query_id
 
     def topic_ids(self) -> TopicIds:
@@ -77,7 +77,7 @@ class DeltaTable:
         return {} if self._last is None else self._last.word.topic_ids
 
     def begin(self) -> None:
-        """Look at what others have put in."""
+        """Read the batches of other writers."""
         self._look()
 
     def has(self, batch: Batch) -> bool:
@@ -102,7 +102,7 @@ class DeltaTable:
     def positions_before(self, batch: Batch) -> Offsets:
         """Return the next offset of each partition that is not in the table.
 
-        Where the log does not know of a batch any more, the rows are looked at.
+        Where the log does not have a batch any more, the rows are searched.
         """
         if self._last is not None:
             renewed = made_anew(self._last.word.topic_ids, batch.topic_ids)
@@ -136,9 +136,9 @@ class DeltaTable:
         return put.rows
 
     def _next_number(self) -> int:
-        """Return a number that is taken as soon as another driver has put in the next batch.
+        """Return a number that another driver uses up as soon as it writes the next batch.
 
-        Where the log knows of none any more, the version serves: no number was ever higher.
+        Where the log has no number any more, the version is used: no number was ever higher.
         """
         return self._version + 1 if self._last is None else self._last.number + 1
 

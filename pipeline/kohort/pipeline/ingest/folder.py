@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 
 
 class Folder(Protocol):
-    """What the jobs ask of a file system."""
+    """The file system operations that the jobs need."""
 
     @property
     def uri(self) -> str:
@@ -48,7 +48,7 @@ class Folder(Protocol):
         ...
 
     def delete(self, name: str) -> None:
-        """Delete a file or a whole folder; nothing happens if there is none."""
+        """Delete a file or a whole folder; do nothing if there is none."""
         ...
 
 
@@ -79,7 +79,7 @@ class LocalFolder:
         return (self.path / name).exists()
 
     def read(self, name: str) -> str:
-        """Return a file's text, of what is none a damaged one. Raises: FileNotFoundError."""
+        """Return the text of a file; decoding never fails. Raises: FileNotFoundError."""
         return (self.path / name).read_text(encoding="utf-8", errors="replace")
 
     def create(self, name: str, text: str) -> None:
@@ -91,13 +91,13 @@ class LocalFolder:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-            os.link(own, self.path / name)  # Unlike a rename, a link never replaces what is there.
+            os.link(own, self.path / name)  # Unlike a rename, a link never replaces an existing file.
         finally:
             own.unlink(missing_ok=True)
         _sync_folder(self.path)
 
     def delete(self, name: str) -> None:
-        """Delete a file or a whole folder; nothing happens if there is none."""
+        """Delete a file or a whole folder; do nothing if there is none."""
         path = self.path / name
         if path.is_dir():
             shutil.rmtree(path)
@@ -125,7 +125,7 @@ def _java_errors_are_os_errors(
 class HadoopFolder:
     """A folder in a file system that Spark's Hadoop libraries know: HDFS, an object store.
 
-    Whatever goes wrong in Java or on the way there is an OSError.
+    Every failure in Java or on the connection to it is an OSError.
     """
 
     def __init__(self, spark: SparkSession, uri: str) -> None:
@@ -178,13 +178,13 @@ class HadoopFolder:
             stream.write(bytearray(text.encode()))
         finally:
             stream.close()
-        if not self._system.rename(own, self._path(name)):  # Refused where the name is taken.
+        if not self._system.rename(own, self._path(name)):  # Refused if the name exists.
             self._system.delete(own, False)
             raise FileExistsError(f"{self._uri}/{name}")
 
     @_java_errors_are_os_errors
     def delete(self, name: str) -> None:
-        """Delete a file or a whole folder; nothing happens if there is none."""
+        """Delete a file or a whole folder; do nothing if there is none."""
         self._system.delete(self._path(name), True)
 
     def _path(self, name: str = "") -> Any:
@@ -192,7 +192,7 @@ class HadoopFolder:
 
 
 def open_folder(spark: SparkSession | None, uri: str) -> Folder:
-    """Return the folder: on this machine where `uri` is a path or begins with `file:`, else Hadoop's.
+    """Return the folder: on this machine if `uri` is a path or begins with `file:`, else through Hadoop.
 
     Raises: ValueError for another scheme without a Spark session.
     """
@@ -206,7 +206,7 @@ def open_folder(spark: SparkSession | None, uri: str) -> Folder:
 
 
 def _own_name(name: str) -> str:
-    """Return a name that nobody else writes to, and that no reader takes for a file of its own."""
+    """Return a name that no other writer uses, and that no reader takes for a data file."""
     return f".{name}.{uuid.uuid4().hex}"
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PARQUET, DELTA, ICEBERG = "parquet", "delta", "iceberg"
 FORMATS = (PARQUET, DELTA)
 _SIGNS = {MANIFEST: PARQUET, LOG: DELTA}
-"""What lies in the folder of a table of each form."""
+"""The entry in a table's folder that shows its format."""
 
 
 class TableFormatError(PipelineError):

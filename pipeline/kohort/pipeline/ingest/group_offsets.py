@@ -20,12 +20,12 @@ ATTEMPT_MS = 5_000
 
 
 class GroupOffsets(Protocol):
-    """What the mirror asks of a group."""
+    """The interface between the mirror and a group."""
 
     group_id: str
 
     def look(self, offsets: Offsets) -> Comparison:
-        """Return where the group stands beside these offsets. Raises: GroupBusyError, KohortError."""
+        """Return the difference between the group and these offsets. Raises: GroupBusyError, KohortError."""
         ...
 
     def commit(self, offsets: Offsets, note: str) -> None:
@@ -45,7 +45,7 @@ class BrokerGroup(Closing):
         self._admin.close()
 
     def look(self, offsets: Offsets) -> Comparison:
-        """Return where the group stands beside these offsets. Raises: GroupBusyError, KohortError."""
+        """Return the difference between the group and these offsets. Raises: GroupBusyError, KohortError."""
         require_no_members(self.group_id, self._members())
         found = self._admin.list_group_offsets(self.group_id)
         return compare(offsets, {partition: each.offset for partition, each in found.items()})
@@ -55,7 +55,7 @@ class BrokerGroup(Closing):
         values = {partition: OffsetAndMetadata(offset, note) for partition, offset in offsets.items()}
         try:
             self._admin.alter_group_offsets(self.group_id, values)
-        except CommitFailedError:  # Members have come between the look and the commit.
+        except CommitFailedError:  # Members have joined between the look and the commit.
             raise GroupBusyError(f"group {self.group_id!r} has live members, which commit for it") from None
 
     def _members(self) -> int:

@@ -1,4 +1,4 @@
-"""`ingest`: a topic to a table, exactly once for the table's readers, with the group's lag told truly."""
+"""`ingest`: from a topic to a table, exactly once for the table's readers, with the true lag of the group."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GROUP_WITHIN_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What an ingest has come to; `offsets` has the next one to read per partition, of the checkpoint."""
+    """The result of an ingest; `offsets` has the checkpoint's next offset to read per partition."""
 
     rows: int
     rows_in_table: int
@@ -59,18 +59,18 @@ class Ingest(RunningQuery[Summary]):
 
     @property
     def rows(self) -> int:
-        """The rows written so far."""
+        """The number of rows written so far."""
         return self._sink.rows
 
     @property
     def group(self) -> MirrorState:
-        """How far the group is told."""
+        """The state of the group's offsets."""
         return self._mirror.state
 
     def stop(self, group_within_s: float = GROUP_WITHIN_S) -> Summary:
-        """Stop the query if it runs, bring the group to the checkpoint, and return what it came to.
+        """Stop the query if it runs, bring the group to the checkpoint, and return the result.
 
-        A coordinator that stays away for longer than `group_within_s` is left to the next start: the
+        If the coordinator is away for longer than `group_within_s`, the next start commits; the
         summary's `group.error` says so.
         """
         if self._summary is None:
@@ -109,11 +109,11 @@ def ingest(
     """Start to write a stream over topics to a table, and return the running ingest.
 
     `stream` comes from format("kohort") or format("kafka") and keeps the columns topic, partition and
-    offset. `every` is the time between batches, such as "10 seconds"; without it the ingest ends when it has
-    read what was there at the start. `group` is told how far Spark's checkpoint is. `format` is "parquet", to
+    offset. `every` is the time between batches, such as "10 seconds"; without it the ingest ends at the
+    end offsets of its start. `group` gets the offsets of Spark's checkpoint. `format` is "parquet", to
     be read with `read_manifest`, or "delta", for every reader of Delta Lake; `partition_by` names columns by
-    which a Delta table is laid out. `resume` lets a new checkpoint go on with a table whose own is lost,
-    `backwards` lets the group go back to the checkpoint, `fail_on_data_loss=False` takes gaps for granted.
+    which a Delta table is laid out. `resume` lets a new checkpoint continue a table whose checkpoint is lost,
+    `backwards` lets the group go back to the checkpoint, `fail_on_data_loss=False` accepts gaps.
 
     Raises: GroupBusyError, GroupAheadError, CheckpointLostError, CheckpointError, DataLossError,
     ManifestError, NoDeltaError, NoIcebergError, TableFormatError, ExecutorsError.

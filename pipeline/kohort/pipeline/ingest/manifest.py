@@ -1,12 +1,12 @@
 """Which files are in an ingested table: the list that makes them appear, all of a batch or none.
 
 A folder `_manifest` holds numbered changes, each a file that is made in one step and never replaced: an
-entry for one batch, and from which batch on entries of the same query are taken back. The list is what the
-changes come to. Two writers cannot make the same number, so that a driver that was thought dead and still
-writes is told so. Every fiftieth change is followed by the whole list, so that nobody reads all of them; what
-it makes needless is deleted, and a number of those is no use to who comes back to it.
+entry for one batch, and the batch from which entries of the same query are removed. The list is the sum of
+the changes. Two writers cannot make the same number, so that a driver that was believed dead and still
+writes finds out. After every fiftieth change the whole list is written, so that nobody reads all changes;
+unneeded changes are deleted, and a driver that returns cannot use their numbers.
 
-Each driver also makes a file with its generation, the next one: those before it may change nothing any more.
+Each driver also makes a file with its generation, the next number: older generations may change nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MANIFEST, DATA = "_manifest", "data"
 CHANGE, WHOLE, GENERATION = ".json", ".whole.json", ".generation"
 DIGITS = 20
 CHANGES_PER_WHOLE = 50
-WHOLE_KEPT = 2  # A reader that has listed the folder a moment ago still finds what it saw.
+WHOLE_KEPT = 2  # A reader that listed the folder a moment ago still finds its files.
 READ_ATTEMPTS = 5
 
 Kind = TypeVar("Kind", "Change", "Whole")
@@ -56,7 +56,8 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One step of the list: the entries from batch `takes_back_from` on of the entry's query go, it comes."""
+    """One step of the list: entries of the query from batch `takes_back_from` on are removed, this one is
+    added."""
 
     entry: Entry
     takes_back_from: int | None = None
@@ -70,7 +71,7 @@ class Whole(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The list as it stands; `version` is the number of the last change, -1 of none."""
+    """The current list; `version` is the number of the last change, -1 without one."""
 
     entries: tuple[Entry, ...] = ()
     version: int = -1
@@ -163,7 +164,7 @@ class ManifestLog:
         for _ in range(READ_ATTEMPTS):
             try:
                 return self._read()
-            except FileNotFoundError:  # What was listed has been cleared away meanwhile: there is newer.
+            except FileNotFoundError:  # The listed file was deleted meanwhile: there is a newer one.
                 continue
         raise ManifestError(f"{self.folder.uri} changes faster than it can be read, or files are missing")
 
@@ -181,13 +182,13 @@ class ManifestLog:
         return manifest
 
     def claim_generation(self) -> int:
-        """Return a generation that is newer than all others: whoever has one of those is fenced."""
+        """Return a generation that is newer than all others: drivers of older generations are fenced."""
         while True:
             former = _generations(self.folder.names())
             generation = max(former, default=0) + 1
             try:
                 self.folder.create(_name(generation, GENERATION), "")
-            except FileExistsError:  # Another driver begins as well.
+            except FileExistsError:  # Another driver begins at the same time.
                 continue
             for each in former:
                 self.folder.delete(_name(each, GENERATION))
@@ -209,7 +210,7 @@ class ManifestLog:
             raise self._another_writer(after.version) from None
         try:
             self._refuse_stale(after.version, None)
-        except ManifestError:  # The number was free again: no reader looks at it.
+        except ManifestError:  # The number was free again after a deletion: no reader looks at it.
             self.folder.delete(name)
             raise
         if after.version % CHANGES_PER_WHOLE == CHANGES_PER_WHOLE - 1:
@@ -265,7 +266,7 @@ def _name(number: int, ending: str) -> str:
 
 
 def _numbers(names: set[str]) -> tuple[set[int], set[int]]:
-    """Return the numbers of the changes, and of those after which there is the whole list."""
+    """Return the numbers of the changes, and the numbers after which the whole list is written."""
     wholes = {int(name[:DIGITS]) for name in names if name.endswith(WHOLE) and name[:DIGITS].isdigit()}
     changes = {
         int(name[:DIGITS])

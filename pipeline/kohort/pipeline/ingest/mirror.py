@@ -1,8 +1,8 @@
-"""Keeps a group where Spark's checkpoint is, in a thread of its own: the data never waits for it.
+"""Keeps a group at the offsets of Spark's checkpoint, in its own thread: the data never waits for it.
 
-Spark commits a batch a moment after the sink has returned, and tells nobody: a Python source hears of it
-when the next batch is planned, which after an availableNow run never happens. So the mirror is told which
-batch has left the sink, waits for Spark's own file to appear, and commits then. While the coordinator is
+Spark commits a batch a moment after the sink has returned, without a notice: a Python source learns it
+when the next batch is planned, which after an availableNow run never happens. So the mirror gets each
+batch that has left the sink, waits for Spark's own file to appear, and commits then. While the coordinator is
 away it tries again and again; of several batches that were missed, only the last is committed.
 """
 
@@ -24,14 +24,14 @@ RETRY_FIRST_S, RETRY_MAX_S = 0.2, 5.0
 
 @dataclass(frozen=True, slots=True)
 class MirrorState:
-    """How far the group is told: the last batch of which it has the offsets, and what went wrong since."""
+    """The state of the mirror: the last committed batch, and the error since."""
 
     batch_id: int = -1
     error: str | None = None
 
     @property
     def is_true(self) -> bool:
-        """Whether the group says what the checkpoint said when the mirror looked last."""
+        """Whether the group had the offsets of the checkpoint at the last look."""
         return self.error is None
 
 
@@ -51,11 +51,11 @@ class Mirror:
 
     @property
     def state(self) -> MirrorState:
-        """How far the group is told."""
+        """The state of the group's offsets."""
         return self._state
 
     def start(self) -> None:
-        """Bring the group to the checkpoint, if its coordinator is there, and begin to follow.
+        """Bring the group to the checkpoint, if its coordinator is available, and begin to follow.
 
         Raises: GroupBusyError, GroupAheadError, CheckpointError; KohortError for what no retry mends.
         """
@@ -81,7 +81,7 @@ class Mirror:
         return self._state
 
     def _supervise(self) -> None:
-        """Follow the checkpoint; what ends that unasked is in the state, so that nobody takes it for true."""
+        """Follow the checkpoint; an unexpected end is recorded in the state, so that it is not hidden."""
         try:
             self._run()
         except Exception as error:
@@ -102,20 +102,20 @@ class Mirror:
             time.sleep(pause_s)
 
     def _is_behind(self) -> bool:
-        """Return whether Spark has committed what the group is to be told, or that cannot be seen."""
+        """Return whether Spark has committed more than the group, or that cannot be seen."""
         if self._expected <= self._state.batch_id:
             return False
         try:
             return self._checkpoint.is_committed(self._expected)
         except OSError:
-            return True  # The attempt meets it as well, and says so.
+            return True  # The attempt meets the same error and reports it.
 
     def _next_retry_s(self) -> float:
         pause_s, self._retry_s = self._retry_s, min(2 * self._retry_s, RETRY_MAX_S)
         return pause_s
 
     def _attempt(self) -> bool:
-        """Return whether the group says now what the checkpoint says; if not, the state says why."""
+        """Return whether the group now has the offsets of the checkpoint; if not, the state says why."""
         try:
             self._mirror()
         except (KohortError, PipelineError, OSError) as error:
@@ -125,7 +125,7 @@ class Mirror:
         return True
 
     def _begin(self) -> None:
-        """Refuse a group that somebody else uses, then bring it to the checkpoint."""
+        """Refuse a group that is in use, then bring it to the checkpoint."""
         progress = self._checkpoint.progress() or Progress(-1, {})
         found = self._group.look(progress.offsets)
         if not self._backwards:
@@ -133,7 +133,7 @@ class Mirror:
         self._commit(progress, found)
 
     def _mirror(self) -> None:
-        """Commit what the group lacks. Raises: GroupAheadError after that, if it is ahead elsewhere."""
+        """Commit the missing offsets. Raises: GroupAheadError after that, if the group is ahead elsewhere."""
         progress = self._checkpoint.progress()
         if progress is None:
             return

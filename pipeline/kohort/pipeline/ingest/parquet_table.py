@@ -1,4 +1,4 @@
-"""A table of Parquet files, of which a manifest says which are in it."""
+"""A table of Parquet files; a manifest lists the files that belong to it."""
 
 from __future__ import annotations
 
@@ -54,19 +54,20 @@ class ParquetTable:
         return self._writer.manifest.topic_ids()
 
     def begin(self) -> None:
-        """Be the one who writes: drivers that began earlier put nothing in any more."""
+        """Become the writer: drivers that began earlier cannot add batches any more."""
         self._writer.begin()
 
     def has(self, batch: Batch) -> bool:
         """Return whether exactly this batch is in the table: the same offsets are the same records.
 
-        One with other offsets, after a checkpoint was rolled back, takes the place of its former self.
+        A batch with other offsets, after a checkpoint was rolled back, replaces the earlier one.
         """
         former = self._writer.manifest.of(batch.query_id, batch.batch_id)
         return former is not None and former.offsets == batch.ends
 
     def positions_before(self, batch: Batch) -> Offsets:
-        """Return the next offset of each partition that is not in the table, but for this batch on."""
+        """Return the next offset of each partition that is not in the table, without this batch and later
+        ones."""
         manifest = self._writer.manifest
         kept = [
             each
@@ -103,16 +104,16 @@ class ParquetTable:
                 )
 
     def _rows_in(self, files: tuple[str, ...], written: int) -> int:
-        """Return how many rows the files have that the driver sees; it takes a store's word for what it has.
+        """Return the number of rows in the files that the driver can see; for stores it trusts their answer.
 
-        On HDFS and object stores all see the same, and a look at each file costs a request or two.
+        On HDFS and object stores all see the same files, and checking each file costs a request or two.
         """
         if not isinstance(self._folder, LocalFolder):
             return written if files else 0
         return sum(int(pq.read_metadata(self._folder.path / each).num_rows) for each in files)
 
     def _write_files(self, frame: DataFrame, batch: Batch) -> Entry:
-        """Write a batch's files into a folder of their own; return what the manifest has to say of them."""
+        """Write the files of a batch into a folder of their own; return their entry for the manifest."""
         folder = self._writer.new_folder(batch.batch_id)
         counted = Observation()
         observed = frame.observe(counted, F.count(F.lit(1)).alias("rows"))

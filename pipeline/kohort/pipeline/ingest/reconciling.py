@@ -1,4 +1,4 @@
-"""`reconcile`: what a checkpoint and a group say of each other, and the group brought to the checkpoint."""
+"""`reconcile`: compares a checkpoint with a group, and brings the group to the checkpoint."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def reconcile(
     backwards: bool = False,
     spark: SparkSession | None = None,
 ) -> Comparison:
-    """Return where a group stands beside a checkpoint; with `execute`, bring it there.
+    """Return the difference between a group and a checkpoint; with `execute`, bring the group there.
 
     Spark need not run: a session is needed only for a checkpoint that is not on this machine. Nothing is
     changed without `execute`, and nothing goes backwards without `backwards`.

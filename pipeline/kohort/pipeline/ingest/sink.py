@@ -33,7 +33,7 @@ class Rules:
 
     fail_on_data_loss: bool = True
     resume: bool = False
-    """Whether a new checkpoint may go on with a table that another one has begun."""
+    """Whether a new checkpoint may continue a table that another checkpoint has begun."""
 
 
 class TableSink:
@@ -51,7 +51,7 @@ class TableSink:
         """Rows written since this sink was made."""
 
     def check_owner(self) -> None:
-        """Return if the table may be gone on with. Raises: CheckpointLostError."""
+        """Return if this query may continue the table. Raises: CheckpointLostError."""
         owner = self._owner
         if owner is None or self._rules.resume:
             return
@@ -66,8 +66,9 @@ class TableSink:
             )
 
     def check_topics(self) -> None:
-        """Return if the table's topics are there still, none made anew. Raises: DataLossError, KohortError.
+        """Return if the topics of the table still exist and were not created again.
 
+        Raises: DataLossError, KohortError.
         Where no record is new there is no batch that would notice it.
         """
         known = self.table.topic_ids()
@@ -97,7 +98,7 @@ class TableSink:
         self._owner = batch.query_id
 
     def _require_ours(self, batch: Batch) -> None:
-        """Return if no other query has put anything in since this one looked. Raises: TableTakenError."""
+        """Return if no other query has written a batch since the last look. Raises: TableTakenError."""
         owner = self.table.owner()
         if owner not in {batch.query_id, self._owner}:
             raise TableTakenError(
@@ -116,7 +117,7 @@ class TableSink:
             )
 
     def _require_table(self, batch_id: int, position: Offsets) -> None:
-        """Return if the table has what the checkpoint has done. Raises: DataLossError."""
+        """Return if the table has all batches of the checkpoint. Raises: DataLossError."""
         if batch_id > 0 and not position:
             raise DataLossError(
                 f"the checkpoint {self._checkpoint.uri} goes on with batch {batch_id}, and the table"
@@ -126,7 +127,7 @@ class TableSink:
 
 
 def _require_no_gap(starts: Offsets, position: Offsets) -> None:
-    """Return if nothing lies between the table's end and the batch. Raises: DataLossError."""
+    """Return if there is no gap between the table's end and the batch. Raises: DataLossError."""
     for partition, start in sorted(starts.items()):
         if start > position.get(partition, start):
             raise DataLossError(
@@ -144,7 +145,7 @@ def _first_offsets(frame: DataFrame, ends: Offsets) -> dict[TopicPartition, int]
 
 
 def _not_in_table(frame: DataFrame, starts: Offsets, position: Offsets) -> DataFrame:
-    """Return the records that the table does not have; all, where the batch begins at the table's end."""
+    """Return the records that the table does not have; all, if the batch begins at the table's end."""
     overlapping = {
         partition: offset for partition, offset in position.items() if starts.get(partition, 0) < offset
     }

@@ -1,4 +1,4 @@
-"""The ingested table: what a batch adds to it, and how it is read."""
+"""The ingested table: how a batch is added, and how it is read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILE_ENDING = ".parquet"
 def read_manifest(spark: SparkSession, path: str) -> DataFrame:
     """Return the table that `ingest` has written, as of now: every record once.
 
-    Files that a batch left behind when its driver was killed are not in it. Raises: ManifestError where
+    Files of a batch whose driver was killed are not in it. Raises: ManifestError where
     nothing has been ingested.
     """
     table = open_folder(spark, path)

@@ -1,4 +1,4 @@
-"""Which topics an ingest reads, by their ids: one that is made anew has another id (KIP-516)."""
+"""The ids of the topics that an ingest reads: a topic that is created again has another id (KIP-516)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kohort.pipeline.servers import Servers
 
 ATTEMPT_MS = 5_000
 SILENT_SECONDS = 60.0
-"""How long nobody is asked after brokers that did not answer."""
+"""How long no request is sent after the brokers did not answer."""
 
 log = logging.getLogger(__name__)
 
 
 class TopicRegister(Protocol):
-    """Who knows the topics' ids."""
+    """The interface that returns the ids of topics."""
 
     def ids(self, topics: Iterable[str]) -> TopicIds:
         """Return the ids of these topics as they are now. Raises: KohortError."""
@@ -28,9 +28,9 @@ class TopicRegister(Protocol):
 
 
 class BrokerTopics:
-    """The topics of a cluster. Where no broker says, they are not known, and asked for again after a while.
+    """The topics of a cluster. If no broker answers, the ids are unknown, and asked for again after a while.
 
-    The records come from wherever the stream has them: data that is there does not wait for this.
+    The records come from the stream, from any origin: they do not wait for this.
     """
 
     def __init__(self, servers: Servers) -> None:
@@ -38,7 +38,7 @@ class BrokerTopics:
         self._silent_until_s = 0.0
 
     def ids(self, topics: Iterable[str]) -> TopicIds:
-        """Return the ids of these topics; brokers before Kafka 2.8 know of none. Raises: KohortError."""
+        """Return the ids of these topics; brokers before Kafka 2.8 have none. Raises: KohortError."""
         wanted = sorted(set(topics))
         if not wanted or time.monotonic() < self._silent_until_s:
             return {}

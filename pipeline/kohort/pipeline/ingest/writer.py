@@ -1,8 +1,8 @@
 """One driver's place in a table: which folders are its own, and whether a newer driver has taken over.
 
-Each driver that begins to write takes a generation, the next number, and so fences those before it: they put
-nothing into the manifest any more. A folder of files bears its driver's generation in its name, so that what
-is left over is told from what a newer driver is just writing.
+Each driver that begins to write takes a generation, the next number, and so fences earlier drivers: those
+cannot change the manifest any more. The name of a data folder has the generation of its driver, so that
+leftovers differ from the files that a newer driver is writing.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _FOLDER = re.compile(r"generation-(\d+)-batch-\d+-")
 
 
 def folder_of(generation: int, batch_id: int) -> str:
-    """Return a name for a batch's files that nobody else has."""
+    """Return a unique name for the files of a batch."""
     return f"generation-{generation:010d}-batch-{batch_id:020d}-{uuid.uuid4().hex[:12]}"
 
 
 def generation_of(folder: str) -> int:
-    """Return the generation of the driver that made a folder; 0 of those that had none yet."""
+    """Return the generation of the driver that made a folder; 0 for older folders without one."""
     found = _FOLDER.match(folder)
     return int(found[1]) if found else BEFORE_GENERATIONS
 
@@ -42,7 +42,7 @@ class TableWriter:
         self.manifest = self.log.read()
 
     def begin(self) -> None:
-        """Be the driver of the table, unless this is it already; what was put in before is looked at anew."""
+        """Become the driver of the table, unless it already is; the earlier batches are read again."""
         if self._generation is None:
             self._generation = self.log.claim_generation()
             self.manifest = self.log.read()
@@ -52,12 +52,13 @@ class TableWriter:
         return f"{DATA}/{folder_of(self._own(), batch_id)}"
 
     def put(self, entry: Entry) -> None:
-        """Put a batch into the table, and once clear away what those before have left.
+        """Add a batch to the table, and once delete the leftovers of earlier drivers.
 
         Raises: ManifestError where another driver has changed the table, or taken it over.
         """
         self.manifest = self.log.append(self.manifest, entry, self._own())
-        if not self._has_cleared:  # Not before: a driver thought dead may be about to put its files in.
+        # Not earlier: a driver that was believed dead may be about to add its files.
+        if not self._has_cleared:
             clear_leftovers(self.log, self.manifest, self._own())
             self._has_cleared = True
 
@@ -67,10 +68,10 @@ class TableWriter:
 
 
 def clear_leftovers(log: ManifestLog, manifest: Manifest, generation: int) -> int:
-    """Delete what this and former drivers have left behind that is not in the table; return how many folders.
+    """Delete the leftovers of this and earlier drivers that are not in the table; return how many folders.
 
-    Called by whoever has just changed the manifest: a former driver's next change will be refused, so that
-    what it has written is of no use any more. What a newer one writes is none of its business.
+    Called after a change of the manifest: the next change of an earlier driver will be refused, so that
+    its files are not needed any more. The files of a newer driver are not touched.
     """
     data = log.table.child(DATA)
     wanted = {file.split("/")[1] for file in manifest.files}

@@ -1,1 +1,1 @@
-"""What of `kohort-segments` runs in Spark's JVM: Java's source, and how a session is told of it."""
+"""The part of `kohort-segments` that runs in Spark's JVM: its Java source, and how a session loads it."""

@@ -1,7 +1,7 @@
-"""Tell a session's JVM of our jar, where there is one for its Spark.
+"""Load our jar into the JVM of a session, if there is one for its Spark.
 
-It reads segments, and lets streams of `format("kohort")` tell in their progress what Spark asks no source in
-Python for: Spark finds its class `kohort.DefaultSource` by that name.
+The jar reads segments, and lets streams of `format("kohort")` report in their progress what Spark does not
+ask Python sources for: Spark finds its class `kohort.DefaultSource` by that name.
 """
 
 import re
@@ -62,13 +62,14 @@ def _jar(jvm: Any, spark_version: str) -> str:
     jar = find_jar(spark_version)
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     loader.addURL(jvm.java.net.URL(jar.as_uri()))
-    loader.loadClass(_CHECK).newInstance()  # A Spark that has changed what the jar uses says so here.
+    # A Spark that has changed the classes which the jar uses fails here.
+    loader.loadClass(_CHECK).newInstance()
     jvm.java.lang.System.setProperty(_KNOWN_JAR, str(jar))
     return str(jar)
 
 
 def find_jar(spark_version: str) -> Path:
-    """Return the jar for a version of Spark. Raises: NoJarError that says for which there is one."""
+    """Return the jar for a version of Spark. Raises: NoJarError that lists the versions with a jar."""
     folder = Path(str(files(PACKAGE)))
     jar = folder / jar_name(spark_version)
     if jar.exists():
