@@ -5,7 +5,7 @@ compaction takes old ones, drains and restores fail, states are lost, operators 
 faults end the region goes on by itself, or `kohort region status` prints the commands by which
 it does. The test does what these say, until all records are in a checkpoint, each once.
 
-KOHORT_TEST_WALKS seeds (300 unless told).
+KOHORT_TEST_WALKS seeds (200 unless told).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from kohort.queues.region.membership import Membership
 from kohort.queues.region.test_any_history import PARTITIONS, Coordinator, Participant, Process, World, states
 from kohort.queues.region.view import RegionView, next_command
 
-SEEDS = int(os.environ.get("KOHORT_TEST_WALKS", "300"))
+SEEDS = int(os.environ.get("KOHORT_TEST_WALKS", "200"))
 REGION = Region(
     "sums",
     members=3,
