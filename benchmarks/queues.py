@@ -29,8 +29,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from kohort.client import Admin, ConsumerRecord, NewTopic, Producer
 from kohort.client.aio import Consumer
-from kohort.queues.forward import Action, Destination, Forwarder, Verdict, open_service
-from kohort.queues.forward.forwarder import ensure_topics as ensure_forward_topics
+from kohort.client.config import ConsumerOptions
+from kohort.queues.forward import Action, Condition, Destination, Forwarder, Route, Verdict, open_service
+from kohort.queues.forward.topics import ensure_topics as ensure_forward_topics
 from kohort.queues.kmq import Queue, QueueClient, ensure_topics
 from kohort.queues.region import Region, RegionMember
 from tests.interop.broker_process import BrokerProcess
@@ -40,6 +41,7 @@ PARTITIONS = 4
 VALUE = bytes(100)
 LATENCIES_MS = (0, 1, 10, 100)
 CHECKPOINT_MS = 1_000
+ROUTES, FAST_MS, SLOW_MS = 10, 2, 200
 RECORDS_MIN = 2_000  # More than one batch, whatever --records says.
 
 
@@ -166,6 +168,17 @@ class Waits:
         return Verdict(Action.DONE)
 
 
+class Counts(Waits):
+    """One that says how many records it has taken."""
+
+    count = 0
+
+    async def push(self, record: ConsumerRecord, attempt: int) -> Verdict:
+        verdict = await super().push(record, attempt)
+        self.count += 1
+        return verdict
+
+
 async def push_inside(latency_ms: int, bootstrap: str, topic: str, records: int) -> Took:
     """The proxy, at a service in the process."""
     destination = Destination(name=topic, topic=topic, url="http://127.0.0.1/", concurrency_max=500)
@@ -184,6 +197,41 @@ async def push_over_http(latency_ms: int, bootstrap: str, topic: str, records: i
                 return await _forward(Forwarder(destination, service, bootstrap_servers=bootstrap), records)
         finally:
             server.kill()
+
+
+def write_routed(bootstrap: str, topic: str, routes: list[str], records: int) -> None:
+    """Make a topic with as many records for each route."""
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics(NewTopic(topic, partitions=PARTITIONS))
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for each in range(records):
+            headers = [("to", routes[each // PARTITIONS % len(routes)].encode())]
+            producer.send(topic, VALUE, partition=each % PARTITIONS, headers=headers)
+
+
+async def push_to_ten(slow_ms: int, bootstrap: str, topic: str, records: int) -> Took:
+    """The proxy, with ten routes: what nine take that answer in FAST_MS, beside one in `slow_ms`."""
+    records -= records % (ROUTES * PARTITIONS)
+    names = [f"route-{each}" for each in range(ROUTES)]
+    routes = tuple(
+        Route(name=each, when=(Condition(header="to", equals=each),), url="http://127.0.0.1/")
+        for each in names
+    )
+    destination = Destination(name=topic, topic=f"{topic}-routed", url="http://127.0.0.1/", route=routes)
+    await trio.to_thread.run_sync(write_routed, bootstrap, destination.topic, names, records)
+    services = [Counts(slow_ms if each == names[0] else FAST_MS) for each in names]
+    options: ConsumerOptions = {"bootstrap_servers": bootstrap, "auto_offset_reset": "earliest"}
+    forwarder = Forwarder(destination, services[0], routed=dict(zip(names, services, strict=True)), **options)
+    await ensure_forward_topics(destination, options)
+    watch, expected = Watch(), records // ROUTES * (ROUTES - 1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(forwarder.run)
+        while (count := sum(each.count for each in services[1:])) < expected:
+            await trio.sleep(0.005)
+            watch.seen(count)
+        took = watch.took(count)
+        nursery.cancel_scope.cancel()
+    return took
 
 
 async def _forward(forwarder: Forwarder, records: int) -> Took:
@@ -264,6 +312,7 @@ class Row:
 PLAIN = "a consumer group, a commit a batch"
 PLAIN_LIBRDKAFKA = "a consumer group, librdkafka, a commit a batch"
 PLAIN_JAVA = "a consumer group, Java, a commit a batch"
+ALIKE = "the proxy, nine routes beside one like them"
 UNCHECKED = "a region without checkpoints"
 ROWS = (
     Row(PLAIN, consume, 5),
@@ -289,6 +338,13 @@ ROWS = (
             PLAIN,
         )
         for each in LATENCIES_MS
+    ),
+    Row(ALIKE, partial(push_to_ten, FAST_MS), 1),
+    Row(
+        "the proxy, nine routes beside one that takes 100 times as long",
+        partial(push_to_ten, SLOW_MS),
+        1,
+        ALIKE,
     ),
     Row(UNCHECKED, partial(checkpoint, 0), 50, PLAIN),
     Row("a region, a checkpoint each second", partial(checkpoint, CHECKPOINT_MS), 50, UNCHECKED),

@@ -35,6 +35,7 @@ REPEATED = (  # Where `tests.repetitions` is asked.
     "client/kohort/client/test_sender.py",
     "broker/kohort/broker/group/test_random_walk.py",
     "queues/kohort/queues/forward/test_backlog.py",
+    "queues/kohort/queues/forward/test_sharing.py",
     "queues/kohort/queues/kmq/test_any_history.py",
     "queues/kohort/queues/region/test_any_history.py",
     "storage/kohort/storage/test_recovery.py",
@@ -114,6 +115,16 @@ STEPS = (
         f"{PYTEST} -n 2 tests/queues/test_region_walks.py",
         40,
         {"KOHORT_TEST_WALKS": "10000"},
+    ),
+    Step(
+        "forward-delay",
+        f"{PYTEST} -s tests/queues/test_forward_delay_kills.py",
+        15,
+        {
+            "KOHORT_TEST_DELAY_RECORDS": "100000",
+            "KOHORT_TEST_DELAY_S": "540",
+            "KOHORT_TEST_DELAY_MS": "60000",
+        },
     ),
     Step(
         "mean-delays",

@@ -13,8 +13,8 @@ import trio
 
 from kohort.cli.commands import kohort as command_tree
 from kohort.client import Admin, Producer
-from kohort.queues.forward.forwarder import ensure_topics
 from kohort.queues.forward.settings import load_settings
+from kohort.queues.forward.topics import ensure_topics
 from tests.cli.here import kohort
 from tests.client.guide import blocks
 from tests.client.test_guide import run_page

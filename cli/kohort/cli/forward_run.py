@@ -14,6 +14,7 @@ from kohort.cli.queue_families import (
     FORWARD,
     FORWARD_CIRCUIT,
     FORWARD_RECORDS,
+    ROUTE_APART,
     ROUTE_CIRCUIT,
     ROUTE_PUSHES,
     ROUTE_RUNNING,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_ACTIONS = ("done", "retry", "stash", "skip", "dead", "unreached", "relieved")
+_ACTIONS = ("done", "retry", "stash", "skip", "dead", "unreached", "relieved", "apart")
 
 
 class Forwarders:
@@ -195,4 +196,5 @@ def _of_routes(states: Mapping[str, Mapping[str, Any]]) -> "list[Metric]":
         metric_of(ROUTE_RUNNING, ((labels, told["running"]) for labels, told in routes)),
         metric_of(ROUTE_CIRCUIT, ((labels, float(told["circuit"] != "closed")) for labels, told in routes)),
         metric_of(ROUTE_PUSHES, ((labels, told["pushed"]) for labels, told in routes)),
+        metric_of(ROUTE_APART, ((labels, float(told["apart"])) for labels, told in routes)),
     ]

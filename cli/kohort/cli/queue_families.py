@@ -77,7 +77,7 @@ FORWARD_RECORDS = Family(
     "kohort_forward_records_total",
     "counter",
     ("name", "action"),
-    "Records by what became of them: done, retry, stash, skip, dead, unreached, relieved.",
+    "Records by what became of them: done, retry, stash, skip, dead, unreached, relieved, apart.",
 )
 ROUTE_RUNNING = Family("kohort_forward_route_running", "gauge", _ROUTE, "Pushes of a route under way.")
 ROUTE_CIRCUIT = Family(
@@ -85,6 +85,12 @@ ROUTE_CIRCUIT = Family(
 )
 ROUTE_PUSHES = Family(
     "kohort_forward_route_pushes_total", "counter", _ROUTE, "Pushes that a route has begun."
+)
+ROUTE_APART = Family(
+    "kohort_forward_route_apart",
+    "gauge",
+    _ROUTE,
+    "1 while the route is behind, so that its records go through its own topic.",
 )
 
 REGION: dict[str, Family] = {  # By what RegionMember.metrics() calls it.
@@ -146,6 +152,7 @@ FAMILIES = (
     ROUTE_RUNNING,
     ROUTE_CIRCUIT,
     ROUTE_PUSHES,
+    ROUTE_APART,
     *REGION.values(),
     REGION_MEMBER_STATE,
     REGION_PHASE,

@@ -38,6 +38,7 @@ class Job:
     route: str = ""
     is_running: bool = False
     is_moving: bool = False  # It was found to hold the others up.
+    is_fixed: bool = False  # It is too large to be copied.
     verdict: Verdict | None = None  # What was said of this attempt, and is still to be seen to.
 
     @property
@@ -53,6 +54,8 @@ class Track(Window):
     jobs: dict[int, Job] = field(default_factory=dict)  # Those of the window that are not done.
     lanes: dict[Hashable, Lane] = field(default_factory=dict)
     is_closing: bool = False
+    pushed_bytes: int = 0
+    pushed_ms: float = 0.0
 
 
 class Backlog(Windows[Track]):
@@ -106,6 +109,10 @@ class Backlog(Windows[Track]):
                 return job
         return None
 
+    def has_ready(self, route: str | None) -> bool:
+        """Return whether a record of a route may wait for its start; False if none does."""
+        return bool(self._ready.get(route))
+
     def next_due_ms(self, route: str | None = "") -> int | None:
         """Return when the next one of a route, as of `start`, has its time; None if none waits for that."""
         ready = self._ready.get(route)
@@ -151,6 +158,39 @@ class Backlog(Windows[Track]):
                     job.is_moving = True
                     found.append(job)
         return found
+
+    def holding(self) -> list[Job]:
+        """Return the records that are first in windows that are half full, and are to be pushed."""
+        firsts = [
+            track.jobs[track.window[0]]
+            for track in self._tracks.values()
+            if len(track.window) >= CRITICAL * self._window_max and not track.is_closing
+        ]
+        return [each for each in firsts if each.verdict is None]
+
+    def waiting(self, route: str, now_ms: int, elsewhere: str) -> list[Job]:
+        """Return the records of a route that are due and not begun, of all topics but one."""
+        return [
+            job
+            for due_ms, _, job in self._ready.get(route, ())
+            if due_ms <= now_ms
+            and job.record.topic != elsewhere
+            and not job.is_fixed
+            and self._is_waiting(job, route)
+        ]
+
+    def decide(self, job: Job, verdict: Verdict) -> None:
+        """A record that waits is not pushed: this is what is done with it."""
+        job.verdict = verdict
+        self._offer(job)
+
+    def sums(self) -> dict[TopicPartition, tuple[int, float]]:
+        """Return how many bytes of each partition were pushed, and how long these pushes took together."""
+        return {each.partition: (each.pushed_bytes, each.pushed_ms) for each in self._tracks.values()}
+
+    def unfinished_of(self, topic: str) -> int:
+        """Return how many records of a topic were polled and are not done."""
+        return sum(len(each.jobs) for each in self._tracks.values() if each.partition.topic == topic)
 
     def is_ours(self, job: Job) -> bool:
         """Whether the record's partition has been ours without a break since it was polled."""

@@ -4,52 +4,50 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Mapping
+from math import inf
 from types import MappingProxyType
-from typing import Protocol, Unpack
+from typing import Unpack
 
 import anyio
 import anyio.lowlevel
 
-from kohort.client.admin_values import NewTopic
-from kohort.client.aio import Admin, Consumer, Producer, RebalanceListener
+from kohort.client.aio import Consumer, Producer, RebalanceListener
+from kohort.client.assignors import COOPERATIVE_STICKY
 from kohort.client.config import ConsumerOptions
 from kohort.client.consumer_records import PolledOffsets
-from kohort.client.errors import CommitFailedError, ItemsError, KohortError
+from kohort.client.errors import CommitFailedError, KohortError
 from kohort.client.listener import Partitions
 from kohort.client.retry import monotonic_ms
 from kohort.client.signal import Signal
 from kohort.client.values import AnyRecord
 from kohort.client.workers.windows import Order
-from kohort.protocol.errors import ErrorCode
-from kohort.queues.copying import configs_for_copies, is_too_large, write_copy
+from kohort.queues.copying import is_too_large, write_copy
+from kohort.queues.forward.apart import Apart
 from kohort.queues.forward.backlog import Backlog, Job
 from kohort.queues.forward.envelope import Envelope, envelope_of, with_envelope
-from kohort.queues.forward.limits import Circuit, Limits
+from kohort.queues.forward.limits import Circuit, limits_of
+from kohort.queues.forward.measured import Measured
 from kohort.queues.forward.routing import RouteAction, choose
+from kohort.queues.forward.service import Service
 from kohort.queues.forward.settings import Destination
+from kohort.queues.forward.sharing import by_load
+from kohort.queues.forward.topics import ensure_topics
 from kohort.queues.forward.verdict import Action, Verdict
 from kohort.queues.joining import generation_of, has_joined
-from kohort.queues.options import consumer_options, producer_options, shared_options
+from kohort.queues.options import consumer_options, producer_options
 
 logger = logging.getLogger(__name__)
 
 POLL_MS = 100
 HEARTBEAT_INTERVAL_MS = 3_000  # Or a third of the session timeout.
 COMMIT_EVERY_MS = 500
-CIRCUIT_FIRST_MS, CIRCUIT_MOST_MS = 500, 30_000
 WRITE_AGAIN_MS = 1_000
 SETTLING_MAX = 100  # So many records at once are dropped or written elsewhere without a push.
 PUSHES_IN_A_ROW_MAX = 64  # A service that never waits is no reason to poll late.
 LOOK_AGAIN_MS = 1_000  # The wall clock, by which records are due, may be set.
+APART_PUSH_MS_MAX = 2_000  # What is under way where its route is set apart may last so long.
+BEHIND = Verdict(Action.APART, None, "its route was behind")
 HELD_UP = Verdict(Action.RETRY, None, "it held the others of its partition up")
-
-
-class Service(Protocol):
-    """Whom records are pushed to."""
-
-    async def push(self, record: AnyRecord, attempt: int) -> Verdict:
-        """Return what the service says of the record; never raises for what the service does."""
-        ...
 
 
 class Forwarder:
@@ -78,18 +76,24 @@ class Forwarder:
             "heartbeat_interval_ms": max(min(HEARTBEAT_INTERVAL_MS, session_timeout_ms // 3), 1),
             **options,
         }
+        self._measured = Measured(destination.share_every_ms)
+        if member.get("group_protocol", "classic") == "classic":
+            by = by_load(lambda: self._measured.tell(monotonic_ms()))
+            member.setdefault("partition_assignment_strategy", [by, COOPERATIVE_STICKY])
         self._consumer: Consumer[bytes, bytes] = Consumer(
-            destination.topic,
-            *destination.retry_topics,
             listener=_Listener(self),
             **consumer_options(member, destination.group_id),
         )
         self._backlog = Backlog(destination.order, destination.window_max)
         self._of_routes = destination.services
         self._limits = {name: limits_of(each) for name, each in self._of_routes.items()}
+        self._apart = Apart(self._limits)
+        self._route_topics = destination.route_topics
+        self._behind_at_ms = 0.0
+        self._looks_at_ms = inf  # When the task that begins pushes looks again by itself.
         self._turns = list(self._limits)  # Routes, the one that was pushed to last at the end.
         self._settling = 0  # So many records with a verdict are under way.
-        self._scopes: dict[Job, anyio.CancelScope] = {}
+        self._scopes: dict[Job, tuple[anyio.CancelScope, float]] = {}  # And when its push began.
         self._changed = Signal()  # For the task that begins pushes.
         self._settled = Signal()  # For the one that waits for them.
         self._stopping = False
@@ -102,13 +106,14 @@ class Forwarder:
 
     async def run(self) -> None:
         """Push until `stop`. Once. Raises: KohortError."""
-        await ensure_topics(self.destination, self._options)
+        read = await ensure_topics(self.destination, self._options)
         async with (
             Producer(**producer_options(self._options)) as self._producer,
             self._consumer,
             anyio.create_task_group() as tasks,
         ):
             self._tasks = tasks
+            self._consumer.subscribe(self.destination.topic, *read)
             tasks.start_soon(self._dispatch)
             await self._poll()
             await self.hand_back(self._consumer.assignment())
@@ -155,6 +160,8 @@ class Forwarder:
             "pushed": limits.pushed,
             "unfinished": unfinished,
             "delayed": delayed,
+            "latency_ms": limits.latency_ms,
+            "apart": route in self._apart,
         }
 
     @property
@@ -173,14 +180,24 @@ class Forwarder:
             for record in records:
                 self._take(record)
                 self._changed.set()
+            self._set_apart()
             self._relieve()
             if full := self._backlog.to_pause():
                 self._consumer.pause(*full)
             if roomy := self._backlog.to_resume():
                 self._consumer.resume(*roomy)
+            self._measure()
             if monotonic_ms() >= commit_at_ms:
                 await self._commit(None)
                 commit_at_ms = monotonic_ms() + COMMIT_EVERY_MS
+
+    def _measure(self) -> None:
+        """Note what each partition brings; let the group share them anew where that has changed."""
+        now_ms = monotonic_ms()
+        if self._measured.is_due(now_ms):
+            self._measured.sample(self._backlog.sums(), now_ms)
+            if self._measured.is_other_than_told(now_ms):
+                self._consumer.enforce_rebalance("the load has changed")
 
     def _take(self, record: AnyRecord) -> None:
         """Have a record pushed by its route when it is due, or dropped, or written to the dead letters."""
@@ -191,7 +208,11 @@ class Forwarder:
             due_ms = record.timestamp_ms + destination.delay_ms
         route = choose(destination.route, record)
         if route is None or route.action is RouteAction.PUSH:
-            self._backlog.add(record, due_ms, envelope.attempts + 1, "" if route is None else route.name)
+            name = "" if route is None else route.name
+            is_apart = (
+                name in self._apart and due_ms <= wall_ms() and self._route_topics[name] != record.topic
+            )
+            self._backlog.add(record, due_ms, envelope.attempts + 1, name, BEHIND if is_apart else None)
             return
         action = Action.SKIP if route.action is RouteAction.DROP else Action.DEAD
         verdict = Verdict(action, None, f"route {route.name}")
@@ -216,17 +237,40 @@ class Forwarder:
         else:
             self._backlog.committed(offsets)
 
+    def _set_apart(self) -> None:
+        """Have the records of routes that are behind copied to topics of their own."""
+        now_ms = monotonic_ms()
+        if now_ms < self._behind_at_ms or not self._route_topics:
+            return
+        self._behind_at_ms = now_ms + POLL_MS
+        for first in self._backlog.holding():
+            route, (_, began_ms) = first.route, self._scopes.get(first, (None, now_ms))
+            if first.record.topic != self._route_topics[route] and self._apart.is_set_apart(
+                route, now_ms, now_ms - began_ms
+            ):
+                logger.info("%s: route %r is behind, and set apart", self.destination.name, route)
+        for route in self._apart.routes:
+            topic = self._route_topics[route]
+            if self._apart.come_back(route, self._backlog.unfinished_of(topic), now_ms):
+                logger.info("%s: route %r is not behind any more", self.destination.name, route)
+            else:
+                for job in self._backlog.waiting(route, wall_ms(), topic):
+                    self._backlog.decide(job, BEHIND)
+                self._changed.set()
+
     def _relieve(self) -> None:
         """Take what holds its partition up out of the way, where no order forbids that."""
         if self.destination.order is not Order.NONE:
             return
         for job in self._backlog.blockers():
-            scope = self._scopes.get(job)
-            if scope is None and job.is_running:  # It is about to be pushed, or its copy is being written.
-                job.is_moving = False
+            scope, began_ms = self._scopes.get(job, (None, 0.0))
+            is_apart = job.route in self._apart and monotonic_ms() - began_ms < APART_PUSH_MS_MAX
+            if job.is_running and (scope is None or is_apart):
+                job.is_moving = False  # It is about to be pushed, is being written, or the last one here.
                 continue
             self.counts["relieved"] += 1
             if scope is not None:
+                self._limits[job.route].took(monotonic_ms() - began_ms)
                 scope.cancel()
             else:
                 self._tasks.start_soon(self._move, job)
@@ -250,6 +294,7 @@ class Forwarder:
         while True:
             job, wait_ms = self.begin_next()
             if job is None:
+                self._looks_at_ms = inf if wait_ms is None else monotonic_ms() + wait_ms
                 await self._changed.wait(wait_ms)
             elif job.verdict is not None:
                 self._tasks.start_soon(self._see_to, job, job.verdict)
@@ -278,7 +323,7 @@ class Forwarder:
         waits_ms: list[float] = []
         for route in self._turns:
             limits = self._limits[route]
-            if limits.is_full:
+            if limits.is_full or not self._backlog.has_ready(route):
                 continue
             if wait_ms := limits.wait_ms(monotonic_ms()):
                 waits_ms.append(wait_ms)
@@ -323,13 +368,16 @@ class Forwarder:
                 job = await self._pushed(job, verdict or HELD_UP)
 
     async def _push(self, job: Job, scope: anyio.CancelScope) -> Verdict:
-        self._scopes[job] = scope
         began_ms = monotonic_ms()
+        self._scopes[job] = scope, began_ms
         try:
             verdict = await self._services[job.route].push(job.record, job.attempt)
         finally:
             del self._scopes[job]
-        self._learn(job, verdict, monotonic_ms() - began_ms)
+        took_ms = monotonic_ms() - began_ms
+        job.track.pushed_ms += took_ms
+        job.track.pushed_bytes += len(job.record.value or b"")
+        self._learn(job, verdict, took_ms)
         return verdict
 
     async def _pushed(self, job: Job, verdict: Verdict) -> Job | None:
@@ -340,13 +388,18 @@ class Forwarder:
         finally:
             limits.running -= 1
             self._settled.set()
-        found, _ = self._begin_push()
-        if found is None or not limits.is_full:
+        found, waits_ms = self._begin_push()
+        if found is not None:
+            if not limits.is_full:
+                self._changed.set()  # There is room for more than this one.
+        elif waits_ms and monotonic_ms() + min(waits_ms) < self._looks_at_ms:
             self._changed.set()
         return found
 
     def _learn(self, job: Job, verdict: Verdict, latency_ms: float) -> None:
         now_ms, limits = monotonic_ms(), self._limits[job.route]
+        if verdict.action is not Action.UNREACHED:
+            limits.took(latency_ms)
         if not verdict.is_failure:
             limits.concurrency.answered(latency_ms, limits.running)
             limits.breaker.succeeded()
@@ -368,6 +421,7 @@ class Forwarder:
                 logger.warning("%s is dead after %s push(es): %s", _name(job), job.attempt, verdict.why)
         else:
             self._backlog.see_to_later(job, wall_ms() + WRITE_AGAIN_MS, verdict)
+            self._changed.set()
 
     async def _is_seen_to(self, job: Job, verdict: Verdict) -> bool:
         """Return whether the record is done, or waits; if not, its copy could not be written."""
@@ -382,6 +436,13 @@ class Forwarder:
                 if error is None or not is_too_large(error):
                     return error is None
             self._backlog.again(job, due_ms, job.attempt + 1)  # It waits in its place.
+        elif action is Action.APART:
+            topic = self._route_topics[job.route]
+            error = await self._write(job, topic, job.attempt - 1, job.due_ms, verdict.why)
+            if error is None or not is_too_large(error):
+                return error is None
+            job.is_fixed = True
+            self._backlog.again(job, job.due_ms, job.attempt)
         elif action in {Action.DEAD, Action.STASH}:
             topic = destination.dead_letters_topic if action is Action.DEAD else destination.stash_topic
             return await self._write(job, topic, job.attempt, 0, verdict.why) is None
@@ -419,13 +480,6 @@ class Forwarder:
         return None
 
 
-def limits_of(service: Destination) -> Limits:
-    """Return what a service is given at once."""
-    return Limits(
-        service.concurrency_max, service.rate_max, service.failures_max, CIRCUIT_FIRST_MS, CIRCUIT_MOST_MS
-    )
-
-
 class _Listener(RebalanceListener):
     def __init__(self, forwarder: Forwarder) -> None:
         self._forwarder = forwarder
@@ -435,29 +489,6 @@ class _Listener(RebalanceListener):
 
     async def on_lost(self, partitions: Partitions) -> None:
         self._forwarder.forget(partitions)
-
-
-async def ensure_topics(destination: Destination, options: ConsumerOptions) -> None:
-    """Make the topics of retries, dead letters and stashed records that are missing, as wide as the topic.
-
-    Raises: BrokerError where the topic itself is missing; KohortError.
-    """
-    async with Admin(**shared_options(options)) as admin:
-        described = await admin.describe_topics(destination.topic)
-        count = len(described[destination.topic].partitions)
-        there = set(await admin.list_topics())
-        wanted = (*destination.retry_topics, destination.dead_letters_topic, destination.stash_topic)
-        missing = [each for each in wanted if each not in there]
-        if not missing:
-            return
-        configs = await configs_for_copies(admin, destination.topic)
-        try:
-            await admin.create_topics(
-                *(NewTopic(each, partitions=count, configs=configs) for each in missing)
-            )
-        except ItemsError as error:
-            if any(each.code != ErrorCode.TOPIC_ALREADY_EXISTS for each in error.errors.values()):
-                raise
 
 
 def _name(job: Job) -> str:

@@ -6,11 +6,15 @@ trouble is left alone for a while (`Breaker`).
 
 from enum import Enum
 
+from kohort.queues.forward.settings import Destination
+
 FIRST_LIMIT = 8
 TOLERANCE = 2.0  # Latencies up to so many times the usual best one let more in.
 SMOOTHING = 0.05
+LATENCY_SMOOTHING = 0.1
 DECREASE = 0.7
 CUT_EVERY_MS = 1_000
+CIRCUIT_FIRST_MS, CIRCUIT_MOST_MS = 500, 30_000
 
 
 class Concurrency:
@@ -21,7 +25,7 @@ class Concurrency:
     """
 
     def __init__(self, most: int) -> None:
-        self._most = most
+        self.most = most
         self._limit = float(min(FIRST_LIMIT, most))
         self._best_ms: float | None = None
         self._cut_at_ms: float | None = None
@@ -42,7 +46,7 @@ class Concurrency:
             self._is_starting = False
             self._limit = max(1.0, self._limit - 1 / self._limit)
         elif running * 2 >= self._limit:  # A limit that nobody reaches says nothing.
-            self._limit = min(float(self._most), self._limit + (1 if self._is_starting else 1 / self._limit))
+            self._limit = min(float(self.most), self._limit + (1 if self._is_starting else 1 / self._limit))
 
     def failed(self, now_ms: float) -> None:
         """Take in that a push timed out, or the service said that it is too much; once for each second."""
@@ -151,6 +155,7 @@ class Limits:
         self.breaker = Breaker(failures_max, circuit_first_ms, circuit_most_ms)
         self.running = 0
         self.pushed = 0
+        self.latency_ms: float | None = None  # Smoothed: of answers, and of what was waited for in vain.
 
     @property
     def is_full(self) -> bool:
@@ -161,8 +166,20 @@ class Limits:
         """Return how long until a push may begin; 0 if it may now."""
         return max(self.rate.wait_ms(now_ms), self.breaker.wait_ms(now_ms, self.running))
 
+    def took(self, latency_ms: float) -> None:
+        """Take in how long a push has lasted."""
+        before_ms = latency_ms if self.latency_ms is None else self.latency_ms
+        self.latency_ms = before_ms + LATENCY_SMOOTHING * (latency_ms - before_ms)
+
     def begin(self) -> None:
         """Count a push that begins."""
         self.rate.take()
         self.running += 1
         self.pushed += 1
+
+
+def limits_of(service: Destination) -> Limits:
+    """Return what a service is given at once."""
+    return Limits(
+        service.concurrency_max, service.rate_max, service.failures_max, CIRCUIT_FIRST_MS, CIRCUIT_MOST_MS
+    )

@@ -2,9 +2,19 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Protocol
 
-from kohort.queues.forward.forwarder import Service
+from kohort.client.values import AnyRecord
 from kohort.queues.forward.settings import Destination
+from kohort.queues.forward.verdict import Verdict
+
+
+class Service(Protocol):
+    """Whom records are pushed to."""
+
+    async def push(self, record: AnyRecord, attempt: int) -> Verdict:
+        """Return what the service says of the record; never raises for what the service does."""
+        ...
 
 
 def open_service(destination: Destination) -> AbstractAsyncContextManager[Service]:

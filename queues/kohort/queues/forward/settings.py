@@ -4,6 +4,7 @@ import ipaddress
 import os
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from math import inf
 from pathlib import Path
@@ -17,6 +18,7 @@ from kohort.client.workers.windows import Order
 from kohort.queues.forward.routing import Route, RouteAction
 from kohort.queues.forward.verdict import DELAY_MS_MAX
 
+TOPIC_LENGTH_MAX = 249
 HELD_MS_MAX = 7 * 86_400_000
 PORTS = {"http": 80, "https": 443, "grpc": 443, "grpcs": 443}
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
@@ -55,6 +57,8 @@ class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     drain_timeout_ms: int = 30_000
     session_timeout_ms: int = 45_000
     """So long after a worker's death others take its partitions over; brokers allow 6 s and more."""
+    share_every_ms: int = 300_000
+    """Workers share partitions anew when their load has changed, so long after the last time; 0 for never."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -71,8 +75,18 @@ class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             msgspec.structs.force_setattr(self, "group_id", f"forward-{self.name}")
         self._check_url()
         self._check_routes()
+        for topic in self.own_topics:
+            if len(topic) > TOPIC_LENGTH_MAX:
+                raise ConfigurationError(
+                    f"destination {self.name!r} needs a topic {topic!r}, longer than"
+                    f" {TOPIC_LENGTH_MAX} characters: give a shorter name or group_id"
+                )
         if not 0 <= self.delay_ms <= HELD_MS_MAX:
             raise ConfigurationError(f"delay_ms of {self.name!r}: a number from 0 to {HELD_MS_MAX}")
+        if self.share_every_ms < 0 or self.drain_timeout_ms < 0:
+            raise ConfigurationError(
+                f"share_every_ms and drain_timeout_ms of destination {self.name!r} must not be negative"
+            )
         if not 0 <= self.rate_max < inf:
             raise ConfigurationError(f"rate_max of destination {self.name!r}: a number, and 0 for no limit")
         for name in (
@@ -161,6 +175,35 @@ class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         """Where records wait that the service put aside."""
         return f"{self.group_id}__stash"
 
+    @property
+    def route_topics(self) -> Mapping[str, str]:
+        """The topic of each service's route, for its records while it is behind: `<group>__route-<name>`.
+
+        None where there is one service alone, or an order, which a record must not leave.
+        """
+        names = [each.name for each in self.route if each.action is RouteAction.PUSH]
+        if not names or self.order is not Order.NONE:
+            return {}
+        topic = f"{self.group_id}__route"
+        return {"": topic, **{each: f"{topic}-{each}" for each in names}}
+
+    @property
+    def own_topics(self) -> tuple[str, ...]:
+        """All topics that its workers write to."""
+        return (*self.read_topics, self.dead_letters_topic, self.stash_topic)
+
+    @property
+    def read_topics(self) -> tuple[str, ...]:
+        """The topics of its own that its workers read."""
+        return (*self.retry_topics, *self.route_topics.values())
+
+    def is_left_over(self, topic: str) -> bool:
+        """Whether a topic is that of a route or delay that it had before: records may be left there."""
+        begin, _, name = topic.rpartition("__")
+        kind, dash, rest = name.partition("-")
+        is_ours = begin == self.group_id and topic not in self.read_topics
+        return is_ours and (kind == "route" or (kind == "retry" and dash == "-" and rest.isdecimal()))
+
     def retry_topic(self, attempts: int, delay_ms: int | None) -> tuple[str, int]:
         """Return the topic of a record that was pushed so often, and how long it waits.
 
@@ -186,9 +229,11 @@ class ForwardSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     def __post_init__(self) -> None:
         names = [each.name for each in self.forward]
-        groups = [(each.group_id, each.topic) for each in self.forward]
-        if len(set(names)) < len(names) or len(set(groups)) < len(groups):
-            raise ConfigurationError("two destinations have the same name, or the same group and topic")
+        groups = [each.group_id for each in self.forward]
+        for what, found in (("name", names), ("group_id, by which their retry topics are called", groups)):
+            twice = [text for text, count in Counter(found).items() if count > 1]
+            if twice:
+                raise ConfigurationError(f"two destinations have the same {what}: {twice[0]!r}")
         for each in self.forward:
             for service in each.services.values():
                 host = service.parts.hostname or ""

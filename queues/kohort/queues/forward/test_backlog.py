@@ -225,3 +225,33 @@ def test_what_is_not_done_is_told_by_route_with_what_waits_for_its_time() -> Non
     (first,) = start_all(backlog)
     backlog.finish(first)
     assert backlog.waiting_by_route(50) == {"": (1, 0), "slow": (2, 1)}
+
+
+def test_a_record_that_is_first_in_a_half_full_window_holds_it() -> None:
+    backlog = Backlog(Order.NONE, 10)
+    for offset in range(4):
+        backlog.add(record(offset), 0, 1, "slow")
+    assert backlog.holding() == []
+    backlog.add(record(4), 0, 1, "fast")
+    assert [(each.route, each.record.offset) for each in backlog.holding()] == [("slow", 0)]
+
+
+def test_records_that_wait_are_decided_on_without_a_push() -> None:
+    backlog = Backlog(Order.NONE, 10)
+    for offset, due_ms in enumerate((0, 0, 0, 50)):
+        backlog.add(record(offset), due_ms, 1, "slow")
+    begun = backlog.start(10, "slow")
+    assert begun is not None
+    waiting = backlog.waiting("slow", 10, "own")
+    assert [each.record.offset for each in waiting] == [1, 2], "one is under way, one is not due"
+    assert backlog.waiting("slow", 10, "t") == [], "the route's own topic is left alone"
+    verdict = Verdict(Action.APART)
+    for each in waiting:
+        backlog.decide(each, verdict)
+    assert backlog.start(10, "slow") is None
+    assert [each.record.offset for each in (backlog.start(10, None), backlog.start(10, None)) if each] == [
+        1,
+        2,
+    ]
+    assert backlog.waiting("slow", 10, "own") == []
+    assert backlog.unfinished_of("t") == 4

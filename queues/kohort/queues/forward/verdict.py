@@ -30,6 +30,7 @@ class Action(Enum):
     STASH = "stash"  # Put aside, until a command brings it back.
     SKIP = "skip"
     DEAD = "dead"
+    APART = "apart"  # Its route is behind: it goes on in the route's own topic, and that is no attempt.
     UNREACHED = "unreached"  # Nobody was there: it is pushed again, and that does not count.
 
 
