@@ -11,3 +11,4 @@ from kohort.testing.groups import Group as Group
 from kohort.testing.groups import Record as Record
 from kohort.testing.holds import AsyncHold as AsyncHold
 from kohort.testing.holds import Hold as Hold
+from kohort.testing.recording import Recording as Recording

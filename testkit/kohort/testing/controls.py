@@ -1,6 +1,7 @@
 """What `Broker` and `AsyncBroker` share: inspection, faults and the clock. Nothing in here takes long."""
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from kohort.protocol.errors import ErrorCode
@@ -11,6 +12,7 @@ from kohort.testing.errors import BrokerFailed, NotInTime
 from kohort.testing.faults import Fault
 from kohort.testing.groups import Group, Record, groups_of, members_of, records_of
 from kohort.testing.holds import HeldRequests
+from kohort.testing.recorder import Recorder
 from kohort.testing.report import report
 from kohort.testing.requests import Requests
 
@@ -22,7 +24,7 @@ ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 class BrokerControls:
     """The part that `Broker` and `AsyncBroker` share. Any thread."""
 
-    on_failure: ClassVar["Callable[[BrokerControls], None] | None"] = None
+    _on_failure: ClassVar["Callable[[BrokerControls], None] | None"] = None
     """Called when an error ends a broker's `with` block. The broker still runs then."""
 
     def __init__(self, core: Core) -> None:
@@ -77,6 +79,13 @@ class BrokerControls:
         committed = isolation_level == "read_committed"
         return self._core.call_async(lambda broker: records_of(broker, topic, committed=committed))
 
+    def record(self, path: str | Path) -> Recorder:
+        """Record requests and answers within the `with` block, whose end writes them to a file.
+
+        `Recording.read(path)` reads it. The file has everything that clients send, also passwords.
+        """
+        return Recorder(path, self._core.watch.recorders)
+
     def report(self) -> str:
         """Return a readable report: requests by client, errors, groups, topics."""
         return report(self._core)
@@ -90,7 +99,7 @@ class BrokerControls:
             error.add_note(self.report())
 
     def _tell_failure(self) -> None:
-        on_failure = BrokerControls.on_failure
+        on_failure = BrokerControls._on_failure
         if on_failure is not None:
             on_failure(self)
 

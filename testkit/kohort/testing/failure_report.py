@@ -21,7 +21,7 @@ class FailureReport:
         self._path = Path(path)
         self._noted: list[dict[str, object]] = []  # By brokers whose block an error has ended.
         self._failures: list[dict[str, object]] = []
-        BrokerControls.on_failure = self._note
+        BrokerControls._on_failure = self._note
 
     def _note(self, broker: BrokerControls) -> None:
         self._noted.append(seen_by(broker))
@@ -48,7 +48,7 @@ class FailureReport:
 
     def pytest_sessionfinish(self) -> None:
         """Write the page, also if no test has failed. Raises: OSError."""
-        BrokerControls.on_failure = None
+        BrokerControls._on_failure = None
         if not self._is_worker:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._path.write_text(page(self._failures), encoding="utf-8")

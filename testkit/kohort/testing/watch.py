@@ -24,6 +24,7 @@ from kohort.testing.clock import MovableClock
 from kohort.testing.error_responses import SESSION_ERRORS, error_response
 from kohort.testing.faults import Answer, Fault, Faults, PausedRequest
 from kohort.testing.pauses import Pauses
+from kohort.testing.recorder import Recorder
 from kohort.testing.requests import SeenRequest, message_of
 from kohort.testing.torn_request import TornRequest
 
@@ -41,6 +42,7 @@ class Watch:
         self.requests: deque[SeenRequest] = deque(maxlen=REQUESTS_KEPT)
         self.faults = Faults()
         self.pauses = Pauses(self.faults, clock)
+        self.recorders: list[Recorder] = []
         self.changed = threading.Condition()
         self._clock = clock
         self._clients: dict[int, tuple[Request, str]] = {}  # The last request of each connection.
@@ -81,8 +83,16 @@ class Watch:
         if key not in self._clients:
             connection.on_close.append(partial(self._forget, key, connection))
         self._clients[key] = (request, seen.client_id)
+        for each in tuple(self.recorders):
+            each.asked(seen, request, message)
         self.notify()
         return seen
+
+    def add_answer(self, seen: SeenRequest, answer: Message) -> None:
+        """Record the answer to a request."""
+        seen.answered(answer)
+        for each in tuple(self.recorders):
+            each.answered(seen, answer)
 
     def _forget(self, key: int, connection: Origin) -> None:
         self._clients.pop(key, None)
@@ -172,7 +182,7 @@ class WatchedDispatch:
         return None if found is None else self._record_response(seen, found, request)
 
     def _record_response(self, seen: SeenRequest, answer: Message, request: Request | None = None) -> Message:
-        seen.answered(answer)
+        self._watch.add_answer(seen, answer)
         if isinstance(request, TornRequest):
             request.respond(answer)  # The transport drops later responses.
         self._watch.notify()
@@ -191,7 +201,7 @@ class WatchedRequest(WrappedRequest):
 
     def respond(self, message: Message) -> None:
         """Answer the request."""
-        self._seen.answered(message)
+        self._watch.add_answer(self._seen, message)
         super().respond(message)
         self._watch.notify()
 
