@@ -183,6 +183,24 @@ async def test_a_service_that_reads_nothing_is_late() -> None:
     assert (verdict.action, verdict.why) == (Action.RETRY, "no answer within 1000 ms")
 
 
+@pytest.mark.parametrize("backend", ["trio", "asyncio"])
+def test_a_record_of_ten_megabytes_arrives_whole_and_keeps_its_connection(backend: str) -> None:
+    body = bytes(range(256)) * 40_000
+
+    async def main() -> Server:
+        async with serving(saying(OK)) as server:
+            destination = Destination(name="d", topic="t", url=server.url)
+            async with HttpService(destination) as service:
+                for _ in range(2):
+                    verdict = await service.push(ConsumerRecord("t", 0, 0, 0, None, body), 1)
+                    assert verdict.action is Action.DONE
+            return server
+
+    server = anyio.run(main, backend=backend)
+    assert server.connections == 1
+    assert [each.partition(b"\r\n\r\n")[2] == body for each in server.requests] == [True, True]
+
+
 async def test_an_answer_before_the_end_of_the_record_counts() -> None:
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
     port = listener.extra(anyio.abc.SocketAttribute.local_port)

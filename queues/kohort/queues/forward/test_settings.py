@@ -7,8 +7,9 @@ import pytest
 from kohort.client.errors import ConfigurationError
 from kohort.client.workers.windows import Order
 from kohort.queues.forward.routing import Condition, Route
-from kohort.queues.forward.settings import Destination, load_settings
+from kohort.queues.forward.settings import Destination, ForwardSettings, load_settings
 
+LONG_ROUTE = f"{{ name = '{'r' * 60}', when = [{{ header = 'a' }}], url = 'https://shop.example/' }}"
 ROUTE = "\n[[forward.route]]\nname='r'\nwhen=[{header='a'}]\n"
 GOOD = """\
 bootstrap_servers = "broker:9092"
@@ -58,6 +59,9 @@ def test_a_file_names_destinations(tmp_path: Path) -> None:
         ("[500, 60000]", f"[1]{ROUTE}url='https://shop.example/'\nrate_max=inf", "limits of route"),
         ('order = "key"', "delay_ms = 604800001", "delay_ms"),
         ('order = "key"', "delay_ms = -1", "delay_ms"),
+        ('order = "key"', "share_every_ms = -1", "share_every_ms"),
+        ('order = "key"', f"group_id = '{'g' * 245}'", "letters"),
+        ('order = "key"', f"group_id = '{'g' * 200}'\nroute = [{LONG_ROUTE}]", "longer than 249"),
         ("[500, 60000]", f"[1]{ROUTE}url='https://elsewhere.example/'", "not one of allowed_hosts"),
         ("[500, 60000]", f"[1]{ROUTE}url='grpc://shop.example/a.B/c'", "all of them by gRPC"),
         ("[500, 60000]", f"[1]{ROUTE}action='push'", "has a url"),
@@ -78,6 +82,25 @@ def test_a_mistake_is_said_with_the_files_name(tmp_path: Path, was: str, becomes
     with pytest.raises(ConfigurationError, match=words) as raised:
         load_settings(file)
     assert "forward.toml" in str(raised.value)
+
+
+def test_no_two_destinations_share_a_group_by_which_their_topics_are_called() -> None:
+    first = Destination(name="a", topic="t", url="http://localhost/")
+    second = Destination(name="b", topic="u", url="http://localhost/", group_id="forward-a")
+    with pytest.raises(ConfigurationError, match="same group_id"):
+        ForwardSettings(forward=(first, second))
+
+
+def test_topics_of_routes_and_delays_that_are_gone_are_known_as_left_over() -> None:
+    route = Route(name="eu", when=(Condition(header="a"),), url="http://localhost/")
+    destination = Destination(
+        name="d", topic="t", url="http://localhost/", route=(route,), retry_delays_ms=(1,)
+    )
+    named = ("retry-1", "retry-2", "retry-x", "route", "route-eu", "route-us", "dead", "stash", "other")
+    found = [each for each in named if destination.is_left_over(f"forward-d__{each}")]
+    assert found == ["retry-2", "route-us"]
+    assert not destination.is_left_over("forward-e__route-us")
+    assert not destination.is_left_over("forward-d__route-us__dead"), "that is another group's"
 
 
 @pytest.mark.parametrize(
