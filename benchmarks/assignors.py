@@ -18,7 +18,7 @@ Group = Mapping[str, Subscription]
 
 
 def group(random: Random, topics: list[str], *, alike: bool) -> dict[str, Subscription]:
-    """Return members in three racks who want all topics, or each some."""
+    """Return members in three racks that subscribe to all topics, or each to some."""
     return {
         f"consumer-{number:04}-{random.getrandbits(128):032x}": Subscription(
             tuple(topics if alike else random.sample(topics, random.randint(1, len(topics)))),

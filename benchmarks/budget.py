@@ -1,4 +1,4 @@
-"""What each request costs the broker: CPU time, calls, instructions and memory, beside what it may cost.
+"""The cost of each request for the broker: CPU time, calls, instructions and memory, beside its budget.
 
     python benchmarks/budget.py                 # the table, with CPU time and the recorded budget
     python benchmarks/budget.py --check         # `make budget`: status 1 where something costs more
@@ -6,14 +6,14 @@
     python benchmarks/budget.py --only Fetch    # these alone
     python benchmarks/budget.py --write         # note the run, and write the docs (`make bench`)
 
-The broker is in this process, and its clients speak to it through memory (`parts/in_process.py`): what is
-counted is the reactor, the connection, the codec, the handler, the core, the log and the flush, without a
+The broker is in this process, and its clients speak to it through memory (`parts/in_process.py`): the
+counts include the reactor, the connection, the codec, the handler, the core, the log and the flush, without a
 client, a socket or a sync. Calls are those of Python and C functions (`sys.setprofile`), instructions those
-of the interpreter (`sys.settrace`). Neither depends on how busy the machine is, nor does the memory: the
-most that a round of the loop takes above what there was before it (`tracemalloc`), and the blocks that stay
-(`sys.getallocatedblocks`). These four are judged; CPU time is printed beside them, unless they are judged.
-What is counted depends on the interpreter, so that there is a budget for each version; where there is none,
-that is said, and nothing is judged.
+of the interpreter (`sys.settrace`). Neither depends on the load of the machine, nor does the memory: the
+peak of one round of the loop (`tracemalloc`), and the blocks that remain
+(`sys.getallocatedblocks`). These four are checked; CPU time is printed beside them, and not checked.
+The counts depend on the interpreter, so that there is a budget for each version; without a budget
+it says so, and checks nothing.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ from benchmarks.parts.in_process import Meter, World, with_world
 BUDGET = Path(__file__).parent / "budget.json"
 PYTHON = f"{sys.implementation.name}-{sys.version_info.major}.{sys.version_info.minor}"
 REPEATS = 3
-"""Of each count the least: whatever else the broker does now and then comes on top."""
+"""The minimum of each count: occasional other work of the broker is added to it."""
 CPU_REPEATS = 5
 CPU_UNITS = 4
 """So many times a workload's units are timed together."""
 SHARE_MAX = 0.05
-"""By how much each of what is judged may grow."""
+"""The allowed growth of each checked count."""
 SHARES_MAX = {"OffsetCommit, 16 connections": 0.1}
-"""For those whose instructions come to one of two figures, 7 % apart, from process to process."""
+"""For workloads whose instructions have one of two values, 7 % apart, from process to process."""
 SLACK = {"calls": 1.0, "instructions": 10.0, "peak_bytes": 256.0, "kept_blocks": 6.0}
 """And by how much it may anyway: blocks, because logs keep the places of some of their newest batches."""
 
 
 class Cost(NamedTuple):
-    """What one unit of a workload costs."""
+    """The cost of one unit of a workload."""
 
     cpu_us: float
     calls: float
@@ -136,7 +136,7 @@ class PeakMeter:
 
 
 async def cost(world: World, scripts: Scripts, units: int) -> Cost:
-    """Return what a unit costs, without CPU time."""
+    """Return the cost of a unit, without CPU time."""
 
     async def play(meter: Meter | None = None) -> None:
         await world.play(scripts(units), meter)
@@ -157,9 +157,9 @@ async def cost(world: World, scripts: Scripts, units: int) -> Cost:
         return sys.getallocatedblocks() - before
 
     await play()
-    await play()  # What happens for the first time, such as a log's index entry, is over.
+    await play()  # Work that happens only once, such as a log's index entry, is over.
     gc.collect()
-    gc.disable()  # It runs when it likes, which is not what a request takes.
+    gc.disable()  # It runs at any time, independent of a request.
     try:
         calls = await least(partial(counted, CallMeter))
         instructions = await least(partial(counted, InstructionMeter))
@@ -184,7 +184,7 @@ async def cpu(world: World, scripts: Scripts, units: int) -> float:
 
 
 def measured(workloads: Sequence[Workload], *, with_cpu: bool) -> dict[str, Cost]:
-    """Return what each costs, all in one broker."""
+    """Return the cost of each workload, all in one broker."""
     found: dict[str, Cost] = {}
 
     async def play(world: World) -> None:
@@ -192,7 +192,8 @@ def measured(workloads: Sequence[Workload], *, with_cpu: bool) -> dict[str, Cost
         for each in workloads:
             scripts[each.name] = await each.prepare(world)
             found[each.name] = await cost(world, scripts[each.name], each.units)
-        for each in workloads if with_cpu else ():  # Last: what was asked before must be the same with it.
+        # Last: earlier workloads must see the same broker with and without it.
+        for each in workloads if with_cpu else ():
             cpu_us = await cpu(world, scripts[each.name], each.units * CPU_UNITS)
             found[each.name] = found[each.name]._replace(cpu_us=cpu_us)
 
@@ -204,13 +205,13 @@ def measured(workloads: Sequence[Workload], *, with_cpu: bool) -> dict[str, Cost
 
 
 def recorded(path: Path = BUDGET) -> dict[str, Cost]:
-    """Return what each workload may cost under this interpreter; nothing where that was not recorded."""
+    """Return the budget of each workload under this interpreter; nothing if none is recorded."""
     every = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return {name: Cost(**each) for name, each in every.get(PYTHON, {}).items()}
 
 
 def record(costs: Mapping[str, Cost], path: Path = BUDGET) -> None:
-    """Write what it costs now as what it may cost; what was not measured stays as it was."""
+    """Write the current cost as the budget; workloads that were not measured keep theirs."""
     every = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     mine = every.setdefault(PYTHON, {})
     for name, each in costs.items():
@@ -235,7 +236,7 @@ def overspent(costs: Mapping[str, Cost], budget: Mapping[str, Cost]) -> Iterator
 
 
 def table(costs: Mapping[str, Cost], budget: Mapping[str, Cost]) -> Iterator[str]:
-    """Yield the figures as Markdown; beside each how it differs from the budget, in per cent."""
+    """Yield the figures as Markdown; beside each the difference from the budget, in per cent."""
     yield "| a unit of | CPU, us | calls | instructions | bytes at most | blocks that stay |"
     yield "| --- | ---: | ---: | ---: | ---: | ---: |"
     for name, each in costs.items():
@@ -258,7 +259,7 @@ def page(run: Mapping[str, Any], costs: Mapping[str, Cost]) -> Iterator[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure, print, and return 1 where something costs more than it may."""
+    """Measure, print, and return 1 if a workload is over its budget."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", metavar="WORD", default="", help="workloads with this in their name")
     parser.add_argument("--check", action="store_true", help="judge, and leave CPU time out")

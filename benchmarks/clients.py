@@ -2,10 +2,10 @@
 
     python benchmarks/clients.py [--repeats N] [--megabytes N] [--only WORDS] [--sizes 100,~100,1024] ...
 
-Every figure is a process of its own. The clients take turns, and the median of the repetitions counts.
+Every figure is from a separate process. The clients take turns, and the median of the repetitions counts.
 All have the same settings: acks=all, linger 5 ms, batches of 16,384 bytes, no compression; consumers read
-assigned partitions from their beginning and look at every value. `~100` are values of 50 to 150 bytes. Apache
-Kafka joins in where there is Java. The tables are Markdown, for docs/performance.md: records a second, and
+assigned partitions from their beginning and read every value. `~100` are values of 50 to 150 bytes. Apache
+Kafka takes part where there is Java. The tables are Markdown, for docs/performance.md: records a second, and
 the CPU time that the client's process took for a record, which other programs on the machine falsify less.
 """
 
@@ -33,7 +33,8 @@ from tests.interop.broker_process import BrokerProcess
 PACKAGES = ("confluent-kafka", "aiokafka", "kafka-python", "pyarrow")
 RUN_TIMEOUT_S = 120
 WHOLE = (
-    4_000  # Records come in multiples of it: confluent-kafka's `consume` waits for whole 500s, to the end.
+    # The record counts are multiples of it: confluent-kafka's `consume` waits for whole 500s, to the end.
+    4_000
 )
 
 
@@ -65,7 +66,7 @@ COMPARED = (
 
 
 class Cell(NamedTuple):
-    """What one table row is about; the size as the command line has it."""
+    """The settings of one table row; the size as on the command line."""
 
     broker: str
     size: str
@@ -173,7 +174,7 @@ def median(paces: list[Pace]) -> Pace:
 
 
 def in_a_process(run: Run, job: Job) -> Pace:
-    """Return the pace that a process of its own has measured."""
+    """Return the rate that a separate process has measured."""
     command = [sys.executable, __file__, "--child", json.dumps([run, job])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False)
     if done.returncode:
@@ -182,14 +183,14 @@ def in_a_process(run: Run, job: Job) -> Pace:
 
 
 def child(options: list[list[object]]) -> None:
-    """Do one client's work, in a process of its own."""
+    """Do the work of one client, in a separate process."""
     task, client = options[0]
     run = (CONSUMERS if task == "consume" else PRODUCERS)[str(client)]
     print(json.dumps(run(Job(*options[1]))))  # type: ignore[arg-type]  # As the parent has made it.
 
 
 def report(medians: dict[tuple[Cell, Run], Pace]) -> Iterator[str]:
-    """Yield the tables as Markdown: what each client came to, and how kohort compares."""
+    """Yield the tables as Markdown: the result of each client, and how kohort compares."""
     versions = ", ".join(f"{each} {importlib.metadata.version(each)}" for each in PACKAGES)
     yield f"Python {platform.python_version()}, {versions}; {os.cpu_count()} cores, {processor()}."
     for title, task, clients in TABLES:
@@ -211,7 +212,7 @@ def report(medians: dict[tuple[Cell, Run], Pace]) -> Iterator[str]:
 
 
 def ratios(medians: dict[tuple[Cell, Run], Pace]) -> Iterator[str]:
-    """Yield how many times as good as another client kohort is at the same thing: the least, the most."""
+    """Yield the ratio of kohort to another client at the same work: the smallest, the largest."""
     yield "| kohort compared | records/s, least | most | records per CPU second, least | most |"
     yield "| --- | ---: | ---: | ---: | ---: |"
     for task, ours, theirs in COMPARED:
@@ -228,7 +229,7 @@ def ratios(medians: dict[tuple[Cell, Run], Pace]) -> Iterator[str]:
 
 
 def processor() -> str:
-    """Return the processor's name as Linux tells it."""
+    """Return the name of the processor from Linux."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):

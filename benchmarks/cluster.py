@@ -1,12 +1,12 @@
-"""Three brokers with three replicas, kohort's beside Apache Kafka's: fail-over, and throughput with acks=all.
+"""Three brokers with three replicas, kohort and Apache Kafka: fail-over, and throughput with acks=all.
 
     python benchmarks/cluster.py [--rounds 30] [--seconds 5] [--repeats 3] [--only failover,throughput]
 
 Each cluster runs alone, with its default settings. Fail-over: the coordinator of a group is killed, or
-stopped, while a client commits; it looks for the coordinator every millisecond, so that what is measured is
-the brokers. Throughput: requests are encoded once and sent over bare sockets. kohort syncs each batch on
-every replica before it answers, Kafka none; so kohort is measured with `log.flush.interval.messages` as Kafka
-has it as well. The tables are Markdown, for docs/performance.md.
+stopped, while a client commits; the client looks for the coordinator every millisecond, so that the result is
+that of the brokers. Throughput: requests are encoded once and sent over bare sockets. kohort syncs each batch
+on every replica before it answers, Kafka does not; so kohort is also measured with Kafka's default of
+`log.flush.interval.messages`. The tables are Markdown, for docs/performance.md.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ LOADS = (
 
 
 class Figure(NamedTuple):
-    """Requests a second, and what the brokers' CPU time was for a thousand of them."""
+    """Requests per second, and the CPU time of the brokers per thousand requests."""
 
     per_second: float
     cpu_ms: float
@@ -130,7 +130,7 @@ def prepare(cluster: Cluster) -> None:
 def fail_overs(cluster: Cluster, rounds: int, how: signal.Signals) -> list[float]:
     """Return for how many ms no commit was taken, each time that the coordinator was ended.
 
-    Of one that is killed: from the signal on. Of one that hands over: the longest time between two commits.
+    For a killed broker: from the signal on. For a controlled shutdown: the longest time between two commits.
     """
     pauses = []
     for number in range(rounds):
@@ -143,7 +143,7 @@ def fail_overs(cluster: Cluster, rounds: int, how: signal.Signals) -> list[float
         cluster.end_one(node_id, how)
         until(lambda each=committer, gone=node_id: each.taken[-1][1] != gone)  # type: ignore[misc]
         cluster.await_end(node_id)
-        time.sleep(0.2)  # Whoever was to be told of the end has been.
+        time.sleep(0.2)  # All clients that wait for the end have been notified.
         committer.stop()
         pauses.append(pause(list(committer.taken), at, node_id, how))
         print(f"{cluster.name}: {how.name} {number + 1}: {pauses[-1]:.0f} ms", file=sys.stderr)
@@ -174,7 +174,7 @@ def pause_table(pauses: dict[str, dict[str, list[float]]]) -> Iterator[str]:
 
 
 def throughput(cluster: Cluster, seconds: float, repeats: int) -> dict[str, list[Figure]]:
-    """Return what each load came to, each time. A server that compiles itself runs each once before."""
+    """Return the result of each load, each time. A server with a JIT compiler runs each once before."""
     found: dict[str, list[Figure]] = {each: [] for each in LOADS}
     for number in range(repeats + 1):
         for name in LOADS:

@@ -2,7 +2,7 @@
 
 python benchmarks/codec.py [ROUNDS]     ends with status 1 where a limit of the project is passed
 
-Each round measures both, one after the other, so that what else the machine does meets both alike;
+Each round measures both, one after the other, so that other work of the machine affects both alike;
 the table shows the median of the rounds in microseconds for one call.
 """
 
@@ -46,7 +46,7 @@ MEMBER_ID = "consumer-1-7a6f2d0c-90a1-4d3e-8f5b-1c2d3e4f5a6b"
 
 
 class Case(NamedTuple):
-    """A message as it comes along, and the version that present clients speak."""
+    """A typical message, and the version that current clients use."""
 
     message: Message
     version: int
@@ -71,7 +71,7 @@ def of(cls: type[M], **values: object) -> M:
 
 
 def cases() -> list[Case]:
-    """Return what a consumer group sends and gets most."""
+    """Return the most frequent requests and responses of a consumer group."""
     subscription = of(ConsumerProtocolSubscription, topics=("flights",)).encode_versioned()
     members = tuple(
         of(JoinGroupResponseMember, member_id=f"{MEMBER_ID}{number}", metadata=subscription)
@@ -174,7 +174,7 @@ def compile_milliseconds() -> float:
 
 
 def machine() -> str:
-    """Return what the numbers were measured on."""
+    """Return the machine of the measurement."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

@@ -2,12 +2,12 @@
 
     python benchmarks/consumer_groups.py [--members 500] [--alive 1000] [--seconds 5] [--repeats 3]
 
-kohort beside Apache Kafka, each alone, with its default settings; members are spoken for over a few bare
-sockets, one heartbeat after another as soon as all have been answered, so that nothing waits for an
-interval. `assembled`: from the first heartbeat until every partition is owned by the member that the broker
-means it to be. `rebalanced`: the same from a member's last word on. Both are told in ms, and in ms of the
-broker's CPU. `heartbeats`: members of a group at rest, a second, and a second of the broker's CPU. Kafka is
-warmed up by the same work. The table is Markdown, for docs/performance.md.
+kohort and Apache Kafka, each alone, with its default settings; the members share a few bare
+sockets, and send the next heartbeat as soon as all have an answer, so that nothing waits for an
+interval. `assembled`: from the first heartbeat until every partition is owned by its target
+member. `rebalanced`: the same from a member's leave on. Both are in ms, and in ms of the
+broker's CPU. `heartbeats`: of members of a stable group, per second, and per second of the broker's CPU.
+Kafka is warmed up by the same work. The table is Markdown, for docs/performance.md.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Server(Protocol):
 
 
 class Member:
-    """What one member says, and what it was told."""
+    """The state of one member: its last request and its assignment."""
 
     def __init__(self, group_id: str, topic_id: UUID) -> None:
         self.member_id = str(uuid4())
@@ -110,7 +110,7 @@ class Member:
         self.frame = frame_of(message)
 
     def hear(self, answer: bytes) -> None:
-        """Do at once what the broker asks for, and say so in the next heartbeat."""
+        """Do at once what the broker requests, and report it in the next heartbeat."""
         found = decoded(answer, ConsumerGroupHeartbeatResponse)
         assert not found.error_code, found
         owned = None
@@ -171,7 +171,7 @@ class Group:
         return True
 
     def heartbeat(self) -> None:
-        """Let everybody speak once, and hear."""
+        """Send one heartbeat for every member, and handle the answers."""
         shares = [self.members[place::CONNECTIONS] for place in range(CONNECTIONS)]
         for connection, share in zip(self._connections, shares, strict=True):
             connection.send(b"".join(each.frame for each in share))
@@ -180,7 +180,7 @@ class Group:
                 each.hear(connection.receive())
 
     def settle(self) -> None:
-        """Return once every partition is owned, by one, and nobody has more to say."""
+        """Return once every partition has one owner, and no member has more to report."""
         for _ in range(ROUNDS_MAX):
             self.heartbeat()
             owned = sum(len(each.owned) for each in self.members)
@@ -192,7 +192,7 @@ class Group:
         raise AssertionError(f"{self.group_id} does not come to rest")
 
     def rest(self) -> None:
-        """Return once nothing has changed for so long that nothing will."""
+        """Return once nothing has changed for long enough."""
         began, epochs = time.monotonic(), [each.epoch for each in self.members]
         while time.monotonic() - began < REST_SECONDS:
             self.settle()
@@ -207,7 +207,7 @@ class Group:
         self._connections[0].receive()
 
     def alive(self, seconds: float) -> int:
-        """Return how many heartbeats were answered in that time; a few of the answers are looked at."""
+        """Return how many heartbeats were answered in that time; a few of the answers are checked."""
         frames = [[each.frame for each in self.members[place::CONNECTIONS]] for place in range(CONNECTIONS)]
         count, deadline = 0, time.monotonic() + seconds
         while time.monotonic() < deadline:
@@ -256,7 +256,7 @@ def main() -> None:
 
 @contextmanager
 def kohort(folder: Path) -> Iterator[Server]:
-    """Have kohort's broker meanwhile."""
+    """Run a kohort broker during the `with` block."""
     broker = BrokerProcess(folder)
     broker.options = ("--log-level", "warning")
     broker.start()
@@ -268,7 +268,7 @@ def kohort(folder: Path) -> Iterator[Server]:
 
 @contextmanager
 def kafka(folder: Path) -> Iterator[Server]:
-    """Have Apache Kafka's meanwhile. Raises: MissingTool."""
+    """Run an Apache Kafka broker during the `with` block. Raises: MissingTool."""
     broker = ApacheKafka(folder, options=KAFKA_JVM)
     broker.start()
     try:
@@ -278,7 +278,7 @@ def kafka(folder: Path) -> Iterator[Server]:
 
 
 def figures(server: Server, options: argparse.Namespace) -> dict[str, list[Figure]]:
-    """Return what each row came to, each time."""
+    """Return the result of each row, each time."""
     create_topic(server.address)
     found: dict[str, list[Figure]] = {each: [] for each in ROWS}
     for number in range(options.warm_up + options.repeats):

@@ -4,10 +4,10 @@
     python benchmarks/flames.py --only commits --old REV  # of an older commit, beside it
     python benchmarks/flames.py --old REV --write         # and put pictures and parts into the docs
 
-A broker in a process is asked the same for some seconds (`parts/raw_client.py`), while py-spy looks at its
-stack 500 times a second. What a file shows is where its CPU time goes: a stack that waits is left out. With
-`--write` it looks a second time, and says which part of the broker has how much of what a request costs: a
-look counts for the innermost of its functions that is in one of these parts.
+A broker in a separate process gets the same requests for some seconds (`parts/raw_client.py`), while py-spy
+samples its stack 500 times a second. A file shows where its CPU time goes: a waiting stack is left out. With
+`--write` it samples a second time, and reports the share of each part of the broker in the cost of a request:
+a sample counts for the innermost function that is in one of these parts.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ AT_ONCE = 20
 TITLE = re.compile(r'(<text id="title"[^>]*>)[^<]*')  # py-spy writes its command there.
 
 Ask = Callable[[], Sized]
-"""Puts some requests, or forms some groups, and returns what came of each of them."""
+"""Sends some requests, or forms some groups, and returns the result of each."""
 
 
 def commits(broker: MeasuredBroker) -> Ask:
@@ -97,7 +97,7 @@ PARTS = {
     "logs and journal": ("kohort/storage/", "broker/partitions/"),
     "handlers and others": ("kohort/",),
 }
-"""By a piece of a file's name; what is in several belongs to the first."""
+"""By a part of a file's name; a file that matches several belongs to the first."""
 
 PATHS: dict[str, Callable[[MeasuredBroker], Ask]] = {
     "heartbeats": heartbeats,
@@ -109,7 +109,7 @@ PATHS: dict[str, Callable[[MeasuredBroker], Ask]] = {
 
 
 class Look(NamedTuple):
-    """What a path costs the broker for each of its requests or groups, and each part's share of it."""
+    """The cost of a path for each of its requests or groups, and the share of each part."""
 
     cpu_us: float
     shares: dict[str, float]
@@ -124,7 +124,7 @@ def record(name: str, version: str, seconds: float) -> Path:
 
 
 def shared(name: str, seconds: float) -> Look:
-    """Return what a path costs, and which parts of the broker have how much of it."""
+    """Return the cost of a path, and the share of each part of the broker."""
     with asked(name) as (broker, counts), tempfile.TemporaryDirectory(prefix="kohort-flames-") as folder:
         stacks = Path(folder) / "stacks"
         cpu, before = broker.cpu_seconds(), len(counts)
@@ -171,7 +171,7 @@ def asked(name: str) -> Iterator[tuple[MeasuredBroker, list[int]]]:
 
 
 def look(broker: MeasuredBroker, path: Path, seconds: float, *options: str) -> None:
-    """Have py-spy write what it has seen to a file."""
+    """Let py-spy write its samples to a file."""
     command = [spy(), "record", "--pid", str(broker.process.pid), "--output", str(path), *options]
     command += ["--duration", str(int(seconds)), "--rate", str(RATE)]
     subprocess.run(command, check=True, stdout=sys.stderr)
@@ -193,7 +193,7 @@ def spy() -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Record what is asked for, and print where it lies."""
+    """Record the requested paths, and print the location of the files."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", metavar="NAME,NAME", default=",".join(PATHS))
     parser.add_argument("--old", metavar="REV", help="a commit to look at as well")

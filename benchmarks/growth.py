@@ -1,17 +1,17 @@
-"""What a request costs, and what a thing takes, as there are more and more of them.
+"""The cost of a request, and of a stored thing, as their number grows.
 
     python benchmarks/growth.py                    # 10,000 groups, topics and connections, 1 GB of log
     python benchmarks/growth.py --log-bytes 10e9   # 10 GB of log
     python benchmarks/growth.py --only groups,log --largest 1000
     python benchmarks/growth.py --write            # and note the run, and write the docs (`make bench`)
 
-A broker of its own for each kind of thing, in a process; after each step of growth the same questions are
-put to it, and it is killed by SIGKILL and started again: where there are topics or a log, once just after
-it has written, and once more when all logs have come to rest, as its note of them says (decision 0033).
-Groups are read from their logs at each start, whether those are at rest or not. A request's cost is the
-broker's CPU time by the scheduler's own count (/proc/PID/task/*/schedstat), which depends little on what
-else the machine does. Flat is what is asked of requests, of memory for each thing, and of the start after a
-kill at rest: what was durable need not be looked at again, but groups, which are kept in memory, are read.
+A separate broker for each kind of thing, in its own process; after each step of growth the same requests are
+sent to it, and it is killed by SIGKILL and started again: with topics or a log, once just after
+a write, and once when all logs are at rest, as its checkpoint says (decision 0033).
+Groups are read from their logs at each start, at rest or not. The cost of a request is the
+broker's CPU time from the scheduler's count (/proc/PID/task/*/schedstat), which depends little on other
+work of the machine. These must stay flat: requests, memory for each thing, and the start after a
+kill at rest: durable data need not be checked again, but groups, which are kept in memory, are read.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from kohort.protocol.messages.produce import (
 from kohort.protocol.messages.sync_group import SyncGroupResponse
 from kohort.protocol.records import build_batch
 
-SESSION_MS = 1_800_000  # Nobody is to be missed on a slow machine.
+SESSION_MS = 1_800_000  # No member may expire on a slow machine.
 SPARE_DESCRIPTORS = 500  # A broker gives connections half of what there is.
 TOPICS_AT_ONCE = 100
 RECORD = bytes(1_024)
@@ -102,7 +102,7 @@ def groups(broker: MeasuredBroker, sizes: Sequence[int], figures: Figures) -> No
 def note_starts(
     broker: MeasuredBroker, names: Sequence[str], ask: Callable[[], object], size: int, figures: Figures
 ) -> None:
-    """Note what a start takes after a kill: just after something was written, and with all topics at rest."""
+    """Measure the start after a kill: just after a write, and with all topics at rest."""
     milliseconds, cpu_ms = broker.start_again(ask, NOTE_OFTEN)
     note(figures, "ms from a kill after writing to the first answers", size, milliseconds)
     note(figures, "ms of CPU after writing", size, cpu_ms)
@@ -113,14 +113,14 @@ def note_starts(
 
 
 def commit_of_others(broker: MeasuredBroker, topic: str) -> float:
-    """Return what a commit costs, of ten groups that have no members."""
+    """Return the cost of a commit, of ten groups that have no members."""
     requests = [frame(say.commit(f"without-members-{number}", topic)) for number in range(10)]
     broker.ask(requests, taken)
     return broker.cost_us(requests, taken)
 
 
 def formed(broker: MeasuredBroker, names: Sequence[str]) -> Iterator[tuple[str, JoinGroupResponse]]:
-    """Yield each group with what its only member was told, once all are stable."""
+    """Yield each group with the answer that its only member got, once all are stable."""
     first = broker.ask([frame(say.join(name, "", session_ms=SESSION_MS)) for name in names], told_an_id)
     ids = [decoded(each, JoinGroupResponse).member_id for each in first]
     asks = [frame(say.join(name, each, session_ms=SESSION_MS)) for name, each in zip(names, ids, strict=True)]
@@ -153,7 +153,7 @@ def topics(broker: MeasuredBroker, sizes: Sequence[int], figures: Figures) -> No
 
 
 def ask_metadata(broker: MeasuredBroker, names: Sequence[str]) -> float:
-    """Return what it costs to ask of one topic after the other."""
+    """Return the cost of a Metadata request for one topic after the other."""
     return broker.cost_us(
         [frame(say.metadata(name)) for name in names],
         lambda answer: decoded(answer, MetadataResponse).topics[0].error_code,
@@ -192,7 +192,7 @@ def log(broker: MeasuredBroker, sizes: Sequence[int], figures: Figures) -> None:
     for size in sizes:
         count = max(1, (size - written) // len(batch))
         cpu = broker.cpu_seconds()
-        for _ in range(count):  # One at a time: a connection holds no more than its share.
+        for _ in range(count):  # One at a time: a connection may use only its share.
             (answer,) = broker.answers([large])
             say.expect(produced(answer))
         written += count * len(batch)
@@ -306,7 +306,7 @@ def note(figures: Figures, name: str, size: int, value: float) -> None:
     print(f"{short(size):>6}  {name}: {value:,.1f}", flush=True)
 
 
-# -- what is shown --------------------------------------------------------------------------------------
+# -- output ---------------------------------------------------------------------------------------------
 
 
 def table(kind: str, figures: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
@@ -352,7 +352,7 @@ def page(run: Mapping[str, Any]) -> Iterator[str]:
 
 
 def newest(noted: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the last run, with the figures of the last one that has them for each kind of thing."""
+    """Return the last run, with the figures of the last run that has them for each kind of thing."""
     figures: dict[str, Any] = {}
     for run in noted:
         figures.update(run["figures"])
@@ -360,7 +360,7 @@ def newest(noted: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def render() -> None:
-    """Write what was measured last into the docs."""
+    """Write the last measurement into the docs."""
     noted = history.runs("growth")
     if not noted:
         sys.exit("there is no run in benchmarks/history/growth.jsonl")
@@ -384,7 +384,7 @@ def decades(first: int, last: int) -> list[int]:
 
 
 def main() -> int:
-    """Measure, and print or write what it came to."""
+    """Measure, and print or write the results."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", metavar="KIND,KIND", default=",".join(KINDS), help="what is to grow")
     parser.add_argument("--largest", type=int, default=10_000, help="groups, topics, connections (10,000)")

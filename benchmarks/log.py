@@ -1,4 +1,4 @@
-"""Append and read a log, beside the file system itself: MB/s, and the log's share of what the disk does.
+"""Append and read a log, beside the file system itself: MB/s, and the log's share of the disk's rate.
 
     python benchmarks/log.py [--megabytes N] [--folder DIR]
 
@@ -48,7 +48,7 @@ def batches_per_flush(batch: bytes) -> int:
 
 
 def append(log: PartitionLog, batch: bytes, count: int, *, sync: bool) -> None:
-    """Stage and write as the broker does: what arrived together in one write."""
+    """Stage and write like the broker: records that arrive together are one write."""
     headers = (read_header(batch),)
     for place in range(1, count + 1):
         log.stage(batch, headers, 0)
@@ -73,7 +73,7 @@ def read(log: PartitionLog) -> None:
     offset = 0
     while offset < log.log_end_offset:
         data = log.read(offset, FETCH_BYTES, log.log_end_offset).read()
-        size = read_header(data).size_bytes  # All batches are alike.
+        size = read_header(data).size_bytes  # All batches are the same.
         offset += max(1, len(data) // size) * (read_header(data).last_offset_delta + 1)
 
 
@@ -86,7 +86,7 @@ def read_raw(path: Path) -> None:
 
 
 def best(action: Callable[[Path], float], parent: Path) -> float:
-    """Return the least of some repetitions, each in a folder of its own."""
+    """Return the minimum of some repetitions, each in a separate folder."""
     times = []
     for _ in range(REPEATS):
         with scratch(parent) as folder:

@@ -2,8 +2,8 @@
 
 python benchmarks/offsets.py [COMMITS] [--set NAME=VALUE]...     10000000 is what the project promises
 
-All groups share one partition. The broker is a process of its own, under its default settings; commits
-are sent in requests of 100, a few under way at once.
+All groups share one partition. The broker is a separate process, with its default settings; commits
+are sent in requests of 100, with a few in flight at once.
 """
 
 import argparse
@@ -78,7 +78,7 @@ class Process(NamedTuple):
 
 
 class Client:
-    """One connection; requests may be under way while others are sent."""
+    """One connection; several requests may be in flight."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port))
@@ -122,7 +122,7 @@ def prepare(client: Client) -> None:
     client.send(FindCoordinatorRequest(coordinator_keys=tuple(f"group-{each}" for each in range(GROUPS))))
     client.receive(5)
     while not committed_without_error(client):
-        time.sleep(0.1)  # The coordinator is being loaded, and tells nobody when it is ready.
+        time.sleep(0.1)  # The coordinator is loading, and sends no notice when it is ready.
 
 
 def committed_without_error(client: Client) -> bool:
@@ -153,7 +153,7 @@ def sizes(folder: Path) -> tuple[int, int]:
 
 
 def main() -> int:
-    """Run, and print what was seen."""
+    """Run, and print the results."""
     parser = argparse.ArgumentParser()
     parser.add_argument("commits", type=int, nargs="?", default=1_000_000)
     parser.add_argument("--set", action="append", default=[], dest="settings")

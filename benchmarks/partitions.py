@@ -1,4 +1,4 @@
-"""Ten thousand partitions under a thousand descriptors, and what a log's size costs in memory.
+"""Ten thousand partitions under a thousand descriptors, and the memory of a log by its size.
 
 python benchmarks/partitions.py [--partitions N] [--descriptors N] [--folder DIR]
 """
@@ -66,7 +66,7 @@ def many_partitions(folder: Path, count: int, descriptors: int) -> None:
 
 
 def log_of(folder: Path, segments: int) -> tuple[float, int]:
-    """Return the seconds and the memory that a clean start takes with a log of so many segments."""
+    """Return the seconds and the memory of a clean start with a log of so many segments."""
     config = LogConfig(segment_bytes=200, flush_messages=2**63 - 1)
     directory = DataDirectory.open(folder, OsFileSystem())
     log = directory.open_log("long", TOPIC_ID, 0, config)
@@ -92,7 +92,7 @@ def log_of(folder: Path, segments: int) -> tuple[float, int]:
 
 
 def long_logs(parent: Path) -> None:
-    """Say what a segment costs, and by that 100 GB."""
+    """Print the cost of a segment, and from it the cost of 100 GB."""
     measured = []
     for segments in SEGMENTS:
         folder = Path(tempfile.mkdtemp(prefix="kohort-bench-", dir=parent))

@@ -1,4 +1,4 @@
-"""kohort beside Apache Kafka and kfake, and beside itself as it was: the table of docs/performance.md.
+"""kohort beside Apache Kafka and kfake, and beside its older version: the table of docs/performance.md.
 
     PEERS=DIR make bench-peers ARGS="--old REV"          # all columns, about a quarter of an hour
     PEERS=DIR make bench-peers ARGS="--old REV --compiled build/compiled"    # and the compiled modules
@@ -16,7 +16,7 @@ empty folder; Kafka is started once for all modes, and has 30 s of the same load
 nothing. `kafka, synced` is Kafka with log.flush.interval.messages=1, and `lax` kohort with that setting so
 high that it leaves syncing to the system, as Kafka does. `compiled` is kohort with the modules compiled
 that a wheel has compiled (decision 0034). The median of each column's turns counts. Run it
-on a machine at rest. What it found goes into benchmarks/history/peers.jsonl, table and picture into docs.
+on an idle machine. The results go into benchmarks/history/peers.jsonl, table and picture into docs.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ WARMING = (
 
 
 class Row(NamedTuple):
-    """One row of the table: where its figure is found in what the load generator writes."""
+    """One row of the table: where its figure is in the output of the load generator."""
 
     name: str
     mode: str
@@ -99,7 +99,7 @@ CPU_FIGURES = {"per_s": "per_server_cpu_s", "mb_s": "mb_per_server_cpu_s"}
 
 @dataclass
 class Column:
-    """What is measured under one name."""
+    """A measured column with its name."""
 
     name: str
     peer: str
@@ -123,13 +123,13 @@ class Peers:
         self._loadgen = self._home / "bin" / "loadgen"
 
     def build(self, peers: Sequence[str]) -> None:
-        """Build what is to be measured, and what measures."""
+        """Build the servers and the load generator."""
         subprocess.run((self._folder / "build.sh", *peers), check=True, stdout=sys.stderr)
         assert self._loadgen.exists(), f"{self._folder}/build.sh has not built {self._loadgen}"
 
     @contextlib.contextmanager
     def server(self, column: Column) -> Iterator[Server]:
-        """Have a server with an empty folder meanwhile."""
+        """Run a server with an empty folder during the `with` block."""
         folder = Path(tempfile.mkdtemp(prefix="bench-", dir=self._home))
         command = (self._folder / "start.sh", column.peer, str(free_port()), str(folder))
         environment = {**os.environ, **column.variables}
@@ -155,7 +155,7 @@ class Server:
         self._address = address
 
     def measure(self, mode: str, seconds: float, warm_up: float, sizes: str = "") -> list[dict[str, Any]]:
-        """Return the lines of one mode; one that fails has an `error`."""
+        """Return the lines of one mode; a failed one has an `error`."""
         command = [*self._command, mode, "-peer", self._name, "-addr", self._address, "-pid", str(self._pid)]
         command += ["-secs", str(seconds), "-warmup", str(warm_up), "-repeat", str(REPEATS.get(mode, 1))]
         command += ["-list", sizes] if sizes else []
@@ -172,7 +172,7 @@ class Server:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
+    """Return an unused port."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return int(sock.getsockname()[1])
@@ -189,7 +189,7 @@ def end(pid: int) -> None:
 
 
 def is_running(pid: int) -> bool:
-    """Return whether a process is there, and not only waits to be buried."""
+    """Return whether a process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -202,7 +202,7 @@ def is_running(pid: int) -> bool:
 def measure_turn(
     peers: Peers, column: Column, seconds: float, say: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    """Return what one turn of a column came to."""
+    """Return the results of one turn of a column."""
     lines: list[dict[str, Any]] = []
     warm_up = seconds / 4
     if column.is_warmed:
@@ -231,9 +231,9 @@ def warm(server: Server) -> None:
 
 
 def figures(lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the rows of one turn by name, and with `, by CPU` behind it what a second of CPU came to.
+    """Return the rows of one turn by name, and with `, by CPU` after the name the figure per second of CPU.
 
-    Of what was repeated within the turn it is the median.
+    The median counts where a figure was measured several times in the turn.
     """
     found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for each in lines:
@@ -261,7 +261,7 @@ def in_turns(columns: Sequence[Column]) -> Iterator[Column]:
 
 
 def columns_of(options: argparse.Namespace) -> list[Column]:
-    """Return what is to be measured."""
+    """Return the columns to measure."""
     turns = 1 if options.short else options.turns
     kohort = f"{shlex.quote(sys.executable)} -m kohort.cli"
 
@@ -294,7 +294,7 @@ def columns_of(options: argparse.Namespace) -> list[Column]:
     return [each for each in made if each.modes]
 
 
-# -- what is shown --------------------------------------------------------------------------------------
+# -- output ---------------------------------------------------------------------------------------------
 
 
 RATIOS = (
@@ -328,7 +328,7 @@ def table(run: Mapping[str, Any]) -> Iterator[str]:
 
 
 def cpu_table(run: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what a second of the server's CPU came to, which a busy machine falsifies less."""
+    """Yield the figures per second of the server's CPU, which other work on the machine changes less."""
     rows: Mapping[str, Mapping[str, float]] = run["medians"]
     columns = list(run["columns"])
     yield "| a second of the server's CPU | " + " | ".join(columns) + " |"
@@ -348,7 +348,7 @@ def ratio(row: Row, of: Mapping[str, float], one: str, other: str) -> float | No
 
 
 def shown(value: float | None) -> str:
-    """Return a ratio as it is printed."""
+    """Return a ratio in its printed form."""
     return "" if value is None else f"{value:.2f}"
 
 
@@ -371,7 +371,7 @@ def picture(run: Mapping[str, Any]) -> str:
 
 
 def past(noted: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield what the newest version came to in earlier runs, a line each, where there are any."""
+    """Yield the results of the newest version in earlier runs, a line each, if there are any."""
     if len(noted) < 2:
         return
     names = [each.name for each in ROWS if any(each.name in run["medians"] for run in noted)]
@@ -385,7 +385,7 @@ def past(noted: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def page(noted: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the part of docs/performance.md: the last run, and the new version in those before."""
+    """Yield the part of docs/performance.md: the last run, and the new version in the earlier runs."""
     run = noted[-1]
     versions = run["versions"]
     old = f", old is `{versions['old']}`" if "old" in versions else ""

@@ -1,10 +1,10 @@
-"""What acknowledging one by one costs: consumer groups, KMQ, share groups, the push proxy, and regions.
+"""The cost of acknowledging one by one: consumer groups, KMQ, share groups, the push proxy, and regions.
 
     python benchmarks/queues.py [--records N] [--repeat N] [--only WORD]
 
-Each figure is a process of its own that consumes a new topic, beside a broker of kohort's on the same
-machine. It is measured from behind its first batch, and by its own CPU time as well, which other work on the
-machine changes less. A service "in the process" is a class that waits, so that the proxy alone is measured;
+Each figure is from a separate process that consumes a new topic, beside a kohort broker on the same
+machine. The measurement begins after the first batch, and also counts its CPU time, which other work on the
+machine changes less. A service "in the process" is a class that waits, so that only the proxy is measured;
 one "over HTTP" is another process. Medians of the repetitions are printed, and how many times the CPU time of
 another row a record takes.
 """
@@ -42,12 +42,12 @@ VALUE = bytes(100)
 LATENCIES_MS = (0, 1, 10, 100)
 CHECKPOINT_MS = 1_000
 ROUTES, FAST_MS, SLOW_MS = 10, 2, 200
-RECORDS_MIN = 2_000  # More than one batch, whatever --records says.
+RECORDS_MIN = 2_000  # More than one batch, for any value of --records.
 
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """From behind the first batch to the last record; `records` came meanwhile."""
+    """From after the first batch to the last record; `records` arrived in that time."""
 
     wall_s: float
     cpu_s: float
@@ -128,7 +128,7 @@ async def consume_with_librdkafka(bootstrap: str, topic: str, records: int) -> T
 
 
 async def share_with_librdkafka(bootstrap: str, topic: str, records: int) -> Took:
-    """A member of a share group, which acknowledges what it was handed with its next poll."""
+    """A member of a share group, which acknowledges its records with the next poll."""
     from confluent_kafka import ShareConsumer
 
     from tests.interop.share_members import configure
@@ -352,7 +352,7 @@ ROWS = (
 
 
 async def serve(latency_ms: int) -> None:
-    """Print a port, and answer each POST there with nothing, so much later."""
+    """Print a port, and answer each POST there with an empty response, after this delay."""
     answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 
     async def talk(stream: trio.SocketStream) -> None:
@@ -385,7 +385,7 @@ def broker() -> Iterator[str]:
 
 
 def measure(row: Row, bootstrap: str, topic: str, records: int) -> Took:
-    """Return what a process took that reads the records of a new topic."""
+    """Return the result of a process that reads the records of a new topic."""
     with Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topics(NewTopic(topic, partitions=PARTITIONS))
     with Producer(bootstrap_servers=bootstrap) as producer:

@@ -38,11 +38,11 @@ QUICK = ("group.initial.rebalance.delay.ms=0", "offsets.topic.replication.factor
 
 
 class Gap(NamedTuple):
-    """What one rebalance cost the member that kept partitions."""
+    """The effect of one rebalance on the member that kept partitions."""
 
     longest_ms: float
     usual_ms: float
-    """The longest in as much time before the newcomer came."""
+    """The longest pause in the same time before the new member joined."""
     kept: int
     took_ms: float
     """From the newcomer's coming until it had its share."""
@@ -61,7 +61,7 @@ class Member:
 
     @property
     def partitions(self) -> frozenset[int]:
-        """What it owns."""
+        """The partitions that it owns."""
         return frozenset(each.partition for each in self.consumer.assignment())
 
     def close(self) -> None:
@@ -84,7 +84,7 @@ class Member:
 
 
 def measure(bootstrap: str, strategy: str) -> Gap:
-    """Return what a newcomer costs a member of a group with this assignor."""
+    """Return the effect of a new member on a member of a group with this assignor."""
     topic, group = f"gaps-{uuid.uuid4().hex[:8]}", f"gaps-{uuid.uuid4().hex[:8]}"
     with Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topics(NewTopic(topic, partitions=PARTITIONS))
@@ -137,7 +137,7 @@ def _reads_all(member: Member) -> bool:
 def longest_gap_ms(
     arrivals: list[tuple[float, int]], partitions: frozenset[int], from_s: float, until_s: float
 ) -> float:
-    """Return the longest time without a record of one of the partitions, of whichever had the longest."""
+    """Return the longest time without a record of a partition, over all partitions."""
     longest_s = 0.0
     for partition in partitions:
         within = (at for at, each in arrivals if each == partition and from_s <= at <= until_s)

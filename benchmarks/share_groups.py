@@ -2,12 +2,12 @@
 
     python benchmarks/share_groups.py [--records 20000] [--singles 2000] [--repeats 3] [--warm-up 2]
 
-kohort beside Apache Kafka, each alone, with its default settings but for one replica; a member for each of
-four partitions over a bare socket of its own, which all ask at once and ask again when all have been
-answered. Members take five hundred records at a time. `one by one`: each record is acknowledged by a
-request of its own. `batches`: all that a fetch has brought, by one. Both are told in records a second, and
-in records a second of the broker's CPU, with the fetches. Every run is a new group's, from the beginning of
-the same records. The table is Markdown, for docs/performance.md.
+kohort and Apache Kafka, each alone, with its default settings except for one replica; a member for each of
+four partitions over its own bare socket; all send a request at once, and send the next when all have an
+answer. Members acquire five hundred records at a time. `one by one`: each record is acknowledged by a
+separate request. `batches`: all records of a fetch are acknowledged by one request. Both are in records a
+second, and in records a second of the broker's CPU, with the fetches. Every run uses a new group, from the
+beginning of the same records. The table is Markdown, for docs/performance.md.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Member:
         self._session_epoch = 0
 
     def heartbeat(self) -> None:
-        """Say that it lives, and hear which partition it has."""
+        """Send a heartbeat, and take over the assigned partition."""
         answer = self.connection.ask(
             ShareGroupHeartbeatRequest(
                 group_id=self._group_id,
@@ -213,7 +213,10 @@ class Group:
             time.sleep(HEARTBEAT_SECONDS)  # A member learns its partitions by a heartbeat.
 
     def worked(self, records: int, *, one_by_one: bool) -> int:
-        """Take so many records and acknowledge them; return how many those were: a fetch is used up."""
+        """Acquire so many records and acknowledge them.
+
+        Return how many they were: all records of a fetch are used.
+        """
         count = 0
         deadline = time.monotonic() + 120
         while count < records:
@@ -273,7 +276,7 @@ def main() -> None:
 
 @contextmanager
 def kohort(folder: Path) -> Iterator[Server]:
-    """Have kohort's broker meanwhile."""
+    """Run a kohort broker during the `with` block."""
     broker = BrokerProcess(folder)
     broker.options = ("--log-level", "warning")
     broker.start()
@@ -285,7 +288,7 @@ def kohort(folder: Path) -> Iterator[Server]:
 
 @contextmanager
 def kafka(folder: Path) -> Iterator[Server]:
-    """Have Apache Kafka's meanwhile. Raises: MissingTool."""
+    """Run an Apache Kafka broker during the `with` block. Raises: MissingTool."""
     broker = ApacheKafka(folder, *SETTINGS, options=KAFKA_JVM)
     broker.start()
     try:
@@ -295,7 +298,7 @@ def kafka(folder: Path) -> Iterator[Server]:
 
 
 def figures(server: Server, options: argparse.Namespace) -> dict[str, list[Figure]]:
-    """Return what each row came to, each time."""
+    """Return the result of each row, each time."""
     _fill(server.address, options.records)
     found: dict[str, list[Figure]] = {each: [] for each in ROWS}
     for number in range(options.warm_up + options.repeats):

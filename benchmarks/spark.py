@@ -1,12 +1,12 @@
-"""How fast topics become rows on Spark: `kohort` and `kohort-segments` beside Spark's own Kafka connector.
+"""How fast Spark reads topics into rows: `kohort` and `kohort-segments` beside Spark's own Kafka connector.
 
     python benchmarks/spark.py                    # ratios, 100 bytes and 1 KiB, plain and zstd
     python benchmarks/spark.py --short            # two of these, smaller, and the ingest: a few minutes
     python benchmarks/spark.py --ingest           # how long `kohort spark ingest` takes, from start to end
     python benchmarks/spark.py --rows 10000000    # many records end to end, with the memory they take
 
-The readers take turns on the same topics, into a sink that throws the rows away. CPU is that of the session's
-JVM and its Python workers, and, told beside it, of the broker, which serves all readers but the one of files.
+The readers take turns on the same topics, into a sink that drops the rows. CPU is that of the session's
+JVM and its Python workers, and, separately, of the broker, which serves all readers except the one of files.
 The connector is tuned as the others are: 20,000 records per poll, 8 MiB per fetch.
 """
 
@@ -102,7 +102,7 @@ def resident_bytes(pid: int) -> tuple[int, int]:
 
 
 def fill(bootstrap: str, load: Load) -> None:
-    """Write a topic's rows: the same batch again and again, which no reader can tell."""
+    """Write the rows of a topic: the same batch again and again, which makes no difference to a reader."""
     value = os.urandom(load.record_bytes // 2).hex().encode()
     per_batch = max(1, BATCH_BYTES // (load.record_bytes + 16))
     now = time.time_ns() // 1_000_000
@@ -195,7 +195,7 @@ def bench(settings: dict[str, str]) -> Iterator[Bench]:
 
 
 def compare(load: Load, rounds: int, warm_up: int, names: list[str], found: Bench) -> None:
-    """Print what each reader took for one topic, and how it stands to the connector."""
+    """Print the result of each reader for one topic, and its ratio to the connector."""
     fill(found.broker.bootstrap, load)
     spent: dict[str, list[Spent]] = {name: [] for name in names}
     for number in range(rounds + warm_up):
@@ -239,7 +239,7 @@ def stream_all(rows: int, found: Bench, folder: Path) -> None:
     while query.isActive or query.lastProgress["batchId"] != seen:
         progress = query.lastProgress
         if progress is None or progress["batchId"] == seen:
-            time.sleep(0.05)  # A query's progress can only be looked at.
+            time.sleep(0.05)  # The progress of a query can only be polled.
             continue
         seen, done = progress["batchId"], done + progress["numInputRows"]
         jvm, python = resident_bytes(found.jvm_pid)
@@ -287,7 +287,7 @@ def ingest_once(found: Bench, load: Load, form: str, delta: str, folder: Path) -
 
 
 def main() -> None:
-    """Run what the arguments say."""
+    """Run the benchmarks of the arguments."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--rows", type=int, help="stream so many records into a table instead")
@@ -307,7 +307,7 @@ def main() -> None:
                 ingest_all(found, INGESTS, Path(folder))
             if options.ingest:
                 return None
-            warm_up = 4  # The JVM compiles what is hot: later readers would profit from the first ones.
+            warm_up = 4  # The JVM compiles hot code: later readers would profit from the first ones.
             for each in options.loads.split(","):
                 size, codec = each.split("-")
                 rows = int((6_000_000 if int(size) < 500 else 1_200_000) * options.scale)

@@ -50,7 +50,7 @@ def run_once(*, idle_seconds: float) -> tuple[float, float]:
             port = int(ready.split("kafka=")[1].split()[0].rpartition(":")[2])
             first_answer(port)
             seconds = time.perf_counter() - begin
-            time.sleep(idle_seconds)  # Not a race: memory is looked at once HTTP has been imported too.
+            time.sleep(idle_seconds)  # Not a race: memory is read once HTTP has been imported too.
             return seconds, resident_mebibytes(process.pid)
         finally:
             process.send_signal(signal.SIGTERM)
@@ -60,7 +60,7 @@ def run_once(*, idle_seconds: float) -> tuple[float, float]:
 def main() -> int:
     """Print the figures of several runs; return 1 where a limit is passed."""
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 7
-    run_once(idle_seconds=0)  # Compiles what has no .pyc yet.
+    run_once(idle_seconds=0)  # Compiles the modules without a .pyc.
     results = [run_once(idle_seconds=IDLE_SECONDS if number == 0 else 0) for number in range(runs)]
     seconds = sorted(each[0] for each in results)
     idle = results[0][1]

@@ -1,12 +1,12 @@
-"""What TLS 1.3 costs, kohort beside Apache Kafka in one run, with the same key and certificate.
+"""The cost of TLS 1.3, kohort and Apache Kafka in one run, with the same key and certificate.
 
     python benchmarks/tls.py [--repeats N] [--seconds N] [--only produce,fetch,commit,commits,connect]
 
-Each figure is a fresh process with confluent-kafka (librdkafka, OpenSSL): for so many seconds it produces
-records of 10 KB, reads those back, commits offsets one at a time or many at once, or opens connections. Each
-broker has a plaintext listener beside that for TLS, and both are measured, in turns; the median of the
-repetitions counts. kohort answers a produce and a commit when it is on the disk, and joins in once more as
-Kafka does it, without a sync (lax). The table is Markdown, for docs/performance.md.
+Each figure is from a fresh process with confluent-kafka (librdkafka, OpenSSL): for so many seconds it
+produces records of 10 KB, reads those back, commits offsets one at a time or many at once, or opens
+connections. Each broker has a plaintext listener beside that for TLS, and both are measured, in turns; the
+median of the repetitions counts. kohort answers a produce and a commit when it is on the disk, and takes part
+once more without a sync, like Kafka (lax). The table is Markdown, for docs/performance.md.
 """
 
 import argparse
@@ -49,7 +49,7 @@ Settings = dict[str, object]
 
 
 class Certificate:
-    """A key with its certificate, as both brokers take it, and who has signed it."""
+    """A key with its certificate, for both brokers, and the certificate of its signer."""
 
     def __init__(self, folder: Path) -> None:
         authority = trustme.CA()
@@ -149,7 +149,7 @@ def folder(stack: contextlib.ExitStack) -> Path:
 
 
 def spoken(bootstrap: str, certificate: Certificate) -> str:
-    """Return which TLS and which cipher a client of OpenSSL and the broker agree on."""
+    """Return the TLS version and cipher that an OpenSSL client and the broker agree on."""
     host, port = bootstrap.rsplit(":", 1)
     context = ssl.create_default_context(cafile=str(certificate.trusted))
     with (
@@ -161,7 +161,7 @@ def spoken(bootstrap: str, certificate: Certificate) -> str:
 
 
 def in_a_process(asked: str, seconds: float) -> float:
-    """Return what a process of its own has measured."""
+    """Return the result of a separate process."""
     command = [sys.executable, __file__, "--child", asked, "--seconds", str(seconds)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False)
     if done.returncode:
@@ -169,7 +169,7 @@ def in_a_process(asked: str, seconds: float) -> float:
     return float(done.stdout)
 
 
-# -- what is measured, in a process of its own ---------------------------------------------------------------
+# -- measurements, in a separate process ---------------------------------------------------------------------
 
 
 def new_topic(client: Settings) -> str:
@@ -182,7 +182,7 @@ def new_topic(client: Settings) -> str:
 
 
 class Writer:
-    """Writes records, as many as there is room for, and counts those that are acknowledged."""
+    """Writes as many records as there is room for, and counts the acknowledged ones."""
 
     def __init__(self, client: Settings, topic: str) -> None:
         import confluent_kafka
@@ -356,7 +356,7 @@ KINDS: Mapping[str, tuple[str, Callable[[Settings, float], float]]] = {
 def report(
     medians: Mapping[tuple[str, str, str], float], names: list[str], kinds: list[str]
 ) -> Iterator[str]:
-    """Yield the table: each over TLS, beside Kafka, and how much of the plaintext figure that is."""
+    """Yield the table: each figure over TLS, beside Kafka, and its share of the plaintext figure."""
     own = [each for each in names if each != "Kafka"]
     ratios = [f"{each} / Kafka" for each in own] if "Kafka" in names else []
     shares = [f"{each}: of plaintext" for each in names]

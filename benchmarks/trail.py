@@ -51,14 +51,14 @@ PAGE = history.ROOT / "docs" / "architecture.md"
 OURS = ("kohort.broker.", "kohort.protocol.", "kohort.storage.")
 GENERATED = ("<decode ", "<encode ")
 CODECS = "kohort.protocol.generated"
-"""Decoders and encoders, which the compiler of the protocol has written: they are in no module."""
+"""Decoders and encoders, which the protocol compiler has written: they are in no module."""
 TRANSPORT = "kohort.broker.transport.plain"
-"""What a line in memory stands for."""
+"""The module that a line in memory replaces."""
 COMPREHENSIONS = frozenset(("<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>"))
 WARM_UP = 8
 REPEATS = 12
 QUIET_SECONDS = 0.1
-"""For so long after an answer the leader is followed: longer than a fetch of its followers takes."""
+"""The leader is traced for this long after an answer: longer than a fetch of its followers takes."""
 CAUSES_SHOWN = 8
 REPLICAS = 3
 
@@ -83,21 +83,21 @@ class Walker:
         self._is_on = False
 
     def begin(self) -> None:
-        """Note what comes from here."""
+        """Start the recording."""
         self.walk, self._is_on = [], True
 
     def end(self) -> Walk:
-        """Note no more, and return what was noted."""
+        """Stop the recording, and return it."""
         self._is_on = False
         return self.walk
 
     def resume(self) -> None:
-        """Note the round that begins."""
+        """Record the round that begins."""
         if self._is_on:
             sys.setprofile(self.note)
 
     def pause(self) -> None:
-        """A round is over."""
+        """End a round."""
         sys.setprofile(None)
 
     def note(self, frame: FrameType, event: str, argument: object) -> None:
@@ -125,7 +125,7 @@ def module_of(frame: FrameType) -> str | None:
     return name if name.startswith(OURS) else None
 
 
-# -- what a walk amounts to -----------------------------------------------------------------------------
+# -- analysis of a walk -----------------------------------------------------------------------------------
 
 
 def modules(walk: Walk) -> set[str]:
@@ -169,7 +169,7 @@ Ask = Callable[[World, Walker], Awaitable[list[Walk]]]
 def repeated(
     line: Line, request: bytes, check: Callable[[bytes], int], walker: Walker, walks: list[Walk]
 ) -> Script:
-    """Ask the same again and again; what was noted of all but the first ones is kept."""
+    """Send the same request again and again; the recordings of all but the first ones are kept."""
     for number in range(WARM_UP + REPEATS):
         walker.begin()
         (answer,) = yield Step(((line, request),), (line,))
@@ -189,7 +189,7 @@ async def same_again(
 
 
 async def heartbeat(world: World, walker: Walker) -> list[Walk]:
-    """A member of a classic group says that it lives."""
+    """A member of a classic group sends heartbeats."""
     (line,), group_id = await world.lines(1), say.a_group()
     joined: list[JoinGroupResponse] = []
     await world.play([say.kept(say.joined_alone(line, group_id), joined)])
@@ -244,7 +244,7 @@ class Producer:
         self._identity = (-1, -1)
 
     async def begin(self, world: World) -> None:
-        """Have a topic, a group that has committed, and an id."""
+        """Create a topic, a group that has committed, and an id."""
         self._topic = await say.a_topic(world, self._line)
         commit = say.commit(self._group_id, self._topic)
         await say.asked(world, self._line, commit, OffsetCommitResponse, say.committed)
@@ -270,7 +270,7 @@ class Producer:
         return frame(request)
 
     def transact(self, walker: Walker, walks: list[Walk]) -> Script:
-        """Have one transaction after another; what is noted is the first request of each."""
+        """Run one transaction after another; the first request of each is recorded."""
         while len(walks) < WARM_UP + REPEATS:
             walker.begin()
             (answer,) = yield Step(((self._line, self.commit()),), (self._line,))
@@ -369,7 +369,7 @@ DESCRIBED = {
 
 
 def replicated_walks() -> list[Walk]:
-    """Return what the leader of a partition does for a record that its two followers fetch."""
+    """Return the work of a partition leader for a record that its two followers fetch."""
     walks: list[Walk] = []
     with Cluster(topics={say.TOPIC: 1}) as cluster:
         cluster.until(lambda: len(cluster.in_sync(say.TOPIC)) == REPLICAS)
@@ -391,7 +391,7 @@ def replicated_walks() -> list[Walk]:
 
 
 def of_requests(walk: Walk) -> Walk:
-    """Return a walk without the ends of the rounds that have begun and ended the noting."""
+    """Return a walk without the parts of the rounds that started and stopped the recording."""
     rounds = [place for place, each in enumerate(walk) if each.function == "Reactor._round"]
     served = next(place for place, each in enumerate(walk) if each.function == "Reactor._serve")
     return walk[max(place for place in rounds if place < served) : rounds[-1]]
@@ -413,7 +413,7 @@ def measured(names: Sequence[str]) -> dict[str, Walk]:
     return {name: min(walks[name], key=len) for name in names}
 
 
-# -- what is told ---------------------------------------------------------------------------------------
+# -- output -----------------------------------------------------------------------------------------------
 
 
 def table(walks: dict[str, Walk]) -> Iterator[str]:
@@ -426,7 +426,7 @@ def table(walks: dict[str, Walk]) -> Iterator[str]:
 
 
 def causes(name: str, walk: Walk) -> Iterator[str]:
-    """Yield where most changes of module come from."""
+    """Yield the modules that cause most changes of module."""
     yield f"{name}: changes fewer"
     yield "  if a module's functions move into the modules that call them"
     entered = Counter(each.module for each in walk)

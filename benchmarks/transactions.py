@@ -1,11 +1,11 @@
-"""Transactions a second, kohort beside Apache Kafka in one run, by confluent-kafka's transactional producer.
+"""Transactions a second, kohort and Apache Kafka in one run, with confluent-kafka's transactional producer.
 
     python benchmarks/transactions.py [--repeats N] [--seconds N] [--records 1,10,1000]
 
-Each figure is a fresh process with a fresh transactional id: for so many seconds it commits transactions of
-so many records of 100 bytes, spread over four partitions, and a group's offset with each. The brokers run
-side by side and take turns; the median of the repetitions counts. kohort answers when all is on the disk, and
-joins in once more as Kafka does it, without a sync (lax). The table is Markdown, for docs/performance.md.
+Each figure is from a fresh process with a fresh transactional id: for so many seconds it commits transactions
+of so many records of 100 bytes, spread over four partitions, and an offset of a group with each. The brokers
+run side by side and take turns; the median of the repetitions counts. kohort answers when all is on the disk,
+and takes part once more without a sync, like Kafka (lax). The table is Markdown, for docs/performance.md.
 """
 
 import argparse
@@ -90,7 +90,7 @@ def folder(stack: contextlib.ExitStack) -> Path:
 
 
 def in_a_process(bootstrap: str, records: int, seconds: float) -> float:
-    """Return the transactions a second that a process of its own has measured."""
+    """Return the transactions a second that a separate process has measured."""
     command = [sys.executable, __file__, "--child", f"{bootstrap},{records}", "--seconds", str(seconds)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False)
     if done.returncode:
@@ -136,7 +136,7 @@ def rate(bootstrap: str, records: int, seconds: float) -> float:
 
 
 def report(medians: dict[tuple[str, int], float], names: list[str], sizes: list[int]) -> Iterator[str]:
-    """Yield the table: transactions a second, and each of kohort's ways beside Kafka."""
+    """Yield the table: transactions a second, and each variant of kohort beside Kafka."""
     own = [each for each in names if each != "Kafka"]
     ratios = [f"{each} / Kafka" for each in own] if "Kafka" in names else []
     yield "| transactions/s | " + " | ".join([*names, *ratios]) + " |"

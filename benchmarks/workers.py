@@ -1,14 +1,14 @@
-"""Group work on one process and on several: requests a second, and the CPU time that each costs the servers.
+"""Group requests on one process and on several: requests a second, and the CPU time of each in the servers.
 
     python benchmarks/workers.py [--workers 1,2] [--seconds 5] [--repeats 3] [--connections 16] [--depth 16]
 
 Two kinds of work, each on groups that are spread over the workers: commits of groups without members, several
 under way on each connection, and groups that a member joins, syncs, commits to and leaves, one request after
-the other. The load comes from processes of this machine, as many as `--load` says, and takes its own share of
-the cores: where all cores are busy, what a request costs in CPU says how much more they could do, and the
-rates say it only where there are cores enough for both. Several processes that share cores with their load
-have smaller rounds, which cost more for each request: `apart` are as many brokers that know nothing of each
-other, each on a folder of its own, under the same load. No worker could do more than those. The table is
+The load comes from `--load` processes on this machine, and uses its own share of
+the cores: if all cores are busy, the CPU time of a request shows how much more they could do, and the
+rates show it only if there are enough cores for both. Several processes that share cores with their load
+have smaller rounds, which cost more for each request: `apart` are as many independent brokers,
+each with its own folder, under the same load. No worker could do more than those. The table is
 Markdown.
 """
 
@@ -66,7 +66,7 @@ raw_client.VERSIONS |= {"JoinGroup": 3, "SyncGroup": 3, "LeaveGroup": 3}
 REQUESTS_OF_A_GROUP = 4
 
 Work = Callable[[list[tuple[str, Address]], float, int], float]
-"""Returns how many requests a second the groups at these addresses were answered, for so many seconds."""
+"""Returns how many requests a second the groups at these addresses got answered, for so many seconds."""
 
 
 class Setup(NamedTuple):
@@ -80,7 +80,7 @@ class Setup(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """Requests a second, what each cost all servers in CPU, and the share of it that the busiest one had."""
+    """Requests a second, the CPU time of each in all servers, and the share of the busiest server."""
 
     per_second: float
     cpu_us: float
@@ -125,7 +125,7 @@ def serving_as(setup: Setup) -> Iterator[list[WorkersProcess]]:
 
 @contextmanager
 def serving(workers: int) -> Iterator[WorkersProcess]:
-    """Give a broker of so many processes, on an empty folder."""
+    """Run a broker of so many processes, with an empty folder."""
     with tempfile.TemporaryDirectory(prefix="kohort-bench-") as folder:
         process = WorkersProcess(Path(folder), workers, *SETTINGS)
         process.options += ("--log-level", "warning")
@@ -146,7 +146,7 @@ def serving(workers: int) -> Iterator[WorkersProcess]:
 def measured(
     processes: list[WorkersProcess], work: Work, setup: Setup, options: argparse.Namespace
 ) -> Figure:
-    """Return what one run shows, once it is warm."""
+    """Return the result of one run, once it is warm."""
     groups: list[tuple[str, Address]] = []
     for process in processes:
         groups += spread(process.address, options.connections, setup.processes // len(processes))
@@ -269,8 +269,8 @@ def form_once(connections: list[tuple[str, Connection]], number: int) -> int:
 
 
 def cpu_seconds(pid: int) -> dict[int, float]:
-    """Return what a process and its children have used of the CPU, each by its id."""
-    lists = Path(f"/proc/{pid}/task").glob("*/children")  # Each thread has those that it has started.
+    """Return the CPU time of a process and its children, each by its id."""
+    lists = Path(f"/proc/{pid}/task").glob("*/children")  # The children of each of its threads.
     children = " ".join(each.read_text() for each in lists).split()
     return {each: _cpu_seconds(each) for each in (pid, *map(int, children))}
 

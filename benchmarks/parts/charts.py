@@ -24,7 +24,7 @@ def svg(width: float, height: float, parts: Sequence[str]) -> str:
 
 
 def text(x: float, y: float, words: str, anchor: str = "start", more: str = "") -> str:
-    """Return words at a place."""
+    """Return a text at a position."""
     return f"<text x='{x:.1f}' y='{y:.1f}' text-anchor='{anchor}' {more}>{escape(words)}</text>"
 
 

@@ -1,4 +1,4 @@
-"""What `benchmarks/clients.py` lets each client do: read or write so many records, how many a second."""
+"""The work of each client in `benchmarks/clients.py`: read or write so many records, in records a second."""
 
 import asyncio
 import random
@@ -76,7 +76,7 @@ class Stopwatch:
         self._began_s, self._began_cpu_s = time.perf_counter(), time.process_time()
 
     def pace(self, records: int) -> Pace:
-        """Return how fast so many records were handled since then."""
+        """Return the rate of the records handled since then."""
         elapsed_s, cpu_s = time.perf_counter() - self._began_s, time.process_time() - self._began_cpu_s
         return Pace(records / elapsed_s, cpu_s / records * 1e9)
 
@@ -95,7 +95,7 @@ def make_topic(bootstrap: str, partitions: int) -> str:
 
 
 def fill(job: Job) -> None:
-    """Write what the consumers are going to read, in the batches of a producer with default settings."""
+    """Write the records for the consumers, in the batches of a producer with default settings."""
     from confluent_kafka import Producer
 
     producer = Producer(
@@ -109,7 +109,7 @@ def fill(job: Job) -> None:
 
 
 class Meter:
-    """Counts from the first records that come: connecting is not what is measured."""
+    """Counts from the first records on: the time to connect is not measured."""
 
     def __init__(self, job: Job) -> None:
         self._left, self._bytes_left, self._count = job.total, job.value_bytes(), 0
@@ -117,7 +117,7 @@ class Meter:
         self._pace: Pace | None = None
 
     def more(self, records: int, value_bytes: int) -> bool:
-        """Count what has come; return whether there is more to come."""
+        """Count the arrived records; return whether more must arrive."""
         self._left -= records
         self._bytes_left -= value_bytes
         if self._stopwatch is not None:
@@ -155,7 +155,7 @@ def _bytes_of_table(table: "pa.Table") -> int:
 
 
 def _count(found: Mapping[Any, Sequence[Any]]) -> tuple[int, int]:
-    """Return how many records came, by partition, and the size of their values."""
+    """Return how many records arrived, by partition, and the size of their values."""
     return sum(map(len, found.values())), sum(map(_bytes_of, found.values()))
 
 

@@ -44,10 +44,10 @@ class Cluster(Protocol):
         """Send a broker the signal; return without waiting."""
 
     def await_end(self, node_id: int) -> None:
-        """Return once its process is gone."""
+        """Return once its process has ended."""
 
     def cpu_seconds(self) -> float:
-        """Return what the brokers have used so far."""
+        """Return the CPU time of the brokers so far."""
 
     def stop(self) -> None:
         """Kill everything."""
@@ -178,7 +178,7 @@ class KafkaCluster:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return what a process has used of the machine's cores."""
+    """Return the CPU time of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS
 

@@ -1,4 +1,4 @@
-"""What clients say to a broker in memory, API by API: scripts for `in_process.World`."""
+"""The requests of clients to a broker in memory, API by API: scripts for `in_process.World`."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ SUBSCRIPTIONS = tuple(
     ).encode_versioned()
     for number in range(2)
 )
-STOCK = 3_000  # Records for members of share groups, who take each one once.
+STOCK = 3_000  # Records for members of share groups, which acquire each one once.
 _numbers = count(1)
 A = TypeVar("A", bound=Message)
 R = TypeVar("R")
@@ -98,7 +98,7 @@ class Coded(Protocol):
 
 
 Scripts = Callable[[int], list[Script]]
-"""Makes the scripts that together ask for so many units of a workload."""
+"""Makes the scripts that together send so many units of a workload."""
 LOADING = frozenset(
     (
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -110,7 +110,7 @@ LOADING = frozenset(
 
 
 class Workload(NamedTuple):
-    """What is measured under one name."""
+    """A measurement with its name."""
 
     name: str
     prepare: Callable[[World], Awaitable[Scripts]]
@@ -122,7 +122,7 @@ class Workload(NamedTuple):
 
 
 def repeated(line: Line, request: bytes, times: int, check: Callable[[bytes], int], depth: int = 1) -> Script:
-    """Ask the same again and again, so much at a time; the last answer of each time has no error."""
+    """Send the same request again and again, so many at a time; the last answer of each time has no error."""
     together, awaits = request * depth, [line] * depth
     for _ in range(times // depth):
         answers = yield Step(((line, together),), awaits)
@@ -157,7 +157,7 @@ async def asked(world: World, line: Line, message: Message, kind: type[A], code:
             if code(found) not in LOADING:
                 expect(code(found))
                 return found
-            await trio.sleep(0.005)  # Threads of the broker load what it is asked for.
+            await trio.sleep(0.005)  # Threads of the broker load the requested data.
 
 
 async def a_topic(world: World, line: Line, partitions: int = 1) -> str:
@@ -234,7 +234,7 @@ def join(
 
 
 def sync(group_id: str, joined: JoinGroupResponse) -> SyncGroupRequest:
-    """Return what a member asks next, a leader with a partition for each."""
+    """Return the next request of a member, for a leader with a partition for each member."""
     return SyncGroupRequest(
         group_id=group_id,
         generation_id=joined.generation_id,
@@ -280,7 +280,8 @@ def joined_alone(line: Line, group_id: str) -> Asking[JoinGroupResponse]:
 
 
 def pair(one: Line, other: Line, group_id: str) -> Asking[list[JoinGroupResponse]]:
-    """Make a group of two: one is there alone, the other joins, the one hears of it and joins again."""
+    """Make a group of two: the first member joins, the second joins, the first sees the rebalance and
+    rejoins."""
     first = yield from joined_alone(one, group_id)
     member_id = yield from first_join(other, group_id)
     yield Step(((other, frame(join(group_id, member_id))),), ())
@@ -292,7 +293,7 @@ def pair(one: Line, other: Line, group_id: str) -> Asking[list[JoinGroupResponse
 def together(
     sends: Sequence[tuple[Line, JoinGroupRequest]], lines: Sequence[Line], group_id: str
 ) -> Asking[list[JoinGroupResponse]]:
-    """Send the joins that are missing; let everybody sync once all are answered."""
+    """Send the missing joins; let every member sync once all have an answer."""
     answers = yield Step([(line, frame(each)) for line, each in sends], lines)
     joined = [decoded(each, JoinGroupResponse) for each in answers]
     asks = [(line, frame(sync(group_id, each))) for line, each in zip(lines, joined, strict=True)]
@@ -302,7 +303,7 @@ def together(
 
 
 async def forming(world: World) -> Scripts:
-    """A group of two is formed: 2 JoinGroups are told an id, 3 are let in, 3 SyncGroups, a Heartbeat."""
+    """A group of two is formed: 2 JoinGroups get an id, 3 join the group, 3 SyncGroups, a Heartbeat."""
     one, other = await world.lines(2)
 
     def form(times: int) -> Script:
@@ -330,7 +331,7 @@ async def rounds(world: World) -> Scripts:
 
 
 async def heartbeats(world: World) -> Scripts:
-    """A member of a group says that it lives."""
+    """A member of a classic group sends heartbeats."""
     (line,), group_id = await world.lines(1), a_group()
     joined: list[JoinGroupResponse] = []
     await world.play([kept(joined_alone(line, group_id), joined)])
@@ -364,7 +365,7 @@ def commits(connections: int, depth: int) -> Callable[[World], Awaitable[Scripts
 
 
 def offset_fetches(connections: int, depth: int) -> Callable[[World], Awaitable[Scripts]]:
-    """Where groups stand in a partition is asked, of one group on each connection."""
+    """The committed offsets of groups in a partition are read, one group on each connection."""
 
     async def prepare(world: World) -> Scripts:
         lines = await world.lines(connections)
@@ -391,7 +392,7 @@ def offset_fetches(connections: int, depth: int) -> Callable[[World], Awaitable[
 
 
 def produces(depth: int) -> Callable[[World], Awaitable[Scripts]]:
-    """A record of 100 bytes is written, so many requests in flight."""
+    """A record of 100 bytes is written, with so many requests in flight."""
 
     async def prepare(world: World) -> Scripts:
         (line,) = await world.lines(1)
@@ -426,14 +427,14 @@ async def fetches(world: World) -> Scripts:
 
 
 async def api_versions(world: World) -> Scripts:
-    """A client asks what the broker speaks."""
+    """A client reads the supported versions of the broker."""
     (line,) = await world.lines(1)
     request = frame(ApiVersionsRequest(client_software_name="budget", client_software_version="1"))
     return lambda times: [repeated(line, request, times, lambda answer: int.from_bytes(answer[4:6], "big"))]
 
 
 async def metadatas(world: World) -> Scripts:
-    """Who leads a topic of eight partitions."""
+    """A client reads the leaders of a topic of eight partitions."""
     (line,) = await world.lines(1)
     request = metadata(await a_topic(world, line, 8))
 
@@ -446,7 +447,7 @@ async def metadatas(world: World) -> Scripts:
 
 
 async def find_coordinators(world: World) -> Scripts:
-    """Who coordinates a group."""
+    """A client looks up the coordinator of a group."""
     (line,) = await world.lines(1)
     request = FindCoordinatorRequest(coordinator_keys=(a_group(),))
 
@@ -463,7 +464,7 @@ async def find_coordinators(world: World) -> Scripts:
 
 
 async def consumer_heartbeats(world: World) -> Scripts:
-    """A member of a group of the consumer protocol says that it lives; it has what it is to have."""
+    """A member of a consumer-protocol group sends heartbeats; it owns its target assignment."""
     (line,), group_id, member_id = await world.lines(1), a_group(), str(UUID(int=next(_numbers)))
     topic = await a_topic(world, line)
     topic_id = await topic_id_of(world, line, topic)
@@ -503,7 +504,7 @@ class ShareMember:
         self._epoch = 0
 
     async def enter(self, world: World, topic: str) -> None:
-        """Join, and open the session once the partition is given to the member."""
+        """Join, and open the session once the member has the partition."""
         hello = ShareGroupHeartbeatRequest(
             group_id=self.group_id, member_id=self.member_id, member_epoch=0, subscribed_topic_names=(topic,)
         )

@@ -1,4 +1,4 @@
-"""What runs of a benchmark came to, a JSON line each, and the parts of docs/performance.md that show them."""
+"""The results of benchmark runs, a JSON line each, and the parts of docs/performance.md that show them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VERSIONS = ROOT / "build" / "versions"
 
 
 def machine() -> dict[str, object]:
-    """Return what the figures depend on."""
+    """Return what the figures depend on: the machine."""
     names = [
         line.partition(":")[2].strip()
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
@@ -92,7 +92,7 @@ def append(name: str, run: dict[str, Any]) -> None:
 
 
 def runs(name: str) -> list[dict[str, Any]]:
-    """Return what was noted, the oldest first."""
+    """Return the recorded runs, oldest first."""
     path = FOLDER / f"{name}.jsonl"
     if not path.exists():
         return []
@@ -114,7 +114,7 @@ def write_part(name: str, lines: Iterable[str], page: Path = PAGE) -> None:
 
 
 def described(run: dict[str, Any]) -> str:
-    """Return where and when a run was, in a sentence's words."""
+    """Return place and time of a run, in the words of a sentence."""
     where = run["machine"]
     return (
         f"{run['date']}, {where['cores']} cores of {where['processor']}, {where['memory_gib']} GiB, "

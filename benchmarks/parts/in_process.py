@@ -4,10 +4,10 @@
     line = world.line()                 # a connection: the broker has a `Connection` with a `Peer` for it
     await world.play([script, ...])     # every script to its end; what the rounds cost is metered
 
-What is asked takes the broker's own way: reactor, connection, handlers, shard, group core, log, flusher. Only
-the outermost layer is another: the poller says when a line has something, and a line hands over bytes. Its
-clock stands still but for a step every few rounds, and nothing is synced (`UnsyncedFileSystem`), so that the
-same requests take the same way at each run, however busy the machine is.
+A request takes the broker's usual path: reactor, connection, handlers, shard, group core, log, flusher. Only
+the outermost layer differs: the poller says when a line has data, and a line hands over bytes. Its
+clock stands still except for a step every few rounds, and nothing is synced (`UnsyncedFileSystem`), so that
+the same requests take the same path in each run, under any load of the machine.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ VERSIONS = {
     "Metadata": 12,
     "TxnOffsetCommit": 5,
 }
-"""What is asked by the names of topics; of all others the newest version."""
+"""The versions that use topic names; all other APIs use the newest version."""
 LISTENER = 9  # A number that no listener of the broker has.
 ROUNDS_PER_MS = 10  # How fast the clock goes.
 PATIENCE_SECONDS = 120.0
@@ -53,7 +53,7 @@ Answer = TypeVar("Answer", bound=Message)
 
 
 class Step(NamedTuple):
-    """What a script has sent, and the lines that it has an answer from before it goes on."""
+    """What a script has sent, and the lines whose answers it waits for."""
 
     sends: Sequence[tuple[Line, bytes]]
     awaits: Sequence[Line]
@@ -64,14 +64,14 @@ Script = Generator[Step, list[bytes], None]
 
 
 class Meter(Protocol):
-    """What measures the broker's rounds. Nothing of the clients lies between `resume` and `pause`."""
+    """Measures the rounds of the broker. No work of the clients lies between `resume` and `pause`."""
 
     def resume(self) -> None:
         """Measure from here."""
         ...
 
     def pause(self) -> None:
-        """Measure no more."""
+        """Stop the measurement."""
         ...
 
 
@@ -86,7 +86,7 @@ class NoMeter:
 
 
 class Line:
-    """One connection, as its transport: what its client has sent, and what it was answered."""
+    """One connection, as its transport: the requests of its client, and the answers."""
 
     def __init__(self) -> None:
         self.file_descriptor = -1
@@ -96,7 +96,7 @@ class Line:
         self._answers: deque[bytes] = deque()
 
     def receive(self, count: int) -> bytes:
-        """Return what the client has sent, at once."""
+        """Return the bytes that the client has sent, at once."""
         if not self.outgoing:
             raise BlockingIOError
         data = self.outgoing.popleft()
@@ -106,7 +106,7 @@ class Line:
         return data
 
     def receive_into(self, view: memoryview) -> int:
-        """Fill `view` with what the client has sent."""
+        """Fill `view` with the bytes that the client has sent."""
         data = self.receive(len(view))
         view[: len(data)] = data
         return len(data)
@@ -123,10 +123,10 @@ class Line:
         return len(data)
 
     def close(self) -> None:
-        """There is nothing to let go."""
+        """Do nothing: there is no resource."""
 
     def answer(self) -> bytes | None:
-        """Return the next answer with its header, None where it has not come."""
+        """Return the next answer with its header, None if it has not arrived."""
         if self.incoming:
             data = self._rest + b"".join(self.incoming)
             self.incoming.clear()
@@ -148,7 +148,10 @@ class Talk:
         self.is_over = False
 
     def go_on(self) -> list[Line]:
-        """Take answers and send what follows on them, as far as that goes; return who has sent something."""
+        """Take the answers and send the next requests, as far as possible.
+
+        Return the lines that have sent.
+        """
         spoke: list[Line] = []
         while not self.is_over:
             while self._awaits and (answer := self._awaits[0].answer()) is not None:
@@ -173,7 +176,7 @@ class Talk:
 
 
 class MemoryPoller(EpollPoller):
-    """epoll for what else the loop has, and the lines whose clients have sent something."""
+    """epoll for the other events of the loop, and the lines whose clients have sent data."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -185,7 +188,7 @@ class MemoryPoller(EpollPoller):
         self.clock: ManualClock | None = None
 
     def begin(self, scripts: Iterable[Script], meter: Meter) -> trio.Event:
-        """Play the scripts from the next poll on; the event is set when all are over."""
+        """Play the scripts from the next poll on; the event is set when all are complete."""
         self._talks, self._meter, self._over = [Talk(each) for each in scripts], meter, trio.Event()
         return self._over
 
@@ -251,7 +254,7 @@ class World:
             await over.wait()
 
     def pass_time(self, milliseconds: int) -> None:
-        """Let the clock go on at once."""
+        """Advance the clock at once."""
         self.clock.advance(milliseconds)
         self.broker.mailbox.wake()
 
@@ -264,9 +267,9 @@ class World:
 def with_world(
     play: Callable[[World], Awaitable[None]], settings: Sequence[tuple[str, str]] = SETTINGS
 ) -> None:
-    """Run `play` with a world whose data folder is empty. What the broker logs is formatted, and dropped.
+    """Run `play` with a world whose data folder is empty. Log lines of the broker are formatted, and dropped.
 
-    To be called in a process of its own: poller and logs are those of the whole process.
+    To be called in a separate process: poller and loggers belong to the whole process.
     """
     pollers: list[MemoryPoller] = []
 
@@ -293,14 +296,14 @@ def with_world(
     POLLERS["memory"] = ("epoll", make_poller)
     os.environ[VARIABLE] = "memory"
     sys.stderr, stderr = nowhere(), sys.stderr
-    configure_logs("console")  # As `kohort serve` logs: a line for each event, but to nobody.
+    configure_logs("console")  # Like the log of `kohort serve`: a line for each event, but written nowhere.
     sys.stderr = stderr
     trio.run(main)
 
 
 @cache
 def nowhere() -> TextIO:
-    """Return a file that keeps nothing, which loggers keep for as long as the process lives."""
+    """Return a file that keeps nothing, for loggers that live as long as the process."""
     return open(os.devnull, "w", encoding="utf-8")
 
 
@@ -308,7 +311,7 @@ def nowhere() -> TextIO:
 
 
 def frame(message: Message) -> bytes:
-    """Return a request as it is sent."""
+    """Return an encoded request."""
     api, version = _spoken(type(message).__name__.removesuffix("Request"))
     header = RequestHeader(
         request_api_key=api.api_key, request_api_version=version, correlation_id=1, client_id="budget"

@@ -17,7 +17,7 @@ from tests.interop.broker_process import BrokerProcess
 
 SETTINGS = ("group.initial.rebalance.delay.ms=0", "max.connections.per.ip=100000")
 NOTE_OFTEN = "log.flush.offset.checkpoint.interval.ms=250"
-"""Logs are at rest where nothing was written from one checkpoint to the next: two minutes, but for this."""
+"""Logs are at rest when nothing was written between two checkpoints: two minutes, without this setting."""
 ASKED = 2_000  # Requests for one figure.
 DEPTH = 20
 PATIENCE_SECONDS = 120.0
@@ -25,7 +25,7 @@ START_SECONDS_MAX = 600.0  # Ten thousand logs are opened after a kill.
 
 
 class MeasuredBroker:
-    """A broker in a process, a connection to it, and what it has used."""
+    """A broker in a process, a connection to it, and the resources that it has used."""
 
     def __init__(self, folder: Path) -> None:
         self.process = BrokerProcess(folder, *SETTINGS)
@@ -45,11 +45,11 @@ class MeasuredBroker:
         return nanoseconds / 1e9
 
     def memory_kib(self) -> float:
-        """Return what the process occupies."""
+        """Return the memory of the process."""
         return self.process.resident_bytes() / 1024
 
     def cost_us(self, frames: Sequence[bytes], check: Callable[[bytes], int], count: int = ASKED) -> float:
-        """Return the CPU time of a request, of these in turn; every answer is looked at."""
+        """Return the CPU time of a request, of these in turn; every answer is checked."""
         self.ask(frames[: min(len(frames), DEPTH)], check)
         asked = [frames[number % len(frames)] for number in range(max(count, len(frames)))]
         before = self.cpu_seconds()
@@ -75,7 +75,7 @@ class MeasuredBroker:
         for place in range(len(found)):
             while check(found[place]) in say.LOADING:
                 assert time.monotonic() < deadline, ErrorCode(check(found[place])).name
-                time.sleep(0.01)  # The broker tells nobody when it is ready.
+                time.sleep(0.01)  # The broker sends no notice when it is ready.
                 (found[place],) = self.answers([frames[place]])
             say.expect(check(found[place]))
         return found
@@ -83,7 +83,7 @@ class MeasuredBroker:
     def start_again(self, ask: Callable[[], object], *settings: str) -> tuple[float, float]:
         """Kill it, start it; return the ms until `ask` is through, and the ms of CPU until then.
 
-        `settings` are for the process that begins here.
+        `settings` are for the process that starts here.
         """
         self.line.close()
         self.process.settings = (*SETTINGS, *settings)
@@ -94,14 +94,14 @@ class MeasuredBroker:
         return (time.monotonic() - began) * 1e3, self.cpu_seconds() * 1e3
 
     def come_to_rest(self, names: Sequence[str]) -> None:
-        """Return once the logs of these topics are noted as at rest, as long as they are; nobody writes."""
+        """Return once the logs of these topics are marked as at rest; nothing writes to them."""
         path = self.process.data / RESTING_LOGS
         moving = set(names)
         deadline = time.monotonic() + PATIENCE_SECONDS
         while moving:
             assert time.monotonic() < deadline, f"{len(moving)} logs do not come to rest"
-            time.sleep(0.05)  # A file can only be looked at.
-            with suppress(FileNotFoundError):  # There is none yet, or it has just been removed.
+            time.sleep(0.05)  # A file can only be polled.
+            with suppress(FileNotFoundError):  # The file does not exist yet, or was just removed.
                 for (topic, index), each in decode_resting_logs(path.read_bytes()).items():
                     newest = self.process.data / f"{topic}-{index}" / f"{each.base_offset:020d}.log"
                     if topic in moving and newest.stat().st_size == each.size_bytes > 0:

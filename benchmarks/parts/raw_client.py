@@ -1,6 +1,6 @@
 """Requests to several brokers over bare sockets: encoded once, sent again and again.
 
-A client library would be most of what is measured on a machine that the brokers share with it.
+A client library would use most of the CPU time on a machine that it shares with the brokers.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Connection:
         self._socket.sendall(frame)
 
     def receive(self) -> bytes:
-        """Return the next answer with its header. Raises: OSError where the connection is gone."""
+        """Return the next answer with its header. Raises: OSError if the connection is closed."""
         head = self._file.read(4)
         if len(head) < 4:
             raise ConnectionResetError("the broker has closed the connection")
@@ -91,7 +91,7 @@ class Connection:
 
 
 def frame_of(message: Message) -> bytes:
-    """Return a request as it is sent."""
+    """Return an encoded request."""
     name = type(message).__name__.removesuffix("Request")
     api, version = BY_NAME[name], VERSIONS[name]
     header = RequestHeader(
@@ -127,7 +127,7 @@ def listens(address: Address) -> bool:
 
 
 def until(holds: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
-    """Return once something holds; a broker that is away meanwhile is asked again."""
+    """Return once a condition holds; a broker that is away meanwhile is asked again."""
     deadline = time.monotonic() + seconds
     while True:
         with suppress(OSError):
@@ -149,7 +149,7 @@ def create_topic(address: Address, name: str, partitions: int) -> None:
 
 
 def topic_of(address: Address, name: str) -> MetadataResponseTopic:
-    """Return what a broker says of a topic."""
+    """Return the metadata of a topic from a broker."""
     connection = Connection(address)
     request = MetadataRequest(topics=(MetadataRequestTopic(name=name),), allow_auto_topic_creation=False)
     (topic,) = connection.ask(request, MetadataResponse).topics
@@ -158,7 +158,7 @@ def topic_of(address: Address, name: str) -> MetadataResponseTopic:
 
 
 def await_whole(addresses: Iterable[Address], *topics: str) -> None:
-    """Return once every broker says that all replicas of these topics are in sync, and led."""
+    """Return once every broker reports all replicas of these topics as in sync, with a leader."""
     everybody = tuple(addresses)
 
     def is_whole() -> bool:
@@ -176,7 +176,7 @@ def await_whole(addresses: Iterable[Address], *topics: str) -> None:
 
 
 def coordinator(address: Address, group_id: str) -> tuple[int, Address] | None:
-    """Return a group's coordinator as this broker says; None where it does not know one."""
+    """Return a group's coordinator as this broker reports it; None if it knows none."""
     connection = Connection(address, 2.0)
     try:
         answer = connection.ask(FindCoordinatorRequest(coordinator_keys=(group_id,)), FindCoordinatorResponse)
@@ -222,7 +222,7 @@ def is_produced(answer: bytes) -> bool:
 
 
 class Load(NamedTuple):
-    """One connection's work: the same request again and again, so many under way at once."""
+    """The work of one connection: the same request again and again, with so many in flight at once."""
 
     address: Address
     frame: bytes
@@ -233,7 +233,7 @@ class Load(NamedTuple):
 def requests_per_second(loads: list[Load], seconds: float) -> float:
     """Return how many requests were answered a second, of all connections together.
 
-    The first answer of each is looked at, and so is every hundredth.
+    The first answer of each is checked, and so is every hundredth.
     """
     counts = [0] * len(loads)
     failures: list[str] = []
@@ -268,7 +268,7 @@ def requests_per_second(loads: list[Load], seconds: float) -> float:
 
 
 class Committer(threading.Thread):
-    """Commits one group's offsets one by one, and finds its coordinator anew where that is gone."""
+    """Commits the offsets of one group one by one, and looks its coordinator up again if that is gone."""
 
     def __init__(self, addresses: dict[int, Address], group_id: str, topic: str) -> None:
         super().__init__(daemon=True)
@@ -278,14 +278,14 @@ class Committer(threading.Thread):
         self._offset = 0
         self._ends = False
         self.taken: deque[tuple[float, int]] = deque(maxlen=100_000)
-        """When each commit was acknowledged, and by whom."""
+        """When each commit was acknowledged, and by which broker."""
 
     def run(self) -> None:
         """The thread's own."""
         while not self._ends:
             with suppress(OSError):
                 self._with_coordinator()
-            time.sleep(POLL_SECONDS)  # The coordinator may be on its way to another broker.
+            time.sleep(POLL_SECONDS)  # The coordinator may be moving to another broker.
 
     def _with_coordinator(self) -> None:
         for address in tuple(self._addresses.values()):
@@ -309,6 +309,6 @@ class Committer(threading.Thread):
             connection.close()
 
     def stop(self) -> None:
-        """Return when it has come to its end."""
+        """Return when it has ended."""
         self._ends = True
         self.join()
