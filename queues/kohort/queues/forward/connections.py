@@ -8,7 +8,7 @@ import select
 import socket
 import ssl
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 from urllib.parse import SplitResult, quote
 
@@ -102,11 +102,11 @@ class Connections:
 class Wire(Protocol):
     """What bytes go through."""
 
-    async def send(self, data: bytes) -> None:
+    async def send(self, data: bytes, /) -> None:
         """Send all of it. Raises: anyio.BrokenResourceError, OSError."""
         ...
 
-    async def receive(self, bytes_max: int) -> bytes:
+    async def receive(self, bytes_max: int, /) -> bytes:
         """Return what has come; raises anyio.EndOfStream at the end."""
         ...
 
@@ -148,8 +148,7 @@ class _Connection:
         self._answers = AnswerReader()
         self._socket: socket.socket = stream.extra(anyio.abc.SocketAttribute.raw_socket)
         self._idle_since_ms = 0.0
-        self._poll = select.poll()
-        self._poll.register(self._socket.fileno(), select.POLLIN)
+        self._is_readable = readable_of(self._socket)
         is_plain = isinstance(self._socket, socket.socket) and not _is_encrypted(stream)
         self._wire: Wire = PlainSocket(stream, self._socket) if is_plain else stream
 
@@ -189,13 +188,22 @@ class _Connection:
     @property
     def is_usable(self) -> bool:
         """Whether it is young, and nothing was said by the other side, such as that it is closed."""
-        return not self.is_old and not self._poll.poll(0)
+        return not self.is_old and not self._is_readable()
 
     async def close(self) -> None:
         """Close it at once: whoever has an answer already does not wait for that."""
         with anyio.CancelScope(shield=True) as scope:
             scope.cancel()
             await self._stream.aclose()
+
+
+def readable_of(some: socket.socket) -> Callable[[], bool]:
+    """Return a function that says whether there is something to be read, or the end."""
+    if hasattr(select, "poll"):
+        poll = select.poll()
+        poll.register(some.fileno(), select.POLLIN)
+        return lambda: bool(poll.poll(0))
+    return lambda: bool(select.select([some], [], [], 0)[0])  # Windows has no other way.
 
 
 def _is_encrypted(stream: anyio.abc.ByteStream) -> bool:
