@@ -12,6 +12,7 @@ export function healthView(told) {
       ["Under-replicated", h("span", { class: cluster.under_replicated ? "warn" : "good" }, number(cluster.under_replicated))],
       ["Offline", h("span", { class: cluster.offline ? "bad" : "good" }, number(cluster.offline))],
     ]),
+    gone(told),
     problems(cluster),
     h("h2", {}, "Brokers"),
     table([["Id", "number"], ["Address"], ["Leads", "number"], ["In sync", "number"], ["Size", "number phone-off"], ["Disk free", "number phone-off"],
@@ -42,6 +43,14 @@ function state(each, told, own) {
   if (reasons.length) return h("span", { class: "bad" }, reasons.map(shown).join("; "));
   if (own?.offline_logs) return h("span", { class: "bad" }, `${count(own.offline_logs, "log")} offline`);
   return h("span", { class: "good" }, "ready");
+}
+
+// A broker whose session has ended is not in the list; what is missing of its partitions tells of it.
+function gone(told) {
+  const known = new Set(told.brokers.map((each) => each.node_id));
+  const missing = new Set(told.cluster.problems.flatMap((each) => each.replicas).filter((id) => !known.has(id)));
+  return [...missing].sort((one, other) => one - other).map((id) =>
+    h("p", { class: "warn", role: "alert" }, `Broker ${id} has replicas and is not in the cluster now.`));
 }
 
 function problems(cluster) {
