@@ -195,7 +195,8 @@ class Forwarder:
         """Note what each partition brings; let the group share them anew where that has changed."""
         now_ms = monotonic_ms()
         if self._measured.is_due(now_ms):
-            self._measured.sample(self._backlog.sums(), now_ms)
+            idle = dict.fromkeys(self._consumer.assignment(), (0, 0.0))
+            self._measured.sample({**idle, **self._backlog.sums()}, now_ms)
             if self._measured.is_other_than_told(now_ms):
                 self._consumer.enforce_rebalance("the load has changed")
 
@@ -245,9 +246,8 @@ class Forwarder:
         self._behind_at_ms = now_ms + POLL_MS
         for first in self._backlog.holding():
             route, (_, began_ms) = first.route, self._scopes.get(first, (None, now_ms))
-            if first.record.topic != self._route_topics[route] and self._apart.is_set_apart(
-                route, now_ms, now_ms - began_ms
-            ):
+            is_elsewhere = first.record.topic != self._route_topics[route]
+            if is_elsewhere and self._apart.is_set_apart(route, now_ms, now_ms - began_ms):
                 logger.info("%s: route %r is behind, and set apart", self.destination.name, route)
         for route in self._apart.routes:
             topic = self._route_topics[route]
