@@ -99,7 +99,7 @@ class World:
     def tracker(self) -> Iterator[None]:
         state = TrackedPartition(0, QUEUE.use_now_after_ms)
         position = self.markers_committed
-        state.begin_at(len(self.markers))
+        state.begin_at(len(self.markers), self.committed)
         while True:
             state.take(self.markers[position : position + 5], self.now_ms)
             position = min(len(self.markers), position + 5)
@@ -172,7 +172,7 @@ class World:
         return found
 
 
-@pytest.mark.parametrize("seed", range(repetitions(60, by_night=5_000)))
+@pytest.mark.parametrize("seed", range(repetitions(100, by_night=5_000)))
 def test_each_record_is_acknowledged_or_dead_and_never_comes_too_often(seed: int) -> None:
     world = World(seed)
     world.run()

@@ -216,3 +216,24 @@ def test_a_record_that_is_taken_anew_needs_its_newest_marker_alone() -> None:
     assert (markers.state.needed_offset, markers.state.oldest_marked_ms) == (1, 1)
     markers.end(6, at_ms=3)
     assert (markers.state.needed_offset, markers.state.oldest_marked_ms) == (2, 2)
+
+
+def test_what_is_released_after_it_came_again_may_be_there_twice_and_is_looked_for() -> None:
+    markers = Markers()
+    markers.start(5, at_ms=0)
+    markers.start(6, at_ms=0)
+    assert markers.due(AFTER_MS) == [5, 6]
+    markers.end(5, at_ms=AFTER_MS)  # The tracker's.
+    markers.start(5, at_ms=AFTER_MS, after_ms=0)  # Of a client that took too long.
+    markers.start(7, at_ms=AFTER_MS, after_ms=0)
+    assert markers.due(AFTER_MS) == [5, 7]
+    assert markers.state.suspects([5, 7]) == [5]
+
+
+def test_a_takeover_suspects_what_the_group_had_committed_before_and_is_started_after() -> None:
+    markers = Markers()
+    markers.state.begin_at(0, 6)
+    markers.start(5, at_ms=0, after_ms=0)
+    markers.start(6, at_ms=0, after_ms=0)
+    assert markers.due(AFTER_MS) == [5, 6]
+    assert markers.state.suspects([5, 6]) == [5]

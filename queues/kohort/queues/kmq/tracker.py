@@ -177,10 +177,11 @@ class RedeliveryTracker:
 
     async def _begin(self, partition: TopicPartition, tracked: _Tracked) -> None:
         found = (await self._consumer.committed(partition))[partition]
+        taken = await self._committed_by_group(TopicPartition(self.queue.topic, partition.partition))
         ends = await self._consumer.end_offsets(partition)
         if found is not None:
             tracked.counters += decode_counters(found.metadata)
-        tracked.state.begin_at(ends[partition])
+        tracked.state.begin_at(ends[partition], taken)
 
     async def _see_to(self, partition: TopicPartition, tracked: _Tracked) -> None:
         state = tracked.state

@@ -74,15 +74,18 @@ class TrackedPartition:
         self._redelivering: set[int] = set()
         self._suspect_until: tuple[int, int] | None = None
         self._failed: set[int] = set()
+        self._next_record = 0  # All records before it have had a start marker.
+        self._reopened: set[int] = set()
         self._newest_ms = 0
         self._seen_at_ms: int | None = None
         self._permission: Permission | None = None
 
     # What the log says
 
-    def begin_at(self, end: int) -> None:
-        """Note where the log ended after it was taken over."""
+    def begin_at(self, end: int, committed: int = 0) -> None:
+        """Note where the log ended after it was taken over, and what the group had committed before that."""
         self._end = end
+        self._next_record = max(self._next_record, committed)
 
     def take(self, records: Sequence[AnyRecord], now_ms: int) -> list[str]:
         """Take in the next markers of the log, read at `now_ms`; return the faults of those that are none."""
@@ -113,11 +116,16 @@ class TrackedPartition:
             return
         self._newest_ms = max(self._newest_ms, marked_ms)
         self._seen_at_ms = now_ms
-        self._open.pop(offset, None)  # Before a start, so that the newest marker comes last.
+        was_open = self._open.pop(offset, None)  # Before a start, so that the newest marker comes last.
         if start is None:
             self._redelivering.discard(offset)
             self._failed.discard(offset)
+            self._reopened.discard(offset)
         else:
+            if offset >= self._next_record:
+                self._next_record = offset + 1
+            elif was_open is None:  # A client that did not know that the record was delivered again.
+                self._reopened.add(offset)
             self._open_record(offset, record.offset, marked_ms, marked_ms + start.redeliver_after_ms)
 
     def _open_record(self, offset: int, marker_offset: int, marked_ms: int, due_ms: int) -> None:
@@ -208,14 +216,17 @@ class TrackedPartition:
         self._list(back)
 
     def suspects(self, offsets: Iterable[int]) -> list[int]:
-        """Return those that may have been delivered again already: by whoever tracked this before, or by a
-        try whose outcome is not known. The message topic has to be looked at for their copies.
+        """Return those that may have been delivered again already: the topic has to be searched for copies.
+
+        Whoever tracked this before may have done it, or a try whose outcome is not known. Or a client has
+        released or extended them when it was done.
         """
         until = self._suspect_until
         return [
             each
             for each in offsets
             if each in self._failed
+            or each in self._reopened
             or (
                 until is not None
                 and (found := self._open.get(each)) is not None
