@@ -201,7 +201,7 @@ class Group:
                 began, epochs = time.monotonic(), now
 
     def let_one_go(self) -> None:
-        """Have a member leave."""
+        """Let one member leave."""
         gone = self.members.pop()
         self._connections[0].send(gone.leave())
         self._connections[0].receive()
@@ -223,7 +223,7 @@ class Group:
         return count
 
     def close(self) -> None:
-        """Have everybody leave."""
+        """Let all members leave."""
         while self.members:
             with suppress(OSError):
                 self.let_one_go()

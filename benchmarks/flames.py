@@ -48,14 +48,14 @@ Ask = Callable[[], Sized]
 
 
 def commits(broker: MeasuredBroker) -> Ask:
-    """Commits of groups without members, 16 under way."""
+    """Commits of groups without members, 16 in flight."""
     (topic,) = create(broker, ["flames"])
     requests = [frame(say.commit(f"group-{number}", topic)) for number in range(GROUPS)]
     return lambda: broker.answers(requests)
 
 
 def offset_fetches(broker: MeasuredBroker) -> Ask:
-    """Offset fetches, 16 under way."""
+    """Offset fetches, 16 in flight."""
     commits(broker)()
     requests = [frame(say.offset_fetch(f"group-{number}", "flames")) for number in range(GROUPS)]
     return lambda: broker.answers(requests)
@@ -82,7 +82,7 @@ def groups(broker: MeasuredBroker) -> Ask:
 
 
 def produces(broker: MeasuredBroker) -> Ask:
-    """Single records, 16 under way."""
+    """Single records, 16 in flight."""
     (topic,) = create(broker, ["flames"])
     requests = [frame(say.produce(topic, timestamp_ms=int(time.time() * 1_000)))] * DEPTH
     return lambda: broker.answers(requests)

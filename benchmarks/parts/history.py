@@ -48,7 +48,7 @@ def revision() -> str:
 
 
 def version(name: str) -> Path:
-    """Return a folder with that commit of the project, made where it is not there, and called by it."""
+    """Return a folder with that commit of the project, created if missing, and named after it."""
     commit = _git("-C", str(ROOT), "rev-parse", "--short=10", f"{name}^{{commit}}")
     folder = VERSIONS / commit
     if not folder.exists():

@@ -60,7 +60,7 @@ class MeasuredBroker:
         return used / len(asked) * 1e6
 
     def answers(self, frames: Sequence[bytes]) -> list[bytes]:
-        """Return an answer to each, a few of them under way at a time."""
+        """Return an answer to each, with a few in flight at a time."""
         found: list[bytes] = []
         for place in range(0, len(frames), DEPTH):
             some = frames[place : place + DEPTH]

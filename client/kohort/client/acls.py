@@ -10,7 +10,7 @@ __all__ = ["Acl", "AclFilter", "AclOperation", "AclPatternType", "AclPermission"
 class Acl(msgspec.Struct, frozen=True):
     """One access control entry: a principal is allowed or denied an operation on a resource.
 
-    `principal` is `User:NAME`, or `User:*` for anybody; the name `*` stands for all resources of the type.
+    `principal` is `User:NAME`, or `User:*` for all users; the name `*` stands for all resources of the type.
     """
 
     principal: str

@@ -121,7 +121,7 @@ class ClusterAdmin(AdminCalls):
         *,
         allow_replication_factor_change: bool = True,
     ) -> None:
-        """Begin to move partitions to these brokers, or with None cancel a move that is under way.
+        """Begin to move partitions to these brokers, or with None cancel a running move.
 
         Raises: ItemsError, BrokerError.
         """

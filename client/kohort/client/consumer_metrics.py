@@ -74,7 +74,7 @@ class ConsumerMetrics(PollingMetrics):
             self._heartbeat_ms = monotonic_ms()
 
     def joining(self) -> None:
-        """Called when the member joins: a rebalance starts, unless one is under way."""
+        """Called when the member joins: a rebalance starts, unless one is running."""
         if self._joining_since_ms < 0:
             self._joining_since_ms = monotonic_ms()
 

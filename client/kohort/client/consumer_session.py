@@ -359,7 +359,7 @@ class ConsumerSession(PollingSession):
         return membership.generation_id, membership.member_id
 
     def reader(self) -> EpochMember | None:
-        """Return the member that asks for offsets, None in a classic group, where anybody may."""
+        """Return the member that asks for offsets, None in a classic group, where any client may."""
         membership = self.bound_to()
         if self.config.group_protocol == "classic" or membership is None or membership.generation_id < 0:
             return None

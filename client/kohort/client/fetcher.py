@@ -123,7 +123,7 @@ class Fetcher:
         """Use a connection without a waiting fetch: behind one, the answer would wait too."""
         connection = self._cluster.open_connection(node_id) or self._cluster.open_connection(node_id, FETCH)
         if connection is None:
-            return  # A new connection for the final request may find nobody.
+            return  # A new connection for the final request may find no broker.
         try:
             await connection.request(
                 self._request(last, 0), FetchResponse, timeout_ms=self._config.request_timeout_ms

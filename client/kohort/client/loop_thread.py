@@ -64,7 +64,7 @@ class _Call(Generic[Result]):
             self.let_go()
 
     def cancel(self) -> None:
-        """Cancel it: nobody waits any more. In the loop's thread."""
+        """Cancel it: there is no waiter any more. In the loop's thread."""
         self._is_cancelled = True
         if self._scope is not None:
             self._scope.cancel()
@@ -223,7 +223,7 @@ class LoopThread(Generic[Session]):
             raise ClosedError(self._why_closed) from self._failure
 
     def stop(self) -> None:
-        """End the session and the thread; calls that are under way end with a ClosedError.
+        """End the session and the thread; running calls end with a ClosedError.
 
         Guests of this loop are stopped first.
         """
@@ -304,7 +304,7 @@ class LoopThread(Generic[Session]):
             self._end()
 
     def _end(self) -> None:
-        """Wake everybody who waits for this loop, or for a guest of it."""
+        """Wake all waiters for this loop, or for a guest of it."""
         self.is_running = False
         self._has_ended = True
         for guest in tuple(self._guests):

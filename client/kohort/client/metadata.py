@@ -64,7 +64,7 @@ class Metadata:
         return before
 
     def learn_nodes(self, response: MetadataResponse) -> None:
-        """Take in where the brokers are."""
+        """Apply the addresses of the brokers."""
         self.nodes = {
             each.node_id: Node(each.node_id, each.host, each.port, each.rack) for each in response.brokers
         }

@@ -86,7 +86,7 @@ class Outcomes:
         self._metrics = metrics
         self._need_metadata = need_metadata
         self.on_failed: Callable[[KohortError], None] = lambda error: None
-        """Hears of each batch that was not written."""
+        """Called for each batch that was not written."""
 
     def written(self, queued_batch: QueuedBatch, base_offset: int, log_append_ms: int) -> None:
         """The broker has the batch; without an offset it had it before, and forgot where."""

@@ -32,7 +32,10 @@ _now_ns = time.time_ns
 
 
 class Delivery(Appended, frozen=True, gc=False):
-    """A record on its way. `await` it for its RecordMetadata; that raises a KohortError if it failed."""
+    """A record that is being sent.
+
+    `await` it for its RecordMetadata; that raises a KohortError if it failed.
+    """
 
     def __await__(self) -> Generator[object, None, RecordMetadata]:
         batch, index = self.batch.locate(self.index)
@@ -105,7 +108,7 @@ class Producer(AsyncClient[ProducerSession], OtherNames, Generic[K_contra, V_con
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            # If cancelled, its own tasks are too: nobody is left to send.
+            # If cancelled, its own tasks are too: no task is left to send.
             if kind is None or not issubclass(kind, anyio.get_cancelled_exc_class()):
                 with anyio.move_on_after(self._session.config.delivery_timeout_ms / 1000):
                     await self._session.flush()

@@ -49,7 +49,7 @@ def _choose_versions(context: ssl.SSLContext, given: str | list[str]) -> None:
 
 
 def _trust(context: ssl.SSLContext, config: ClientConfig) -> None:
-    """Trust those who are named, and nobody else; without names those whom the system trusts."""
+    """Trust only the named certificates; without names those of the system."""
     text = config.ssl_truststore_certificates
     if config.ssl_truststore_location:
         text = _read(config.ssl_truststore_location, "ssl_truststore_location")

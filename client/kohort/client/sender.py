@@ -333,7 +333,7 @@ class Sender:
     def _learn_leader(
         self, queued_batch: QueuedBatch, answer: PartitionProduceResponse, response: ProduceResponse
     ) -> None:
-        """Take in which broker leads a partition by now: the batch need not wait for metadata (KIP-951)."""
+        """Apply the present leader of a partition: the batch need not wait for metadata (KIP-951)."""
         nodes = [Node(each.node_id, each.host, each.port, each.rack) for each in response.node_endpoints]
         leader = answer.current_leader
         self._cluster.metadata.learn_leader(

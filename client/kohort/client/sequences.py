@@ -54,7 +54,7 @@ class PartitionSequences:
 
         One that is sent again waits until all before it are done with. A new one waits while an expired
         one's fate is unknown, and while batches of an older epoch are in flight. Stricter than Java, it also
-        waits until the first batch of all is written: a broker that knows nothing of a producer takes any
+        waits until the first batch of all is written: a broker without state of a producer takes any
         sequence for its first, so that the second could shut the first out. And while a batch is sent again:
         a broker recognizes duplicates only among the last five batches. A new log accepts any first
         sequence, too: all wait until nothing is in flight to the old one, and then for the first to be

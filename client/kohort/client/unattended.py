@@ -1,6 +1,6 @@
 """Calls to a coordinator that continue although their waiter is cancelled.
 
-A request may take effect whether or not somebody waits. Two requests of one producer that overtake each other
+A request may take effect even without a waiter. Two requests of one producer that overtake each other
 would fence it: so the next one waits until the result of the previous one is known.
 """
 
@@ -27,7 +27,7 @@ class _Call:
 
 
 class Unattended:
-    """The calls of one producer that are under way. They end with its cluster's tasks."""
+    """The running calls of one producer. They end with its cluster's tasks."""
 
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster

@@ -53,7 +53,7 @@ class Retries:
 
 
 class Sent(Generic[Answer]):
-    """A request that is under way; `Brokers.receive` returns its answer."""
+    """A request in flight; `Brokers.receive` returns its answer."""
 
     __slots__ = ("_is_answered", "_outcome")
 

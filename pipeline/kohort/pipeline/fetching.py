@@ -51,7 +51,7 @@ def fetch_range(options: ReadOptions, wanted: OffsetRange) -> Generator[Fetched]
 
 
 class _RangeFetch:
-    """One range on its way."""
+    """One running fetch of a range."""
 
     def __init__(self, brokers: Brokers, options: ReadOptions, wanted: OffsetRange) -> None:
         self._brokers = brokers

@@ -124,7 +124,7 @@ def _digest(key: bytes) -> bytes:
 
 
 class BatchFilter:
-    """Returns for each batch, in order, what is left of it."""
+    """Returns the kept part of each batch, in order."""
 
     def __init__(
         self,

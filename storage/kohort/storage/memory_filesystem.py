@@ -139,7 +139,7 @@ class MemoryFileSystem:
             file.close_descriptors()
 
     def before_read(self) -> None:
-        """Hear of every read of a file, to fail it by raising OSError."""
+        """Called before every read of a file, to fail it by raising OSError."""
 
     def take_room(self, size: int) -> int:
         """Return the space left after `size` bytes more; below 0 if they do not fit."""
@@ -280,7 +280,7 @@ class MemoryFileSystem:
         self.note(Operation("sync folder", os.fspath(path)))
 
     def lock(self, path: StrPath) -> object | None:
-        """Return a lock, None when another `lock` has it: the lock itself is the set's to keep."""
+        """Return a lock, None when another `lock` has it: the set keeps the lock itself."""
         text = os.fspath(path)
         if text in self._locked:
             return None
@@ -305,7 +305,7 @@ class MemoryFileSystem:
         return survivor
 
     def _settled(self) -> list[Operation]:
-        """Return operations, all synced, that lead to what there is: after a crash the past is settled."""
+        """Return synced operations that produce the present content: after a crash the past is settled."""
         folders = [name for name, file in self._names.items() if file is None]
         named = {name: file for name, file in self._names.items() if file is not None}
         self._files = list(named.values())

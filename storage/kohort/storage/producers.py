@@ -243,7 +243,7 @@ class ProducerStateTable:
         return len(expired)
 
     def has_expired(self, now_ms: int, expiration_ms: int) -> bool:
-        """Whether `remove_expired` would forget anybody."""
+        """Whether `remove_expired` would remove any producer."""
         return bool(self._expired(now_ms, expiration_ms))
 
     def _expired(self, now_ms: int, expiration_ms: int) -> list[int]:

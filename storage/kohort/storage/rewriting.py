@@ -23,7 +23,7 @@ def write_again(segments: Sequence[Segment], written_offset: int, batches: Seque
 
 
 def _write_again(segments: Sequence[Segment], written_offset: int, batch: Buffer) -> Segment | None:
-    """Return the segment in which the batch was written over itself, None where it is not there."""
+    """Return the segment in which the batch was overwritten, None if it has no such batch."""
     offset = read_header(batch).base_offset
     holding = [segment for segment in segments if segment.base_offset <= offset]
     if not holding or offset >= written_offset:

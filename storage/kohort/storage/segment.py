@@ -39,7 +39,7 @@ _REBUILT_INTERVAL_BYTES = 4096
 
 
 class StagedBatch(msgspec.Struct, frozen=True, gc=False):
-    """A batch with its offsets assigned, on its way into the file."""
+    """A batch with assigned offsets that is not yet in the file."""
 
     data: Buffer
     base_offset: int
@@ -94,7 +94,7 @@ class Segment:
         self.was_used = False  # Since the last check of which files may be closed.
         self._is_dirty = False  # Something was written that may not be on the disk.
         self._is_sealed = False
-        self._lost: OSError | None = None  # The error of a sync that nobody waited for.
+        self._lost: OSError | None = None  # The error of a sync without a waiter.
         self._file_system = file_system
         self._directory = directory
         self._ending = ending  # Of a segment in the making: its files' names end with it.

@@ -328,7 +328,7 @@ class _SegmentCheck:
                 self._partition.complain(self._time_index, said)
 
     def _check_sealed(self, next_base: int) -> None:
-        """Check what holds of every segment but the newest: its indexes are complete."""
+        """Check the rules of all segments except the newest: their indexes are complete."""
         if self._partition.next_offset > next_base:
             self._partition.complain(
                 self._log, f"reaches offset {self._partition.next_offset - 1}, {next_base} follows"

@@ -48,7 +48,7 @@ class AuditLog:
         self._uses: OrderedDict[Key, list[int]] = OrderedDict()
         self._refused: OrderedDict[Key, list[int]] = (
             OrderedDict()
-        )  # Separate, because anybody can invent names.
+        )  # Separate, because any client can invent names.
 
     def used(
         self, principal: str, host: str, api: str, operation: str, resource: str, *, allowed: bool

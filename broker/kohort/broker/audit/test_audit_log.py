@@ -1,4 +1,4 @@
-"""What the audit log tells of, and how often."""
+"""The entries of the audit log, and how often they are written."""
 
 import json
 from typing import Any

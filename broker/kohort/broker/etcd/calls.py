@@ -51,7 +51,7 @@ class Calls(ABC):
     # -- keys -------------------------------------------------------------------------------------------
 
     async def range(self, asked: Range, *, seconds: float | None = None) -> Found:
-        """Return what there is, linearizable. Raises: EtcdError."""
+        """Return the present keys, linearizable. Raises: EtcdError."""
         return found_of(await self.call("kv/range", range_json(asked), seconds=seconds, again=True))
 
     async def range_all(self, key: bytes, end: bytes) -> Found:

@@ -1,4 +1,4 @@
-"""The client and endpoints that a test plays: what is asked for again, and what must not be."""
+"""The etcd client against scripted endpoints: which requests it repeats, and which it must not."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Clients, administrators and time do what they like; what must hold, holds. By seed."""
+"""Random steps of clients, administrators and time; the invariants hold. By seed."""
 
 import random
 
@@ -140,7 +140,7 @@ class Walk:
         self.clients[number] = self.new_client(number)
 
     def restart(self, _client: Client) -> None:
-        """The broker's process dies: what was parked is lost with its connections."""
+        """The broker's process dies: parked requests are lost with their connections."""
         self.lost |= self.asked - self.world.replies.keys()
         self.world.restart()
         groups = self.world.core.groups
@@ -214,7 +214,7 @@ class Walk:
             assert self.world.core.groups[group_id].offsets[topic][partition].offset == offset
 
     def check_timers(self) -> None:
-        """No timer is left of somebody who is gone."""
+        """Check that no timer of a removed member is left."""
         for key in self.world.timers:
             group = self.world.classic(key.group_id)
             if isinstance(key, SessionTimer):
@@ -226,7 +226,7 @@ class Walk:
         assert self.world.room.size_bytes == kept_bytes, "a group that is gone still takes room"
 
     def settle(self) -> None:
-        """With everybody quiet every group comes to rest, and everything has been answered."""
+        """Without new requests every group becomes stable, and all requests are answered."""
         self.world.flushes_at_once = True
         self.world.flush()
         self.world.sleep(2_000_000)

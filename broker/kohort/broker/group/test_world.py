@@ -171,7 +171,7 @@ class World:
         return decision
 
     def flush(self) -> None:
-        """Log what is staged, then do what is owed."""
+        """Log the staged records, then run the pending effects."""
         for record in self.staged:
             self.log.append(through_the_log(record))
             self.follower.replay(self.log[-1])
@@ -211,7 +211,7 @@ class World:
         self.now_ms = until_ms
 
     def restart(self) -> None:
-        """Another process takes over from the log; what was not flushed never was."""
+        """Another process takes over from the log; unflushed records never existed."""
         self.staged.clear()
         self.owed.clear()
         self.core.give_up(ErrorCode.NOT_COORDINATOR)

@@ -1,4 +1,4 @@
-"""What of requests the audit log tells: each change, and of what came to nothing no more than it can hold."""
+"""The audit log of requests: each change has a line, and refused ones have a limited number."""
 
 import json
 from types import SimpleNamespace

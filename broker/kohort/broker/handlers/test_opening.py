@@ -99,7 +99,7 @@ async def restarted(folder: Path) -> None:
 
 
 async def is_served(broker: Broker) -> bool:
-    """Return whether somebody else is answered."""
+    """Return whether another client gets an answer."""
     request = ApiVersionsRequest(client_software_name="other", client_software_version="1")
     return not (await (await Client.to(broker)).ask(request, ApiVersionsResponse)).error_code
 

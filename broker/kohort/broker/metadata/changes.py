@@ -14,7 +14,7 @@ from kohort.broker.metadata.topic_names import metric_name
 
 
 class Changes(msgspec.Struct):
-    """A mutation by the things that it touches, each of which is compared by itself."""
+    """A mutation as the list of the things that it touches; each is compared separately."""
 
     created: list[TopicState] = msgspec.field(default_factory=list)
     deleted: list[TopicState] = msgspec.field(default_factory=list)

@@ -20,7 +20,7 @@ log = structlog.get_logger("kohort.metadata")
 
 
 class EmbeddedMetadataStore:
-    """A `MetadataStore` whose changes are in the file before anybody sees them.
+    """A `MetadataStore` whose changes are in the file before they are visible.
 
     Brokers are not stored: the one broker registers itself at each start. Changes are written one
     after another in a worker thread; the loop goes on meanwhile.

@@ -139,11 +139,11 @@ class Keys:
         return self._changes + name.encode() + b"/"
 
     def change(self, owner: int | UUID, slot: int) -> bytes:
-        """Return the key of the id of a change, of which many are under way at once."""
+        """Return the key of the id of a change; many changes may be running."""
         return self.changes_of(owner) + b"%d" % slot
 
     def settled(self, change_id: UUID) -> bytes:
-        """Return the key that is not there as long as the transaction of this id may be made."""
+        """Return the key that is absent as long as the transaction of this id may be made."""
         return self._settled + str(change_id).encode()
 
     def parsed(self, key: bytes) -> object:

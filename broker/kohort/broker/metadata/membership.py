@@ -42,7 +42,7 @@ class Tenure(Protocol):
     """Decides, from these events, whether this broker may act."""
 
     def registered(self, broker_epoch: int, asked_ms: int) -> None:
-        """Hear of a new registration; the lease counts from `asked_ms` of `boot_time_ms`."""
+        """Apply a new registration; the lease counts from `asked_ms` of `boot_time_ms`."""
         ...
 
     def renewed(self, asked_ms: int) -> None:

@@ -26,7 +26,7 @@ def mutation(snapshot: Snapshot, number: int) -> Mutation:
 
 
 class History:
-    """A store that was used, and what was acknowledged after how many operations on the disk."""
+    """A used store, and the acknowledged changes by the number of operations on the disk."""
 
     def __init__(self) -> None:
         self.filesystem = MemoryFileSystem()
@@ -49,7 +49,7 @@ class History:
         self.acknowledged.append((len(self.filesystem.operations), dict(snapshot.topics), producer_ids))
 
     async def check(self, survivor: FileSystem, count: int) -> None:
-        """Assert that all that was acknowledged by then is there, and no more than what came next."""
+        """Assert that all changes acknowledged by then are there, and at most the next one more."""
         last = max(place for place, (end, _, _) in enumerate(self.acknowledged) if end <= count)
         possible = self.acknowledged[last : last + 2]
         store = opened(survivor)

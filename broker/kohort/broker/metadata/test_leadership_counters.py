@@ -1,4 +1,4 @@
-"""Changes of in-sync replicas and leaders, counted by who leads and by who elects."""
+"""Changes of in-sync replicas and leaders, counted at the leader and at the controller."""
 
 from dataclasses import replace
 from itertools import pairwise

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kohort.broker.partitions.replicas import Replicas
 
 MayLead = Callable[[PartitionKey, PartitionState], bool]
-"""Returns whether this broker may act as the partition's leader under that state, as its lease has it."""
+"""Returns whether the broker's lease lets it act as the partition's leader under that state."""
 
 
 class PartitionAssignment:
@@ -88,10 +88,10 @@ class PartitionAssignment:
         self._opening.create_soon(coming)
 
     def _put(self, topic: TopicState) -> list[Partition]:
-        """Make the topic's settings hold, add the partitions that are new, and return those of ours."""
+        """Apply the topic's settings, add the new partitions, and return those of this broker."""
         config = topic_config(self._current.config, dict(topic.configs))
         partitions = self._partitions.topic_list(topic.name, topic.topic_id)
-        for missing in partitions[len(topic.partitions) :]:  # In metadata of old, which were restored.
+        for missing in partitions[len(topic.partitions) :]:  # In old metadata that were restored.
             if missing is not None:
                 self._remove_one(missing)
         del partitions[len(topic.partitions) :]

@@ -6,7 +6,7 @@ FLUSH_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.0
 
 
 class CleaningCounters:
-    """What became of old data. The loop's thread only."""
+    """The results of cleaning. The loop's thread only."""
 
     __slots__ = (
         "deleted_segments",

@@ -88,7 +88,7 @@ class Job:
                         self.syncs += flush.sync
             if written:
                 self._append(journal, written)
-        except Exception as error:  # A supervisor: waiters must not be told of a success.
+        except Exception as error:  # A supervisor: waiters must not get a success.
             log.exception("a flush met an impossible state")
             self._fail(StorageError(f"a flush met an impossible state: {error!r}"))
         self.seconds = time.perf_counter() - begin
@@ -117,7 +117,7 @@ class Job:
 
 
 class Flusher:
-    """Flushes for everybody. Its methods belong to the loop's thread, except where a worker writes."""
+    """Flushes for all partitions. Its methods belong to the loop's thread, except where a worker writes."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class Flusher:
         self._waiting: dict[Partition, list[Done]] = {}
         self._under_way: dict[Partition, list[Done]] = {}
         self._journal_syncs = 0  # How many jobs workers sync in the journal just now.
-        self._journaling = 0  # How many jobs under way have, or may have, entries in the journal.
+        self._journaling = 0  # The number of running jobs that have, or may have, entries in the journal.
         self._prepare: list[Callable[[], None]] = []
         self._to_unname: list[tuple[LogId, Done]] = []  # The journal is to be empty for a moment.
         self._rounds_without_journal = 0
@@ -191,7 +191,7 @@ class Flusher:
             self._loop.wake()
 
     def is_waiting(self, partition: Partition) -> bool:
-        """Whether a flush of the partition is asked for, or under way."""
+        """Whether a flush of the partition is requested or running."""
         return partition in self._waiting or partition in self._under_way
 
     @property

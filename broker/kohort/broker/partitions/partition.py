@@ -229,7 +229,8 @@ class Partition:
     def open(self) -> None:
         """Open the log unless that was done. Any thread. If it fails, the partition is offline.
 
-        If files of a deleted topic have the name, clients are told to retry, and the next use tries again.
+        If files of a deleted topic have the name, clients get a retriable error, and the next use tries
+        again.
         """
         with self._opening:
             if self.opened or self.deleted:

@@ -259,7 +259,7 @@ class Replicas:
         leader_epoch: int,
         log_start_offset: int = -1,
     ) -> ErrorCode | tuple[int, int] | None:
-        """Take in how far a follower is; return why it can't be served from there, None where it can.
+        """Apply a follower's position; return why it can't be served from there, None where it can.
 
         A pair is an epoch, and where that ends here: the follower's log leaves this one.
         """

@@ -45,4 +45,4 @@ class SyncTimers:
 
 
 def _told_elsewhere(_error: StorageError | None) -> None:
-    """A failed sync takes the partition offline, which the log and its clients are told."""
+    """A failed sync takes the partition offline; the log and its clients get the error."""

@@ -18,7 +18,7 @@ from kohort.storage.staging import Staged
 
 
 class Disk:
-    """A log and its partition in one: what was staged, written and said."""
+    """A log and its partition in one: the staged, written and acknowledged batches."""
 
     def __init__(self, name: str, said: list[str], *, durable: bool = True) -> None:
         self.topic, self.index, self.durable = name, 0, durable

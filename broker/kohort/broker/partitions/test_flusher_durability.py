@@ -63,7 +63,7 @@ def open_log(disk: MemoryFileSystem, topic: str, topic_id: UUID) -> PartitionLog
 
 
 class World:
-    """A disk, a journal and a flusher, all real but for the loop."""
+    """A disk, a journal and a flusher, all real except for the loop."""
 
     def __init__(self) -> None:
         self.disk = Disk()
@@ -116,7 +116,7 @@ class World:
         partition.follow(topic_config(BrokerConfig(), {"flush.messages": str(flush_messages)}), 0)
 
     def empty_journal(self, partition: Partition) -> None:
-        """Do what comes before a log is cut. Raises: StorageError."""
+        """Empty the journal, as before a log is truncated. Raises: StorageError."""
         answers: list[StorageError | None] = []
         self.flusher.when_unnamed(partition.log.log_id, answers.append)
         while not answers:

@@ -28,7 +28,7 @@ class Lease:
 
 
 class Reader:
-    """Somebody who waits for more."""
+    """A reader that waits for more records."""
 
     def __init__(self) -> None:
         self.told: list[ErrorCode | None] = []

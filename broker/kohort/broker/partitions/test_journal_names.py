@@ -46,7 +46,7 @@ def fail(world: World, *partitions: Partition) -> None:
 
 
 def open_again(world: World, partition: Partition, *, late: bool = False) -> None:
-    """Open a log that failed; with `late` the journal begins again before the loop hears of it."""
+    """Open a failed log; with `late` the journal begins again before the loop sees it."""
     partition.log.close()
     opened = open_log(world.disk, partition.topic, partition.topic_id)
     world.journal.recall((opened.log_id,))

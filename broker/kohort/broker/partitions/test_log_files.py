@@ -1,4 +1,4 @@
-"""The files of partitions that go: each deletion by itself, also where two have the same name."""
+"""The files of deleted partitions: each deletion is separate, even if two have the same name."""
 
 from __future__ import annotations
 

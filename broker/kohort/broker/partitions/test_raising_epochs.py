@@ -55,7 +55,7 @@ class LostPartition:
 
 
 async def raised(metadata: SlowMetadata, partitions: list[LostPartition], gap_seconds: float = 0) -> None:
-    """Ask for each one's epoch, and wait until nobody waits any more."""
+    """Request the epoch of each partition, and wait until all are done."""
     async with trio.open_nursery() as nursery:
         tails = RaisingEpochs(cast(Any, metadata), TrioWorkers(nursery))
         for each in partitions:

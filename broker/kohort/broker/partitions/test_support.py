@@ -213,7 +213,7 @@ class World:
     is_in_round = False
 
     def wake(self) -> None:
-        """Nothing: the test says when what goes on."""
+        """Do nothing: the test itself runs the next step."""
 
     def post(self, action: Callable[[], None]) -> None:
         self.posted.append(action)

@@ -32,7 +32,7 @@ class TaskWait:
 
 
 class Waits(dict[Wait[PartitionT], None], Generic[PartitionT]):
-    """Requests that wait for the same; each has to leave by itself."""
+    """Requests that wait for the same event; each leaves separately."""
 
     __slots__ = ()
 

@@ -33,7 +33,7 @@ class Sharers(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """A quota that counts for somebody."""
+    """A quota that applies to a client."""
 
     bound: float
     shared_by: Sharers
@@ -85,7 +85,7 @@ class Book:
 
     @property
     def has_requests(self) -> bool:
-        """Whether somebody has a quota of the loop's time."""
+        """Whether any quota of the loop's time is set."""
         return self._has_requests
 
     def connection_rate(self, address: str) -> float | None:

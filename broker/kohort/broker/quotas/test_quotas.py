@@ -1,4 +1,4 @@
-"""Rates, who has which quota, and for how long somebody has to wait: over virtual time."""
+"""Rates, the matching quota of a client, and its throttle time: over virtual time."""
 
 import pytest
 from hypothesis import given

@@ -10,7 +10,7 @@ log = structlog.get_logger("kohort.broker")
 
 
 def keep_private(files: FileSystem, folder: Path) -> None:
-    """Close the folder, if it is there, to everybody but the user of this process. Raises: StorageError."""
+    """Make an existing folder accessible only to the user of this process. Raises: StorageError."""
     try:
         found = files.close_to_others(folder)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The garbage collector rests while it is told to, and goes on whatever comes."""
+"""The garbage collector is paused for a block, and resumed after any end of it."""
 
 import gc
 

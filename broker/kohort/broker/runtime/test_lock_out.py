@@ -1,4 +1,4 @@
-"""Who guesses waits longer and longer; nobody else does for that."""
+"""After wrong passwords a client waits longer and longer; other clients do not."""
 
 import itertools
 

@@ -19,7 +19,7 @@ from kohort.broker.runtime.supervisor import (
 
 
 class World:
-    """Workers whose sleeping moves the clock, and a task that fails as often as it is told."""
+    """Workers whose sleeping advances the clock, and a task that fails as often as ordered."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()

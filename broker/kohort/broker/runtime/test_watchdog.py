@@ -1,4 +1,4 @@
-"""Who stands still is ended, and who was stopped or is idle is not: over virtual time."""
+"""A blocked process is ended; a stopped or idle one is not: over virtual time."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Threads of their own: what goes wrong in one is logged, though nobody asks for the outcome."""
+"""Threads of their own: an error in one is logged, even if its result is never read."""
 
 from __future__ import annotations
 

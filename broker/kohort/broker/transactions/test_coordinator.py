@@ -41,7 +41,7 @@ class World:
         self._fresh = 100
 
     def do(self, command: Command) -> Any:
-        """Carry a command out; return the answer to it, None where there is none."""
+        """Execute a command; return its answer, None if it has none."""
         return self.carry_out(self.core.handle(command, self.now_ms))
 
     def carry_out(self, decision: Decision) -> Any:

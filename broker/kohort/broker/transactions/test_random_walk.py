@@ -45,7 +45,7 @@ class Violation(AssertionError):
 
 
 class Log:
-    """A partition: what was appended, and the table by which it is decided what may be."""
+    """A partition: its appended batches, and the table that decides which appends are allowed."""
 
     def __init__(self) -> None:
         self.producers = ProducerStateTable()
@@ -92,7 +92,7 @@ class Log:
 
 
 class Client:
-    """A producer: begins, writes to some partitions, ends; after a refusal, or no answer, it starts anew."""
+    """A producer: begins, writes to some partitions, ends; after a refusal, or no answer, it starts again."""
 
     def __init__(self, world: World, transactional_id: str, name: str, version: int) -> None:
         self._world = world
@@ -311,7 +311,7 @@ class World:
     # -- the run
 
     def run(self) -> None:
-        """Let all happen, and look at what is left once everybody is quiet."""
+        """Run everything, and check the state once all clients are idle."""
         for _ in range(STEPS):
             roll = self.dice.random()
             if roll < 0.60:

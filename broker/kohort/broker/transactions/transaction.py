@@ -47,7 +47,7 @@ class TransactionState(IntEnum):
 
     @property
     def is_prepared(self) -> bool:
-        """Whether its end is decided, and markers are under way."""
+        """Whether its end is decided, and markers are being written."""
         return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
 

@@ -96,7 +96,7 @@ def member_order(subscriptions: Mapping[str, Subscription]) -> list[str]:
 def subscribed_topics(
     subscriptions: Mapping[str, Subscription], partition_counts: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return the number of partitions of each topic that exists and that somebody wants, by name."""
+    """Return the number of partitions of each existing topic with a subscriber, by name."""
     wanted = frozenset(topic for each in subscriptions.values() for topic in each.topics)
     return {topic: partition_counts[topic] for topic in sorted(wanted) if partition_counts.get(topic)}
 

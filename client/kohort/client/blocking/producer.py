@@ -30,7 +30,7 @@ _now_ns = time.time_ns
 
 
 class Delivery(Appended, frozen=True, gc=False):
-    """A record on its way: ask `result()` where it went."""
+    """A record that is being sent: `result()` returns its RecordMetadata."""
 
     def result(
         self,

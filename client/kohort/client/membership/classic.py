@@ -74,14 +74,14 @@ class ClassicMembership(Membership):
     # Calls of the user
 
     def subscribe(self, topics: Sequence[str]) -> None:
-        """Wish for these topics; a member that has joined with others joins again."""
+        """Subscribe to these topics; a member that joined with other topics rejoins."""
         wanted = tuple(sorted(set(topics)))
         if wanted != self._topics:
             self._topics = wanted
             self.rejoin("the subscription has changed")
 
     def rejoin(self, reason: str) -> None:
-        """Join again, for a reason that the broker's operator will see; after a rebalance under way."""
+        """Rejoin, for a reason that the broker's operator can see; after a running rebalance."""
         if self.state is State.STABLE:
             self._prepare_join(reason)
         elif self.state in _IN_REBALANCE:
@@ -180,7 +180,7 @@ class ClassicMembership(Membership):
     # Results of requests
 
     def answered(self, response: "Answer", now_ms: int) -> None:
-        """Take in the coordinator's answer to the last request."""
+        """Apply the coordinator's answer to the last request."""
         assert isinstance(response, ClassicAnswer)
         if self.state in OUT:
             return  # A commit's answer, or the user, was quicker.
@@ -363,7 +363,7 @@ class ClassicMembership(Membership):
         A static member that slept through a generation, or lost the answer to its join, is in the next one as
         if no generation was missed, and the broker accepts its commits. Others may have read its partitions
         and have committed more: it loses them, and looks up the committed offsets. One generation that it
-        joined without an assignment is not a gap: the partitions that it claimed were nobody else's.
+        joined without an assignment is not a gap: no other member owned the partitions that it claimed.
         """
         was_passed_over = self._was_passed_over
         was_passed_over |= 0 <= self._assigned_generation_id < self.generation_id - 2

@@ -94,7 +94,7 @@ class ConsumerMembership(Membership):
         self._topics, self._regex = tuple(sorted(set(topics))), ""
 
     def subscribe_pattern(self, regex: str) -> None:
-        """Wish for the topics whose whole name matches; the broker finds them."""
+        """Subscribe to the topics whose whole name matches; the broker finds them."""
         self._topics, self._regex, self._had_regex = (), regex, True
 
     def rejoin(self, reason: str) -> None:
@@ -102,7 +102,7 @@ class ConsumerMembership(Membership):
 
     @property
     def watched_topics(self) -> frozenset[str]:
-        """The topics that it wishes for or has."""
+        """The topics that are subscribed or assigned."""
         return frozenset(self._topics).union(self.owned)
 
     def partitions_changed(self, partition_counts: Mapping[str, int]) -> None:
@@ -126,7 +126,7 @@ class ConsumerMembership(Membership):
         return self._leave_heartbeat(AWAY if is_static and leave_group is not True else LEAVING)
 
     def commit_refused(self, code: ErrorCode, generation_id: int, now_ms: int) -> bool:
-        """Take in why a commit was refused; return whether it may count in the epoch that is coming.
+        """Apply a refused commit; return whether it may count in the next epoch.
 
         A commit from a past epoch tells nothing about this member.
         """
@@ -178,7 +178,7 @@ class ConsumerMembership(Membership):
     # Results of requests
 
     def answered(self, response: "Answer", now_ms: int) -> None:
-        """Take in the coordinator's answer to the last heartbeat."""
+        """Apply the coordinator's answer to the last heartbeat."""
         assert isinstance(response, ConsumerGroupHeartbeatResponse)
         self._heard(response, now_ms)
 

@@ -25,7 +25,7 @@ _FOR_GOOD = frozenset({ErrorCode.FENCED_INSTANCE_ID, ErrorCode.INVALID_CONFIG, E
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """That the member left without the user's will, or was thrown out, and when."""
+    """The time at which the member left without a call of the user, or was fenced."""
 
     reason: str
     at_ms: int
@@ -61,10 +61,10 @@ class Membership(ABC):
 
     @abstractmethod
     def subscribe(self, topics: Sequence[str]) -> None:
-        """Wish for these topics."""
+        """Subscribe to these topics."""
 
     def subscribe_pattern(self, regex: str) -> None:
-        """Wish for the topics that the broker finds for this expression, where it `resolves_patterns`."""
+        """Subscribe to the topics that the broker finds for this expression, if it `resolves_patterns`."""
         raise AssertionError(f"{regex}: this protocol knows topics by their names alone")
 
     @abstractmethod
@@ -72,7 +72,7 @@ class Membership(ABC):
         """Let the group rebalance, for a reason that the broker's operator will see."""
 
     def poll_begins(self) -> bool:
-        """The user is back: return whether the member had left for want of polls, and joins again."""
+        """A poll begins: return whether the member had left because of missing polls, and rejoins."""
         self._last_poll_ms = None
         if self.state is not State.IDLE:
             return False
@@ -129,7 +129,7 @@ class Membership(ABC):
 
     @abstractmethod
     def partitions_changed(self, partition_counts: Mapping[str, int]) -> None:
-        """Take in how many partitions topics have."""
+        """Apply the numbers of partitions of topics."""
 
     @property
     @abstractmethod
@@ -147,7 +147,7 @@ class Membership(ABC):
 
     @abstractmethod
     def commit_refused(self, code: ErrorCode, generation_id: int, now_ms: int) -> bool:
-        """Take in why a commit was refused; return whether it may count later.
+        """Apply a refused commit; return whether it may count later.
 
         A commit from a past generation tells nothing about this member.
         """
@@ -163,14 +163,14 @@ class Membership(ABC):
         self._coordinator_known = True
 
     def topics_named(self, names: Mapping[UUID, str], now_ms: int) -> None:
-        """Take in the names of topics, after `NameTopics`."""
+        """Apply the names of topics, after `NameTopics`."""
         raise AssertionError(f"{names}: this protocol names topics itself")
 
     # Results of requests
 
     @abstractmethod
     def answered(self, response: "Answer", now_ms: int) -> None:
-        """Take in the coordinator's answer to the last request."""
+        """Apply the coordinator's answer to the last request."""
 
     @abstractmethod
     def failed(self, error: KohortError, now_ms: int) -> None:

@@ -25,7 +25,7 @@ def encode_subscription(subscription: Subscription) -> bytes:
 
 
 def decode_subscription(data: bytes, group_instance_id: str | None) -> Subscription:
-    """Return a member's wishes; one whose bytes can't be read wishes for nothing."""
+    """Return a member's subscription; one whose bytes can't be read is empty."""
     try:
         decoded = ConsumerProtocolSubscription.decode_versioned(data)
     except WireError:

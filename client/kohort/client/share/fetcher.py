@@ -401,7 +401,7 @@ class ShareFetcher:
     def _answered(
         self, node: _Node, acknowledgements: list[Acknowledgement], code: int, text: str | None
     ) -> None:
-        """Take in the result of one partition's acknowledgements."""
+        """Apply the result of one partition's acknowledgements."""
         if not acknowledgements:
             return
         now_ms = monotonic_ms()

@@ -1,6 +1,6 @@
 """A member's side of a share group (KIP-932): like a consumer group, but partitions have several members.
 
-Assigned partitions may be read at once, and nobody has to be told about a revocation: there are no
+Assigned partitions may be read at once, and a revocation needs no confirmation: there are no
 handovers. Source: ShareMembershipManager, ShareHeartbeatRequestManager.
 """
 
@@ -41,11 +41,11 @@ class ShareMembership(ConsumerMembership):
 
     @property
     def watched_topics(self) -> frozenset[str]:
-        """The topics that it wishes for."""
+        """The subscribed topics."""
         return frozenset(self._topics)
 
     def answered(self, response: "Answer", now_ms: int) -> None:
-        """Take in the coordinator's answer to the last heartbeat."""
+        """Apply the coordinator's answer to the last heartbeat."""
         assert isinstance(response, ShareGroupHeartbeatResponse)
         self._heard(response, now_ms)
 

@@ -17,5 +17,5 @@ class HandlerError(KohortError):
 
     @property
     def retriable(self) -> bool:
-        """Never by itself: the same record is read again."""
+        """Never: the same record is read again anyway."""
         return False

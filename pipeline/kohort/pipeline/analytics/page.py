@@ -64,7 +64,7 @@ def page(found: Analysis) -> str:
 
 @cache
 def template() -> Template:
-    """Return the page's template: everything is escaped but the plots, and a name that is not there fails."""
+    """Return the page's template: everything except the plots is escaped, and an unknown name fails."""
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

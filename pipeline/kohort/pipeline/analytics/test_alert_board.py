@@ -1,4 +1,4 @@
-"""What is told, and what is not told twice."""
+"""Which alerts are sent, and that none is sent twice."""
 
 from kohort.client import TopicPartition
 from kohort.pipeline.analytics.alert_board import AlertBoard, BadPartition, StormAlert, VerdictAlert

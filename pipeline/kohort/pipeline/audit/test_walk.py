@@ -1,4 +1,4 @@
-"""Segments with one thing wrong each, and what is told of it. The files are made here, byte by byte."""
+"""Segments with one problem each, and the report about it. The files are made here, byte by byte."""
 
 import struct
 from pathlib import Path

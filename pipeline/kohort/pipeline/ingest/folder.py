@@ -1,4 +1,4 @@
-"""A folder of small files, each whole or not there at all: on this machine, or wherever Spark writes."""
+"""A folder of small files, each complete or missing: on this machine, or wherever Spark writes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Folder(Protocol):
         ...
 
     def create(self, name: str, text: str) -> None:
-        """Make a file with this text in one step. Raises: FileExistsError if somebody was quicker."""
+        """Make a file with this text in one step. Raises: FileExistsError if another writer was first."""
         ...
 
     def delete(self, name: str) -> None:
@@ -83,7 +83,7 @@ class LocalFolder:
         return (self.path / name).read_text(encoding="utf-8", errors="replace")
 
     def create(self, name: str, text: str) -> None:
-        """Make a file with this text in one step. Raises: FileExistsError if somebody was quicker."""
+        """Make a file with this text in one step. Raises: FileExistsError if another writer was first."""
         self.path.mkdir(parents=True, exist_ok=True)
         own = self.path / _own_name(name)
         try:
@@ -169,7 +169,7 @@ class HadoopFolder:
 
     @_java_errors_are_os_errors
     def create(self, name: str, text: str) -> None:
-        """Make a file with this text in one step. Raises: FileExistsError if somebody was quicker."""
+        """Make a file with this text in one step. Raises: FileExistsError if another writer was first."""
         if self.exists(name):
             raise FileExistsError(f"{self._uri}/{name}")
         own = self._path(_own_name(name))

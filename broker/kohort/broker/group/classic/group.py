@@ -261,7 +261,7 @@ class ClassicGroup(Group[Member]):
 
     @property
     def is_blank(self) -> bool:
-        """Whether the log has no record of the group, and nobody is about to join it."""
+        """Whether the log has no record of the group, and no member is about to join it."""
         return self.is_empty and self.metadata is None and not self.offsets and not self.pending_members
 
     @property
@@ -281,7 +281,7 @@ class ClassicGroup(Group[Member]):
     # Protocols.
 
     def supports(self, protocol_type: str, protocols: tuple[JoinGroupRequestProtocol, ...]) -> bool:
-        """Return whether a member with these protocols fits: one of them is everybody's."""
+        """Return whether a member with these protocols fits: all members support one of them."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         everyone = len(self.members)

@@ -34,7 +34,7 @@ ABSENT_KEPT = 1_000
 
 
 def rebalance_or_complete(turn: Turn, group: ClassicGroup, cause: Cause) -> None:
-    """Start a rebalance, or, if one is in progress, end its join phase if nobody is missing."""
+    """Start a rebalance, or, if one is in progress, end its join phase if no member is missing."""
     if group.state is GroupState.PREPARING_REBALANCE:
         add_cause(turn, group, cause)
         complete_join_if_all_joined(turn, group)
@@ -273,7 +273,7 @@ def _become_empty(turn: Turn, group: ClassicGroup) -> None:
 
 
 def _begin_generation(turn: Turn, group: ClassicGroup) -> None:
-    """Answer every JoinGroup, and expect everybody's SyncGroup within the rebalance timeout."""
+    """Answer every JoinGroup, and expect the SyncGroup of every member within the rebalance timeout."""
     group.initial_delay = None
     group.generation_id += 1
     group.protocol_name = group.select_protocol()

@@ -12,7 +12,7 @@ from kohort.protocol.offsets_topic import (
 
 
 def group_record(group: ClassicGroup, assignments: Mapping[str, bytes], since_ms: int) -> Record:
-    """Return the record of a generation with everybody's assignment, stable since `since_ms`."""
+    """Return the record of a generation with all assignments, stable since `since_ms`."""
     assert group.members, group
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",

@@ -18,7 +18,7 @@ def sizes(assignment: Mapping[str, Partitions]) -> list[int]:
 
 
 def moved(before: Mapping[str, Partitions], after: Mapping[str, Partitions]) -> int:
-    """How many partitions somebody had, and somebody else has now."""
+    """How many partitions have moved from one member to another."""
     owner = {(t, i): m for m, each in before.items() for t, indexes in each.items() for i in indexes}
     return sum(
         owner.get((t, i), m) != m for m, each in after.items() for t, indexes in each.items() for i in indexes

@@ -1,4 +1,7 @@
-"""Whoever is at rest is answered as one who is looked at closely: two worlds live through the same."""
+"""A member without changes gets the same answer on the fast path as on the slow one.
+
+Two worlds run the same steps.
+"""
 
 from random import Random
 

@@ -19,7 +19,7 @@ ALL = {("t", index) for index in range(4)}
 
 
 class Classic(Client):
-    """A classic member as clients are: it leads where it is told to, and joins again where it has to."""
+    """A classic member like a real client: it leads if elected, and rejoins if required."""
 
     def __init__(
         self, world: ConsumerWorld, name: str, *, cooperative: bool = False, instance: str | None = None
@@ -32,7 +32,7 @@ class Classic(Client):
         self.parked = ""
 
     def act(self) -> None:
-        """Do what comes next: take an answer, join, or say that it lives."""
+        """Do the next step: take an answer, join, or send a heartbeat."""
         if self.parked == "join":
             self._take_join()
         elif self.parked == "sync":
@@ -43,12 +43,12 @@ class Classic(Client):
             self._live()
 
     def restart(self) -> None:
-        """Begin anew, as who was put out or has another process."""
+        """Start again, like a fenced member or a new process."""
         self.member_id, self.generation_id, self.has, self.wants_to_join = "", -1, set(), True
         self.parked = ""
 
     def act_on_a_rebalance(self) -> None:
-        """Join again, whether it was told to or not."""
+        """Rejoin, required or not."""
         self.wants_to_join = True
         self.act()
 
@@ -129,7 +129,7 @@ class Classic(Client):
 
 
 def come_to_rest(world: ConsumerWorld, *members: Consumer | Classic) -> None:
-    """Let everybody act until all have all, each partition one owner all the way."""
+    """Let all members act until every partition is assigned, with at most one owner at any time."""
     for _ in range(60):
         for each in members:
             if isinstance(each, Classic):
@@ -148,7 +148,7 @@ def come_to_rest(world: ConsumerWorld, *members: Consumer | Classic) -> None:
 
 
 def check_owners(members: tuple[Consumer | Classic, ...]) -> None:
-    """Nobody has what another one has."""
+    """Check that no partition has two owners."""
     has = [place for each in members for place in each.has]
     assert len(has) == len(set(has)), [each.has for each in members]
 

@@ -126,7 +126,7 @@ def consumer_state(core: GroupCoordinator) -> dict[str, object]:
 
 
 class Consumer:
-    """A member as the wire sees it: it gives up what it is told to, unless it is `stubborn`."""
+    """A member as the wire sees it: it revokes on request, unless it is `stubborn`."""
 
     def __init__(
         self,
@@ -227,7 +227,7 @@ class Consumer:
         )
 
     def quiet_heartbeat(self) -> ErrorCode:
-        """A heartbeat of somebody to whom nothing is new."""
+        """A heartbeat of a member without any change."""
         response = self.send(self.epoch)
         self._take(response)
         return ErrorCode(response.error_code)
@@ -247,7 +247,7 @@ class Consumer:
             self.act()
 
     def act(self) -> None:
-        """Have what it was told to have, unless it does not listen."""
+        """Take over the assignment, unless the member does not listen."""
         if not self.stubborn:
             self.owned = self.told
 
@@ -274,7 +274,7 @@ class Consumer:
 
 
 def settle(*consumers: Consumer) -> None:
-    """Let everybody send heartbeats until the group is stable."""
+    """Let all members send heartbeats until the group is stable."""
     for _ in range(20):
         for each in consumers:
             assert each.heartbeat() is ErrorCode.NONE, each.last

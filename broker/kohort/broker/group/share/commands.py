@@ -72,7 +72,7 @@ class StartShareState(msgspec.Struct, frozen=True):
 
 
 class ForgetShareState(msgspec.Struct, frozen=True):
-    """Forget the share partitions of these topics, which nobody reads: an answer without topics."""
+    """Forget the share partitions of these topics, which no member reads: an answer without topics."""
 
     group_type: ClassVar[str] = SHARE
     request_id: int

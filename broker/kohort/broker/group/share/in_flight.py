@@ -27,7 +27,7 @@ class InFlightBatch:
     since_ms: int = 0
     """Since when its member has it."""
     is_settling: bool = False
-    """Whether a write of its next state is under way."""
+    """Whether a write of its next state is running."""
     cause: Cause | None = None
     """Why it is archived; unknown if another leader has started it."""
     reason: Reason | None = None
@@ -88,7 +88,7 @@ class Standing(NamedTuple):
 
 
 class InFlightBatches:
-    """Batches in the order of their offsets. Offsets between them may be missing: nobody has read such."""
+    """Batches in the order of their offsets. Offsets between them may be missing: nothing was read there."""
 
     __slots__ = ("_batches", "_firsts", "record_count")
 

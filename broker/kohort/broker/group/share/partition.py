@@ -325,7 +325,7 @@ class SharePartition:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is acquired, no write is under way, and no dead letter is missing."""
+        """Whether nothing is acquired, no write is running, and no dead letter is missing."""
         return not any(
             each.state in (RecordState.ACQUIRED, RecordState.ARCHIVING) for each in self._in_flight
         )

@@ -1,4 +1,4 @@
-"""The simple assignor: single cases, and what holds of any."""
+"""The simple assignor: single cases, and rules for all cases."""
 
 from uuid import UUID
 

@@ -345,7 +345,7 @@ class Model(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        """Lose what is in memory alone: who holds a record, and how often it had been delivered by then."""
+        """Lose the state in memory: the owners of records, and their delivery counts by then."""
         kept = tuple(batch for batch in self.partition.batches() if batch.state is not RecordState.ACQUIRED)
         end = self.partition.end_offset
         self.partition = SharePartition(self.partition.start_offset, LIMITS, kept)

@@ -23,7 +23,7 @@ FINE = (
 
 
 class Walk:
-    """One group, and whoever has ever been in it."""
+    """One group, and all members that it ever had."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)

@@ -65,7 +65,7 @@ class ShareWorld(World):
 
 
 def check(group: ShareGroup) -> None:
-    """What must hold of a group at any time: nobody has what is not ready, and epochs keep their order."""
+    """The invariants of a group: no member has a partition that is not ready, and epochs keep their order."""
     for member in group.members.values():
         for topic_id, partitions in member.assigned.items():
             if topic_id in group.initialized:
@@ -135,6 +135,6 @@ class Sharer:
 
     @property
     def has(self) -> set[Place]:
-        """What it was told to read."""
+        """The partitions that it was assigned."""
         names = {topic_id: topic.name for topic_id, topic in self.world.metadata.topics_by_id.items()}
         return {(names[topic_id], index) for topic_id, each in self.told.items() for index in each}

@@ -18,7 +18,7 @@ def fresh(*names: str, process: str | None = None) -> dict[str, Candidate]:
 
 
 def again(members: dict[str, Candidate], given: dict[str, Tasks]) -> dict[str, Candidate]:
-    """The same members with what they were given."""
+    """The same members with their assigned tasks."""
     return {name: Candidate(each.process_id, given.get(name, NO_TASKS)) for name, each in members.items()}
 
 

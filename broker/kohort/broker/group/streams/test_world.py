@@ -179,7 +179,8 @@ def streams_state(core: GroupCoordinator) -> dict[str, object]:
 
 
 class Thread:
-    """A member as the wire sees it: it has what it is told, and gives up the rest when it next speaks."""
+    """A member as the wire sees it: it takes its assigned tasks, and revokes the rest with its next
+    heartbeat."""
 
     def __init__(
         self,
@@ -260,7 +261,7 @@ class Thread:
         return self.send(self.epoch, **fields)
 
     def tell(self, **fields: Any) -> ErrorCode:
-        """Say what it has: all of what it was told, and nothing else."""
+        """Report exactly the tasks that it was assigned."""
         return self.send(
             self.epoch,
             active_tasks=task_ids(self.active),
@@ -274,7 +275,7 @@ class Thread:
 
     @property
     def statuses(self) -> dict[Status, str]:
-        """What it was told of its group."""
+        """The statuses that it got about its group."""
         return {Status(each.status_code): each.status_detail for each in self.last.status or ()}
 
 
@@ -295,7 +296,7 @@ def task_ids(tasks: Iterable[Task]) -> tuple[StreamsGroupHeartbeatTaskIds, ...]:
 
 
 def settled(*members: Thread) -> None:
-    """Let the members come until nobody has anything to wait for."""
+    """Let the members send heartbeats until all are stable."""
     for _ in range(8):
         for member in members:
             assert member.tell() is ErrorCode.NONE

@@ -320,7 +320,7 @@ def _with_counts(
 def _missing(
     subtopologies: Mapping[str, ConfiguredSubtopology], metadata: Metadata
 ) -> tuple[InternalTopic, ...]:
-    """Return the internal topics that are not there. Raises: _Trouble where one has another size."""
+    """Return the missing internal topics. Raises: _Trouble where one has another size."""
     needed = {
         topic.name: topic
         for each in subtopologies.values()

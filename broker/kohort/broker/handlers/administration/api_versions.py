@@ -26,11 +26,11 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")  # KIP-511
 def handle(
     admin: Administration, message: ApiVersionsRequest, request: Request
 ) -> ApiVersionsResponse | Prepared[ApiVersionsResponse]:
-    """Return the versions, or INVALID_REQUEST for software that calls itself something impossible.
+    """Return the versions, or INVALID_REQUEST for an invalid software name.
 
     Of Kafka's features it returns `group.version`, without which no client tries the consumer protocol,
     `share.version`, `streams.version` and `transaction.version`; the others (metadata.version and its like)
-    are for what kohort does not have, and a client takes an absent one for level 0.
+    belong to features that kohort lacks, and a client takes an absent one for level 0.
     """
     if request.version >= 3:
         software = message.client_software_name, message.client_software_version

@@ -70,7 +70,7 @@ async def _in_turns(
 
 
 class _Describing:
-    """One answer under way: resources with the same settings share their description."""
+    """One running answer: resources with the same settings share their description."""
 
     def __init__(self, admin: Administration, message: DescribeConfigsRequest) -> None:
         self.new = 0

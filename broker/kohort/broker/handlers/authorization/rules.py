@@ -56,7 +56,7 @@ class Rule(Protocol):
 
 
 class Free:
-    """Everybody may ask that."""
+    """Allowed for every principal."""
 
     needs: tuple[Need, ...] = ()
 

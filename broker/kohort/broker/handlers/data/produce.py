@@ -201,7 +201,7 @@ class Produce:
                 raise ApiError(refused)
         try:
             appended = partition.append(produced, self._now_ms)
-        except StorageError as failed:  # The partition has not been told of it yet.
+        except StorageError as failed:  # The partition does not know it yet.
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(failed)) from failed
         if not appended.duplicate:
             self._count(produced)
@@ -250,7 +250,7 @@ class Produce:
         self._answer_if_done()
 
     def _drop(self) -> None:
-        """Answer nobody: the connection is closed."""
+        """Send no answer: the connection is closed."""
         self._uncommitted = {}
         self._data.timers.cancel(("produce", self))
 

@@ -27,7 +27,7 @@ def world(tmp_path: Path) -> World:
 
 
 def immediate(world: World) -> World:
-    """Let whoever waits for a flush have it at once."""
+    """Give every waiter of a flush its result at once."""
     world.flusher.immediate = True
     return world
 

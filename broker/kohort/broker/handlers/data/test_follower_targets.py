@@ -83,7 +83,7 @@ class Follower:
         return self.sessions.begin(request, VERSION, self.now_ms)
 
     def fetch(self) -> list[FetchTarget]:
-        """Fetch and take what comes; return what the leader did not look at."""
+        """Fetch and take the records; return the partitions that the leader did not check."""
         context = self.begin()
         looked_at = list(targets_to_read(context, self.reader(), self.now_ms))
         reading = read_targets(context, self.table, BYTES_MAX, self.reader(), looked_at)

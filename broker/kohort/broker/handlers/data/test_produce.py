@@ -136,7 +136,7 @@ def test_records_of_a_transaction_are_refused_for_good(world: World) -> None:
 
 
 class Later:
-    """Lets batches of transactions go on when it is told to."""
+    """Lets batches of transactions continue on request."""
 
     def __init__(self) -> None:
         self.resumes: list[Callable[[ApiError | None], None]] = []

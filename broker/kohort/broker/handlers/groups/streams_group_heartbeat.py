@@ -87,7 +87,7 @@ def _is_valid(name: str) -> bool:
 
 
 def _with_words(response: Any, words: str) -> Any:
-    """Return the answer with more said of the topics that are not there."""
+    """Return the answer with more details about the missing topics."""
     if not words:
         return response
     status = tuple(

@@ -67,7 +67,7 @@ class Member:
         )
 
     async def ready(self) -> StreamsGroupHeartbeatResponse:
-        """Come until nothing is wrong with the group, and return what it is told then."""
+        """Send heartbeats until the group is stable, and return the last answer."""
         with trio.fail_after(PATIENCE_S):
             while (answer := await self.heartbeat()).status:
                 await trio.sleep(answer.heartbeat_interval_ms / 1000)

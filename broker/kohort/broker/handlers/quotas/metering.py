@@ -101,7 +101,7 @@ class Metering:
         self._busy_s = busy_s
         self._bound: dict[int, Handle] = {}
         self._workers = workers
-        self._noted_s = 0.0  # In the turn under way, by handlers.
+        self._noted_s = 0.0  # In the running turn, by handlers.
         # Whose time a connection's turns are; None: those of a broker, which are free.
         self._askers: dict[Origin, tuple[str, str] | None] = {}
         self._running: dict[Sharers, tuple[MeteredRequest, int]] = {}  # Whose task was begun last, and when.

@@ -46,7 +46,7 @@ def handle(
 
 
 class _Altering:
-    """One request on its way."""
+    """One running request."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class _Altering:
 
     def _begin_anew(self) -> None:
         group = self._shard.core.find(self._group_id, ShareGroup)
-        if group is not None and not group.is_empty:  # Somebody has joined meanwhile.
+        if group is not None and not group.is_empty:  # A member has joined meanwhile.
             self._request.respond(_refused(ErrorCode.NON_EMPTY_GROUP, NOT_EMPTY))
             return
         shares = self._sharing.shares()

@@ -1,4 +1,4 @@
-"""A share group, or topics of one, that go: first from the group's log, then the state of their partitions.
+"""Deletes a share group, or some of its topics: first in the group's log, then the state of their partitions.
 
 A crash between the two leaves state that nobody reads. An existing group has to be empty.
 """

@@ -48,7 +48,7 @@ def handle(
 
 
 class _Describing:
-    """One group on its way."""
+    """One running request for a group."""
 
     def __init__(self, sharing: ShareServices, asked: DescribeShareGroupOffsetsGroup) -> None:
         """Find the group. Raises: ApiError."""
@@ -70,7 +70,7 @@ class _Describing:
         self._asked = self._all() if asked.topics is None else self._named(asked)
 
     def _all(self) -> list[Asked]:
-        """Return every share partition of the group; none of a group that is not there, as Kafka has it."""
+        """Return every share partition of the group; none of an unknown group, as in Kafka."""
         return sorted(
             (topic.name, index)
             for topics in self._topics

@@ -48,7 +48,7 @@ def handle(
 
 
 class _Acknowledging:
-    """One request on its way."""
+    """One running request."""
 
     def __init__(
         self,

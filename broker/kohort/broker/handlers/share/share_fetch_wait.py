@@ -1,4 +1,4 @@
-"""A ShareFetch on its way: its acknowledgements, what there is to acquire, the wait for more, the answer."""
+"""A running ShareFetch: its acknowledgements, the available records, the wait for more, the answer."""
 
 from itertools import count, groupby
 from uuid import UUID
@@ -106,7 +106,7 @@ class ShareFetching:
             self._look(min_bytes=self._message.min_bytes)
 
     def _time_is_up(self) -> None:
-        """Answer with what there is; where nothing is known yet of a share partition, once it is.
+        """Answer with the available records; if a share partition is still unknown, once it is known.
 
         Without this a member that does not wait would find nothing whenever it is the first to come: as in
         Kafka's SharePartitionManager, which begins to wait when the share partitions are there.

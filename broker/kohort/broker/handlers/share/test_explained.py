@@ -1,4 +1,4 @@
-"""What `/api/v1/share-groups/GROUP` tells of records that members hold, give back, or never deal with."""
+"""`/api/v1/share-groups/GROUP`: records that members hold, release, or never acknowledge."""
 
 import json
 import time
@@ -29,7 +29,7 @@ PATIENCE_S = 30.0
 
 
 async def told(broker: Broker, group_id: str = GROUP) -> tuple[int, Any]:
-    """Return the status and what is told."""
+    """Return the status and the content."""
     answer = await answered(application(broker.view()), Question("GET", f"/api/v1/share-groups/{group_id}"))
     return answer.status, json.loads(answer.body)
 

@@ -91,7 +91,7 @@ async def configure(client: Client, **settings: str) -> None:
 
 
 async def configure_topic(client: Client, name: str, **settings: str) -> None:
-    """Change settings of a topic, or just something, so that whoever follows it hears of it."""
+    """Change the settings of a topic, so that all listeners are called."""
     await _configure(client, TOPIC_RESOURCE, name, **(settings or {"segment_ms": "600000"}))
 
 
@@ -186,11 +186,11 @@ class Member:
         return answer
 
     async def fetch(self, *told: tuple[int, int, Sequence[int]], **fields: int) -> list[Record]:
-        """Return what was handed out; nothing of it has an error."""
+        """Return the fetched records; none has an error."""
         return records_of(await self.ask(*told, **fields))
 
     async def acknowledge(self, *told: tuple[int, int, Sequence[int]], epoch: int | None = None) -> ErrorCode:
-        """Return what came of it."""
+        """Return the result of each partition."""
         batches = tuple(
             ShareAcknowledgeBatch(first_offset=first, last_offset=last, acknowledge_types=tuple(types))
             for first, last, types in told

@@ -57,7 +57,7 @@ def handle(
 
 
 def _matches(pattern: Pattern, transactional_id: str) -> bool:
-    """Return whether the whole id matches. Raises: ApiError where that would hold everybody up."""
+    """Return whether the whole id matches. Raises: ApiError where that would block the loop."""
     try:
         return pattern.matches(transactional_id)
     except TooMuchWork as error:
