@@ -14,6 +14,7 @@ from confluent_kafka import Producer as ConfluentProducer
 
 from kohort.client import Producer
 from kohort.testing import Broker, ErrorCode, NotInTime
+from kohort.testing.faults import PausedRequest
 
 Run = Callable[..., object]
 """Runs a function in another thread."""
@@ -176,6 +177,24 @@ def test_a_hold_may_end_behind_its_broker() -> None:
         broker.close()
         assert len(held) == 0
     producer.purge()
+
+
+def test_a_request_that_comes_while_the_block_ends_is_not_held(broker: Broker, run: Run) -> None:
+    faults = broker._core.watch.faults
+    with broker.hold("Produce") as held:
+        is_coming, add = threading.Event(), held.add
+
+        def add_late(asked: PausedRequest) -> None:
+            is_coming.set()
+            while faults._orders:  # Until the block ends.
+                time.sleep(0.001)
+            add(asked)
+
+        held.add = add_late  # type: ignore[method-assign]
+        run(send, broker, b"one")
+        assert is_coming.wait(10)
+    assert len(held) == 0
+    broker.until(lambda: values(broker) == [b"one"])
 
 
 def test_many_threads_release_while_clients_come_and_go(broker: Broker, run: Run) -> None:

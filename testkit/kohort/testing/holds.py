@@ -109,8 +109,7 @@ class HeldRequests:
                 each.holder = None
                 self._pauses.resume(each)
 
-        if self._held:
-            self._call(resume)
+        self._call(resume)  # Also if none is held: the loop may be about to add one.
         return Requests(tuple(each.seen for each in released))
 
     # -- the loop's thread --------------------------------------------------------------------------------
