@@ -206,6 +206,7 @@ mutants: $(STAMP)  ## Break the broker in many ways; simulation and scenarios ha
 	@$(PY) -m tests.simulation.mutants $(ARGS)
 	@$(PY) -m tests.simulation.cluster.mutants
 	@$(PY) -m tests.simulation.replicas.mutants
+	@$(PY) -m tests.simulation.whole.mutants
 
 mutants-cluster: $(STAMP)  ## Break replication, fencing and elections alone; the cluster's simulation has to see each.
 	@$(PY) -m tests.simulation.cluster.mutants $(ARGS)

@@ -10,8 +10,10 @@ from kohort.testing.simulation.simulated_broker import DATA, SimulatedBroker
 from kohort.testing.simulation.simulated_cluster import SimulatedCluster
 from tests.simulation.whole.books import Books
 from tests.simulation.whole.cluster_clients import read_values
+from tests.simulation.whole.fail_overs import BY_NAME, FailOvers
 
-ACTS = ("strict", "restore", "roll")
+ANY = ("strict", "restore", "roll")
+ACTS = (*ANY, *BY_NAME)
 LAX, NEWER = "lax", "newer"
 RECORDS = 20
 STOP_SECONDS_MAX = 120
@@ -27,12 +29,18 @@ class Acts:
         self._cluster = cluster
         self._books = books
         self._topic = topic
+        self._fail_overs = FailOvers(world, cluster, books, topic, self._become_well)
 
     async def play(self, name: str | None) -> None:
         """Play the one of this name, or any. Raises: Violation, NotReached."""
         await self._become_well()
-        acts = {"strict": self._become_strict, "restore": self._restore, "roll": self._roll}
-        chosen = self._world.random.choice(ACTS)
+        acts = {
+            "strict": self._become_strict,
+            "restore": self._restore,
+            "roll": self._roll,
+            **self._fail_overs.acts,
+        }
+        chosen = self._world.random.choice(ANY)
         self._world.note(f"the act: {name or chosen}")
         await acts[name or chosen]()
         await self._become_well()

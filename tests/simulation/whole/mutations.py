@@ -1,10 +1,12 @@
 """Mutants that the simulation of three whole brokers has to see: what parts alone did not show."""
 
+from tests.simulation.cluster.mutations import MUTANTS as OF_CLUSTERS
 from tests.simulation.mutant import Edit, Mutant
-from tests.simulation.operations import argument
+from tests.simulation.operations import argument, drop_call, drop_if, replace, returns
 from tests.simulation.replicas.mutations import MUTANTS as OF_REPLICAS
 
-SHARED = {each.name: each for each in OF_REPLICAS}
+HANDLERS = "kohort.broker.handlers.data"
+SHARED = {each.name: each for each in (*OF_CLUSTERS, *OF_REPLICAS)}
 
 
 class WholeMutant(Mutant):
@@ -21,6 +23,7 @@ def shared(name: str, *, act: str | None = None, first_seed: int = 0) -> WholeMu
 
 
 MUTANTS = (
+    shared("a change of the isr that is not found counts as refused, though etcd makes it later", act="late"),
     shared("a follower waits for a sync that nobody asks for", act="strict"),
     WholeMutant(
         "logs that metadata lack after a restore are deleted",
@@ -30,5 +33,32 @@ MUTANTS = (
             argument("announce_deletion", "is_kept", "False"),
         ),
         act="restore",
+    ),
+    WholeMutant(
+        "a committed offset counts for whatever topic has the name",
+        Edit("kohort.broker.group.offsets.commits", "_is_of_another", returns("False")),
+        Edit(
+            "kohort.broker.coordination.group_shards",
+            "GroupShards._loaded",
+            replace("self.deleted_topics.any_of(ids, now)", "name not in now.topics"),
+        ),
+        Edit("kohort.broker.coordination.group_shards", "GroupShards._loaded", drop_if("_deleted_unheard")),
+        act="remake",
+    ),
+    WholeMutant(
+        "a time finds nothing while the end is unknown",
+        Edit(f"{HANDLERS}.list_offsets", "_Finder._find", drop_call("self._check_end", index=1)),
+        act="times",
+    ),
+    WholeMutant(
+        "DeleteRecords is answered by the leader alone",
+        Edit(f"{HANDLERS}.delete_records", "handle", drop_call("until_begun_everywhere")),
+        Edit(f"{HANDLERS}.delete_records", "_outcome", replace("start.is_everywhere", "True")),
+        Edit(
+            f"{HANDLERS}.delete_records",
+            "_outcome",
+            replace("start.leadership.low_watermark", "result.low_watermark"),
+        ),
+        act="trim",
     ),
 )

@@ -25,6 +25,7 @@ from tests.simulation.whole.acts import Acts
 from tests.simulation.whole.books import PROTOCOLS, Books
 from tests.simulation.whole.cluster_clients import BROKERS, ClusterClients
 from tests.simulation.whole.etcd_faults import EtcdFaults
+from tests.simulation.whole.fail_overs import BY_NAME
 from tests.simulation.whole.reading import read_to_end
 from tests.simulation.whole.sharing import prepare, share
 from tests.simulation.whole.trimming import TOPIC as TRIMMED
@@ -39,11 +40,13 @@ SETTLE_SECONDS = 900
 TRANSACTIONS_END_SECONDS = 60  # What a dead producer has left open is aborted by then.
 RETRY_SECONDS = 0.5
 SETTINGS = {
-    "offsets.topic.num.partitions": "4",
+    "offsets.topic.num.partitions": "2",
+    "share.coordinator.state.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
     "log.retention.check.interval.ms": "5000",
     "transactional.id.expiration.ms": "600000",
 }
+LAG_MS = "5000"  # In acts that wait until a follower counts no more.
 
 
 class Shape(NamedTuple):
@@ -73,7 +76,10 @@ async def one_run(world: World, books: Books, shape: Shape) -> None:
 
 async def three_run(world: World, books: Books, shape: Shape) -> None:
     """Run it on three brokers with their etcd, and an act in the end. Raises: Violation, NotReached."""
-    cluster = await world.cluster(BROKERS, settings={**SETTINGS, "min.insync.replicas": "2"})
+    settings = {**SETTINGS, "min.insync.replicas": "2"}
+    if shape.act in BY_NAME:
+        settings["replica.lag.time.max.ms"] = LAG_MS
+    cluster = await world.cluster(BROKERS, settings=settings)
     await _create(
         cluster.bootstrap,
         NewTopic(TOPIC, PARTITIONS, BROKERS),

@@ -64,6 +64,10 @@ class VirtualDisk:
         self.fail_sync(None)
         self.latency_ms = 1
 
+    def become_new(self) -> None:
+        """Be another disk, which is empty."""
+        self._become(MemoryFileSystem())
+
     def lose_power(self, operations: int) -> None:
         """Keep what a machine finds that died behind so many operations: what was not synced is at risk."""
         self._become(self.file_system.after_crash(operations, self._choose))
