@@ -22,22 +22,11 @@ class GrpcService:
 
     def __init__(self, destination: Destination) -> None:
         self._destination = destination
-        try:
-            self._aio: Any = import_module("grpc.aio")
-            self._grpc: Any = import_module("grpc")
-        except ImportError as error:
-            raise MissingExtraError('gRPC needs grpcio: pip install "kohort[queues]"') from error
+        self._aio: Any = grpc_aio()
 
     async def __aenter__(self) -> Self:
-        parts = self._destination.parts
-        host = parts.hostname or ""
-        address = f"[{host}]:{parts.port or 443}" if ":" in host else f"{host}:{parts.port or 443}"
-        if parts.scheme == "grpcs":
-            ca = Path(self._destination.ca_file).read_bytes() if self._destination.ca_file else None
-            self._channel = self._aio.secure_channel(address, self._grpc.ssl_channel_credentials(ca))
-        else:
-            self._channel = self._aio.insecure_channel(address)
-        self._call = self._channel.unary_unary(parts.path)
+        self._channel = open_channel(self._destination)
+        self._call = self._channel.unary_unary(self._destination.parts.path)
         return self
 
     async def __aexit__(
@@ -60,10 +49,34 @@ class GrpcService:
             code, details = error.code().name, error.details() or ""
             if code == "DEADLINE_EXCEEDED":
                 return timed_out(destination.timeout_ms)
-            if code == "UNAVAILABLE" and any(each in details.lower() for each in UNREACHED_WORDS):
+            if is_unreached(code, details):
                 return unreached(f"not reached: {details}")
             trailing = {
                 key: value for key, value in error.trailing_metadata() or () if isinstance(value, str)
             }
             return of_grpc(code, trailing, details)
         return of_grpc("OK", {})
+
+
+def grpc_aio() -> Any:
+    """Return gRPC's module for asyncio. Raises: MissingExtraError without grpcio."""
+    try:
+        return import_module("grpc.aio")
+    except ImportError as error:
+        raise MissingExtraError('gRPC needs grpcio: pip install "kohort[queues]"') from error
+
+
+def open_channel(destination: Destination) -> Any:
+    """Return a channel to the service. It connects with the first call. Raises: OSError without `ca_file`."""
+    aio, parts = grpc_aio(), destination.parts
+    host = parts.hostname or ""
+    address = f"[{host}]:{parts.port or 443}" if ":" in host else f"{host}:{parts.port or 443}"
+    if parts.scheme != "grpcs":
+        return aio.insecure_channel(address)
+    ca = Path(destination.ca_file).read_bytes() if destination.ca_file else None
+    return aio.secure_channel(address, import_module("grpc").ssl_channel_credentials(ca))
+
+
+def is_unreached(code: str, details: str) -> bool:
+    """Whether an error says that there was no connection, so that the service has nothing."""
+    return code == "UNAVAILABLE" and any(each in details.lower() for each in UNREACHED_WORDS)

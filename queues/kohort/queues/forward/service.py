@@ -19,6 +19,10 @@ class Service(Protocol):
 
 def open_service(destination: Destination) -> AbstractAsyncContextManager[Service]:
     """Return the destination's service, to be opened by `async with`. Raises: MissingExtraError."""
+    if destination.stream:
+        from kohort.queues.forward.grpc_stream import GrpcStreamService  # noqa: PLC0415
+
+        return GrpcStreamService(destination)
     if destination.is_grpc:
         from kohort.queues.forward.grpc import GrpcService  # noqa: PLC0415
 

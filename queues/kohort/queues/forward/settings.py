@@ -33,6 +33,8 @@ class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """`http(s)://HOST:PORT/PATH`, or `grpc(s)://HOST:PORT/PACKAGE.SERVICE/METHOD`."""
     group_id: str = ""
     """`forward-<name>`."""
+    stream: bool = False
+    """Records go through one stream of gRPC, and are answered by their ids: see push.proto."""
     delay_ms: int = 0
     """A record is pushed no sooner than so long after its timestamp."""
     route: tuple[Route, ...] = ()
@@ -113,6 +115,10 @@ class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         if parts.scheme not in PORTS or not is_whole:
             raise ConfigurationError(
                 f"url of destination {self.name!r} is {self.url!r}: give http://HOST/PATH"
+            )
+        if self.stream and not self.is_grpc:
+            raise ConfigurationError(
+                f"stream of destination {self.name!r} needs an address grpc:// or grpcs://"
             )
         if parts.username is not None:
             raise ConfigurationError(f"url of destination {self.name!r} holds a password: use token_file")
