@@ -111,8 +111,10 @@ class Alerting:
         for each in self._clusters:
             try:
                 changed += each.look(now_ms)
-            except StoreError as error:
+            except (StoreError, OSError) as error:
                 log.warning("no look for alerts: %s", error)
+            except Exception:  # A supervisor: a fault with one cluster does not end the alerts of the others.
+                log.exception("no look for alerts")
         standing = self.active()
         for sender in self.senders:
             sender.send(changed, standing, now_ms)

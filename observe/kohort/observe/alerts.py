@@ -77,7 +77,11 @@ class Standing:
         stuck: list[PlaceLag] = []
         for each in lags:
             key = group_id, each.topic, each.partition
-            if each.verdict not in _STANDING:
+            if each.verdict is None:  # The end of the log is unknown: it is as it was.
+                since_ms = self._since_ms.get(key, now_ms)
+                if now_ms - since_ms >= STUCK_MS_MIN:
+                    stuck.append(each)
+            elif each.verdict not in _STANDING:
                 self._since_ms.pop(key, None)
             elif now_ms - self._since_ms.setdefault(key, now_ms) >= STUCK_MS_MIN:
                 stuck.append(each)
@@ -99,8 +103,10 @@ class Standing:
 
 
 def _stands(lag: PlaceLag) -> str:
-    does = "commits the same offset again and again" if lag.verdict is Verdict.STALL else "does not commit"
     where = f"{lag.topic}-{lag.partition}"
+    if lag.verdict is None:
+        return f"{where}: the group stood at {lag.offset:,}, and the end of the log is unknown now"
+    does = "commits the same offset again and again" if lag.verdict is Verdict.STALL else "does not commit"
     return f"{where}: the group {does} at {lag.offset:,}, and {lag.lag or 0:,} records wait"
 
 

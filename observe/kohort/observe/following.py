@@ -106,7 +106,7 @@ class Follower:
                 watched.take(records)
                 status.note(READING, problem)
                 if not records:
-                    self._pass_markers(consumer, ends)
+                    self._pass_markers(consumer, partitions, ends)
                 if not (status.is_caught_up and (missing or watched.facts.knows_all_groups)):
                     status.behind = records_left(watched.positions, ends)
                     if not status.behind:
@@ -131,12 +131,19 @@ class Follower:
             consumer.seek(each, begin)
         return {each.partition: end for each, end in ends.items()}
 
-    def _pass_markers(self, consumer: Consumer, ends: dict[int, int]) -> None:
-        """Take it that what is no record, such as the end of a transaction, is read as well."""
+    def _pass_markers(
+        self, consumer: Consumer, partitions: list[TopicPartition], ends: dict[int, int]
+    ) -> None:
+        """Take it that what is no record, such as the end of a transaction, is read as well.
+
+        A partition without a leader at the start is not assigned: it is read again from its position later.
+        """
         positions, newest = self._watched.positions, self._watched.facts.ends.get(GROUPS_TOPIC, {})
-        for each, end in {**ends, **newest}.items():
-            if positions.get(each, end) < end:
-                positions[each] = max(positions[each], consumer.position(TopicPartition(GROUPS_TOPIC, each)))
+        for each in partitions:
+            number = each.partition
+            end = newest.get(number, ends.get(number, 0))
+            if positions.get(number, end) < end:
+                positions[number] = max(positions[number], consumer.position(each))
 
     # Saving
 

@@ -7,7 +7,7 @@ last transactions, which are then read again.
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -181,7 +181,10 @@ class Store:
             " ORDER BY at_ms DESC, id DESC LIMIT ?",
             *(cluster, group_id, CLUSTER_WIDE, since_ms, most),
         )
-        return [read_observed(row[0]) for row in reversed(rows)]
+        try:
+            return [read_observed(row[0]) for row in reversed(rows)]
+        except msgspec.DecodeError as error:
+            raise StoreError(f"{self._path} has an event that this kohort does not know: {error}") from None
 
     def changed_since(self, cluster: str, since_ms: int) -> dict[str, int]:
         """Return the groups of which something has happened since then, each with its newest event's number.
@@ -215,5 +218,6 @@ class Store:
                     (surplus,),
                 ).rowcount
         if dropped:
-            run("PRAGMA incremental_vacuum").fetchall()
+            with suppress(sqlite3.OperationalError):  # In use: the next round does it.
+                run("PRAGMA incremental_vacuum").fetchall()
         return dropped

@@ -1,4 +1,5 @@
 import json
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -118,6 +119,12 @@ def test_a_partition_is_stuck_once_it_has_stood_still_for_a_while() -> None:
     assert found.summary.startswith("100 partitions of h do not move: t-0, t-1")
     assert found.summary.endswith("and 92 more")
     assert len(found.evidence) == 8
+    unknown = [lag(None, each) for each in range(100)]
+    (found,) = standing.findings("h", unknown, NOW + 11 * MINUTE)
+    assert "the end of the log is unknown now" in found.evidence[0]
+    (found,) = standing.findings("h", many, NOW + 12 * MINUTE)
+    assert found.summary.startswith("100 partitions"), "an outage of the broker ends no alert"
+    assert [*standing.findings("new", [lag(None)], NOW)] == []
     standing.forget(lambda group_id: group_id == "g")
     assert [*standing.findings("h", many, NOW + 11 * MINUTE)] == []
 
@@ -141,7 +148,18 @@ def test_slack_gets_a_text_and_alertmanager_labels_and_times() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "slack", "http://a/b", "teams=http://a", "slack=a/b", "slack=ftp://a", "slack=http://"]
+    "text",
+    [
+        "",
+        "slack",
+        "http://a/b",
+        "teams=http://a",
+        "slack=a/b",
+        "slack=ftp://a",
+        "slack=http://",
+        "slack=http://a:b",
+        "slack=http://a:0",
+    ],
 )
 def test_what_names_no_endpoint_is_refused(text: str) -> None:
     with pytest.raises(WebhookError):
@@ -193,7 +211,8 @@ class Endpoint:
 
 
 @pytest.mark.parametrize(
-    ("codes", "attempts"), [((503, 500, 200), 3), ((400,), 1), ((429, 200), 2), ((503,), ATTEMPTS_MAX)]
+    ("codes", "attempts"),
+    [((503, 500, 200), 3), ((400,), 1), ((429, 200), 2), ((503,), ATTEMPTS_MAX), ((302,), 1)],
 )
 def test_a_delivery_is_tried_again_a_bounded_number_of_times(codes: tuple[int, ...], attempts: int) -> None:
     pauses: list[float] = []
@@ -216,6 +235,23 @@ def test_a_delivery_is_tried_again_a_bounded_number_of_times(codes: tuple[int, .
     assert {path for path, _ in answers.bodies} == {"/api/v2/alerts"}
     assert len(pauses) == attempts - 1
     assert pauses == sorted(pauses)
+
+
+def test_an_endpoint_that_speaks_no_http_ends_no_sender() -> None:
+    def answer_once(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(65_536)
+            connection.sendall(b"no HTTP at all\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threads = [Thread(target=answer_once, args=(server,)) for _ in range(1)]
+        for each in threads:
+            each.start()
+        sender = Sender(webhook_of(f"slack=http://127.0.0.1:{server.getsockname()[1]}"), lambda _: None)
+        assert sender._post(b"{}") == "no answer"
+        threads[0].join()
+        sender.close()
 
 
 def test_an_endpoint_that_hangs_holds_up_nobody() -> None:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from enum import Enum
+from http.client import HTTPException
 from threading import Condition, Event, Thread
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -57,7 +58,11 @@ def webhook_of(text: str) -> Webhook:
     if not equals or kind not in kinds:
         raise WebhookError(f"it is KIND=URL, with one of {', '.join(kinds)} as KIND")
     parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
+    try:
+        is_whole = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # Its port is no number.
+        is_whole = False
+    if not is_whole:
         raise WebhookError(f"the URL of {kind} is not http://HOST or https://HOST")
     return Webhook(WebhookKind(kind), url)
 
@@ -178,15 +183,23 @@ class Sender:
             url = url.rstrip("/") + ALERTMANAGER_PATH
         request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS):
+            with _OPENER.open(request, timeout=TIMEOUT_SECONDS):
                 return ""
         except urllib.error.HTTPError as error:
             with error:
                 log.warning("%s answers %s to an alert", self.webhook.host, error.code)
-                return _REFUSED if 400 <= error.code < 500 and error.code != 429 else "refused for now"
-        except (OSError, ValueError) as error:
+                return _REFUSED if 300 <= error.code < 500 and error.code != 429 else "refused for now"
+        except (OSError, ValueError, HTTPException) as error:
             log.warning("%s: %s", self.webhook.host, getattr(error, "reason", error))
             return "no answer"
 
 
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: the alert would get lost, since urllib makes a GET without a body of it."""
+
+    def redirect_request(self, *redirect: object) -> None:
+        """Return None: the redirect is an error."""
+
+
+_OPENER = urllib.request.build_opener(_NoRedirects)
 _REFUSED = "refused"

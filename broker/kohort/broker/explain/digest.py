@@ -203,7 +203,8 @@ def _hours(entries: Sequence[Entry]) -> Iterator[str]:
             hours[at.strftime("%m-%d %H:00")] += each.changes
     if len(hours) >= HOURS_MIN:
         most = sorted(hours, key=lambda hour: -hours[hour])[: 2 * OTHERS_TOLD]
-        told = ", ".join(f"{hour[6:]} {hours[hour]}" for hour in sorted(most))
+        begin = 0 if len({hour[:5] for hour in hours}) > 1 else 6  # The date, where there are several.
+        told = ", ".join(f"{hour[begin:]} {hours[hour]}" for hour in sorted(most))
         more = f", {len(hours) - len(most)} other hours fewer" if len(hours) > len(most) else ""
         yield f"  Rebalances by the hour: {told}{more}."
 
