@@ -163,9 +163,38 @@ def test_history_is_read(broker: Broker, ask: Ask) -> None:
 def test_a_page_of_a_browser_is_refused(broker: Broker) -> None:
     with ControlServer(broker, Address("127.0.0.1", 0)) as server:
         connection = http.client.HTTPConnection(str(server.address), timeout=30)
-        connection.request("DELETE", "/faults", headers={"Origin": "http://example.org"})
-        assert connection.getresponse().status == 403
+        for headers in ({"Origin": "http://example.org"}, {"Host": "example.org"}):
+            connection.request("DELETE", "/faults", headers=headers)
+            response = connection.getresponse()
+            assert response.status == 403
+            response.read()
         connection.close()
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Transfer-Encoding": "chunked"}, {"Content-Length": "-1"}, {"Content-Length": "x"}]
+)
+def test_a_body_without_its_length_is_refused(broker: Broker, headers: dict[str, str]) -> None:
+    with ControlServer(broker, Address("127.0.0.1", 0)) as server:
+        connection = http.client.HTTPConnection(str(server.address), timeout=30)
+        connection.putrequest("POST", "/holds")
+        for name, value in headers.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        assert connection.getresponse().status == 411
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [("/time", {"advance_seconds": 1e300}), ("/topics", {"name": "a", "configs": {"name": "b"}})],
+)
+def test_an_order_that_cannot_be_carried_out_is_answered(
+    ask: Ask, path: str, body: dict[str, object]
+) -> None:
+    status, answer = ask("POST", path, **body)
+    assert status in (400, 500)
+    assert answer["error"]
 
 
 @contextmanager

@@ -98,13 +98,17 @@ class ControlHandler(BaseHTTPRequestHandler):
         """Write nothing."""
 
     def _handle(self, method: str) -> None:
-        size_bytes = int(self.headers.get("Content-Length") or 0)
-        if size_bytes > BODY_BYTES_MAX:
+        length = self.headers.get("Content-Length") or "0"
+        if self.headers.get("Transfer-Encoding") is not None or not (length.isascii() and length.isdecimal()):
+            self.close_connection = True
+            self._send(411, {"error": "send the body with its Content-Length, not in chunks"})
+            return
+        if int(length) > BODY_BYTES_MAX:
             self.close_connection = True
             self._send(413, {"error": f"a body has at most {BODY_BYTES_MAX} bytes"})
             return
-        body = self.rfile.read(size_bytes)
-        if self.headers.get("Origin") is not None:
+        body = self.rfile.read(int(length))
+        if self.headers.get("Origin") is not None or not self._is_own_host():
             self._send(403, {"error": "pages of a browser may not control the broker"})
             return
         url = urlsplit(self.path)
@@ -117,6 +121,13 @@ class ControlHandler(BaseHTTPRequestHandler):
             self._send(409, {"error": str(error)})
         except WRONG as error:
             self._send(400, {"error": str(error)})
+        except Exception as error:  # noqa: BLE001  # A supervisor: whoever asked gets an answer.
+            self._send(500, {"error": f"{type(error).__name__}: {error}"})
+
+    def _is_own_host(self) -> bool:
+        """Whether the request names an address of this machine, and no name that a page has chosen."""
+        named = urlsplit(f"//{self.headers.get('Host') or 'localhost'}").hostname or ""
+        return named in {"localhost", "127.0.0.1", "::1", str(self.server.server_address[0])}
 
     def _send(self, status: int, answer: object) -> None:
         is_text = isinstance(answer, str)

@@ -223,9 +223,9 @@ class Routes:
 
     def _release(self, number: str, query: dict[str, str], body: bytes) -> object:
         hold, count = self._hold(number), read(ReleaseBody, body).count
-        if count is not None and count > len(hold):
+        if count is not None and not 0 < count <= len(hold):
             raise ValueError(f"{len(hold)} requests are held, not {count}: wait for more")
-        return requests_body(hold.release_all() if count is None else [hold.release() for _ in range(count)])
+        return requests_body(hold._release(count))
 
     def _end_hold(self, number: str, query: dict[str, str], body: bytes) -> object:
         self._hold(number).__exit__(None, None, None)

@@ -219,7 +219,8 @@ def request(
 def no_lag(*, group: str, topic: str, within_seconds: float = TIMEOUT_SECONDS) -> Expectation[Group]:
     """Wait until the group has committed the end of every partition with records. Return the group.
 
-    The end is the offset behind the last record that consumers can read.
+    The end is the offset behind the last record that consumers can read. What lies behind that counts for
+    nothing: the marker of a transaction, or records that retention has deleted.
 
     Raises: NotInTime, with the lag of each partition and why the group rebalanced.
     """
@@ -229,10 +230,20 @@ def no_lag(*, group: str, topic: str, within_seconds: float = TIMEOUT_SECONDS) -
         if ends is None:
             raise NotSeen(f"there is no topic {topic!r} (topics: {_names(topics_of(broker))})")
         found = find_group(broker, group)
-        lags = {
-            f"{topic}-{index}": end - found.offsets.get((topic, index), 0)
+        behind = {
+            index: committed
             for index, end in ends.items()
-            if end != found.offsets.get((topic, index), 0)
+            if end != (committed := found.offsets.get((topic, index), 0))
+        }
+        left = Counter(
+            each.partition
+            for each in (broker.records(topic) if behind else ())
+            if each.offset >= behind.get(each.partition, each.offset + 1)
+        )
+        lags = {
+            f"{topic}-{index}": left[index] or ends[index] - committed
+            for index, committed in behind.items()
+            if left[index] or committed > ends[index]
         }
         if lags:
             raise NotSeen(f"it lags by {', '.join(f'{lag} of {where}' for where, lag in lags.items())}")

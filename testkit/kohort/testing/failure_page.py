@@ -9,7 +9,6 @@ from kohort.testing.controls import BrokerControls
 from kohort.testing.errors import BrokerFailed
 from kohort.testing.expectations import explain
 from kohort.testing.report import outcome_of
-from kohort.testing.requests import SeenRequest
 
 REQUESTS_SHOWN = 300
 STYLE = """
@@ -65,12 +64,6 @@ def seen_by(broker: BrokerControls) -> dict[str, object]:
         for each in requests
     ]
     return {"report": broker.report(), "requests": [asdict(each) for each in rows], "groups": groups}
-
-
-def _kind(request: SeenRequest) -> str:
-    if request.errors or request.fault:
-        return "bad"
-    return "held" if outcome_of(request) else ""  # It has no answer.
 
 
 def page(failures: Sequence[Mapping[str, object]]) -> str:

@@ -9,11 +9,15 @@ from collections import deque
 from collections.abc import Awaitable
 from inspect import isawaitable
 
+import structlog
+
 from kohort.broker.broker import Broker
 from kohort.broker.transport.request import Origin, Request
 from kohort.protocol.schema import Message
 from kohort.testing.clock import MovableClock
 from kohort.testing.faults import Answer, Fault, Faults, PausedRequest
+
+log = structlog.get_logger("kohort.testing")
 
 
 class Pauses:
@@ -86,7 +90,12 @@ class Pauses:
 
     def _execute(self, asked: PausedRequest) -> None:
         assert self._broker is not None
-        answer = asked.execute()
+        try:
+            answer = asked.execute()
+        except Exception:  # A supervisor, as the connection is: those behind and beside it go on.
+            log.exception("a request that waited failed", api=asked.seen.api)
+            asked.request.hang_up()
+            return
         if isawaitable(answer):
             self._broker.workers.spawn(_respond, asked.request, answer)
         elif answer is not None:

@@ -237,22 +237,25 @@ class Chaos:
         broker, left_bytes = random.choice(self._fail_disks), random.randrange(4_000)
         broker.disk.fill(left_bytes)
         words = f"has {left_bytes} bytes of its disk left"
-        return self._heal_later(broker, random, words, lambda: broker.disk.fill(None))
+        return self._heal_later(broker, random, "full", words, lambda: broker.disk.fill(None))
 
     def _fail_sync(self, random: Random) -> str | None:
         broker, after = random.choice(self._fail_disks), random.randrange(4)
         broker.disk.fail_sync(after, random.choice((1, 1, 3)))
-        return self._heal_later(broker, random, "cannot sync its disk", lambda: broker.disk.fail_sync(None))
+        words = "cannot sync its disk"
+        return self._heal_later(broker, random, "unsynced", words, lambda: broker.disk.fail_sync(None))
 
     def _slow_disk(self, random: Random) -> str | None:
         broker = random.choice(self._fail_disks)
         broker.disk.latency_ms = random.choice((20, 200, 1_000))
         words = f"has a disk that takes {broker.disk.latency_ms} ms to sync"
-        return self._heal_later(broker, random, words, lambda: setattr(broker.disk, "latency_ms", 1))
+        return self._heal_later(broker, random, "slow", words, lambda: setattr(broker.disk, "latency_ms", 1))
 
-    def _heal_later(self, broker: DiskOwner, random: Random, words: str, heal: Callable[[], object]) -> str:
+    def _heal_later(
+        self, broker: DiskOwner, random: Random, kind: str, words: str, heal: Callable[[], object]
+    ) -> str:
+        """End a fault of a disk later. One of the same kind replaces it, and ends at its own time."""
         seconds = random.uniform(1, DISK_SECONDS_MAX)
-        kind = words.rstrip("0123456789 ")
         self._endings.end_later(seconds, (broker, kind), heal)
         return f"{broker.name} {words}, for {seconds:.1f} s"
 
