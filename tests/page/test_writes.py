@@ -78,7 +78,6 @@ def test_a_group_with_members_is_not_touched_but_a_member_can_be_removed(broker:
         "orders", bootstrap_servers=broker.bootstrap, group_id="live", client_id="billing"
     ) as consumer:
         broker.until(lambda: (consumer.poll(timeout_ms=50), broker.groups["live"].state == "Stable")[1])
-        consumer.commit()
         for action in ("delete", "reset"):
             status, problem = write(broker, action=action, group="live")
             assert (status, "has members" in problem) == (409, True)

@@ -23,6 +23,8 @@ UNLOOKED_SECONDS = 600.0
 ROUND_MS_MAX = 60_000
 PARTITIONS_PER_SLICE = 1_000
 FIELDS = 4
+SUM_MAX = 2**63 - 1
+"""Offsets can be committed at will: the sum of two may be more than a series can hold."""
 GROUP, TOPIC = "group", "topic"
 
 Json = Mapping[str, object]
@@ -120,7 +122,7 @@ class History:
             if not count % PARTITIONS_PER_SLICE:
                 await trio.lowlevel.checkpoint()
         read = sum(max(0, each.offset) for offsets in group.offsets.values() for each in offsets.values())
-        return Sample(at_ms, partitions, read, lag)
+        return Sample(at_ms, partitions, min(read, SUM_MAX), min(max(lag, 0), SUM_MAX))
 
     async def _of_topic(self, name: str, at_ms: int) -> Sample | None:
         topic = self._view.topic(name)

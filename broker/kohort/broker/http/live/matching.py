@@ -15,9 +15,7 @@ STEPS_MAX = 20
 VALUES_MAX = 10_000
 """Of one record: a path with `[*]` may lead to very many."""
 
-_CONDITION = re.compile(
-    r"\s*\$?\.?(?P<path>[^=!<>~]*?)\s*(?:(?P<operator><=|>=|!=|=|<|>|~)\s*(?P<value>.*?))?\s*"
-)
+_OPERATOR = re.compile(r"<=|>=|!=|=|<|>|~|!")
 _STEP = re.compile(r"\.?(?:(?P<name>[^.\[\]]+)|\[(?P<index>\d{1,6}|\*)\]|\[\"(?P<quoted>[^\"]*)\"\])")
 
 Step = str | int | None
@@ -74,8 +72,10 @@ ANY = Match()
 
 def condition_of(text: str) -> Condition:
     """Return what a text as `$.customer.id = c-3` asks for. Raises: ValueError."""
-    read = _CONDITION.fullmatch(text)
-    path = "" if read is None else read["path"]
+    operator = _OPERATOR.search(text)
+    path = (text if operator is None else text[: operator.start()]).strip()
+    value = "" if operator is None else text[operator.end() :].strip()
+    path = path.removeprefix("$").removeprefix(".")
     steps: list[Step] = []
     place = 0
     while place < len(path):
@@ -84,9 +84,10 @@ def condition_of(text: str) -> Condition:
             raise ValueError(f"{text} is no JSON path: write $.lines[0].sku = A-1")
         steps.append(_step(step))
         place = step.end()
-    if read is None or not steps or path.startswith("."):
+    is_known = operator is None or operator[0] in _COMPARE or operator[0] == "!="
+    if not is_known or not steps or path.startswith("."):
         raise ValueError(f"{text} is no JSON path: write $.lines[0].sku = A-1")
-    return Condition(tuple(steps), read["operator"] or "", _unquoted(read["value"] or ""))
+    return Condition(tuple(steps), "" if operator is None else operator[0], _unquoted(value))
 
 
 def _step(found: re.Match[str]) -> Step:

@@ -25,6 +25,8 @@ SEARCHES_MAX = 2
 """At once; others wait for them, and one that finds several waiting is refused."""
 WAITING_MAX = 2
 SHOWN_BYTES = 4_096
+CHARACTERS_MAX = 3_000
+"""Of what is searched for: reading a condition takes the broker's loop."""
 HEADERS_SHOWN = 50
 ALL, END = "all", "end"
 
@@ -69,6 +71,8 @@ class TooMany(Exception):
 
 def question_of(topic: str, parameters: Mapping[str, str]) -> Question:
     """Return what a request asks for. Raises: ValueError for what cannot be asked."""
+    if sum(len(parameters.get(each, "")) for each in ("where", "q", "key")) > CHARACTERS_MAX:
+        raise ValueError(f"where, q and key have {CHARACTERS_MAX} characters at most")
     where, time_ms = parameters.get("where", ""), parameters.get("time")
     key = parameters.get("key", "")
     match = Match(

@@ -254,6 +254,19 @@ async def test_so_many_are_sampled_and_each_so_long(monkeypatch: pytest.MonkeyPa
     assert times == [30_000, 40_000, 50_000, 60_000], "one in an interval, the last ones"
 
 
+async def test_a_sum_of_offsets_that_no_series_holds_ends_no_history() -> None:
+    view = FakeView()
+    group = a_group_with_offsets(0, 3)
+    offsets = group.offsets["flights"]
+    for index, value in offsets.items():
+        offsets[index] = msgspec.structs.replace(value, offset=2**62)
+    view.group_list = [group]
+    found = History(view, lambda: 10_000)
+    found.want(GROUP, [group.group_id])
+    await found.look()
+    assert [each.position for each in found.samples(GROUP, group.group_id)] == [2**63 - 1]
+
+
 def test_samples_of_leaders_are_added_where_both_have_one() -> None:
     assert added([[[10, 1, 5, 7], [20, 1, 6, 8]], [[20, 2, 1, 1]]]) == [
         Sample(10, 1, 5, 7),

@@ -80,6 +80,13 @@ def test_what_is_no_path_is_refused(text: str) -> None:
         condition_of(text)
 
 
+def test_blanks_without_an_end_are_read_once() -> None:
+    """A regular expression tried every way to share them out, which stopped the broker for minutes."""
+    with pytest.raises(ValueError, match="is no JSON path"):
+        condition_of(" " * 100_000 + "!")
+    assert condition_of(" " * 50_000 + "$.id" + " " * 50_000 + "= x ").steps == ("id",)
+
+
 @pytest.mark.parametrize(
     "value",
     [

@@ -130,6 +130,8 @@ def test_positions_name_so_many_partitions() -> None:
     many = ",".join(f"{each}:0" for each in range(messages.PARTITIONS_MAX + 1))
     with pytest.raises(ValueError, match="500 partitions"):
         question_of("flights", {"partition": "all", "positions": many})
+    with pytest.raises(ValueError, match="characters at most"):
+        question_of("flights", {"where": "$.a" + " " * 4_000})
     most = ",".join(f"{each}:{10**12}" for each in range(messages.PARTITIONS_MAX))
     assert len(most) < 12_000, "it finds room in the head of a request"
 

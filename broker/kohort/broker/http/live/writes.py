@@ -106,6 +106,8 @@ async def _remove(view: View, ask: Ask, group: AnyGroup, wanted: Write) -> str:
 
 
 async def _reset(view: View, ask: Ask, group: AnyGroup, wanted: Write) -> str:
+    if status_of(group, 0).members:  # The commit would say so too, but not where there is nothing to commit.
+        raise Refused(WORDS[ErrorCode.NON_EMPTY_GROUP])
     topics = []
     count = 0
     places = [(topic, index) for topic, offsets in group.offsets.items() for index in offsets]
