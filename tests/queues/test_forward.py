@@ -19,6 +19,7 @@ from kohort.client.config import ConsumerOptions
 from kohort.client.errors import KohortError
 from kohort.client.workers import Order
 from kohort.queues.forward import Destination, Forwarder, open_service, purge, replay, replaying
+from kohort.queues.forward.routing import Condition, Route
 from tests.queues.service import HttpDouble, http_double
 from tests.queues.test_kmq import LARGEST_BYTES, read_all
 
@@ -99,6 +100,24 @@ async def test_each_answer_decides_what_becomes_of_its_record(
     (stashed,) = await read_all(destination.stash_topic, options)
     assert (stashed.key, stashed.header("Colour"), stashed.header("raw")) == (b"k", b"red", b"\xff")
     assert committed(destination, options, topic) == len(words)
+
+
+async def test_topics_that_are_new_are_read_by_a_static_member_that_returns(
+    make: Make, options: ConsumerOptions
+) -> None:
+    """It gets the assignment that it had before there were such topics, unless the group rebalances."""
+    before = make()
+    static: ConsumerOptions = {**options, "group_instance_id": "worker-0"}
+    async with forwarding(before, static) as forwarder:
+        await wait_for(lambda: forwarder.is_ready and forwarder.status()["partitions"])
+    after = make(
+        group_id=before.group_id,
+        retry_delays_ms=(50, 200, 900),
+        route=(Route(name="eu", when=(Condition(header="eu"),), url=before.url),),
+    )
+    wanted = {f"{after.group_id}__{each}-0" for each in ("retry-3", "route", "route-eu")}
+    async with forwarding(after, static) as forwarder:
+        await wait_for(lambda: wanted <= set(forwarder.status()["partitions"]))  # type: ignore[call-overload]
 
 
 async def test_a_service_is_told_where_a_record_is_from(

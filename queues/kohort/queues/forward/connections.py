@@ -188,7 +188,20 @@ class _Connection:
     @property
     def is_usable(self) -> bool:
         """Whether it is young, and nothing was said by the other side, such as that it is closed."""
-        return not self.is_old and not self._is_readable()
+        return not self.is_old and not self._is_readable() and not self._has_unread_tls()
+
+    def _has_unread_tls(self) -> bool:
+        """Whether something came behind the last answer that is decrypted, or could be: no answer of ours."""
+        tls = self._stream.extra(TLSAttribute.ssl_object, None)
+        if tls is None:
+            return False
+        try:
+            tls.read(1)
+        except ssl.SSLWantReadError:
+            return False
+        except ssl.SSLError:
+            pass
+        return True
 
     async def close(self) -> None:
         """Close it at once: whoever has an answer already does not wait for that."""

@@ -97,6 +97,7 @@ class Forwarder:
         self._changed = Signal()  # For the task that begins pushes.
         self._settled = Signal()  # For the one that waits for them.
         self._stopping = False
+        self._has_new_topics = False
         self._last_why = ""
 
     def stop(self) -> None:
@@ -106,14 +107,15 @@ class Forwarder:
 
     async def run(self) -> None:
         """Push until `stop`. Once. Raises: KohortError."""
-        read = await ensure_topics(self.destination, self._options)
+        topics = await ensure_topics(self.destination, self._options)
+        self._has_new_topics = topics.are_new and self._options.get("group_instance_id") is not None
         async with (
             Producer(**producer_options(self._options)) as self._producer,
             self._consumer,
             anyio.create_task_group() as tasks,
         ):
             self._tasks = tasks
-            self._consumer.subscribe(self.destination.topic, *read)
+            self._consumer.subscribe(self.destination.topic, *topics.read)
             tasks.start_soon(self._dispatch)
             await self._poll()
             await self.hand_back(self._consumer.assignment())
@@ -192,7 +194,13 @@ class Forwarder:
                 commit_at_ms = monotonic_ms() + COMMIT_EVERY_MS
 
     def _measure(self) -> None:
-        """Note what each partition brings; let the group share them anew where that has changed."""
+        """Note what each partition brings; let the group share them anew where that has changed.
+
+        A static member that returns gets the assignment that it had: new topics would be read by nobody.
+        """
+        if self._has_new_topics and has_joined(self._consumer):
+            self._has_new_topics = False
+            self._consumer.enforce_rebalance("topics of its own are new")
         now_ms = monotonic_ms()
         if self._measured.is_due(now_ms):
             idle = dict.fromkeys(self._consumer.assignment(), (0, 0.0))

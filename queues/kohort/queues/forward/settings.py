@@ -22,6 +22,7 @@ TOPIC_LENGTH_MAX = 249
 HELD_MS_MAX = 7 * 86_400_000
 PORTS = {"http": 80, "https": 443, "grpc": 443, "grpcs": 443}
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_OWN_TOPIC = re.compile(r"dead|stash|route|route-.+|retry-[0-9]+")
 
 
 class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -205,10 +206,13 @@ class Destination(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     def is_left_over(self, topic: str) -> bool:
         """Whether a topic is that of a route or delay that it had before: records may be left there."""
-        begin, _, name = topic.rpartition("__")
-        kind, dash, rest = name.partition("-")
-        is_ours = begin == self.group_id and topic not in self.read_topics
-        return is_ours and (kind == "route" or (kind == "retry" and dash == "-" and rest.isdecimal()))
+        own = f"{self.group_id}__"
+        if not topic.startswith(own) or topic in self.read_topics:
+            return False
+        name = topic.removeprefix(own)
+        is_of_another_group = "__" in name and _OWN_TOPIC.fullmatch(name.rpartition("__")[2]) is not None
+        is_read = name == "route" or re.fullmatch("route-.+|retry-[0-9]+", name) is not None
+        return is_read and not is_of_another_group
 
     def retry_topic(self, attempts: int, delay_ms: int | None) -> tuple[str, int]:
         """Return the topic of a record that was pushed so often, and how long it waits.

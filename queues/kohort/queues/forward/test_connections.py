@@ -1,13 +1,17 @@
 """HTTP to services that are quick, slow, rude and gone: what comes of a push, and of its connection."""
 
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import anyio
 import anyio.abc
 import pytest
 import trio
+import trustme
 
 from kohort.client import ConsumerRecord
 from kohort.queues.forward.answers import ANSWER_BYTES_MAX
@@ -119,6 +123,51 @@ async def test_a_connection_that_may_not_be_used_again_is_not(answer: bytes) -> 
     async with serving(saying(answer)) as server, pushing(server.url) as push:
         for _ in range(3):
             assert (await push()).action is Action.DONE
+    assert server.connections == 3
+
+
+class TwoAnswers:
+    """A TLS server whose system sends two answers at once, each in a record of its own."""
+
+    def __init__(self, certificate: trustme.LeafCert) -> None:
+        self.connections = 0
+        self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        certificate.configure_cert(self._context)
+
+    async def take(self, stream: trio.SocketStream) -> None:
+        self.connections += 1
+        arriving, leaving = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = self._context.wrap_bio(arriving, leaving, server_side=True)
+        is_open = False
+        async with stream:
+            async for data in stream:
+                arriving.write(data)
+                try:
+                    if not is_open:
+                        tls.do_handshake()
+                        is_open = True
+                    if tls.read(65_536):
+                        tls.write(OK)
+                        tls.write(b"HTTP/1.1 500 Not asked for\r\ncontent-length: 0\r\n\r\n")
+                except ssl.SSLWantReadError:
+                    pass
+                if leaving.pending:
+                    await stream.send_all(leaving.read())
+
+
+async def test_an_answer_too_many_in_a_record_of_tls_is_nobodys(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    server = TwoAnswers(authority.issue_cert("127.0.0.1"))
+    async with trio.open_nursery() as nursery:
+        (listener,) = await nursery.start(partial(trio.serve_tcp, server.take, 0, host="127.0.0.1"))
+        url = f"https://127.0.0.1:{listener.socket.getsockname()[1]}/"
+        destination = Destination(name="d", topic="t", url=url, ca_file=str(tmp_path / "ca.pem"))
+        async with HttpService(destination) as service:
+            for offset in range(3):
+                verdict = await service.push(ConsumerRecord("t", 0, offset, 0, None, b"value"), 1)
+                assert verdict.action is Action.DONE
+        nursery.cancel_scope.cancel()
     assert server.connections == 3
 
 

@@ -96,9 +96,20 @@ def test_topics_of_routes_and_delays_that_are_gone_are_known_as_left_over() -> N
     destination = Destination(
         name="d", topic="t", url="http://localhost/", route=(route,), retry_delays_ms=(1,)
     )
-    named = ("retry-1", "retry-2", "retry-x", "route", "route-eu", "route-us", "dead", "stash", "other")
+    named = (
+        "retry-1",
+        "retry-2",
+        "retry-x",
+        "route",
+        "route-eu",
+        "route-us",
+        "dead",
+        "stash",
+        "other",
+        "route-eu__west",
+    )
     found = [each for each in named if destination.is_left_over(f"forward-d__{each}")]
-    assert found == ["retry-2", "route-us"]
+    assert found == ["retry-2", "route-us", "route-eu__west"]
     assert not destination.is_left_over("forward-e__route-us")
     assert not destination.is_left_over("forward-d__route-us__dead"), "that is another group's"
 

@@ -1,5 +1,7 @@
 """The topics of a destination's retries, routes, dead letters and stashed records."""
 
+from typing import NamedTuple
+
 from kohort.client.admin_values import NewTopic
 from kohort.client.aio import Admin
 from kohort.client.config import ConsumerOptions
@@ -10,7 +12,14 @@ from kohort.queues.forward.settings import Destination
 from kohort.queues.options import shared_options
 
 
-async def ensure_topics(destination: Destination, options: ConsumerOptions) -> tuple[str, ...]:
+class OwnTopics(NamedTuple):
+    """The topics of its own that a destination's workers read, and whether some are new."""
+
+    read: tuple[str, ...]
+    are_new: bool
+
+
+async def ensure_topics(destination: Destination, options: ConsumerOptions) -> OwnTopics:
     """Make the destination's own topics that are missing, as wide as its topic; return those that are read.
 
     Among these are topics of routes and delays that it had before: records may be left there.
@@ -24,7 +33,7 @@ async def ensure_topics(destination: Destination, options: ConsumerOptions) -> t
         read = (*destination.read_topics, *left_over)
         missing = [each for each in destination.own_topics if each not in there]
         if not missing:
-            return read
+            return OwnTopics(read, are_new=False)
         configs = await configs_for_copies(admin, destination.topic)
         try:
             await admin.create_topics(
@@ -33,4 +42,4 @@ async def ensure_topics(destination: Destination, options: ConsumerOptions) -> t
         except ItemsError as error:
             if any(each.code != ErrorCode.TOPIC_ALREADY_EXISTS for each in error.errors.values()):
                 raise
-        return read
+        return OwnTopics(read, are_new=any(each in destination.read_topics for each in missing))
