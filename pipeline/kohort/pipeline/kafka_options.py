@@ -41,8 +41,6 @@ BY_TIME = {"startingtimestamp": "starting", "endingtimestamp": "ending"}
 BY_TIMES = {"startingoffsetsbytimestamp": "starting", "endingoffsetsbytimestamp": "ending"}
 WITHOUT_EFFECT = ("groupidprefix", "fetchoffset.numretries", "fetchoffset.retryintervalms")
 """There is no group, and a question is asked again until `timeout_ms` is over."""
-TRIGGER_DELAY_MAX = "15m"
-"""How long Spark waits at most for `minOffsetsPerTrigger`."""
 _DURATION = re.compile(r"(\d+) *([a-z]*)")
 _UNITS_MS = {"": 1, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 REFUSED = {
@@ -74,8 +72,8 @@ def read_as_kohort(given: Mapping[str, str]) -> dict[str, str]:
             continue  # Spark takes the timestamp.
         if ours is not None:
             _put(found, ours, value, name)
-    if "min_rows_per_trigger" in found:
-        found["trigger_delay_max_ms"] = _milliseconds(found.get("trigger_delay_max_ms", TRIGGER_DELAY_MAX))
+    if "maxtriggerdelay" in named:
+        found["trigger_delay_max_ms"] = _milliseconds(named["maxtriggerdelay"])
     if reads_as_spark(given):
         found.setdefault("isolation_level", "read_uncommitted")
         found.setdefault("include_timestamp_type", "true")

@@ -234,6 +234,7 @@ def read_options(given: Mapping[str, str], *, is_stream: bool = False) -> ReadOp
     starting = parse_offset_spec(
         "starting", options.text("starting") or ("latest" if is_stream else "earliest")
     )
+    delay_ms = options.number("trigger_delay_max_ms", least=0)
     found = ReadOptions(
         servers=options.servers(),
         topics=options.topics_or_partitions(),
@@ -244,7 +245,7 @@ def read_options(given: Mapping[str, str], *, is_stream: bool = False) -> ReadOp
         ending=parse_offset_spec("ending", options.text("ending") or "latest"),
         max_rows_per_trigger=options.number("max_rows_per_trigger"),
         min_rows_per_trigger=options.number("min_rows_per_trigger"),
-        trigger_delay_max_ms=options.number("trigger_delay_max_ms", least=0) or TRIGGER_DELAY_MAX_MS,
+        trigger_delay_max_ms=TRIGGER_DELAY_MAX_MS if delay_ms is None else delay_ms,
         rows_per_partition=options.number("rows_per_partition"),
         tasks_min=options.number("tasks_min"),
         fail_on_data_loss=options.flag("fail_on_data_loss", otherwise=True),

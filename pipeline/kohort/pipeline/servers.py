@@ -18,9 +18,9 @@ class Servers:
     """What every job takes as `bootstrap` where HOST:PORT alone does not do.
 
         Servers("broker:9093", {"security_protocol": "SSL", "ssl_truststore_location": "/etc/kohort/ca.pem"})
+
     `settings` are the settings of every kohort client, under their names: TLS, SASL, times. The files that
-        they name are on the driver and on each executor.
-        name lie on the driver and on each executor.
+    they name are on the driver and on each executor.
     """
 
     bootstrap: str

@@ -76,12 +76,13 @@ def test_a_time_goes_before_times_of_partitions_and_these_before_offsets() -> No
 
 
 @pytest.mark.parametrize(
-    ("delay", "milliseconds"), [("15m", 900_000), ("30s", 30_000), ("250", 250), ("2h", 7_200_000)]
+    ("delay", "milliseconds"), [("15m", 900_000), ("30s", 30_000), ("250", 250), ("2h", 7_200_000), ("0s", 0)]
 )
 def test_max_trigger_delay_is_a_duration(delay: str, milliseconds: int) -> None:
     found = spark_options(minOffsetsPerTrigger="10", maxTriggerDelay=delay)
     assert (found.min_rows_per_trigger, found.trigger_delay_max_ms) == (10, milliseconds)
     assert spark_options(minOffsetsPerTrigger="10").trigger_delay_max_ms == 900_000
+    assert spark_options(maxTriggerDelay=delay).min_rows_per_trigger is None, "without effect, as in Spark"
 
 
 @pytest.mark.parametrize(
