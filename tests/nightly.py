@@ -45,6 +45,7 @@ REPEATED = (  # Where `tests.repetitions` is asked.
     "tests/differential/test_same_transactions.py",
     "tests/simulation/test_consumer_groups.py",
     "tests/simulation/test_migrations.py",
+    "tests/simulation/test_own_client.py",
     "tests/simulation/test_streams_groups.py",
 )
 OWN_VARIABLES = {"ARGS", "ONLY", "MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL"}

@@ -396,9 +396,9 @@ def describe_servers(config: ClientConfig) -> str:
 
 def parse_address(text: str) -> tuple[str, int]:
     """Return host and port of `host:port`, `host` or `[ipv6]:port`. Raises: ConfigurationError.
+
     A listener name before it, as in `PLAINTEXT://host:port`, is ignored, as in Kafka's clients: the
-        security_protocol decides. Source: org.apache.kafka.common.utils.Utils, HOST_PORT_PATTERN.
-        speak is the security_protocol. Source: org.apache.kafka.common.utils.Utils, HOST_PORT_PATTERN.
+    security_protocol decides. Source: org.apache.kafka.common.utils.Utils, HOST_PORT_PATTERN.
     """
     found = re.fullmatch(_ADDRESS, text)
     if found is None or int(found["port"] or DEFAULT_PORT) > 65_535:

@@ -1,10 +1,8 @@
 """The reader's side of an incremental fetch session: known values are not sent again. Pure.
 
-    # goes into the request
-    asked = session.ask(wanted, topic_ids)     # asked = session.ask(wanted, topic_ids)
-    # or `session.fail()`, if there was none
-    found = session.hear(response)             # found = session.hear(response)
-    session.last()                             # session.last()                             # ends it
+    asked = session.ask(wanted, topic_ids)     # goes into the request
+    found = session.hear(response)             # or `session.fail()`, if there was none
+    session.last()                             # ends it
 
 The broker keeps the partitions that a session's requests have named, with their values; a
 request names the new or changed ones, and those to forget. An answer has the partitions with news.

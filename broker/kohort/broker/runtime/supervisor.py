@@ -1,12 +1,9 @@
 """Keeps background tasks running: a failed one is logged, counted and restarted, with growing delays.
 
     supervisor = Supervisor(workers, clock)
-    # which gets its Part
-    supervisor.start("log cleaner", cleaner.run)    # supervisor.start("log cleaner", cleaner.run)
-    with part.working(at_most_ms=600_000): ...      # with part.working(at_most_ms=600_000): ...      # for
-    # why the broker is not ready, as text
-    # supervisor.reasons()
-    readiness: a part that hangs in here is named supervisor.reasons()
+    supervisor.start("log cleaner", cleaner.run)    # which gets its Part
+    with part.working(at_most_ms=600_000): ...      # for readiness: a part that hangs in here is named
+    supervisor.reasons()                            # why the broker is not ready, as text
 
 A task that returns has ended of its own accord. Cancellation passes through.
 """

@@ -1,13 +1,12 @@
-"""The requests and unsent answers of one client, without a socket: bytes in, requests out.
+"""The requests and unsent answers of one client, without a socket.
 
-Answers in, pieces out.
+Bytes in, requests out; answers in, pieces out:
+
     peer.receive(data, now_ms)                     # or fill peer.buffer(), and say peer.filled(count, now_ms)
     while (found := peer.next_request()) is not None: ...
     peer.complete(request, message)                # in any order, at any time
-    # the bytes to send now; large ones are in pieces
-    data = peer.collect()                          # data = peer.collect()
-    # if not all were sent
-    peer.not_sent(data, count)                     # peer.not_sent(data, count)
+    data = peer.collect()                          # the bytes to send now; large ones are in pieces
+    peer.not_sent(data, count)                     # if not all were sent
     peer.sent(count, now_ms)                       # of the first piece
 
 Answers leave in the order of their requests. All memory for the client is counted in

@@ -176,8 +176,7 @@ class SharePartition:
 
         Raises:
             ApiError: INVALID_RECORD_STATE if this member has not acquired one of them, INVALID_REQUEST if
-            they
-                end at an unread offset; nothing has changed then.
+                they end at an unread offset; nothing has changed then.
         """
         return self.acknowledge_all(
             member_id, ((first_offset, first_offset + len(kinds) - 1, kinds),), now_ms
