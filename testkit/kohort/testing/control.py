@@ -127,7 +127,7 @@ class ControlHandler(BaseHTTPRequestHandler):
     def _is_own_host(self) -> bool:
         """Whether the request names an address of this machine, and no name that a page has chosen."""
         named = urlsplit(f"//{self.headers.get('Host') or 'localhost'}").hostname or ""
-        return named in {"localhost", "127.0.0.1", "::1", str(self.server.server_address[0])}
+        return named in {"localhost", "127.0.0.1", "::1", self.connection.getsockname()[0]}
 
     def _send(self, status: int, answer: object) -> None:
         is_text = isinstance(answer, str)

@@ -33,6 +33,7 @@ from kohort.protocol.acls import AclOperation, AclPatternType, AclPermission, Ac
 from kohort.protocol.messages import describe_client_quotas as quotas
 from kohort.protocol.messages import describe_transactions as described
 from kohort.protocol.messages import list_transactions as listed
+from kohort.protocol.offsets_topic import OffsetCommitValue
 
 
 @pytest.fixture
@@ -258,8 +259,8 @@ async def test_a_sum_of_offsets_that_no_series_holds_ends_no_history() -> None:
     view = FakeView()
     group = a_group_with_offsets(0, 3)
     offsets = group.offsets["flights"]
-    for index, value in offsets.items():
-        offsets[index] = msgspec.structs.replace(value, offset=2**62)
+    large = OffsetCommitValue(offset=2**62, metadata="", commit_timestamp=5, topic_id=UUID(int=0))
+    offsets.update(dict.fromkeys(offsets, large))
     view.group_list = [group]
     found = History(view, lambda: 10_000)
     found.want(GROUP, [group.group_id])
