@@ -197,7 +197,9 @@ class Sender:
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """Follows no redirect: the alert would get lost, since urllib makes a GET without a body of it."""
 
-    def redirect_request(self, *redirect: object) -> None:
+    def redirect_request(  # noqa: PLR0917  # The library calls it so.
+        self, req: object, fp: object, code: int, msg: str, headers: object, newurl: str
+    ) -> None:
         """Return None: the redirect is an error."""
 
 
