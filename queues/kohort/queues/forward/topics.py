@@ -13,7 +13,10 @@ from kohort.queues.options import shared_options
 
 
 class OwnTopics(NamedTuple):
-    """The topics of its own that a destination's workers read, and whether some are new."""
+    """The topics of its own that a destination's workers read, and whether some are new to their group.
+
+    They are where the group had members before some of them were made.
+    """
 
     read: tuple[str, ...]
     are_new: bool
@@ -35,6 +38,7 @@ async def ensure_topics(destination: Destination, options: ConsumerOptions) -> O
         if not missing:
             return OwnTopics(read, are_new=False)
         configs = await configs_for_copies(admin, destination.topic)
+        has_members = await _has_members(admin, destination.group_id)
         try:
             await admin.create_topics(
                 *(NewTopic(each, partitions=count, configs=configs) for each in missing)
@@ -42,4 +46,12 @@ async def ensure_topics(destination: Destination, options: ConsumerOptions) -> O
         except ItemsError as error:
             if any(each.code != ErrorCode.TOPIC_ALREADY_EXISTS for each in error.errors.values()):
                 raise
-        return OwnTopics(read, are_new=any(each in destination.read_topics for each in missing))
+        are_new = any(each in destination.read_topics for each in missing)
+        return OwnTopics(read, are_new=are_new and has_members)
+
+
+async def _has_members(admin: Admin, group_id: str) -> bool:
+    try:
+        return bool((await admin.describe_groups(group_id))[group_id].members)
+    except ItemsError:  # There is no such group.
+        return False
