@@ -594,7 +594,7 @@ async def test_a_record_that_fails_in_the_core_does_not_prevent_the_load(
 async def test_a_load_that_fails_at_its_end_leaves_no_serving_shard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(coordinator_shards, "RELOAD_DELAYS_SECONDS", (3_600,))
+    monkeypatch.setattr(coordinator_shards, "RELOAD_DELAYS_SECONDS", (3_600.0,) * 4)
     failed = trio.Event()
 
     def fail(_shard: GroupShard, _seconds: float) -> None:
