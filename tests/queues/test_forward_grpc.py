@@ -70,7 +70,10 @@ class Sink:
         )
 
     def _answer_each(self, records: Iterator[Any], context: Any) -> Iterator[Any]:
-        """Answer two records at a time, the later one first; `END CODE` ends the stream at its first push."""
+        """Answer two records at a time, the later one first; `END CODE` ends the stream at its first push.
+
+        `DEAF` reads no more, so that what comes behind it is not taken from its sender.
+        """
         self.streams += 1
         held: list[Any] = []
         for record in records:
@@ -86,6 +89,11 @@ class Sink:
                 return
             if code == "SILENT" and is_first:
                 continue
+            if code == "DEAF":
+                ended = threading.Event()
+                context.add_callback(ended.set)
+                ended.wait()
+                return
             answer = push_messages().answer(id=record.id)
             if code not in ("OK", "END", "SILENT") and is_first:
                 answer.code, answer.details = code, "as it was asked to"
@@ -270,6 +278,29 @@ def test_a_stream_that_stands_still_is_replaced(streaming: Sink) -> None:
     first, second = anyio.run(main, backend="asyncio")
     assert (first.action.value, first.why) == ("retry", "no answer within 300 ms")
     assert (second.action.value, streaming.streams) == ("done", 2)
+
+
+def test_a_stream_that_is_cancelled_cancels_nobody_who_writes_to_it(streaming: Sink) -> None:
+    url = f"grpc://127.0.0.1:{streaming.port}{METHOD}"
+    destination = Destination(name="d", topic="t", url=url, stream=True, timeout_ms=600)
+    verdicts: list[Verdict] = []
+
+    async def main() -> bool:
+        async with open_service(destination) as service, anyio.create_task_group() as tasks:
+
+            async def push(offset: int, value: bytes) -> None:
+                verdicts.append(await service.push(ConsumerRecord("t", 0, offset, 0, None, value), 1))
+
+            tasks.start_soon(push, 0, b"DEAF")
+            await anyio.sleep(0.3)
+            for offset in (1, 2, 3):
+                tasks.start_soon(push, offset, b"OK" + bytes(3_000_000))
+        return tasks.cancel_scope.cancel_called
+
+    assert not anyio.run(main, backend="asyncio")
+    assert [each.action.value for each in verdicts] == ["retry"] * 4
+    assert verdicts[0].why == "no answer within 600 ms"
+    assert {each.why for each in verdicts[1:]} == {"the stream ended: CANCELLED"}
 
 
 def test_a_push_that_is_cancelled_leaves_the_stream_to_the_others(streaming: Sink) -> None:

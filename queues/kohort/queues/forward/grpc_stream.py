@@ -123,9 +123,17 @@ class _Stream:
             answer.cancel()
 
     async def _write(self, message: Any) -> None:
-        """Write, unless the stream has ended: its reader says why to whoever waits."""
+        """Write, unless the stream has ended: its reader says why to whoever waits.
+
+        gRPC raises CancelledError from here, too, where another push has cancelled the stream.
+        """
         with suppress(self._aio.AioRpcError, asyncio.InvalidStateError):
-            await self._call.write(message)
+            try:
+                await self._call.write(message)
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
 
     def cancel(self) -> None:
         """End it: the service does not answer."""
