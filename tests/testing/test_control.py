@@ -171,6 +171,20 @@ def test_a_page_of_a_browser_is_refused(broker: Broker) -> None:
         connection.close()
 
 
+@pytest.mark.parametrize(("path", "host"), [("/report", "["), ("http://[", "localhost")])
+def test_a_request_that_names_no_address_is_answered(broker: Broker, path: str, host: str) -> None:
+    with ControlServer(broker, Address("127.0.0.1", 0)) as server:
+        connection = http.client.HTTPConnection(str(server.address), timeout=30)
+        connection.request("GET", path, headers={"Host": host})
+        assert connection.getresponse().status in (400, 403)
+        connection.close()
+
+
+def test_it_listens_on_an_address_of_ipv6(broker: Broker) -> None:
+    with ControlServer(broker, Address("::1", 0)) as server:
+        assert asker(str(server.address))("GET", "/time")[0] == 200
+
+
 @pytest.mark.parametrize(
     "headers", [{"Transfer-Encoding": "chunked"}, {"Content-Length": "-1"}, {"Content-Length": "x"}]
 )

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,6 +12,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import msgspec
 
 from kohort.broker.config import ConfigError
+from kohort.broker.http.guard import host_of
 from kohort.broker.transport.addresses import Address
 from kohort.protocol.errors import ApiError
 from kohort.testing.broker import Broker
@@ -56,8 +58,7 @@ class ControlServer:
             def answer(self, method: str, path: list[str], query: dict[str, str], body: bytes) -> object:
                 return routes.answer(method, path, query, body)
 
-        self._server = ThreadingHTTPServer((address.host, address.port), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server(address, Handler)
         host, port = self._server.server_address[:2]
         self.address = Address(str(host), int(port))
         self._thread = threading.Thread(target=self._server.serve_forever, name="kohort-control", daemon=True)
@@ -71,6 +72,14 @@ class ControlServer:
         self._server.server_close()
         self._thread.join()
         self._routes.close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, address: Address, handler: type[BaseHTTPRequestHandler]) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+        super().__init__((address.host, address.port), handler)
 
 
 class ControlHandler(BaseHTTPRequestHandler):
@@ -111,9 +120,9 @@ class ControlHandler(BaseHTTPRequestHandler):
         if self.headers.get("Origin") is not None or not self._is_own_host():
             self._send(403, {"error": "pages of a browser may not control the broker"})
             return
-        url = urlsplit(self.path)
-        path = [unquote(each) for each in url.path.split("/") if each]
         try:
+            url = urlsplit(self.path)
+            path = [unquote(each) for each in url.path.split("/") if each]
             self._send(200, self.answer(method, path, dict(parse_qsl(url.query)), body))
         except NotFound as error:
             self._send(404, {"error": str(error)})
@@ -126,7 +135,7 @@ class ControlHandler(BaseHTTPRequestHandler):
 
     def _is_own_host(self) -> bool:
         """Whether the request names an address of this machine, and no name that a page has chosen."""
-        named = urlsplit(f"//{self.headers.get('Host') or 'localhost'}").hostname or ""
+        named = host_of(self.headers.get("Host") or "localhost").lower()
         return named in {"localhost", "127.0.0.1", "::1", self.connection.getsockname()[0]}
 
     def _send(self, status: int, answer: object) -> None:
