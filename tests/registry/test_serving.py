@@ -166,6 +166,18 @@ def test_a_page_under_a_borrowed_name_is_refused(url: str) -> None:
     assert ask(url, "GET", "/subjects", headers={"host": "evil.example"}).status == 421
 
 
+@pytest.mark.parametrize("media_type", ["text/plain", "text/plain; a=application/json", None])
+def test_a_page_of_another_site_registers_nothing(url: str, media_type: str | None) -> None:
+    subject = uuid.uuid4().hex
+    path, schema = f"/subjects/{subject}/versions", {"schema": '"string"'}
+    headers = {"origin": "http://evil.example"}
+    simple = headers if media_type is None else {**headers, "content-type": media_type}
+    assert ask(url, "POST", path, schema, headers=simple).status == 403
+    assert subject not in ask(url, "GET", "/subjects", headers=headers).content
+    asked_for = {**headers, "content-type": "application/vnd.schemaregistry.v1+json; charset=utf-8"}
+    assert ask(url, "POST", path, schema, headers=asked_for).status == 200
+
+
 def test_a_hundred_requests_at_once_are_all_answered(url: str) -> None:
     subject = uuid.uuid4().hex
     ask(url, "PUT", f"/config/{subject}", {"compatibility": "NONE"})

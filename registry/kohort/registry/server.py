@@ -75,13 +75,22 @@ class App:
 
     def _check(self, scope: Scope) -> None:
         """Return if a request may be answered. Raises: RegistryError."""
-        host = Headers(scope=scope).get("host")
+        headers = Headers(scope=scope)
+        host = headers.get("host")
         if not self._hosts.allows(host):
             raise RegistryError(
                 421, 421, f"the registry does not go by the name {host}: allow it by --allow-host"
             )
+        if scope["method"] == "POST" and "origin" in headers and not _is_json(headers):
+            # A browser sends this for a page of any site, without asking whether it may.
+            raise RegistryError(403, 403, "a page of a browser sends its body as application/json")
         if self._in_flight > REQUESTS_MAX or scope[CONVERSATION].may_ask_health_alone:
             raise RegistryError(503, 503, "too many requests are in flight")
+
+
+def _is_json(headers: Headers) -> bool:
+    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    return media_type.startswith("application/") and media_type.endswith("json")
 
 
 async def _body(headers: Headers, receive: Receive) -> bytes:
