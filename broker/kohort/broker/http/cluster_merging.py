@@ -1,6 +1,6 @@
 """What several brokers have answered, as one answer. Pure; it may take long, and runs in a thread."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from operator import itemgetter
 from typing import Any
 
@@ -8,7 +8,7 @@ from kohort.broker.http.live.access import first_uses
 from kohort.broker.http.live.groups import GROUPS_SHOWN
 from kohort.broker.http.live.history import added
 from kohort.broker.http.live.messages import Question, chosen, told_of
-from kohort.broker.http.live.readers import READERS_SHOWN, first_readers
+from kohort.broker.http.live.readers import first_readers
 from kohort.broker.http.live.transactions import first_transactions
 from kohort.broker.http.questions import Answer
 
@@ -99,18 +99,17 @@ def live_topic(told: Told, silent: Silent, own: int, parameters: Mapping[str, st
         {**each, **_log_of(by_leader.get((each["leader"], each["index"]), each))}
         for each in answers[own]["partitions"]
     ]
-    readers = [reader for each in answers.values() for reader in each["readers"]]
+    with_readers = [each for each in answers.values() if "readers" in each]  # Earlier versions have none.
+    readers = [reader for each in with_readers for reader in each["readers"]]
+    shown = first_readers(readers)
+    left_out = len(readers) - len(shown) + sum(each["readers_left_out"] for each in with_readers)
     return {
         **answers[own],
         "partitions": partitions,
-        "readers": first_readers(readers),
-        "readers_left_out": _left_out(answers, readers, READERS_SHOWN, "readers_left_out"),
+        "readers": shown,
+        "readers_left_out": left_out,
         "unanswered": unanswered(silent),
     }
-
-
-def _left_out(answers: Mapping[int, Json], rows: Sequence[Json], shown: int, name: str) -> int:
-    return max(0, len(rows) - shown) + sum(int(each[name]) for each in answers.values())
 
 
 def live_history(told: Told, silent: Silent, own: int, parameters: Mapping[str, str]) -> Json:

@@ -161,7 +161,8 @@ class ClusterPages:
         if own.status != OK:
             return passed_on(own)
         sound = {each: answer for each, answer in told.items() if answer.status == OK}
-        merged = await _in_thread(merging.live_messages, sound, silent, asked)
+        refused = {each: _error_of(answer) for each, answer in told.items() if answer.status != OK}
+        merged = await _in_thread(merging.live_messages, sound, {**silent, **refused}, asked)
         return _json_page(await trio.to_thread.run_sync(msgspec.json.encode, merged))
 
     async def look(self, request: Request) -> ASGIApp:

@@ -60,10 +60,10 @@ class Site:
         store = SimpleNamespace(snapshot=lambda: SimpleNamespace(brokers=brokers, topics={}))
         self.view = SimpleNamespace(asks=lambda: None, shows_messages=lambda: True)
         brokers_asked = Brokers(cast(MetadataStore, store), cast(OtherBrokers, self.others))
-        self._pages = ClusterPages(own, brokers_asked, cast(View, self.view))
+        self.pages = ClusterPages(own, brokers_asked, cast(View, self.view))
 
     async def get(self, path: str = "/api/v1/groups", query: bytes = b"") -> Answer:
-        return await answered(self._pages, Question("GET", path, query, (SECRET,)))
+        return await answered(self.pages, Question("GET", path, query, (SECRET,)))
 
     async def groups(self) -> Any:
         found = (await self.get()).json()
@@ -114,6 +114,17 @@ async def refuses() -> BrokerPageResponse:
     return BrokerPageResponse(error_code=31)
 
 
+async def shows_no_records() -> BrokerPageResponse:
+    return BrokerPageResponse(error_code=0, status=403, body=b'{"error":"records are not shown"}')
+
+
+async def finds_a_record() -> BrokerPageResponse:
+    record = {"partition": 0, "offset": 4, "timestamp_ms": 9}
+    partition = {"partition": 0, "searched": 1, "next_offset": 5, "high_watermark": 5}
+    body = {"partitions": [partition], "records": [record], "not_searched": []}
+    return BrokerPageResponse(error_code=0, status=200, body=msgspec.json.encode(body))
+
+
 @pytest.mark.parametrize(
     "answer, reason",
     [
@@ -132,6 +143,30 @@ async def test_who_does_not_answer_is_named_with_the_reason(
 ) -> None:
     site.others.answers[3] = answer
     assert await site.groups() == (["of-1", "of-2"], [{"broker": 3, "reason": reason}])
+
+
+async def test_a_broker_that_may_not_show_its_records_is_named_in_a_search_of_all(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def finds_none(scope: Scope, receive: Receive, send: Send) -> None:
+        await JSONResponse({"partitions": [], "records": [], "not_searched": []})(scope, receive, send)
+
+    monkeypatch.setattr(site.pages, "_own", finds_none)
+    site.others.answers = {2: finds_a_record, 3: shows_no_records}
+    found = (await site.get("/api/v1/live/messages/orders", b"partition=all")).json()
+    assert [each["offset"] for each in found["records"]] == [4]
+    assert found["unanswered"] == [{"broker": 3, "reason": "records are not shown"}]
+
+
+def test_a_broker_of_an_earlier_version_names_no_readers_of_a_topic() -> None:
+    told = {
+        1: {"partitions": [], "readers": [{"group_id": "g", "lag": 1}], "readers_left_out": 0},
+        2: {"partitions": []},
+    }
+    answers = {each: Answer(200, (), msgspec.json.encode(content)) for each, content in told.items()}
+    found = merging.live_topic(answers, {}, 1, {})
+    assert [each["group_id"] for each in found["readers"]] == ["g"]
+    assert found["readers_left_out"] == 0
 
 
 async def test_a_broker_that_hangs_makes_one_page_slow_and_is_asked_again_after_a_while(
