@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-import trio
-
 from kohort.broker.group.group import CLASSIC, AnyGroup
 from kohort.broker.group.state import GroupState
+from kohort.broker.http.group_lag import fitting
+from kohort.broker.http.slices import Slices
 from kohort.broker.http.view import View
 from kohort.broker.lag import PartitionLag
 from kohort.broker.metadata import TopicState
@@ -78,6 +78,7 @@ async def gather(view: View) -> Facts:
 async def _log_totals(view: View) -> LogTotals:
     count = offline = left_out = 0
     logs: list[LogFacts] = []
+    slices = Slices(SLICE)
     for partition in list(view.partitions()):
         count += 1
         if partition.offline is not None:
@@ -96,8 +97,7 @@ async def _log_totals(view: View) -> LogTotals:
                     log.size_bytes,
                 )
             )
-        if not count % SLICE:
-            await trio.lowlevel.checkpoint()
+        await slices.did()
     return LogTotals(count, offline, left_out, logs)
 
 
@@ -110,6 +110,7 @@ async def _group_totals(view: View) -> GroupTotals:
     limit = view.limits.groups_max
     with_members: list[AnyGroup] = []
     without: list[AnyGroup] = []
+    slices = Slices(GROUPS_PER_SLICE)
     for group in list(view.groups()):
         states[group.state] = states.get(group.state, 0) + 1
         types[group.group_type] = types.get(group.group_type, 0) + 1
@@ -121,20 +122,9 @@ async def _group_totals(view: View) -> GroupTotals:
         if len(kind) < limit:
             kind.append(group)
         count += 1
-        if not count % GROUPS_PER_SLICE:
-            await trio.lowlevel.checkpoint()
-    shown = list(_within([*with_members, *without][:limit], view.limits.partitions_max))
+        await slices.did()
+    shown = list(fitting([*with_members, *without][:limit], view.limits.partitions_max))
     return GroupTotals(states, types, both, members, offsets, count - len(shown), shown)
-
-
-def _within(groups: list[AnyGroup], partitions_max: int) -> Iterator[AnyGroup]:
-    """Yield the groups whose partitions find room; a sum over half a group's would be a wrong one."""
-    room = partitions_max
-    for group in groups:
-        needed = sum(map(len, group.offsets.values()))
-        if needed <= room:
-            room -= needed
-            yield group
 
 
 def states(facts: Facts) -> Iterator[tuple[tuple[str, str], int, int, int]]:

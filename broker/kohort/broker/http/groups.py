@@ -9,7 +9,6 @@ from operator import attrgetter
 from typing import TypeVar
 
 import msgspec
-import trio
 
 from kohort.broker.explain.advice import advice_of
 from kohort.broker.explain.history import GroupRebalances
@@ -18,6 +17,7 @@ from kohort.broker.group.events import Cause
 from kohort.broker.group.group import AnyGroup
 from kohort.broker.group.state import GroupState
 from kohort.broker.http.share_lag import lag_of
+from kohort.broker.http.slices import Slices
 from kohort.broker.http.view import View
 from kohort.broker.lag import PartitionLag, worst
 
@@ -39,10 +39,10 @@ async def list_groups(view: View) -> Json:
 async def in_slices(function: Callable[[T], R], values: Iterable[T]) -> list[R]:
     """Return what `function` makes of each value, and let others have the loop now and then."""
     made: list[R] = []
+    slices = Slices(SLICE)
     for value in values:
         made.append(function(value))
-        if not len(made) % SLICE:
-            await trio.lowlevel.checkpoint()
+        await slices.did()
     return made
 
 

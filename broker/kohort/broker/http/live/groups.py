@@ -4,15 +4,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
-import trio
 
 from kohort.broker.explain.advice import Advice, advice_of
 from kohort.broker.explain.events import RebalanceReport
 from kohort.broker.explain.story import story
 from kohort.broker.explain.views import GroupView, view_of
 from kohort.broker.group.group import AnyGroup
+from kohort.broker.http.group_lag import by_group, fitting, lag_of_row
 from kohort.broker.http.live.history import GROUP, History
 from kohort.broker.http.share_lag import lag_of, share_lags
+from kohort.broker.http.slices import Slices
 from kohort.broker.http.view import View
 from kohort.broker.lag import PartitionLag, worst
 
@@ -58,32 +59,28 @@ async def list_view(view: View, parameters: Mapping[str, str], history: History)
     """Return the first groups, in the order asked for, whose ids contain `q`. Gives way in between."""
     chosen = await _choose(view, parameters.get("q", "").casefold(), parameters.get("order", "lag"))
     history.want(GROUP, [group.group_id for _, group in chosen.rows])
-    timed = await view.lag(_within([group for _, group in chosen.rows], PARTITIONS_TIMED_MAX))
-    by_group: dict[str, list[PartitionLag]] = {}
-    for each in timed:
-        by_group.setdefault(each.group_id, []).append(each)
+    timed = await view.lag(fitting((group for _, group in chosen.rows), PARTITIONS_TIMED_MAX))
+    lags = by_group(timed)
     return {
         "total": chosen.total,
         "matching": chosen.matching,
         "by_state": chosen.by_state,
         "loading": len(view.loading()),
-        "groups": [_with_times(row, by_group.get(row.group_id)) for row, _ in chosen.rows],
+        "groups": [_with_times(row, lags.get(row.group_id)) for row, _ in chosen.rows],
     }
 
 
 async def _choose(view: View, text: str, order: str) -> _Chosen:
     states: dict[str, int] = {}
     rows: list[tuple[Row, AnyGroup]] = []
-    total = work = 0
+    total = 0
+    slices = Slices(PARTITIONS_PER_SLICE)
     for group in list(view.groups()):
         total += 1
         states[group.state.value] = states.get(group.state.value, 0) + 1
         if text in group.group_id.casefold():
-            rows.append((await _row(view, group), group))
-        work += 5
-        if work >= PARTITIONS_PER_SLICE:
-            work = 0
-            await trio.lowlevel.checkpoint()
+            rows.append((await _row(view, group, slices), group))
+        await slices.did(5)
     rows = await _with_share_lags(view, rows)
     rows.sort(key=_KEYS.get(order, _KEYS["lag"]))
     return _Chosen(total, len(rows), states, rows[:GROUPS_SHOWN])
@@ -107,7 +104,7 @@ _KEYS = {
 }
 
 
-async def _row(view: View, group: AnyGroup) -> Row:
+async def _row(view: View, group: AnyGroup, slices: Slices) -> Row:
     rebalances = view.rebalances(group.group_id)
     ongoing, history = rebalances.ongoing, rebalances.history
     last = history[-1] if history else None
@@ -118,7 +115,7 @@ async def _row(view: View, group: AnyGroup) -> Row:
         group.state.value,
         group.member_count,
         group.generation_id,
-        await _offset_lag(view, group),
+        await _offset_lag(view, group, slices),
         len(history),
         None if last is None else last.started_ms,
         "" if cause is None else cause.kind.value,
@@ -126,36 +123,20 @@ async def _row(view: View, group: AnyGroup) -> Row:
     )
 
 
-async def _offset_lag(view: View, group: AnyGroup) -> int:
-    """Return how many records all its partitions are behind, as far as that is known."""
+async def _offset_lag(view: View, group: AnyGroup, slices: Slices) -> int:
+    """Return the known lag of all its partitions together."""
     lag = 0
-    for count, each in enumerate(view.behind(group), start=1):
+    for each in view.behind(group):
         lag += each or 0
-        if not count % PARTITIONS_PER_SLICE:
-            await trio.lowlevel.checkpoint()
+        await slices.did()
     return lag
 
 
-def _within(groups: Sequence[AnyGroup], partitions_max: int) -> list[AnyGroup]:
-    """Return the groups whose partitions find room."""
-    room = partitions_max
-    found = []
-    for group in groups:
-        needed = sum(map(len, group.offsets.values()))
-        if needed <= room:
-            room -= needed
-            found.append(group)
-    return found
-
-
 def _with_times(row: Row, lag: list[PartitionLag] | None) -> Json:
-    verdicts = [] if lag is None else [each.verdict for each in lag if each.verdict is not None]
-    seconds = [] if lag is None else [each.lag_seconds for each in lag if each.lag_seconds is not None]
     return {
         **msgspec.structs.asdict(row),
         "lag": row.lag if lag is None else sum(each.lag or 0 for each in lag),
-        "lag_seconds": max(seconds, default=None),
-        "verdict": worst(*verdicts) if verdicts else None,
+        **lag_of_row(lag or ()),
     }
 
 

@@ -4,9 +4,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from importlib.metadata import version
 
-import trio
-
 from kohort.broker.http.readiness import not_ready
+from kohort.broker.http.slices import Slices
 from kohort.broker.http.view import View
 from kohort.broker.metadata import PartitionState
 
@@ -105,26 +104,23 @@ def _counts(share: Share) -> Json:
 async def _counted(view: View) -> _Cluster:
     """Return what there is of all partitions. Gives way in between."""
     cluster = _Cluster(frozenset(each.node_id for each in view.broker_states()))
-    work = 0
+    slices = Slices(PARTITIONS_PER_SLICE)
     for topic in list(view.topics()):
         cluster.topics += 1
         for state in topic.partitions:
             cluster.count(topic.name, state)
-        work += len(topic.partitions)
-        if work >= PARTITIONS_PER_SLICE:
-            work = 0
-            await trio.lowlevel.checkpoint()
+        await slices.did(len(topic.partitions))
     return cluster
 
 
 async def _own_logs(view: View) -> Json:
     """Return the size of the logs that are open here, and how many do not serve. Gives way in between."""
     size = offline = 0
-    for count, held in enumerate(list(view.partitions()), start=1):
+    slices = Slices(PARTITIONS_PER_SLICE)
+    for held in list(view.partitions()):
         if held.offline is not None:
             offline += 1
         elif held.opened:
             size += held.log.size_bytes
-        if not count % PARTITIONS_PER_SLICE:
-            await trio.lowlevel.checkpoint()
+        await slices.did()
     return {"size_bytes": size, "offline_logs": offline}

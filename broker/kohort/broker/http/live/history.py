@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import trio
 
+from kohort.broker.http.slices import Slices
 from kohort.broker.http.view import View
 from kohort.broker.runtime.supervisor import UNWATCHED, Watched
 
@@ -104,37 +105,35 @@ class History:
     async def look(self) -> None:
         """Take a sample of each. Gives way in between."""
         at_ms = self._now_ms() // INTERVAL_MS * INTERVAL_MS
+        slices = Slices(PARTITIONS_PER_SLICE)
         for kind, sample in ((GROUP, self._of_group), (TOPIC, self._of_topic)):
             for name, series in list(self._series[kind].items()):
-                found = await sample(name, at_ms)
+                found = await sample(name, at_ms, slices)
                 if found is not None:
                     series.add(found)
-            await trio.lowlevel.checkpoint()
 
-    async def _of_group(self, name: str, at_ms: int) -> Sample | None:
+    async def _of_group(self, name: str, at_ms: int, slices: Slices) -> Sample | None:
         group = self._view.group(name)
         if group is None or not group.has_offsets:
             return None
         partitions = lag = 0
-        for count, each in enumerate(self._view.behind(group), start=1):
+        for each in self._view.behind(group):
             partitions += each is not None
             lag += each or 0
-            if not count % PARTITIONS_PER_SLICE:
-                await trio.lowlevel.checkpoint()
+            await slices.did()
         read = sum(max(0, each.offset) for offsets in group.offsets.values() for each in offsets.values())
         return Sample(at_ms, partitions, min(read, SUM_MAX), min(max(lag, 0), SUM_MAX))
 
-    async def _of_topic(self, name: str, at_ms: int) -> Sample | None:
+    async def _of_topic(self, name: str, at_ms: int, slices: Slices) -> Sample | None:
         topic = self._view.topic(name)
         partitions = end = size = 0
-        for count, state in enumerate(() if topic is None else topic.partitions, start=1):
+        for state in () if topic is None else topic.partitions:
             held = self._view.partition(name, state.index) if state.leader == self._view.node_id else None
             if held is not None and held.opened and held.offline is None:
                 partitions += 1
                 end += held.high_watermark
                 size += held.log.size_bytes
-            if not count % PARTITIONS_PER_SLICE:
-                await trio.lowlevel.checkpoint()
+            await slices.did()
         return Sample(at_ms, partitions, end, size) if partitions else None
 
 

@@ -14,6 +14,7 @@ from kohort.broker.authorization.acls import Binding, Entry, Pattern
 from kohort.broker.group.consumer.group import ConsumerGroup
 from kohort.broker.http import cluster_merging as merging
 from kohort.broker.http import pages
+from kohort.broker.http.live import groups, readers
 from kohort.broker.http.live import history as samples
 from kohort.broker.http.live.access import ACLS_SHOWN
 from kohort.broker.http.live.health import PROBLEMS_SHOWN
@@ -96,6 +97,18 @@ async def test_who_reads_a_topic_is_told_with_the_lag_in_it_alone(site: Site) ->
     site.view.group_list = [a_group_with_offsets(each) for each in range(READERS_SHOWN + 3)]
     told = (await site.get("/api/v1/live/topic?name=flights&again=1")).json
     assert (len(told["readers"]), told["readers_left_out"]) == (READERS_SHOWN, 3)
+
+
+async def test_a_reader_of_very_many_partitions_takes_no_lag_from_the_others(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readers, "PARTITIONS_TIMED_MAX", 3)
+    site.view.group_list = [a_group_with_offsets(0, 4), a_group_with_offsets(1, 2)]
+    told = (await site.get("/api/v1/live/topic?name=flights")).json
+    assert [(each["group_id"], each["lag"]) for each in told["readers"]] == [
+        ("group-00001", 10),
+        ("group-00000", None),
+    ]
 
 
 def test_readers_of_all_coordinators_are_put_together() -> None:
@@ -253,6 +266,27 @@ async def test_so_many_are_sampled_and_each_so_long(monkeypatch: pytest.MonkeyPa
     assert [len(found.samples(GROUP, each.group_id)) for each in view.group_list] == [0, 0, 4, 4, 4]
     times = [each.at_ms for each in found.samples(GROUP, "group-00004")]
     assert times == [30_000, 40_000, 50_000, 60_000], "one in an interval, the last ones"
+
+
+async def test_the_loop_serves_others_between_many_groups_of_few_partitions(nursery: trio.Nursery) -> None:
+    view = FakeView()
+    view.group_list = [a_group_with_offsets(each, 250) for each in range(40)]
+    found = History(view, lambda: 10_000)
+    found.want(GROUP, [each.group_id for each in view.group_list])
+    served = 0
+
+    async def serve() -> None:
+        nonlocal served
+        while True:
+            served += 1
+            await trio.lowlevel.checkpoint()
+
+    nursery.start_soon(serve)
+    await found.look()
+    assert served >= 9
+    served = 0
+    await groups.list_view(view, {}, found)
+    assert served >= 9
 
 
 async def test_a_sum_of_offsets_that_no_series_holds_ends_no_history() -> None:

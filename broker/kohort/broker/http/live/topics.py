@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-import trio
-
 from kohort.broker.http.live.history import TOPIC, History
 from kohort.broker.http.live.readers import readers_of
+from kohort.broker.http.slices import Slices
 from kohort.broker.http.view import View
 from kohort.broker.metadata import NO_LEADER, TopicState
 
@@ -29,13 +28,10 @@ async def list_view(view: View, parameters: Mapping[str, str], history: History)
     found.sort(key=lambda each: each.name)
     history.want(TOPIC, [each.name for each in found[:TOPICS_SHOWN]])
     rows = []
-    work = 0
+    slices = Slices(PARTITIONS_PER_SLICE)
     for topic in found[:TOPICS_SHOWN]:
         rows.append(_row(view, topic))
-        work += len(topic.partitions[:PARTITIONS_SHOWN])
-        if work >= PARTITIONS_PER_SLICE:
-            work = 0
-            await trio.lowlevel.checkpoint()
+        await slices.did(min(len(topic.partitions), PARTITIONS_SHOWN))
     return {"total": len(everything), "matching": len(found), "topics": rows}
 
 
