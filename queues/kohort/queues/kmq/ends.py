@@ -7,7 +7,7 @@ from itertools import repeat
 import anyio
 
 from kohort.client.aio import Producer
-from kohort.client.errors import KohortError
+from kohort.client.errors import ClosedError, KohortError
 from kohort.client.key_runs import KeyRun, send_keys
 from kohort.queues.kmq.markers import END, pack_key
 
@@ -51,16 +51,19 @@ class EndMarkers:
         self._producer = producer
         self._topic = topic
         self._runs: dict[int, EndRun] = {}
-        self._unsettled = 0
+        self._unsettled: set[EndRun] = set()
+        self._has_ended = False
         self._has_some = anyio.Event()
         self._is_full = anyio.Event()
         self._settled = anyio.Event()
         self._tasks = anyio.create_task_group()
 
     def add(self, partition: int, offset: int) -> EndRun:
-        """Return the run that this record's end marker is part of."""
+        """Return the run that this record's end marker is part of. Raises: ClosedError after `end`."""
         run = self._runs.get(partition)
         if run is None:
+            if self._has_ended:
+                raise ClosedError("the queue's client is closed")
             run = self._runs[partition] = EndRun()
             self._has_some.set()
         offsets = run.offsets
@@ -76,9 +79,12 @@ class EndMarkers:
 
     async def end(self, *, is_waiting: bool) -> None:
         """Give the producer what is left; wait for its fate, or leave that to the producer's own end."""
+        self._has_ended = True
         try:
             await (self.flush() if is_waiting else self.send())
         finally:
+            for run in tuple(self._unsettled):
+                self._settle(run, ClosedError("the queue's client was closed before the broker's answer"))
             self._tasks.cancel_scope.cancel()
             await self._tasks.__aexit__(None, None, None)  # What the user raised is no error of these tasks.
 
@@ -95,7 +101,7 @@ class EndMarkers:
             return  # `_run` waits for the event that is there.
         runs, self._runs = self._runs, {}
         self._has_some, self._is_full = anyio.Event(), anyio.Event()
-        self._unsettled += len(runs)
+        self._unsettled.update(runs.values())
         for partition, run in runs.items():
             keys = list(map(pack_key, repeat(partition), run.offsets))
             try:
@@ -125,6 +131,6 @@ class EndMarkers:
                 "%s end marker(s) of %s were not kept: %s", len(run.offsets), self._topic, str(error)
             )
         run.finish(error)
-        self._unsettled -= 1
+        self._unsettled.discard(run)
         self._settled.set()
         self._settled = anyio.Event()

@@ -5,12 +5,13 @@ from unittest.mock import Mock
 
 import pytest
 import trio
+import trio.testing
 
 from kohort.client.consumer_records import ConsumerRecords
-from kohort.client.errors import NetworkError
+from kohort.client.errors import ClosedError, NetworkError
 from kohort.client.values import ConsumerRecord
 from kohort.queues.kmq.client import QueueClient
-from kohort.queues.kmq.ends import RUN_MAX, EndMarkers
+from kohort.queues.kmq.ends import RUN_MAX, EndMarkers, EndRun
 from kohort.queues.kmq.markers import END, pack_key
 from kohort.queues.kmq.queue import Queue
 
@@ -97,6 +98,32 @@ async def test_an_end_marker_that_is_not_kept_is_told_to_who_waits(written: Writ
     written.fails = False
     await ends.add(0, 4)
     await ends.end(is_waiting=True)
+
+
+async def test_who_waits_for_an_end_marker_is_woken_when_the_client_ends(
+    written: Written, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
+) -> None:
+    monkeypatch.setattr(Written, "wait", lambda _: trio.sleep_forever())
+    ends, told = EndMarkers(Mock(), "markers"), []
+
+    async def wait_for(run: EndRun) -> None:
+        try:
+            await run
+        except ClosedError as error:
+            told.append(str(error))
+
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            await ends.start()
+            nursery.start_soon(wait_for, ends.add(0, 3))
+            await ends.send()
+            nursery.start_soon(wait_for, ends.add(0, 4))
+            nursery.start_soon(ends.flush)
+            await trio.testing.wait_all_tasks_blocked()
+            await ends.end(is_waiting=False)
+    assert len(told) == 2
+    with pytest.raises(ClosedError):
+        ends.add(0, 5)
 
 
 async def test_many_end_markers_do_not_wait_for_more(written: Written, autojump_clock: object) -> None:
