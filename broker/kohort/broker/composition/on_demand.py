@@ -110,7 +110,7 @@ class OnDemand:
             self.refresh_transactions()
 
     def close(self) -> None:
-        """Close those that were made."""
+        """Close the coordinators that were made."""
         if self._transactions is not None:
             self._transactions.close()
         if self._shares is not None:

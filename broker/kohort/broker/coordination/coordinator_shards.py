@@ -33,10 +33,10 @@ log = structlog.get_logger("kohort.group")
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class CoordinatorShards(Generic[KeyT, CoreT]):
-    """Every shard by its partition; iterating gives those that exist. The loop's thread only.
+    """Every shard by its partition; iterating gives the existing ones. The loop's thread only.
 
-    A broker alone coordinates every partition of the topic; a member of a cluster those that it leads. A
-    shard is made and loaded once its partition is led here, or when somebody asks for it.
+    A broker alone coordinates every partition of the topic, a member of a cluster the partitions that it
+    leads. A shard is made and loaded once its partition is led here, or at the first request for it.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class CoordinatorShards(Generic[KeyT, CoreT]):
         self._partitions_at_creation = partitions_at_creation
         self._shards: dict[int, Shard[CoreT]] = {}
         self._by_key: dict[KeyT, Shard[CoreT]] = {}  # Of keys seen before: a hash over a string is slow.
-        self._load_ended: dict[int, Event] = {}  # Where somebody waits for the end of a load.
+        self._load_ended: dict[int, Event] = {}  # Of loads for whose end a request waits.
         self._repeated: list[str] = []  # The timers of repeated commands.
         self._unwatch = services.metadata.watch(self._follow)
 

@@ -83,12 +83,11 @@ class LedSharePartition:
         delivery_events: DeliveryEvents | None = None,
         doubtful_epoch: int = NO_EPOCH,
     ) -> None:
-        """`forget` is called when nobody uses it any more, or it has failed.
+        """`forget` is called when no member uses it any more, or it has failed.
 
-        `doubtful_epoch` is the state epoch of what an earlier one has written, if that may be kept yet.
-
+        `doubtful_epoch` is the state epoch of an earlier one's last write, if its result is unknown.
         `request_dead_letters` has dead letters written, and then calls `dead_letters_written`.
-        `delivery_events` are those noted before.
+        `delivery_events` are the events noted before.
         """
         self.delivery_events = DeliveryEvents() if delivery_events is None else delivery_events
         self.key = key

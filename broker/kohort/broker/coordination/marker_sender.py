@@ -53,7 +53,7 @@ class MarkerSender:
     def write(
         self, index: int, due: MarkersDue, place: TopicPartition, written: Callable[[ErrorCode], None]
     ) -> None:
-        """Write one marker for a shard; `written` is called with what became of it."""
+        """Write one marker for a shard; `written` is called with the result."""
         partitions = self._services.partitions
         partition = partitions.peek(self._shards.topic, index)
         epoch = 0 if partition is None else partition.leader_epoch

@@ -1,4 +1,4 @@
-"""Questions to other brokers of the cluster: those that wait for the same broker go together in one request.
+"""Questions to other brokers of the cluster: one request has all waiting questions for the same broker.
 
 The requester is answered in any case, and has to retry itself.
 Source: Kafka's InterBrokerSendThread, TransactionMarkerChannelManager, PersisterStateManager.

@@ -27,7 +27,7 @@ FINAL_EPOCH = -1
 EPOCH_MAX = 2**31 - 1
 SETTINGS_KEPT = 1_000
 DELIVERY_EVENTS_KEPT = 256
-"""The delivery events of so many share partitions without members are kept."""
+"""For how many share partitions without members the delivery events are kept."""
 
 TopicIdPartition = tuple[UUID, int]
 """A partition by its topic's id."""
@@ -35,7 +35,7 @@ OnClose = list[Callable[[], None]]
 
 
 class ShareSession:
-    """A member's session: the partitions that it fetches, first those that were served longest ago."""
+    """A member's session: its partitions, in the order in which they are served next."""
 
     __slots__ = ("_hook", "_on_close", "epoch", "group_id", "is_over", "member_id", "places", "untold")
 
@@ -108,8 +108,8 @@ class SharePartitions:
         self._timers = services.timers
         self._clock = services.clock
         self._led: dict[ShareKey, LedSharePartition] = {}
-        self._past: dict[ShareKey, DeliveryEvents] = {}  # Of those that are no longer led, or in use.
-        self._doubtful: dict[ShareKey, int] = {}  # Those that ended while something was written.
+        self._past: dict[ShareKey, DeliveryEvents] = {}  # Of share partitions that are no longer led or used.
+        self._doubtful: dict[ShareKey, int] = {}  # Of share partitions that ended during a write.
         self._sessions: dict[tuple[str, str], ShareSession] = {}
         self._settings: dict[str, _KnownSettings] = {}
 
@@ -150,7 +150,7 @@ class SharePartitions:
         led.dead_letters_written(dead, is_written=is_written)
 
     def explained(self, group_id: str) -> tuple[PartitionExplained, ...]:
-        """Return the state of the share partitions of a group that are in use here, or were of late."""
+        """Return the state of the share partitions of a group that are, or recently were, in use here."""
         found = [led.explained() for key, led in self._led.items() if key.group_id == group_id]
         topics = self._metadata.snapshot().topics_by_id
         ahead_ms = self._clock.wall_ms() - self._clock.now_ms()

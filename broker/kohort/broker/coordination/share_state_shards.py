@@ -59,7 +59,7 @@ class ShareStateShards(CoordinatorShards[ShareKey, ShareStateCoordinator]):
         deleted_topics: DeletedTopics,
         peers: PeerRequests | None,
     ) -> None:
-        """`deleted_topics` are kept by somebody else. `peers` are None for a broker alone."""
+        """`deleted_topics` belong to another object. `peers` are None for a broker alone."""
         super().__init__(
             machine,
             services,

@@ -96,7 +96,7 @@ class BrokerView:
         return self._group_shards.inactive
 
     def failed(self) -> list[int]:
-        """Return those of them that nobody loads any more, since it failed too often."""
+        """Return the ones that are no longer loaded, because loading failed too often."""
         return self._group_shards.failed
 
     def partitions(self) -> Iterable[PartitionFacts]:
@@ -126,7 +126,7 @@ class BrokerView:
 
     def share_group(self, group_id: str) -> "ShareGroupExplained | None":
         """Return what this broker knows of a share group, None where that is nothing."""
-        # Imported where somebody asks.
+        # Imported at the first request.
         from kohort.broker.explain.share_groups import ShareGroupExplained, explain_group  # noqa: PLC0415
         from kohort.broker.group.share.group import ShareGroup  # noqa: PLC0415
 
@@ -205,29 +205,29 @@ class BrokerView:
     def shows_messages(self) -> bool:
         """Return whether records may be shown.
 
-        What says so is the settings at the start: who may alter settings is not to read records by that.
-        Access control lists do not count here: where there are any the page has to be closed to strangers.
+        The settings at the start decide: a user who may alter settings must not read records by that.
+        Access control lists do not count here: with an authorizer the page must be closed to strangers.
         """
         return shows_records(self._current.config)
 
     def looked_at(self, topic: str, user: str, host: str) -> None:
-        """Note who wants to see records of a topic; `user` is the name of the secret that was shown."""
+        """Note a request for records of a topic; `user` is the name of the secret in it."""
         self._looked_at(topic, user, host)
 
     def quota_uses(self) -> "Iterable[QuotaUse]":
-        """Return how much of their quotas the clients use that used them last."""
+        """Return how much clients use of their quotas; the clients that used them last."""
         return self._quota_uses(self.limits.groups_max)
 
     def asks(self) -> "Ask | None":
-        """Return what asks the broker to change something, None where the page may only look."""
+        """Return a function that sends the broker a request for a change; None if the page may not."""
         return self._asks() if self._current.config.kohort_http_writes_enable else None
 
     def reads(self) -> "Ask":
-        """Return what asks the broker as a Kafka client would, for requests that change nothing."""
+        """Return a function that sends the broker a Kafka request that changes nothing."""
         return self._asks()
 
     def part(self, name: str, make: "Callable[[], T]") -> "T":
-        """Return what the pages keep and run by that name, made and started for the first who asks."""
+        """Return the part of the pages by that name. The first call makes and starts it."""
         return self._parts.part(name, make)
 
     async def open_partition(self, topic: str, index: int) -> PartitionFacts | None:
@@ -242,11 +242,11 @@ class BrokerView:
         return await self._lag.of(groups)
 
     def behind(self, group: AnyGroup) -> Iterator[int | None]:
-        """Yield how far behind a group is in each partition, by what is known without asking anybody."""
+        """Yield the known lag of a group in each partition, without asking other brokers."""
         return self._lag.behind(group)
 
     async def ends(self, places: Iterable[tuple[str, int]]) -> "Mapping[tuple[str, int], Ends]":
-        """Return where partitions begin and end, whoever leads them; without those nobody can tell of."""
+        """Return where partitions begin and end, whichever broker leads them. Unknown ones are left out."""
         return await self._lag.ends_of(places)
 
 

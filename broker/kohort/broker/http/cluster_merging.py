@@ -1,4 +1,4 @@
-"""What several brokers have answered, as one answer. Pure; it may take long, and runs in a thread."""
+"""Merges the answers of several brokers into one. Pure; it may take long, and runs in a thread."""
 
 from collections.abc import Callable, Iterable, Mapping
 from operator import itemgetter
@@ -22,16 +22,16 @@ _ORDERS: dict[str, Callable[[Json], Any]] = {
     "members": lambda each: (-each["members"], each["group_id"]),
     "state": itemgetter("state", "group_id"),
 }
-"""As one broker puts them in order."""
+"""The same orders as on one broker."""
 
 
 def unanswered(silent: Silent) -> list[Json]:
-    """Return who did not answer, and why."""
+    """Return the brokers that did not answer, with the reasons."""
     return [{"broker": node_id, "reason": why} for node_id, why in silent.items()]
 
 
 def groups(told: Told, silent: Silent, without_coordinator: Iterable[int]) -> Json:
-    """Return the groups of all brokers in short, and those that nobody can tell of."""
+    """Return the groups of all brokers in short, and the partitions whose groups are unknown."""
     answers = _answers(told)
     found = [group for each in answers.values() for group in each["groups"]]
     return {
@@ -43,7 +43,7 @@ def groups(told: Told, silent: Silent, without_coordinator: Iterable[int]) -> Js
 
 
 def share_group(told: Told, silent: Silent) -> Json:
-    """Return what brokers know of a share group, under the id of the one that coordinates it."""
+    """Return a share group as its coordinator has it, with the partitions that all brokers lead."""
     answers = _answers(told)
     first = next(
         (each for each in answers.values() if each["group"] is not None), next(iter(answers.values()))
@@ -88,7 +88,7 @@ def live_topics(told: Told, silent: Silent, own: int, parameters: Mapping[str, s
 
 
 def live_topic(told: Told, silent: Silent, own: int, parameters: Mapping[str, str]) -> Json:
-    """Return a topic whose partitions are as their leaders tell of them."""
+    """Return a topic, with the state of each partition from its leader."""
     answers = _answers(told)
     by_leader = {
         (node_id, partition["index"]): partition
@@ -113,13 +113,13 @@ def live_topic(told: Told, silent: Silent, own: int, parameters: Mapping[str, st
 
 
 def live_history(told: Told, silent: Silent, own: int, parameters: Mapping[str, str]) -> Json:
-    """Return the samples of a topic: those of all leaders of its partitions together."""
+    """Return the samples of a topic, added up over the leaders of its partitions."""
     answers = _answers(told)
     return {**answers[own], "samples": added(each["samples"] for each in answers.values())}
 
 
 def live_transactions(told: Told, silent: Silent, own: int, parameters: Mapping[str, str]) -> Json:
-    """Return the transactional ids of all coordinators, as one of them would."""
+    """Return the transactional ids of all coordinators, in the form of one coordinator's answer."""
     answers = [each for each in _answers(told).values() if "transactions" in each]
     rows = [row for each in answers for row in each["transactions"]]
     return {
@@ -132,9 +132,9 @@ def live_transactions(told: Told, silent: Silent, own: int, parameters: Mapping[
 
 
 def live_access(told: Told, silent: Silent, own: int, parameters: Mapping[str, str]) -> Json:
-    """Return what all brokers have in common, and what clients use of their quotas at each.
+    """Return the entries and quotas of the cluster, and how much clients use of their quotas on each broker.
 
-    Where this broker does not show it, nothing of another is shown either.
+    If this broker may not show them, nothing from another is shown either.
     """
     answers = _answers(told)
     if answers[own]["is_hidden"]:
@@ -144,7 +144,7 @@ def live_access(told: Told, silent: Silent, own: int, parameters: Mapping[str, s
 
 
 def live_messages(told: Told, silent: Silent, asked: Question) -> Json:
-    """Return the records that the leaders of all partitions have found, as one of them would."""
+    """Return the records that the leaders of all partitions have found, as one answer."""
     answers = _answers(told).values()
     kept, left_out = chosen(
         [each["records"] for each in answers],
@@ -159,7 +159,7 @@ def live_messages(told: Told, silent: Silent, asked: Question) -> Json:
     not_searched = sorted({index for each in answers for index in each["not_searched"]})
     found = dict(told_of(list(partitions.values()), kept, not_searched))
     waiting = [each for each in (asked.positions or {}).items() if each[0] not in partitions]
-    if waiting:  # Their leader does not answer now.
+    if waiting:  # Partitions whose leader does not answer now.
         found["positions"] = ",".join(filter(None, (found["positions"], *(f"{i}:{at}" for i, at in waiting))))
     return {**found, "unanswered": unanswered(silent)}
 
@@ -170,7 +170,7 @@ def _log_of(partition: Json) -> Json:
 
 
 def live_health(told: Told, silent: Silent, own: int, parameters: Mapping[str, str]) -> Json:
-    """Return how the broker named by `id`, or this one, fares, and beside each other one whether it does."""
+    """Return the health of the broker `id`, or of this one, and in short of each broker in the list."""
     answers = _answers(told)
     wanted = parameters.get("id") or str(own)
     chosen = next((each for node_id, each in answers.items() if str(node_id) == wanted), None)
@@ -189,11 +189,11 @@ def live_health(told: Told, silent: Silent, own: int, parameters: Mapping[str, s
 
 
 def _facts(answer: Json | None) -> Json | None:
-    """Return what a broker alone knows of itself, for its row in the list."""
+    """Return the facts that only the broker itself knows, for its row in the list."""
     names = ("version", "connections", "size_bytes", "disk", "offline_logs")
     return None if answer is None else {each: answer[each] for each in names if each in answer}
 
 
 def _answers(told: Told) -> dict[int, Json]:
-    """Return the answers of those who have one."""
+    """Return the answers with status 200."""
     return {node_id: each.json() for node_id, each in told.items() if each.status == 200}

@@ -1,7 +1,7 @@
-"""One broker's HTTP address answers for its cluster: what others coordinate or lead, they are asked for.
+"""One broker's HTTP address answers for its cluster: it asks the others about what they coordinate or lead.
 
-A broker answers another one by its own pages alone, so nothing goes round in circles. Who does not answer in
-time is named in the answer, under `unanswered`. `?scope=broker` has this broker alone.
+A broker answers another one from its own pages alone, so that no request goes in circles. `unanswered` names
+the brokers that did not answer in time. `?scope=broker` shows this broker alone.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,8 +1,8 @@
-"""What the metrics page says of every partition and every group: gathered in slices, so that the loop serves.
+"""The values on the metrics page of every partition and every group, gathered in slices of the loop.
 
-The loop's thread gathers plain values; another thread makes metrics and text of them. What has a series of
-its own is bounded: who makes groups or partitions by the ten thousand shall not make the page of everybody
-unreadable. Of what is left out the totals tell, and so does a number of its own.
+The loop's thread gathers plain values; another thread makes metrics and text from them. The number of groups
+and partitions with their own series is limited, so that a client that creates ten thousand of them does not
+make the page unreadable. The totals include the others, and a metric counts them.
 """
 
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ class LogTotals(NamedTuple):
 
 
 class GroupTotals(NamedTuple):
-    """All groups together, and those that have series of their own."""
+    """All groups together, and the groups with their own series."""
 
     by_state: dict[GroupState, int]
     by_type: dict[str, int]
@@ -102,7 +102,7 @@ async def _log_totals(view: View) -> LogTotals:
 
 
 async def _group_totals(view: View) -> GroupTotals:
-    """Return what all groups have together; those with members come first where not all can be shown."""
+    """Return the totals of all groups. If not all can be shown, groups with members come first."""
     states: dict[GroupState, int] = {state: 0 for state in GroupState if state is not GroupState.DEAD}
     types = {CLASSIC: 0}
     both: dict[tuple[str, GroupState], int] = {}

@@ -1,4 +1,4 @@
-"""Pages that are made once for all who ask for the same, and kept for a second."""
+"""Pages that are made once for concurrent requests, and kept for a second."""
 
 from collections.abc import Awaitable, Callable
 
@@ -12,14 +12,14 @@ Make = Callable[[], Awaitable[object]]
 
 
 class KeptPages:
-    """What was made of late, as JSON, by a name."""
+    """The pages that were made recently, as JSON, by a key."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[float, bytes]] = {}
         self._making: dict[str, trio.Event] = {}
 
     async def made(self, key: str, make: Make) -> bytes:
-        """Return the page as JSON, one second old at most; who asks for the same meanwhile waits for it."""
+        """Return the page as JSON, at most one second old. Concurrent requests for the same key share it."""
         while key in self._making:
             await self._making[key].wait()
         kept = self._kept.get(key)

@@ -1,4 +1,4 @@
-"""What the pages of a broker keep and run besides answering: once for all who ask, from the first look on."""
+"""Parts of a broker's pages that have a state and a task: each is made once, at the first request."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -26,7 +26,7 @@ class PageParts:
         self._parts: dict[str, Any] = {}
 
     def part(self, name: str, make: Callable[[], T]) -> T:
-        """Return the part of that name; the first who asks for it has it made and started."""
+        """Return the part of that name. The first call makes and starts it."""
         found: T | None = self._parts.get(name)
         if found is None:
             found = self._parts[name] = make()

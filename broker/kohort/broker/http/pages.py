@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kohort.broker.http.workers import Others
 
 GROUPS_MAX = 1_000
-"""More are not listed anew for everybody who asks."""
+"""A list of more groups is kept for a second, and not made for each request."""
 PATHS = {
     "/": "in a browser, the live page",
     "/metrics": "metrics for Prometheus",
@@ -99,7 +99,7 @@ def application(view: View) -> Starlette:
 
 
 class LivePage:
-    """The live page, imported when somebody opens it."""
+    """The live page, imported at the first request for it."""
 
     def __init__(self, view: View) -> None:
         self._view = view

@@ -25,7 +25,7 @@ async def lag_of(view: View, group: AnyGroup) -> list[PartitionLag]:
 
 
 async def share_lags(view: View, group_ids: Sequence[str]) -> Mapping[str, Sequence[PartitionLag]]:
-    """Return the lag of share groups that this broker coordinates; those that cannot be told are left out."""
+    """Return the lag of share groups that this broker coordinates. Unknown lag is left out."""
     from kohort.protocol.messages.describe_share_group_offsets import (  # noqa: PLC0415  # Most brokers have no share groups.
         DescribeShareGroupOffsetsGroup,
         DescribeShareGroupOffsetsRequest,

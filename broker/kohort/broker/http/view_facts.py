@@ -74,7 +74,7 @@ class PartitionFacts(Protocol):
 
 
 class QuotaUse(Protocol):
-    """How much of a quota is used by those who share it."""
+    """How much of a quota its clients use."""
 
     @property
     def key(self) -> str:
@@ -93,12 +93,12 @@ class QuotaUse(Protocol):
 
     @property
     def value(self) -> float:
-        """What is done a second; of partitions that are made and go, how many may still."""
+        """The rate a second; for created and deleted partitions, how many are still allowed."""
         ...
 
     @property
     def throttle_ms(self) -> int:
-        """For how long somebody who is waiting now was told to wait."""
+        """The throttle time of a client that is waiting now."""
         ...
 
 

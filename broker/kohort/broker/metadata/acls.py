@@ -28,7 +28,7 @@ def bindings(snapshot: Snapshot, wanted: Filter) -> Iterator[Binding]:
 
 
 def creation(snapshot: Snapshot, created: Iterable[Binding]) -> Mutation:
-    """Return what adds the bindings; those that are there stay."""
+    """Return a change that adds the bindings. Existing ones stay."""
     configs: dict[ConfigResource, dict[str, str]] = {}
     for pattern, entry in created:
         resource = resource_of(pattern)

@@ -34,7 +34,7 @@ class DeletedTopics:
         return len(self._names)
 
     def add(self, topics: Iterable[TopicState]) -> None:
-        """Remember these, and forget those that were deleted longest ago."""
+        """Remember these, and forget the oldest deletions."""
         for topic in topics:
             self._names[topic.topic_id] = topic.name
         while len(self._names) > DELETED_TOPICS_MAX:

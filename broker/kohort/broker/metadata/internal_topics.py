@@ -6,7 +6,7 @@ from kohort.broker.metadata.snapshot import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TR
 from kohort.broker.metadata.topic_plans import NewTopic
 
 GROUP_EVENTS_PARTITIONS_OF_A_CLUSTER = 24
-"""Each broker writes to those that it leads: so that every one of them has some to write to."""
+"""Each broker writes to the partitions that it leads, so every broker needs some."""
 HOUR_MS = 3_600_000
 MIB = 1024 * 1024
 LONG_MAX = 2**63 - 1

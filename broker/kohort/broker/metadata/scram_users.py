@@ -66,7 +66,7 @@ class Iterations:
         self._counts: dict[str, dict[int, int]] = {}
 
     def of(self, snapshot: Snapshot, mechanism: str) -> Mapping[int, int]:
-        """Return how many users each number has, of those that most users have."""
+        """Return the most frequent numbers, and how many users have each."""
         if self._configs is not snapshot.configs:
             self._configs, self._counts = snapshot.configs, {}
         counts = self._counts.get(mechanism)

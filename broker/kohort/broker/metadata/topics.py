@@ -71,7 +71,7 @@ class Topics:
         self._place = place
 
     async def create(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> dict[str, Outcome]:
-        """Return the outcome of each topic by name; those that can be created are created together."""
+        """Return the outcome of each topic by name. One change creates all valid ones."""
         outcomes: dict[str, Outcome] = {}
 
         def decide(snapshot: Snapshot) -> Mutation:
@@ -84,7 +84,7 @@ class Topics:
     async def add_partitions(
         self, wanted: Sequence[MorePartitions], *, validate_only: bool = False
     ) -> dict[str, Outcome]:
-        """Return the outcome for each topic by name; those that can grow do so together."""
+        """Return the outcome for each topic by name. One change applies all valid ones."""
         outcomes: dict[str, Outcome] = {}
 
         def decide(snapshot: Snapshot) -> Mutation:

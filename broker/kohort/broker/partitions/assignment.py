@@ -139,7 +139,7 @@ class PartitionAssignment:
         return self._node_id in topic.partitions[key[1]].replicas
 
     def _settled(self, topic: TopicState, config: TopicConfig, known: Partitions) -> list[Partition]:
-        """Let known partitions lead or resign; return those that are new on this broker."""
+        """Let known partitions lead or resign. Return the partitions that are new on this broker."""
         made: list[Partition] = []
         for state in topic.partitions[: len(known)]:
             partition = known[state.index]

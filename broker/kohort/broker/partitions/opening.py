@@ -176,7 +176,7 @@ class LogOpening:
             done.set()
 
     def _open_next(self, waiting: deque[Partition]) -> None:
-        """Open a few of those that wait, while other threads take some as well. Blocks."""
+        """Open a few of the waiting partitions, while other threads take some as well. Blocks."""
         ends_ms = self._clock.now_ms() + OPENING_MS
         for _ in range(OPENED_AT_ONCE):
             try:

@@ -181,7 +181,7 @@ class InFlightBatches:
         return count
 
     def standing(self, runs_max: int) -> Standing:
-        """Return how many records are where, and the first runs of those that members hold."""
+        """Return the number of records in each state, and the first runs of records that members hold."""
         held_records = again_records = letter_records = 0
         held: list[InFlightBatch] = []
         for batch in self:

@@ -1,4 +1,4 @@
-"""Which share partitions a group has: those whose state is being made, and those that may be read.
+"""The share partitions of a group: some are being initialized, the others may be read.
 
 A group requests state from the share coordinator before a partition is assigned: `initializing` logs
 the request, so that the next coordinator of the group repeats it.

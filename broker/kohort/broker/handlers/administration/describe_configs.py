@@ -74,7 +74,7 @@ class _Describing:
 
     def __init__(self, admin: Administration, message: DescribeConfigsRequest) -> None:
         self.new = 0
-        """How many were described that nothing was known of, since somebody has set it back."""
+        """How many descriptions were made, and not taken from known ones, since a caller has set it to 0."""
         self._admin = admin
         self._message = message
         self._config = admin.current.config

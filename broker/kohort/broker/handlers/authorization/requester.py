@@ -59,7 +59,7 @@ class AuthorizationServices(msgspec.Struct, frozen=True):
     sessions: FetchSessions
     current: CurrentConfig
     denied: Denied
-    """Told of each denial that somebody learns of."""
+    """Called with each denial that a client learns of."""
     audit_log: AuditLog | None = None
     """Called with each used permission, if there is an audit log."""
 

@@ -34,7 +34,7 @@ DESCRIBED = Need(
 
 
 class Metadata:
-    """Topics that one may know of; those that are to be created must be allowed to be."""
+    """Topics that the principal may describe; it needs a permission for topics to create."""
 
     needs = (
         DESCRIBED,

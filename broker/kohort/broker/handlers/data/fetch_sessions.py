@@ -24,7 +24,7 @@ Owner = tuple[str, str]
 
 NOBODY: Owner = ("", "")
 EVICTION_MS = 120_000
-"""How long a session is safe: unused for longer it may go, and a larger one may take its place."""
+"""How long a session is safe. Then it may be evicted if unused, or make room for a larger one."""
 
 
 def next_epoch(epoch: int) -> int:
@@ -189,8 +189,8 @@ class FetchSessions:
     def _evict(self, size: int, now_ms: int) -> bool:
         """Make room for a session of `size` partitions; return whether that was possible.
 
-        The one unused for longest is evicted if that was long; otherwise the smallest of those that have
-        existed for long, if it is smaller than the new one.
+        A session that was not used for `EVICTION_MS` is evicted, the one unused for longest first. If there
+        is none, the smallest session older than `EVICTION_MS` is evicted, if it is smaller than the new one.
         """
         if not self._sessions:
             return False

@@ -127,7 +127,7 @@ class Metering:
         return self.meter.connect(address, self._clock.now_ms()) if self.book.has_addresses else 0
 
     def uses(self, most: int) -> Iterator[Use]:
-        """Yield how much is used of quotas, of those that were used last."""
+        """Yield how much clients use of the quotas that were used last."""
         return self.meter.uses(most, self._clock.now_ms())
 
     def _measured(self, handle: Handle) -> Handle:

@@ -1,4 +1,4 @@
-"""Who may do what, and how much: access control entries and quotas, as far as the page may show them."""
+"""Access control entries and quotas on the live page, if the page may show them."""
 
 from collections.abc import Iterable, Mapping
 from itertools import islice
@@ -21,9 +21,9 @@ Json = Mapping[str, object]
 
 
 async def access_view(view: View) -> Json:
-    """Return the entries, the quotas, and what clients use of them at this broker.
+    """Return the entries, the quotas, and how much clients use of their quotas on this broker.
 
-    They are shown where records are: who may look at those may look at who else may.
+    They are shown only if the page may show records: whoever may read records may see who else may.
     """
     if not view.shows_messages():
         return {"is_hidden": True, "acls": [], "acls_left_out": False, "quotas": [], "uses": []}
@@ -48,7 +48,7 @@ async def access_view(view: View) -> Json:
 
 
 def first_uses(rows: Iterable[Json]) -> list[Json]:
-    """Return those that are shown: who is slowed down first."""
+    """Return the rows that are shown: throttled clients first."""
     order = sorted(rows, key=lambda each: (-_milliseconds(each), str(each["user"]), str(each["client_id"])))
     return order[:USES_SHOWN]
 
@@ -59,7 +59,7 @@ def _milliseconds(row: Json) -> int:
 
 
 def _acl(pattern: Pattern, entry: Entry) -> Json:
-    """Return who may, or may not, do what to which resource, in Kafka's words."""
+    """Return an entry as JSON, with Kafka's names."""
     return {
         "principal": entry.principal,
         "host": entry.host,

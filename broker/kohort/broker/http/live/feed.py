@@ -1,7 +1,7 @@
-"""What a browser that looks on is told: a view made anew every two seconds, and sent where it has changed.
+"""Feeds of events for browsers: a view is made every two seconds, and sent if it has changed.
 
-A view is made once for all who look at the same. A feed ends by itself after a while, and the browser asks
-anew: nobody holds a connection for ever. Source: HTML, Server-sent events.
+A view is made once for all browsers that show it. A feed ends by itself after a while, and the browser asks
+again, so that no browser holds a connection for ever. Source: HTML, Server-sent events.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -22,14 +22,14 @@ FEEDS_MAX = 12
 
 
 class Feeds:
-    """The views that were made of late, and how many browsers look on."""
+    """The views that were made recently, and the number of open feeds."""
 
     def __init__(self) -> None:
         self.open = 0
         self._pages = KeptPages()
 
     async def made(self, key: str, make: Make) -> bytes:
-        """Return the view as JSON, one second old at most; who asks for the same meanwhile waits for it."""
+        """Return the view as JSON, at most one second old. Concurrent requests for the same view share it."""
         return await self._pages.made(key, make)
 
     async def events(self, key: str, make: Make) -> AsyncIterator[bytes]:
@@ -46,7 +46,7 @@ class Feeds:
 
 
 class FeedResponse:
-    """An answer that is a feed, or a refusal where too many look on already."""
+    """An answer that is a feed, or a refusal if there are too many feeds."""
 
     def __init__(self, feeds: Feeds, key: str, make: Make) -> None:
         self._feeds = feeds
@@ -73,12 +73,12 @@ class FeedResponse:
 
 
 async def _end_when_gone(receive: Receive, scope: trio.CancelScope) -> None:
-    """Cancel when the browser has closed: whoever turns to another view leaves a feed behind."""
+    """Cancel when the browser has closed: a browser that opens another view closes its feed."""
     while (await receive())["type"] != "http.disconnect":
         continue
     scope.cancel()
 
 
 def key_of(name: str, parameters: Mapping[str, str]) -> str:
-    """Return what tells one view from another."""
+    """Return a key that is different for each view."""
     return msgspec.json.encode([name, sorted(parameters.items())]).decode()

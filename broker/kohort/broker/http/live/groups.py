@@ -1,4 +1,4 @@
-"""Groups as the live page shows them: some of all, chosen and put in order here, and one with its story."""
+"""Groups on the live page: a sorted list, and one group with the story of its rebalances."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -22,7 +22,7 @@ OFFSETS_SHOWN = 500
 MEMBERS_SHOWN = 500
 MOVES_SHOWN = 200
 PARTITIONS_TIMED_MAX = 5_000
-"""Of all groups in a list together: finding the age of what is unread reads the disk."""
+"""The limit for all groups in a list together: finding the age of unread records reads the disk."""
 PARTITIONS_PER_SLICE = 1_000
 STORM_REBALANCES = 4
 STORM_MS = 300_000
@@ -47,7 +47,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Chosen(NamedTuple):
-    """What a list shows, and what all groups have together."""
+    """The rows of a list, and the totals of all groups."""
 
     total: int
     matching: int
@@ -141,7 +141,7 @@ def _with_times(row: Row, lag: list[PartitionLag] | None) -> Json:
 
 
 def storm(history: Iterable[RebalanceReport]) -> int:
-    """Return how many rebalances a group had within five minutes at the most, 0 where that is no storm."""
+    """Return the highest number of rebalances within five minutes, 0 if that is no storm."""
     starts = [each.started_ms for each in history if not each.is_initial]
     most = first = 0
     for place, started_ms in enumerate(starts):

@@ -25,7 +25,7 @@ class Share:
 
 
 class _Cluster:
-    """All partitions, counted as the metadata have them."""
+    """The partitions of the cluster, counted from the metadata."""
 
     def __init__(self, live: frozenset[int]) -> None:
         self.shares: defaultdict[int, Share] = defaultdict(Share)
@@ -34,7 +34,7 @@ class _Cluster:
         self._live = live
 
     def count(self, topic: str, state: PartitionState) -> None:
-        """Count a partition, and note it if something is wrong with it."""
+        """Count a partition, and note it if it is offline or lacks replicas in sync."""
         self.partitions += 1
         self.shares[state.leader].leaders += 1
         for node_id in state.replicas:
@@ -58,7 +58,7 @@ class _Cluster:
 
 
 async def health_view(view: View) -> Json:
-    """Return the cluster's brokers and partitions, and how this broker fares."""
+    """Return the cluster's brokers and partitions, and the health of this broker."""
     health = view.health
     cluster = await _counted(view)
     return {
@@ -102,7 +102,7 @@ def _counts(share: Share) -> Json:
 
 
 async def _counted(view: View) -> _Cluster:
-    """Return what there is of all partitions. Gives way in between."""
+    """Return the counts of all partitions. Gives way in between."""
     cluster = _Cluster(frozenset(each.node_id for each in view.broker_states()))
     slices = Slices(PARTITIONS_PER_SLICE)
     for topic in list(view.topics()):

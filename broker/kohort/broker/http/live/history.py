@@ -1,7 +1,7 @@
-"""How groups and topics that somebody has looked at went on: what the charts of the page show.
+"""The samples of groups and topics for the charts on the page.
 
-A sample is taken every ten seconds from the first look on, and kept for an hour. Once nobody has looked for
-ten minutes all is forgotten: a broker whose page nobody opens keeps nothing and does nothing.
+The first request for a group or topic starts its samples: one every ten seconds, kept for an hour. After ten
+minutes without a request all samples are dropped, so a broker whose page is not open keeps none.
 """
 
 import time
@@ -19,7 +19,7 @@ from kohort.broker.runtime.supervisor import UNWATCHED, Watched
 INTERVAL_MS = 10_000
 SAMPLES_MAX = 360
 KEPT_MAX = 300
-"""Of groups, and of topics: those that were looked at last."""
+"""How many groups and how many topics are sampled: the ones that were requested last."""
 UNLOOKED_SECONDS = 600.0
 ROUND_MS_MAX = 60_000
 PARTITIONS_PER_SLICE = 1_000
@@ -32,10 +32,10 @@ Json = Mapping[str, object]
 
 
 class Sample(NamedTuple):
-    """What there was at a time, of so many partitions: samples of other numbers cannot be compared.
+    """The sums over `partitions` at a time. Samples with different numbers of partitions cannot be compared.
 
-    Of a group `position` is the sum of its committed offsets and `amount` its lag; of a topic that of the
-    ends of its partitions, and its size in bytes.
+    For a group, `position` is the sum of its committed offsets and `amount` its lag. For a topic, `position`
+    is the sum of the ends of its partitions and `amount` its size in bytes.
     """
 
     at_ms: int
@@ -66,7 +66,7 @@ class _Series:
 
 
 class History:
-    """The samples of one broker: of groups that it coordinates, and of what it leads of topics."""
+    """The samples of one broker: of the groups that it coordinates, and of the partitions that it leads."""
 
     def __init__(self, view: View, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
         self._view = view
@@ -76,7 +76,7 @@ class History:
         self._wanted = trio.Event()
 
     def want(self, kind: str, names: Iterable[str]) -> None:
-        """Note that somebody looks at these: samples of them are taken from now on."""
+        """Note a request for these: they are sampled from now on."""
         series = self._series[kind]
         for name in names:
             series.setdefault(name, _Series())
@@ -91,11 +91,11 @@ class History:
         return list(self._series[kind].get(name, ()))
 
     async def run(self, part: Watched = UNWATCHED) -> None:
-        """Take samples while somebody looks, until cancelled."""
+        """Take samples while there are requests, until cancelled."""
         while True:
             await self._wanted.wait()
             while trio.current_time() - self._looked_at < UNLOOKED_SECONDS:
-                # All brokers take their samples at the same times: those of one topic can be added.
+                # All brokers take samples at the same times, so that samples of one topic can be added.
                 await trio.sleep((INTERVAL_MS - self._now_ms() % INTERVAL_MS) / 1_000)
                 with part.working(ROUND_MS_MAX):
                     await self.look()
@@ -103,7 +103,7 @@ class History:
             self._wanted = trio.Event()
 
     async def look(self) -> None:
-        """Take a sample of each. Gives way in between."""
+        """Take a sample of each group and topic. Gives way in between."""
         at_ms = self._now_ms() // INTERVAL_MS * INTERVAL_MS
         slices = Slices(PARTITIONS_PER_SLICE)
         for kind, sample in ((GROUP, self._of_group), (TOPIC, self._of_topic)):
@@ -138,7 +138,7 @@ class History:
 
 
 def history_view(history: History, parameters: Mapping[str, str]) -> Json:
-    """Return the samples of what `kind` and `name` say."""
+    """Return the samples of the group or topic that `kind` and `name` say."""
     kind = TOPIC if parameters.get("kind") == TOPIC else GROUP
     name = parameters.get("name", "")
     history.want(kind, [name])
@@ -146,7 +146,7 @@ def history_view(history: History, parameters: Mapping[str, str]) -> Json:
 
 
 def added(parts: Iterable[Iterable[Sequence[int]]]) -> list[Sample]:
-    """Return the samples of several leaders of one topic as those of the whole topic."""
+    """Return the samples of a whole topic, from the samples of its leaders."""
     found: dict[int, Sample] = {}
     for each in parts:
         for at_ms, *values in each:

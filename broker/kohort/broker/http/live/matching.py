@@ -1,4 +1,4 @@
-"""Which records a search finds: by their key, a text in them, and a value in their JSON."""
+"""The conditions of a search: a record's key, a text in it, and a value in its JSON."""
 
 import json
 import re
@@ -13,19 +13,19 @@ JSON_BYTES_MAX = 256 * 1024
 """A longer value is not read as JSON: reading it would hold the broker's loop."""
 STEPS_MAX = 20
 VALUES_MAX = 10_000
-"""Of one record: a path with `[*]` may lead to very many."""
+"""The limit for one record: a path with `[*]` may lead to very many values."""
 
 _OPERATOR = re.compile(r"<=|>=|!=|=|<|>|~|!")
 _STEP = re.compile(r"\.?(?:(?P<name>[^.\[\]]+)|\[(?P<index>\d{1,6}|\*)\]|\[\"(?P<quoted>[^\"]*)\"\])")
 
 Step = str | int | None
-"""A member's name, an index, or None for all that there is."""
+"""A member's name, an index, or None for all."""
 
 
 class Condition(NamedTuple):
-    """What a value in a record's JSON has to be: `$.lines[*].count >= 2`.
+    """A condition for a value in a record's JSON, such as `$.lines[*].count >= 2`.
 
-    Without an operator there has to be one.
+    Without an operator the value only has to exist.
     """
 
     steps: tuple[Step, ...]
@@ -33,7 +33,7 @@ class Condition(NamedTuple):
     value: str = ""
 
     def holds(self, data: bytes | None) -> bool:
-        """Return whether it is so in this JSON; nothing is in what is no JSON."""
+        """Return whether this JSON meets the condition. Other data never do."""
         if data is None or len(data) > JSON_BYTES_MAX:
             return False
         try:
@@ -47,7 +47,7 @@ class Condition(NamedTuple):
 
 
 class Match(NamedTuple):
-    """What a record has to have: this key, this text in key, value or headers, and this in its JSON."""
+    """A search: for this key, this text in key, value or headers, and this condition in the JSON."""
 
     text: bytes = b""
     key: bytes | None = None
@@ -55,11 +55,11 @@ class Match(NamedTuple):
 
     @property
     def is_any(self) -> bool:
-        """Whether every record will do."""
+        """Whether it matches every record."""
         return self == ANY
 
     def finds(self, record: Record) -> bool:
-        """Return whether this is such a record."""
+        """Return whether the record matches."""
         if self.key is not None and record.key != self.key:
             return False
         if self.text and not _has(record, self.text):
@@ -71,7 +71,7 @@ ANY = Match()
 
 
 def condition_of(text: str) -> Condition:
-    """Return what a text as `$.customer.id = c-3` asks for. Raises: ValueError."""
+    """Return the condition of a text such as `$.customer.id = c-3`. Raises: ValueError."""
     operator = _OPERATOR.search(text)
     path = (text if operator is None else text[: operator.start()]).strip()
     value = "" if operator is None else text[operator.end() :].strip()
@@ -110,7 +110,7 @@ def _decoded(data: bytes) -> object:
 
 
 def _values(document: object, steps: tuple[Step, ...]) -> Iterator[object]:
-    """Yield what the steps lead to."""
+    """Yield the values to which the steps lead."""
     found = [document]
     for step in steps:
         found = [each for one in found for each in _behind(one, step)][:VALUES_MAX]
@@ -151,7 +151,7 @@ def _number(text: str) -> int | float | None:
 
 
 def _ordered(compare: Callable[[object, object], bool]) -> Callable[[object, str], bool]:
-    """Return what compares numbers with a number and texts with a text."""
+    """Return a function that compares numbers with a number and strings with a text."""
 
     def holds(value: object, wanted: str) -> bool:
         if isinstance(value, str):

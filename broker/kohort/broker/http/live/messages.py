@@ -1,4 +1,4 @@
-"""A look at the records of one partition of a topic or of all: searched in a thread, within limits."""
+"""Searches the records of one partition of a topic, or of all partitions, in a thread and within limits."""
 
 import heapq
 import time
@@ -15,18 +15,18 @@ from kohort.protocol.records import Record
 
 RECORDS_MAX = 50
 PARTITIONS_MAX = 500
-"""Searched at once; of a topic with more, the first ones."""
+"""How many partitions one search reads; of a topic with more, the first ones."""
 SEARCHED_RECORDS = 10_000
 """How far back from the end a search begins that names no offset."""
 SEARCHED_BYTES_MAX = 32 * 1_048_576
 SEARCH_SECONDS_MAX = 1.0
-"""How much one search unpacks, and how long it takes; the next one goes on from there."""
+"""The limits of one search. The next one continues where it has stopped."""
 SEARCHES_MAX = 2
-"""At once; others wait for them, and one that finds several waiting is refused."""
 WAITING_MAX = 2
+"""How many searches run at once, and how many wait for them. Others are refused."""
 SHOWN_BYTES = 4_096
 CHARACTERS_MAX = 3_000
-"""Of what is searched for: reading a condition takes the broker's loop."""
+"""The limit for the text of a search: the broker's loop reads the condition."""
 HEADERS_SHOWN = 50
 ALL, END = "all", "end"
 
@@ -35,10 +35,10 @@ T = TypeVar("T")
 
 
 class Question(NamedTuple):
-    """Which records to show: the first `records_max` from an offset, or from a time, on.
+    """The records to show: the first `records_max` from an offset or a time.
 
-    A negative offset counts back from the end, None is the end. `positions` say for each partition where an
-    earlier search has stopped.
+    A negative offset counts back from the end, None is the end. `positions` has the offset of each partition
+    at which an earlier search stopped.
     """
 
     topic: str
@@ -52,7 +52,7 @@ class Question(NamedTuple):
 
     @property
     def is_newest(self) -> bool:
-        """Whether the last records are asked for, and not the first that are found."""
+        """Whether it asks for the last records, and not for the first matches."""
         is_last = self.offset is not None and -self.records_max <= self.offset < 0
         return is_last and self.match.is_any and self.time_ms is None and self.positions is None
 
@@ -66,11 +66,11 @@ class Question(NamedTuple):
 
 
 class TooMany(Exception):
-    """Others search already."""
+    """Too many searches run and wait already."""
 
 
 def question_of(topic: str, parameters: Mapping[str, str]) -> Question:
-    """Return what a request asks for. Raises: ValueError for what cannot be asked."""
+    """Return the question of a request. Raises: ValueError."""
     if sum(len(parameters.get(each, "")) for each in ("where", "q", "key")) > CHARACTERS_MAX:
         raise ValueError(f"where, q and key have {CHARACTERS_MAX} characters at most")
     where, time_ms = parameters.get("where", ""), parameters.get("time")
@@ -102,7 +102,7 @@ def _integer(name: str, text: str) -> int:
 
 
 def _positions(text: str) -> Mapping[int, int]:
-    """Return the offsets that `0:12,3:40` says."""
+    """Return the offsets by partition from a text such as `0:12,3:40`. Raises: ValueError."""
     found = {}
     for each in filter(None, text.split(",")):
         index, _, offset = each.partition(":")
@@ -119,9 +119,9 @@ class Searches:
         self._limit = trio.CapacityLimiter(SEARCHES_MAX)
 
     async def look(self, view: View, asked: Question) -> Json | None:
-        """Return records, and what was searched; None where the partition is not here. Raises: TooMany.
+        """Return records and the searched offsets; None if the partition is not here. Raises: TooMany.
 
-        What keeps it from showing more of a partition, a damaged batch for instance, is told as `problem`.
+        `problem` says why no more of a partition can be shown, for example because of a damaged batch.
         """
         if self._limit.statistics().tasks_waiting >= WAITING_MAX:
             raise TooMany("others search already: try again")
@@ -140,9 +140,9 @@ class Searches:
 
 
 def _indexes(view: View, asked: Question) -> tuple[list[int], list[int]]:
-    """Return which partitions to search here, and which nobody can: they have no leader.
+    """Return the partitions to search here, and the partitions without a leader, which no broker searches.
 
-    That is the one that is asked for, or all that this broker leads.
+    A question for all partitions searches those that this broker leads.
     """
     if asked.partition is not None:
         return [asked.partition], []
@@ -152,7 +152,7 @@ def _indexes(view: View, asked: Question) -> tuple[list[int], list[int]]:
     leaderless = [each.index for each in states if each.leader == NO_LEADER]
     if asked.positions is None:
         return led, leaderless
-    here = set(led)  # Those are first that were not reached before.
+    here = set(led)  # In the order of the positions: partitions that were not reached before come first.
     return [each for each in asked.positions if each in here], leaderless
 
 
@@ -165,7 +165,7 @@ async def _opened(view: View, asked: Question, index: int) -> PartitionReading |
 
 
 def _answer(readings: Sequence[PartitionReading], not_searched: Sequence[int], asked: Question) -> Json:
-    """Search the partitions, each with its part of what a search may cost. Blocks."""
+    """Search the partitions. Each gets a share of the limits of a search. Blocks."""
     pace = Pace()
     until, room = time.perf_counter() + SEARCH_SECONDS_MAX, SEARCHED_BYTES_MAX
     missed = []
@@ -196,16 +196,16 @@ def _answer(readings: Sequence[PartitionReading], not_searched: Sequence[int], a
 def chosen(
     found: Sequence[Sequence[T]], most: int, *, is_last: bool, time_of: Callable[[T], Any]
 ) -> tuple[list[T], list[T]]:
-    """Return the first or last of several lists by their times, and those that go on from here.
+    """Return the first or last entries of several lists by time, and the rest, which a later search finds.
 
-    What is in order in one list stays so, whatever the times say.
+    The entries of one list keep their order, whatever their times are.
     """
     ordered = list(heapq.merge(*found, key=time_of))
     return (ordered[-most:], []) if is_last else (ordered[:most], ordered[most:])
 
 
 def told_of(partitions: Sequence[Json], records: Sequence[Json], not_searched: Sequence[int]) -> Json:
-    """Return the answer; `positions` is what the next question goes on with."""
+    """Return the answer. The next question continues at its `positions`."""
     return {
         "partitions": partitions,
         "records": records,
@@ -242,7 +242,7 @@ def _as_json(index: int, record: Record, pace: Pace) -> Json:
 
 
 def _data(data: bytes | None) -> Json | None:
-    """Return the first bytes as text where they are some, and in any case as hexadecimal digits."""
+    """Return the first bytes as hexadecimal digits, and also as text if they are UTF-8."""
     if data is None:
         return None
     shown = data[:SHOWN_BYTES]
@@ -250,7 +250,7 @@ def _data(data: bytes | None) -> Json | None:
 
 
 def _text(data: bytes, is_cut: bool) -> str | None:
-    """Return UTF-8 text, None for anything else; a letter that was cut in two is left out."""
+    """Return UTF-8 text without a character that was cut in two, None for other data."""
     for end in range(len(data), max(len(data) - 4 if is_cut else len(data) - 1, -1), -1):
         try:
             return data[:end].decode()

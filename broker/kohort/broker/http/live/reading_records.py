@@ -1,7 +1,7 @@
 """Reads the records of a partition for a search: forward, within limits, and never the whole log at once.
 
-It runs in a thread beside the loop. Both need the interpreter's lock: a thread that computes without a pause
-would have the loop wait five milliseconds after each system call. So it works a quarter of a millisecond at a
+It runs in a thread beside the loop. Both need the interpreter's lock: if the thread computed without a pause,
+the loop would wait five milliseconds after each system call. So it works for a quarter of a millisecond at a
 time, and rests four times as long.
 """
 
@@ -18,10 +18,10 @@ from kohort.storage import StorageError
 READ_BYTES = 1_048_576
 DECOMPRESSED_BYTES_MAX = 8 * 1_048_576
 SCANNED_MAX = 200_000
-"""Records of a batch that are passed over on the way to an offset in it."""
+"""How many records of one batch are read, including those before the offset."""
 RECORD_OVERHEAD_BYTES = 64
 BATCH_OVERHEAD_BYTES = 64
-"""What a batch costs beside its records: the end of a transaction has none to show."""
+"""The cost of a batch besides its records: the end of a transaction has none to show."""
 WORK_SECONDS = 0.00025
 REST_SECONDS = 0.001
 
@@ -33,21 +33,21 @@ class Pace:
         self._since = time.perf_counter()
 
     def rest(self) -> None:
-        """Let the loop have the interpreter, if it is time. Blocks."""
+        """Give the loop the interpreter when it is time. Blocks."""
         if time.perf_counter() - self._since > WORK_SECONDS:
             time.sleep(REST_SECONDS)
             self._since = time.perf_counter()
 
 
 class Share(NamedTuple):
-    """How much one partition may cost: bytes that are unpacked, and a time by `time.perf_counter`."""
+    """The limits of one partition: unpacked bytes, and a time of `time.perf_counter`."""
 
     bytes_max: int
     until: float
 
 
 class PartitionReading:
-    """What is read of one partition."""
+    """The state of a search in one partition."""
 
     def __init__(self, index: int, log: LogFacts, *, offset: int, end: int) -> None:
         self.index = index
@@ -60,7 +60,7 @@ class PartitionReading:
         self._log = log
 
     def begin_at(self, time_ms: int) -> None:
-        """Begin with the first record as new as this. Blocks."""
+        """Begin at the first record with this timestamp or a later one. Blocks."""
         try:
             found = self._log.offset_for_timestamp(time_ms)
         except (StorageError, OSError) as error:
@@ -69,7 +69,7 @@ class PartitionReading:
         self.begin = self.next_offset = self.end if found is None else min(found[0], self.end)
 
     def run(self, match: Match, records_max: int, share: Share, pace: Pace) -> None:
-        """Read at least one batch, and fill `records` until something of it is used up. Blocks."""
+        """Read at least one batch, and fill `records` until a limit is reached. Blocks."""
         try:
             for batch in self._batches():
                 self._take(batch, match, records_max, pace)

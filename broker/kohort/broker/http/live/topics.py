@@ -1,4 +1,4 @@
-"""Topics as the live page shows them: some of all, and one with its partitions and settings."""
+"""Topics on the live page: a list of them, and one with its partitions and settings."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +16,7 @@ Json = Mapping[str, object]
 
 
 async def list_view(view: View, parameters: Mapping[str, str], history: History) -> Json:
-    """Return the first topics by name, of those whose names contain `q`. Gives way in between."""
+    """Return the first topics whose names contain `q`, by name. Gives way in between."""
     text = parameters.get("q", "").casefold()
     with_internal = parameters.get("internal") == "1"
     everything = list(view.topics())
@@ -36,7 +36,7 @@ async def list_view(view: View, parameters: Mapping[str, str], history: History)
 
 
 def _row(view: View, topic: TopicState) -> Json:
-    """Return a topic in short, with what is led here, of the first partitions where there are very many."""
+    """Return a topic in short, with the logs of its first partitions that this broker leads."""
     size = records = offline = 0
     for state in topic.partitions[:PARTITIONS_SHOWN]:
         held = view.partition(topic.name, state.index)

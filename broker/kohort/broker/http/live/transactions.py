@@ -1,4 +1,4 @@
-"""Transactions as the live page shows them: those that are under way, and how long they have been."""
+"""Transactions on the live page: their states, and for how long they have been open."""
 
 from collections.abc import Iterable, Mapping
 
@@ -21,7 +21,7 @@ Json = Mapping[str, object]
 
 
 async def transactions_view(view: View, now_ms: int) -> Json:
-    """Return the transactional ids that this broker coordinates, those with the oldest transaction first."""
+    """Return the transactional ids that this broker coordinates. The oldest open transaction comes first."""
     ask = view.reads()
     try:
         listed = await ask(
@@ -54,7 +54,7 @@ async def _described(ask: Ask, ids: Iterable[str]) -> list[DescribeTransactionsT
 
 
 def first_transactions(rows: Iterable[Json]) -> list[Json]:
-    """Return those that are shown: the one that has been open longest first, and the ended ones last."""
+    """Return the rows that are shown. The oldest open transaction comes first, ended ones come last."""
 
     def place(row: Json) -> tuple[bool, object, object]:
         return row["state"] in ENDED, row["started_ms"] or 0, row["transactional_id"]
