@@ -135,17 +135,17 @@ class Records:
         changed, self._changed = self._changed, set()
         for group_id in changed:
             group, epochs = self.groups[group_id], self._epochs.get(group_id)
+            if group.is_nothing and (epochs is None or epochs.is_nothing):
+                group.settle()  # What is held is told now: nobody tells it later.
+                del self.groups[group_id]
+                self._epochs.pop(group_id, None)
+                yield group_id, None, group.events
+                continue
             events, group.events = group.events, []
             if self._has_more(group_id):
                 self._changed.add(group_id)  # It has more to tell, without another record.
-            if group.is_nothing and (epochs is None or epochs.is_nothing):
-                del self.groups[group_id]
-                self._epochs.pop(group_id, None)
-                self._changed.discard(group_id)
-                yield group_id, None, events
-            else:
-                saved = Saved(FORMAT, group.saved(), None if epochs is None else epochs.state)
-                yield group_id, _ENCODE(saved), events
+            saved = Saved(FORMAT, group.saved(), None if epochs is None else epochs.state)
+            yield group_id, _ENCODE(saved), events
 
     def restore(self, group_id: str, state: bytes) -> None:
         """Go on with a group from what `drain` gave. Raises: msgspec.DecodeError for another format."""

@@ -248,6 +248,25 @@ def test_offsets_that_go_back_again_and_again_are_told_ever_more_seldom(
     assert all(each.backward == 1 for each in told)
 
 
+def test_a_group_that_goes_takes_nothing_with_it_that_is_not_told_yet() -> None:
+    log = Log()
+    log.generation(1, {"a": [0]})
+    log.commit(0, 100)
+    log.generation(2, {})
+    for offset in (50, 10):  # The second is held, in case that more follow.
+        log.now_ms += 5_000
+        log.commit(0, offset)
+        log.records.settle(log.now_ms + 2_000)
+    log.events(settled=False)
+    log.remove(0)
+    log.write(GroupMetadataKey(group="g"), None)
+    log.records.settle(log.now_ms + 2_000)
+    ((_, state, told),) = log.records.drain()
+    assert state is None
+    assert [type(each) for each in told] == [OffsetsRemoved, OffsetsSet]
+    assert not log.records.groups
+
+
 def test_offsets_removed_together_are_one_event_with_the_age_of_the_newest() -> None:
     log = Log(Facts(offsets_retention_ms=60_000))
     log.generation(1, {"a": [0, 1]})
