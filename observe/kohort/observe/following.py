@@ -10,7 +10,7 @@ from kohort.client.config import ConsumerOptions
 from kohort.observe.cluster import GROUPS_TOPIC
 from kohort.observe.pace import Limits
 from kohort.observe.store import Store
-from kohort.observe.watched import PROGRESS, Watched
+from kohort.observe.watched import PROGRESS, Watched, records_left
 from kohort.protocol.errors import ErrorCode
 
 log = logging.getLogger(__name__)
@@ -156,8 +156,3 @@ class Follower:
             self._next_forget = now + FORGET_SECONDS
             oldest_ms = self._watched.now_ms() - int(self._limits.retention_days * DAY_MS)
             self._store.forget(before_ms=oldest_ms, bytes_max=self._limits.retention_bytes)
-
-
-def records_left(positions: dict[int, int], ends: dict[int, int]) -> int:
-    """Return how many offsets lie between where each partition is read up to and its end."""
-    return sum(max(end - positions.get(each, 0), 0) for each, end in ends.items())

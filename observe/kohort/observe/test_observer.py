@@ -29,13 +29,12 @@ from kohort.client.admin_values import (
 from kohort.client.values import Node
 from kohort.observe.asking import Asker
 from kohort.observe.cluster import ClusterQuestions, Seen
-from kohort.observe.following import records_left
 from kohort.observe.observer import Observer, Target
 from kohort.observe.pace import Limits, Pace, Stopped
 from kohort.observe.store import Store
 from kohort.observe.test_records import Log
 from kohort.observe.topics import ClusterLook, topics_changed
-from kohort.observe.watched import Watched
+from kohort.observe.watched import Watched, records_left
 from kohort.protocol.errors import ErrorCode
 
 NOW = 1_800_000_000_000

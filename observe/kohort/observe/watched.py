@@ -220,7 +220,7 @@ class Watched:
     def _note_reading(self, ends: Mapping[int, int]) -> None:
         """See how far the reader is behind, and that it gets on."""
         status, now_ms = self.status, self.now_ms()
-        status.behind = sum(max(end - self.positions.get(each, 0), 0) for each, end in ends.items())
+        status.behind = records_left(self.positions, ends)
         taken, since_ms = self._read
         if not status.behind or self.records.records != taken:
             self._read = self.records.records, now_ms
@@ -231,6 +231,11 @@ class Watched:
                 PROGRESS,
                 f"{status.behind} records of {GROUPS_TOPIC} wait, and none was read for {silent_s} s",
             )
+
+
+def records_left(positions: Mapping[int, int], ends: Mapping[int, int]) -> int:
+    """Return how many offsets lie between where each partition is read up to and its end."""
+    return sum(max(end - positions.get(each, 0), 0) for each, end in ends.items())
 
 
 def _stands_at(group: ObservedGroup, standing: Standing) -> bool:
