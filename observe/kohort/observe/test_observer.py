@@ -7,7 +7,12 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from kohort.broker.explain.observed.events import CoordinatorMoved, GroupChanged, TransactionStands
+from kohort.broker.explain.observed.events import (
+    CoordinatorMoved,
+    GroupChanged,
+    TopicsChanged,
+    TransactionStands,
+)
 from kohort.client import (
     BrokerError,
     ItemsError,
@@ -263,6 +268,20 @@ def test_a_coordinator_that_moves_by_way_of_no_leader_is_an_event(store: Store) 
     (event,) = store.events("c", "g")
     assert isinstance(event, CoordinatorMoved)
     assert (event.former_node_id, event.node_id) == (1, 2)
+
+
+def test_a_start_that_is_tried_again_tells_nothing_twice(store: Store) -> None:
+    admin, former, found = FakeAdmin(), watched(), watched()
+    admin.leaders = {"t": [1]}
+    former.note(questions_of(admin).look(former.look))
+    former.save(store)
+    admin.leaders["new"] = [1]
+    for _ in range(2):
+        found.restore(store)
+        found.note(questions_of(admin).look(found.look))
+    found.save(store)
+    (event,) = store.events("c", "g")
+    assert isinstance(event, TopicsChanged)
 
 
 def description(group_id: str, *member_ids: str, state: str = "Stable") -> GroupDescription:

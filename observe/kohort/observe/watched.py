@@ -91,6 +91,7 @@ class Watched:
     def restore(self, store: Store) -> None:
         """Go on from what is stored. Where another kohort wrote that, all is read again."""
         cluster = self.status.cluster_id
+        self._cluster_news = []  # Of a start that failed: the next look sees it again.
         try:
             for group_id, state in store.groups(cluster):
                 self.records.restore(group_id, state)
