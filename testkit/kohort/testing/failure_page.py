@@ -8,7 +8,7 @@ from html import escape
 from kohort.testing.controls import BrokerControls
 from kohort.testing.errors import BrokerFailed
 from kohort.testing.expectations import explain
-from kohort.testing.report import outcome_of
+from kohort.testing.report import UNANSWERED, outcome_of
 
 REQUESTS_SHOWN = 300
 STYLE = """
@@ -37,8 +37,13 @@ class RequestRow:
     client: str
     api: str
     outcome: str
-    kind: str
-    """`bad` for an error, `held` for a request without an answer, or nothing."""
+
+    @property
+    def kind(self) -> str:
+        """`bad` for an error or a fault, `held` for a request without an answer, or nothing."""
+        if not self.outcome:
+            return ""
+        return "held" if self.outcome == UNANSWERED else "bad"
 
 
 def seen_by(broker: BrokerControls) -> dict[str, object]:
@@ -50,17 +55,7 @@ def seen_by(broker: BrokerControls) -> dict[str, object]:
     except BrokerFailed:
         groups = {}  # It is stopped.
     rows = [
-        RequestRow(
-            each.time - first,
-            each.client_id,
-            f"{each.api} v{each.version}",
-            outcome_of(each),
-            "bad"
-            if each.errors or each.fault
-            else ""
-            if each.is_answered or each.api == "Produce"
-            else "held",
-        )
+        RequestRow(each.time - first, each.client_id, f"{each.api} v{each.version}", outcome_of(each))
         for each in requests
     ]
     return {"report": broker.report(), "requests": [asdict(each) for each in rows], "groups": groups}

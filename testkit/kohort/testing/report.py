@@ -13,6 +13,7 @@ from kohort.testing.requests import SeenRequest, by_client
 
 REBALANCES_SHOWN = 5
 LINES_SHOWN = 20
+UNANSWERED = "unanswered"
 
 
 def report(core: Core) -> str:
@@ -44,7 +45,7 @@ def outcome_of(request: SeenRequest) -> str:
         return request.fault
     if request.errors:
         return "answered " + " and ".join(code.name for code in request.errors)
-    return "" if request.is_answered or request.api == "Produce" else "unanswered"
+    return "" if request.is_answered or request.api == "Produce" else UNANSWERED
 
 
 def _counts(asked: Sequence[SeenRequest]) -> Iterator[str]:
