@@ -20,7 +20,7 @@ from kohort.broker.config import BROKER_DEFINITIONS, TOPIC_DEFINITIONS, ConfigDe
 from kohort.broker.config.pending import BROKER_WITHOUT_EFFECT, TOPIC_WITHOUT_EFFECT
 from kohort.broker.handlers.apis import MODULES
 from kohort.broker.handlers.authorization.table import RULES
-from kohort.broker.http.families import FAMILIES, Family
+from kohort.broker.http.families import FAMILIES
 from kohort.broker.main import parse
 from kohort.cli.commands import kohort
 from kohort.cli.queue_families import FAMILIES as QUEUE_FAMILIES
@@ -29,8 +29,8 @@ from kohort.client.config import ClientConfig, ConsumerConfig, ProducerConfig
 from kohort.client.share.config import ShareConsumerConfig
 from kohort.client.workers import HandlerError
 from kohort.observe.families import FAMILIES as OBSERVE_FAMILIES
-from kohort.observe.families import Family as ObservedFamily
 from kohort.protocol.errors import ErrorCode
+from kohort.protocol.metric_family import Family
 from kohort.protocol.registry import APIS
 
 DOCS = Path(__file__).parent
@@ -84,7 +84,7 @@ def topic_names() -> str:
     )
 
 
-def metrics(families: Iterable[Family | ObservedFamily]) -> str:
+def metrics(families: Iterable[Family]) -> str:
     """Return the table of metrics, in the order of the page."""
     return table(
         ("name", "kind", "labels", "meaning"),

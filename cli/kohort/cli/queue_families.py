@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from kohort.broker.http.families import Family
+from kohort.protocol.metric_family import Family
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

@@ -1,16 +1,6 @@
 """The metrics of `kohort observe`, as /metrics has them. Of several clusters each has a label `cluster`."""
 
-from typing import NamedTuple
-
-
-class Family(NamedTuple):
-    """A metric: its name as a query writes it, its kind, its labels, and what it says."""
-
-    name: str
-    kind: str
-    labels: tuple[str, ...]
-    documentation: str
-
+from kohort.protocol.metric_family import Family
 
 _GROUP = ("group_id",)
 _PARTITION = ("group_id", "topic_name", "partition_id")
@@ -85,26 +75,6 @@ WEBHOOK_FAILED = Family(
     "Alerts that were given up, or dropped while many waited.",
 )
 
-FAMILIES = (
-    MEMBERS,
-    LAG_OF_PARTITION,
-    LAG_OF_TOPIC,
-    LAG_OF_GROUP,
-    STATUS,
-    BURROW_LAG,
-    OFFSET,
-    LAG_SECONDS,
-    PARTITIONS,
-    GENERATION,
-    GROUPS,
-    RECORDS,
-    UNDECODED,
-    BEHIND,
-    CALLS,
-    CAUGHT_UP,
-    READS_RECORDS,
-    PROBLEMS,
-    LOOKED,
-    WEBHOOK_SENT,
-    WEBHOOK_FAILED,
-)
+_HERE = list(globals().values())
+FAMILIES = tuple(each for each in _HERE if isinstance(each, Family))
+"""Every family, in the order in which it is shown."""

@@ -9,11 +9,12 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from kohort.observe import families as of
-from kohort.observe.families import FAMILIES, Family
+from kohort.observe.families import FAMILIES
 from kohort.observe.lags import PlaceLag
 from kohort.observe.observer import Observer
 from kohort.observe.watched import Watched
 from kohort.observe.webhooks import Sender
+from kohort.protocol.metric_family import Family
 from kohort.protocol.verdict import Verdict, worst
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST

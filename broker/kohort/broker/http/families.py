@@ -5,17 +5,7 @@ Where dashboards for Kafka know a name, the value has that name as well: what jm
 MBeans (in small letters, and untyped where it is no gauge), and what kafka_exporter shows.
 """
 
-from typing import NamedTuple
-
-
-class Family(NamedTuple):
-    """A metric: its name as a query writes it, its kind, its labels, and what it says."""
-
-    name: str
-    kind: str
-    labels: tuple[str, ...]
-    documentation: str
-
+from kohort.protocol.metric_family import Family
 
 INFO = Family("kohort_info", "gauge", ("version", "cluster_id", "node_id"), "Always 1; says which broker.")
 

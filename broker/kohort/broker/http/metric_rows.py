@@ -10,8 +10,8 @@ from prometheus_client.metrics_core import (
     UnknownMetricFamily,
 )
 
-from kohort.broker.http.families import Family
 from kohort.broker.runtime.counters import Distribution
+from kohort.protocol.metric_family import Family
 
 Rows = Iterable[tuple[tuple[str, ...], float]]
 _Kind = type[CounterMetricFamily | GaugeMetricFamily | UnknownMetricFamily]

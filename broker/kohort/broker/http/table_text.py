@@ -7,7 +7,7 @@ collector, and with it the loop, busy for longer than the page is worth. Here a 
 import time
 from collections.abc import Iterable, Iterator
 
-from kohort.broker.http.families import Family
+from kohort.protocol.metric_family import Family
 
 Rows = Iterable[tuple[tuple[str, ...], float]]
 Table = tuple[Family, Rows]
