@@ -41,12 +41,13 @@ TOPICS, GROUPS, OF_EACH, OFFSETS_PARTITIONS = 10, 1_000, 10, 50
 READY = "kohort observe ready http="
 TICKS = os.sysconf("SC_CLK_TCK")
 WAIT_SECONDS_MAX = 240.0
+START_SECONDS = 5.0
 ADMIN_CLIENT = "__admin_client"
 """Kafka lets clients of this name write to internal topics."""
 
 
 def write(bootstrap: str, rate: int, count: int) -> None:
-    """Write commits: so many, or for ever; at that rate, or as fast as possible with 0."""
+    """Write `count` commits, or with 0 without end; `rate` a second, or with 0 as fast as possible."""
     from confluent_kafka import Producer
 
     settings = {"bootstrap.servers": bootstrap, "client.id": ADMIN_CLIENT, "batch.num.messages": OF_EACH}
@@ -145,16 +146,16 @@ class Observed:
         return time.monotonic() - self._began, self.cpu_seconds()
 
 
-def wait(is_there: Callable[[], bool]) -> None:
-    """Return once it is."""
+def wait(condition: Callable[[], bool]) -> None:
+    """Return once the condition holds. Raises: TimeoutError."""
     deadline = time.monotonic() + WAIT_SECONDS_MAX
     while time.monotonic() < deadline:
         try:
-            if is_there():
+            if condition():
                 return
         except (OSError, urllib.error.URLError):
             pass  # It is not up yet.
-        time.sleep(0.1)
+        time.sleep(0.1)  # The observer does not tell when it has caught up.
     raise TimeoutError("it has not caught up")
 
 
@@ -168,10 +169,10 @@ def measure(bootstrap: str, folder: Path, rate: int, backlog: int, seconds: floa
     print(f"backlog: {read:,} records in {took:.1f} s, {read / took:,.0f}/s, {read / cpu:,.0f}/s of CPU")
     live = subprocess.Popen([*writer, "--rate", str(rate), "--backlog", "0"])
     try:
-        time.sleep(5)
+        time.sleep(START_SECONDS)  # The writer starts, and comes to its rate.
         read, cpu, calls = observer.records(), observer.cpu_seconds(), _calls(observer)
         began = time.monotonic()
-        time.sleep(seconds)
+        time.sleep(seconds)  # The time that is measured.
         passed = time.monotonic() - began
         share = (observer.cpu_seconds() - cpu) / passed
         status = observer.status()
@@ -181,7 +182,7 @@ def measure(bootstrap: str, folder: Path, rate: int, backlog: int, seconds: floa
             f"{(_calls(observer) - calls) / passed:.1f} requests/s"
         )
         observer.kill()
-        time.sleep(seconds / 2)
+        time.sleep(seconds / 2)  # What is written meanwhile is read after the restart.
         observer = Observed(bootstrap, folder)
         took, cpu = observer.catch_up()
         read = observer.records()
