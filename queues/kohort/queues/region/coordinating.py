@@ -227,7 +227,11 @@ class Coordinating:
             return state
         seconds = self.region.reset_timeout_ms / 1000
         missing = ", ".join(sorted(state.members.keys() - there))
-        reason = f"{missing} did not reset" if missing else f"group {self.region.group_id} did not settle"
+        reason = (
+            f"{missing} did not reset"
+            if missing
+            else f"group {group_of(self.region, reports)} did not settle"
+        )
         return self._reset(state, f"{reason} within {seconds:g} s", forced=False)
 
     def _collect(self, state: RegionState, reports: Sequence[Report], *, is_late: bool) -> RegionState:
@@ -258,6 +262,11 @@ class Coordinating:
 def members_reports(state: RegionState, reports: Mapping[str, Report]) -> list[Report]:
     """Return the reports of those who are members, and not of processes that had their names before."""
     return [report for _, report in sorted(reports.items()) if is_member(state, report)]
+
+
+def group_of(region: Region, reports: Sequence[Report]) -> str:
+    """Return the consumer group that the members are, as they say."""
+    return next((each.group_id for each in reports if each.group_id), region.group_id)
 
 
 def is_member(state: RegionState, report: Report) -> bool:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 
-from kohort.queues.region.coordinating import Region, members_reports
+from kohort.queues.region.coordinating import Region, group_of, members_reports
 from kohort.queues.region.entries import RegionState, Report
 from kohort.queues.region.log import RegionLog
 
@@ -17,6 +17,7 @@ def status_of(region: Region, log: RegionLog | None) -> Mapping[str, object]:
     reports = {each.name: each for each in members_reports(state, log.view.reports)}
     return {
         **found,
+        "group": group_of(region, [*reports.values()]),
         "phase": state.phase,
         "reason": state.reason,
         "size": state.size,

@@ -147,6 +147,13 @@ def test_nobody_reads_before_the_group_has_settled(generations: tuple[int, int])
     assert scene.at(60_000).reason == "group sums-members did not settle within 60 s"
 
 
+def test_a_group_that_has_not_settled_is_told_by_the_name_that_its_members_gave_it() -> None:
+    scene = Scene()
+    scene.at(0, report("a"), report("b"))
+    scene.at(0, *(report(each, attempt=1, generation_id=-1, group_id="own") for each in "ab"))
+    assert scene.at(60_000).reason == "group own did not settle within 60 s"
+
+
 def test_a_process_that_comes_again_during_a_reset_takes_part_in_it() -> None:
     scene = Scene()
     scene.running()

@@ -34,13 +34,24 @@ def test_each_member_is_told_with_what_it_says_and_a_former_process_is_not() -> 
     )
     wanted = ResetRequest(3, forced=False, reason="it failed")
     log.view.reports = {
-        "a": Report("a", 0, 1, "a", attempt=3, wanted=wanted, state=MemberState.POLLING, generation_id=4),
+        "a": Report(
+            "a",
+            0,
+            1,
+            "a",
+            attempt=3,
+            wanted=wanted,
+            state=MemberState.POLLING,
+            generation_id=4,
+            group_id="own",
+        ),
         "b": Report("b", 0, 0, "old", attempt=2),
     }
     log.checkpoint_at_ms = time.time_ns() // 1_000_000 - 2_000
     found = status_of(REGION, log)
     assert (found["phase"], found["size"], found["checkpoint"], found["resets"]) == ("running", 3, 7, 2)
     assert (found["records_before_checkpoint"], found["reason"]) == (15, "b registered again")
+    assert found["group"] == "own", "and not the one that members have by default"
     assert found["checkpoint_age_ms"] == pytest.approx(2_000, abs=1_000)
     assert found["members"] == [
         {"name": "a", "state": "polling", "has_reset": True, "generation_id": 4, "wants": "it failed"},
