@@ -230,7 +230,10 @@ class ThreadExecutor(_CallingExecutor):
         self._ended = threading.Event()
 
     async def __aenter__(self) -> Self:
-        """Start the thread. Raises: ConfigurationError if the operator has one already."""
+        """Start the thread.
+
+        Raises: ConfigurationError if the operator has one already, OperatorError if no loop can begin there.
+        """
         await self._start()
         return self
 
@@ -267,6 +270,8 @@ class ThreadExecutor(_CallingExecutor):
         thread.start()
         with anyio.CancelScope(shield=True):  # Who begins a thread also ends it.
             await anyio.to_thread.run_sync(self._ready.wait)
+        if self._ended.is_set():
+            raise OperatorError(THREAD_ENDED)
 
     def _run(self, backend: str) -> None:
         """Run the operator's loop, and tell those who wait for its answers when it has ended."""
@@ -275,6 +280,7 @@ class ThreadExecutor(_CallingExecutor):
         finally:
             del _threads[id(self._operator)]
             self._ended.set()
+            self._ready.set()  # Where its loop could not begin, as without a free file descriptor.
             while self._calls:
                 call = self._calls.popleft()
                 call.error = OperatorError(THREAD_ENDED)

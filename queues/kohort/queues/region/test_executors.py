@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from kohort.client.errors import ConfigurationError
@@ -448,3 +449,20 @@ class Awaits(Plain):
 class Texts(Plain):
     def save(self, sequence_id: int) -> bytes:
         return "text"  # type: ignore[return-value]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_a_thread_whose_loop_cannot_begin_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object, **options: object) -> NoReturn:
+        raise SystemExit("no file can be opened")
+
+    with anyio.fail_after(10):
+        async with executors.ThreadExecutor(Plain()) as begun:
+            monkeypatch.setattr(anyio, "run", fail)
+            with pytest.raises(OperatorError, match="has ended"):
+                await executors.ThreadExecutor(Plain()).__aenter__()
+            assert begun._post is not None
+            begun._post(begun._scope.cancel)
+            await anyio.to_thread.run_sync(begun._thread.join)
+            with pytest.raises(OperatorError, match="has ended"):
+                await begun.restore(None)
