@@ -56,10 +56,15 @@ class Question(NamedTuple):
         is_last = self.offset is not None and -self.records_max <= self.offset < 0
         return is_last and self.match.is_any and self.time_ms is None and self.positions is None
 
+    def stopped_at(self, index: int) -> int | None:
+        """Return where an earlier search stopped in a partition; None if its leader did not answer then."""
+        return None if self.positions is None else self.positions.get(index)
+
     def offset_in(self, index: int, end: int) -> int:
         """Return where to begin in a partition."""
-        if self.positions is not None:
-            return self.positions.get(index, end)
+        stopped_at = self.stopped_at(index)
+        if stopped_at is not None:
+            return stopped_at
         if self.offset is None:
             return end
         return end + self.offset if self.offset < 0 else self.offset
@@ -150,10 +155,9 @@ def _indexes(view: View, asked: Question) -> tuple[list[int], list[int]]:
     states = () if topic is None else topic.partitions[:PARTITIONS_MAX]
     led = [each.index for each in states if each.leader == view.node_id]
     leaderless = [each.index for each in states if each.leader == NO_LEADER]
-    if asked.positions is None:
-        return led, leaderless
     here = set(led)  # In the order of the positions: partitions that were not reached before come first.
-    return [each for each in asked.positions if each in here], leaderless
+    reached = [each for each in asked.positions or () if each in here]
+    return [*reached, *(each for each in led if asked.stopped_at(each) is None)], leaderless
 
 
 async def _opened(view: View, asked: Question, index: int) -> PartitionReading | None:
@@ -170,7 +174,7 @@ def _answer(readings: Sequence[PartitionReading], not_searched: Sequence[int], a
     until, room = time.perf_counter() + SEARCH_SECONDS_MAX, SEARCHED_BYTES_MAX
     missed = []
     for place, each in enumerate(readings):
-        if asked.time_ms is not None and asked.positions is None:
+        if asked.time_ms is not None and asked.stopped_at(each.index) is None:
             each.begin_at(asked.time_ms)
             pace.rest()
         now, left = time.perf_counter(), len(readings) - place

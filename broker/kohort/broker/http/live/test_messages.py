@@ -85,6 +85,16 @@ async def test_the_first_that_are_found_are_shown_and_the_next_question_goes_on(
     assert told["is_at_end"]
 
 
+async def test_a_partition_that_no_earlier_answer_had_is_searched_from_the_start_of_the_search(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold(site.view, monkeypatch, a_partition(0, 1, 4, 6), a_partition(1, 2, 3, 5))
+    told = (await site.get(f"{PATH}&offset=1&positions=0:2")).json
+    assert (times_of(told), told["positions"]) == ([3, 5, 6], "0:3,1:3")
+    told = (await site.get(f"{PATH}&time=5&positions=0:1")).json
+    assert times_of(told) == [4, 5, 6], "its leader did not answer before"
+
+
 async def test_what_is_looked_for_is_found_in_every_partition(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
