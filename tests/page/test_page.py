@@ -223,6 +223,23 @@ def test_brokers_and_health(page: Browser) -> None:
     assert cells[3] == f"{cells[2]} of {cells[2]}", "a broker alone leads all that it has, in sync"
 
 
+def test_a_partition_that_is_offline_and_lacks_replicas_is_one_problem(
+    page: Browser, broker: BrokerProcess
+) -> None:
+    page.open(f"http://{broker.http}/#/health")
+    page.until("document.querySelector('main').innerText.includes('Ready')", "health is shown")
+    text = """(async () => {
+      const { healthView } = await import("/page/cluster.js");
+      const told = await (await fetch("/api/v1/live/health")).json();
+      const problem = { topic: "t", partition: 0, is_offline: true, leader: -1,
+        replicas: [1, 2], in_sync: [1] };
+      Object.assign(told.cluster, { offline: OFFLINE, under_replicated: 1, problems: [problem] });
+      return healthView(told).flat(Infinity).filter((each) => each).map((each) => each.textContent).join(" ");
+    })()"""
+    assert "are shown" not in page.run(text.replace("OFFLINE", "1"))
+    assert "The first 1 are shown" in page.run(text.replace("OFFLINE", "2"))
+
+
 def test_the_lag_of_a_group_is_drawn_with_its_rebalances(page: Browser) -> None:
     open_group(page)
     page.until("document.querySelector('figure.chart polyline') !== null", "two looks make a chart")

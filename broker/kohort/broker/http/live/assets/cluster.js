@@ -61,9 +61,10 @@ function problems(cluster) {
     each.leader < 0 ? "none" : number(each.leader), each.replicas.join(", "), each.in_sync.join(", ") || "none",
     each.replicas.filter((id) => !each.in_sync.includes(id)).join(", ") || "–",
   ]);
+  const told = cluster.problems.reduce((all, each) => all + each.is_offline + (each.in_sync.length < each.replicas.length), 0);
   return [h("h2", {}, "Partitions with a problem"),
     table([["Partition"], ["Problem"], ["Leader", "number"], ["Replicas", "phone-off"], ["In sync", "phone-off"], ["Missing"]], rows, ""),
-    rows.length < cluster.offline + cluster.under_replicated ? h("p", { class: "soft" }, `The first ${number(rows.length)} are shown.`) : null];
+    told < cluster.offline + cluster.under_replicated ? h("p", { class: "soft" }, `The first ${number(rows.length)} are shown.`) : null];
 }
 
 function broker(told) {
