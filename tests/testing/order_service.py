@@ -71,7 +71,7 @@ class Shop:
 
 
 async def place_orders(bootstrap: str, database: Database, count: int, mistake: str = "") -> None:
-    """Place `count` orders one by one. Record those that the broker has."""
+    """Place `count` orders one by one. Note each one that the broker has acknowledged."""
     producer = AIOKafkaProducer(
         bootstrap_servers=bootstrap, enable_idempotence=mistake != "loses errors", request_timeout_ms=5_000
     )

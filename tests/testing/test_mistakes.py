@@ -1,4 +1,4 @@
-"""Mistakes of whoever writes a test are said, instead of a test that passes or fails for another reason."""
+"""A mistake in a test raises an error that names it: the test does not pass, or fail for another reason."""
 
 import pytest
 

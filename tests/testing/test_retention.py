@@ -13,7 +13,7 @@ SETTINGS = {
 
 
 def fill(broker: Broker) -> None:
-    """Write three segments, of which all but the last can go."""
+    """Write three segments. Retention may delete all but the last."""
     with Producer(bootstrap_servers=broker.bootstrap, batch_size=300_000) as producer:
         for _ in range(12):
             producer.send("orders", b"x" * 200_000).result()

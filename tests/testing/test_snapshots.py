@@ -130,7 +130,7 @@ def test_under_load_a_snapshot_has_all_that_was_acknowledged_and_nothing_torn() 
 
 
 def check_copy(broker: Broker, acknowledged: int) -> None:
-    """Check that a copy has at least so many records, without a gap, and no commit behind its records."""
+    """Check that a copy has `acknowledged` records or more, without a gap, and no commit behind them."""
     with Broker(snapshot=broker.snapshot()) as copy:
         found = [int((each or b"").partition(b":")[0]) for each in values(copy)]
         assert found == list(range(len(found)))

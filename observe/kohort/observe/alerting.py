@@ -36,7 +36,7 @@ class ClusterAlerts:
         self.alerts = Alerts(observer.name)
 
     def look(self, now_ms: int) -> list[Alert]:
-        """Return the alerts that begin and those that end. Raises: StoreError."""
+        """Return the alerts that begin or end. Raises: StoreError."""
         watched = self._observer.watched
         if not watched.status.is_caught_up:
             return []  # What is read of the past is no news.

@@ -1,4 +1,4 @@
-"""What is worth waking somebody for: a storm, a partition that does not move, a member that flaps. Pure."""
+"""Findings that raise an alert: a storm, a partition that does not move, a member that flaps. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,7 +12,7 @@ from kohort.protocol.verdict import Verdict
 
 STORM, STUCK, FLAPPING = "GroupStorm", "GroupPartitionStuck", "GroupMemberFlapping"
 QUIET_MS = 600_000
-"""A storm, or flapping, is over when nothing of it has been seen for so long."""
+"""A storm, or flapping, is over when it has not been seen for this time."""
 FLAPS_MIN, FLAPS_MS = 3, 1_800_000
 STUCK_MS_MIN = 300_000
 PARTITIONS_TOLD = 8
@@ -20,7 +20,7 @@ _STANDING = {Verdict.STALL, Verdict.STOP}
 
 
 class Finding(NamedTuple):
-    """One thing that is the matter with a group, as of now; `detail` in words, `evidence` line by line."""
+    """A present problem of a group: `summary` in words, `evidence` line by line."""
 
     name: str
     group_id: str
@@ -119,11 +119,11 @@ class Alerts:
 
     @property
     def active(self) -> tuple[Alert, ...]:
-        """Those that stand."""
+        """The standing alerts."""
         return tuple(self._active.values())
 
     def update(self, findings: Iterable[Finding], now_ms: int) -> list[Alert]:
-        """Take all findings of now; return the alerts that begin and those that end."""
+        """Take the present findings; return the alerts that begin or end."""
         found = {(each.name, each.group_id): each for each in findings}
         changed = []
         for key, finding in found.items():

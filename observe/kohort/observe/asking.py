@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 SETTINGS_SECONDS = 600.0
 ASKING = "asking"
 STABLE_LOOKS = 6
-"""At each look of so many the last stable offsets are asked for."""
+"""One look in this number asks for the last stable offsets."""
 
 
 class Asker:
@@ -73,7 +73,7 @@ class Asker:
         status.note(ASKING)
 
     def _describe(self) -> None:
-        """Take what descriptions tell, where records may not be read."""
+        """Take the groups' descriptions: their records may not be read."""
         watched, questions = self._watched, self._questions
         there: list[str] = []
         for described in questions.groups(tuple(watched.records.groups)):

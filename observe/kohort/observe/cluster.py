@@ -47,7 +47,7 @@ class Seen(NamedTuple):
 
 
 class Described(NamedTuple):
-    """Groups as they were at `at_ms`, and those that are not there any more."""
+    """Groups as they were at `at_ms`, and the ids of groups that are gone."""
 
     at_ms: int
     groups: tuple[GroupDescription, ...]
@@ -150,7 +150,7 @@ class ClusterQuestions:
             return
 
     def groups(self, known: Iterable[str]) -> Iterator[Described]:
-        """Yield the groups that are listed and those that are `known`, some at a time. Raises: KohortError.
+        """Yield the listed groups and the `known` ones, some at a time. Raises: KohortError.
 
         A group is gone only where its coordinator says so: one that moves is not listed for a moment.
         """

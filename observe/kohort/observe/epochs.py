@@ -31,9 +31,9 @@ from kohort.protocol.consumer_group_records import (
 from kohort.protocol.schema import Message
 
 TARGET_MS_MAX = 5_000
-"""A change is told without its target assignment when none has come for so long."""
+"""A change is told without its target assignment if that has not come within this time."""
 NAME_MS_MAX = 60_000
-"""A change that has a topic of no known name waits for it for so long."""
+"""A change with a topic whose name is unknown waits for the name up to this time."""
 
 Assignments = dict[str, dict[UUID, tuple[int, ...]]]
 """The partitions of each member, by the id of their topic."""

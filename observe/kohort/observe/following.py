@@ -23,7 +23,7 @@ RETRY_SECONDS = 2.0
 LEADERLESS_SECONDS = 30.0
 """A partition without a leader is looked for again after this time."""
 RIGHTS_LOOKS = 6
-"""After so many looks without the right to read the records, the cluster is asked whether it is there now."""
+"""Without the right to read the records, reading is tried again after this number of looks."""
 DAY_MS = 86_400_000
 READING = "reading"
 
@@ -134,7 +134,7 @@ class Follower:
     def _pass_markers(
         self, consumer: Consumer, partitions: list[TopicPartition], ends: dict[int, int]
     ) -> None:
-        """Take it that what is no record, such as the end of a transaction, is read as well.
+        """Count offsets without a record, such as the end of a transaction, as read.
 
         A partition without a leader at the start is not assigned: it is read again from its position later.
         """

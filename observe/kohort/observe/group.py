@@ -21,7 +21,7 @@ from kohort.observe.facts import Facts
 from kohort.observe.places import OWNED_KEPT, Activity, Place
 
 TOGETHER_MS = 1_000
-"""Offsets that change within so long after each other are changed by one request."""
+"""Offsets that change within this time after each other are changed by one request."""
 HELD_MS, HELD_MS_MAX = 60_000, 3_600_000
 """Offsets that are set again and again are told together, after this time at first, then ever more seldom."""
 FORWARD_TOLD = 2
@@ -43,7 +43,7 @@ class Snapshot(msgspec.Struct):
 
 
 class Burst(msgspec.Struct):
-    """Offsets that are set or removed together: until `until_ms`, at so many `times`."""
+    """Offsets that are set or removed together, up to `until_ms`; `times` counts the requests."""
 
     at_ms: int
     until_ms: int
@@ -271,7 +271,7 @@ class ObservedGroup:
         )
 
     def _grown(self, old: Snapshot, new: Snapshot) -> Iterable[Grown]:
-        """Yield the topics of which more partitions are assigned than ever before, or none any more."""
+        """Yield the topics with more assigned partitions than ever before, or with none any more."""
         subscribed = {topic for each in old.members.values() for topic in each.topics}
         for topic, owners in new.owners.items():
             before, after = self.partition_counts.get(topic, 0), max(owners, default=-1) + 1

@@ -15,7 +15,7 @@ from kohort.protocol.verdict import COMMITS_KEPT, Commit, Verdict, judge
 ENDS_KEPT = 90
 """Looks of a partition's end that are kept: 15 minutes, at a look every 10 seconds."""
 FRESH_LOOKS = 3
-"""An end that is older than so many looks says nothing of the lag any more."""
+"""The lag is unknown if the end is older than this number of looks."""
 NOT_SEEN = -1
 INTERVAL_MS = 10_000
 

@@ -1,4 +1,4 @@
-"""What /metrics answers: kminion's and Burrow's names where they mean the same, and the observer's own."""
+"""The page /metrics: kminion's and Burrow's names where they mean the same, and the observer's own."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

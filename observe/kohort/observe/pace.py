@@ -29,7 +29,7 @@ class Pace:
         self.calls = 0
 
     def wait(self, requests: int = 1) -> None:
-        """Return when a call of so many requests may begin. Raises: Stopped."""
+        """Return when a call with this number of requests may begin. Raises: Stopped."""
         now = time.monotonic()
         if self._stopping.wait(max(self._next - now, 0.0)):
             raise Stopped

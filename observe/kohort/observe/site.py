@@ -1,4 +1,4 @@
-"""The pages of several clusters: each under its name, and all that can be asked of all of them at once."""
+"""The pages of several clusters: each under its name, and pages about all of them."""
 
 from collections.abc import Callable, Sequence
 from urllib.parse import unquote, urlsplit

@@ -128,7 +128,7 @@ class Store:
         news: Iterable[GroupNews],
         cluster_state: bytes | None = None,
     ) -> None:
-        """Take all of this, or nothing. Raises: StoreError, such as for a full disk."""
+        """Store all of this, or nothing. Raises: StoreError, such as for a full disk."""
         run, run_many = self._database.execute, self._database.executemany
         with self._whole():
             for group in news:
@@ -150,7 +150,7 @@ class Store:
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
-        """Have all that is done meanwhile, or nothing of it. Raises: StoreError."""
+        """Make the changes of the block one transaction. Raises: StoreError."""
         run = self._database.execute
         try:
             run("BEGIN IMMEDIATE")
@@ -164,7 +164,7 @@ class Store:
             raise StoreError(f"{self._path} cannot be written: {error}") from None
 
     def begin_anew(self, cluster: str) -> None:
-        """Forget up to where a cluster was read, and its groups. The events stay. Raises: StoreError."""
+        """Forget a cluster's positions and groups. The events stay. Raises: StoreError."""
         with self._whole():
             for table in ("positions", "groups", "cluster_states"):
                 self._database.execute(f"DELETE FROM {table} WHERE cluster = ?", (cluster,))
@@ -187,7 +187,7 @@ class Store:
             raise StoreError(f"{self._path} has an event that this kohort does not know: {error}") from None
 
     def changed_since(self, cluster: str, since_ms: int) -> dict[str, int]:
-        """Return the groups of which something has happened since then, each with its newest event's number.
+        """Return the groups with events since then, each with the number of its newest event.
 
         Raises: StoreError.
         """

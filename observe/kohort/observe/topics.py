@@ -18,9 +18,9 @@ class ClusterLook(msgspec.Struct):
 
 
 def with_known(look: ClusterLook, before: ClusterLook, unanswered: Iterable[str] = ()) -> ClusterLook:
-    """Return a look with what the one before knew of that which this one has no answer to.
+    """Return a look, completed from the one before where this one has no answer.
 
-    `unanswered`: topics of which it is not known whether they are there. A partition without a leader keeps
+    `unanswered`: topics that may exist or not. A partition without a leader keeps
     the former one: the group's coordinator is where it was until another broker has it.
     """
     counts, former = look.partition_counts, before.partition_counts

@@ -31,9 +31,9 @@ class OpenTransactions:
         return tuple(self._known.values())
 
     def look(self, stable: Ends, ends: Ends, now_ms: int) -> list[Standing]:
-        """Take the last stable offsets and the ends as of now; return what has newly stood for long.
+        """Take the last stable offsets and the ends; return the partitions that have now stood for long.
 
-        A partition of which one of both is not known stays as it was.
+        A partition stays as it was if one of its two offsets is unknown.
         """
         for topic, partitions in stable.items():
             for partition, offset in partitions.items():

@@ -51,7 +51,7 @@ class Status(msgspec.Struct):
         return self.is_caught_up and not self.problems
 
     def note(self, what: str, problem: object = "") -> None:
-        """Set the problem of one thing, or that it has none. Each thing has one thread that tells of it."""
+        """Set or clear the problem of one thing. One thread alone sets the problem of a thing."""
         if problem:
             self.problems[what] = str(problem)
         else:
@@ -83,7 +83,7 @@ class Watched:
         self.now_ms = now_ms
         self._cluster_news: list[tuple[str, AnyObserved]] = []
         self._told_ms: dict[str, int] = {}
-        """Where all is read again: up to when each group's events are stored already."""
+        """While all is read again: the time of each group's newest stored event."""
         self._read = (0, 0)
 
     # Stored
@@ -107,7 +107,7 @@ class Watched:
         self.positions = store.positions(cluster)
 
     def begin_anew(self, store: Store, *, reads_records: bool = True) -> None:
-        """Forget all groups, and up to where they were read. What is told of them already is not told again.
+        """Forget all groups and positions. Events that are stored already are not stored again.
 
         Raises: StoreError.
         """
@@ -199,7 +199,7 @@ class Watched:
             self._note_reading(ends.get(GROUPS_TOPIC, {}))
 
     def note_stable(self, stable: Mapping[str, Mapping[int, int]], at_ms: int) -> None:
-        """Take last stable offsets: groups that stand at one which has not moved for long are told of it."""
+        """Take last stable offsets. A group that waits at one that has not moved for long gets an event."""
         with self.lock:
             self.transactions.forget(self.look.partition_counts)
             for each in self.transactions.look(stable, self.facts.ends, at_ms):
@@ -219,7 +219,7 @@ class Watched:
                 )
 
     def _note_reading(self, ends: Mapping[int, int]) -> None:
-        """See how far the reader is behind, and that it gets on."""
+        """Note how far the reader is behind, and a problem if it reads nothing."""
         status, now_ms = self.status, self.now_ms()
         status.behind = records_left(self.positions, ends)
         taken, since_ms = self._read

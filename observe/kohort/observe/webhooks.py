@@ -18,13 +18,13 @@ from kohort.observe.alerts import STORM, Alert
 log = logging.getLogger(__name__)
 
 WAITING_MAX = 256
-"""Deliveries that wait; the oldest are dropped beyond that."""
+"""More waiting deliveries are not kept: the oldest are dropped."""
 ATTEMPTS_MAX = 5
 FIRST_PAUSE_SECONDS, PAUSE_SECONDS_MAX = 1.0, 30.0
 TIMEOUT_SECONDS = 5.0
 ALERTMANAGER_PATH = "/api/v2/alerts"
 STANDS_SECONDS = 300
-"""For so long Alertmanager takes an alert as standing that is not sent again."""
+"""Alertmanager takes an alert as over if it is not sent again within this time."""
 EVIDENCE_TOLD = 6
 
 
@@ -48,7 +48,7 @@ class Webhook(NamedTuple):
 
 
 class WebhookError(ValueError):
-    """What was given is no KIND=URL."""
+    """The text is not KIND=URL."""
 
 
 def webhook_of(text: str) -> Webhook:
@@ -124,7 +124,7 @@ class Sender:
         self._thread.start()
 
     def send(self, alerts: Sequence[Alert], standing: Sequence[Alert], now_ms: int) -> None:
-        """Have the alerts that begin or end sent. Alertmanager gets those that stand, too, each time."""
+        """Send the alerts that begin or end. Alertmanager also gets the standing alerts, each time."""
         if self.webhook.kind is WebhookKind.SLACK:
             for each in alerts:
                 self._put(slack_body(each))

@@ -28,7 +28,7 @@ TEXT_SHOWN_MAX = 2_000
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What is owed: `answer`, once `records` are in the log. A read has no records."""
+    """The `answer`, which is sent once `records` are in the log. A read has no records."""
 
     answer: Any
     records: tuple[Record, ...] = ()
@@ -47,7 +47,7 @@ class Schemas:
     # -- registering --------------------------------------------------------------------------------------
 
     def register(self, subject: str, new: NewSchema, *, normalize: bool = False) -> Decision:
-        """Give the schema a version of the subject, and an id. One that is there already keeps what it has.
+        """Give the schema a version of the subject, and an id. A registered schema keeps its own.
 
         Raises: RegistryError.
         """
@@ -156,7 +156,7 @@ class Schemas:
     def check(
         self, subject: str, number: int | None, new: NewSchema, *, verbose: bool, normalize: bool = False
     ) -> Decision:
-        """Say whether the schema fits one version, or with None those that registering it would look at.
+        """Say whether the schema fits one version, or with None the versions that a registration checks.
 
         Raises: RegistryError.
         """
@@ -227,7 +227,7 @@ def _record(value: SchemaValue) -> Record:
 
 
 def _registered_answer(value: SchemaValue) -> dict[str, Any]:
-    """Return what a client is told of what it has registered: clients keep their own text by that id."""
+    """Return the answer to a registration. It has no text: clients keep their own under the id."""
     return {"id": value.id, "version": value.version}
 
 

@@ -1,8 +1,8 @@
 """The topic of schemas: read into the state, and written by one registry at a time.
 
-Who writes has the transactional id, and by that fences the one who had it before: what that one decided on
-an older state is not written any more. Each decision looks at all that is in the topic, and each answer comes
-when its own records have been read.
+The writer takes the transactional id, which fences the former writer: its decisions on an older state are not
+written any more. Each decision looks at all that is in the topic, and each answer comes when its own records
+have been read.
 """
 
 import logging
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 ANSWER_SECONDS = 30.0
-"""So long a request may take, with all that it waits for."""
+"""The longest time of a request, with all that it waits for."""
 POLL_MS = 50
 """What ends a transaction is no record: a poll does not return for it, and the position is looked at anew."""
 RETRY_SECONDS = 0.1
@@ -47,7 +47,7 @@ HOPELESS = frozenset(
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     }
 )
-"""What another attempt does not change."""
+"""Errors that another attempt does not change."""
 CLEANUP_POLICY = "compact"
 
 
@@ -55,7 +55,7 @@ class SchemaLog:
     """Carries requests out on the state, one after the other. Between `open` and `close`."""
 
     def __init__(self, state: State, options: ClientOptions, topic: str = TOPIC) -> None:
-        """Say where brokers are, as all clients are told it."""
+        """`options` are those of each client."""
         self._state = state
         self._options = options
         self._partition = TopicPartition(topic, 0)
@@ -122,7 +122,7 @@ class SchemaLog:
     # -- writing ------------------------------------------------------------------------------------------
 
     async def _take_over(self) -> None:
-        """Become the one who writes: another one is fenced, and what it had under way has ended."""
+        """Become the writer: the former one is fenced, and its transaction has ended."""
         producer: Producer[bytes, bytes] = Producer(
             **self._options,
             transactional_id=self._transactional_id,

@@ -1,4 +1,4 @@
-"""Reads schemas with what they refer to; those that are registered are read once."""
+"""Reads schemas with the schemas that they refer to. A registered schema is read once."""
 
 from collections.abc import Mapping, Sequence
 
@@ -128,7 +128,7 @@ class Parser:
         return value
 
     def _dependencies(self, references: Sequence[Reference], subject: str) -> list[Dependency]:
-        """Return all that these references lead to, each before those that use it."""
+        """Return all schemas that these references lead to, each before the schemas that use it."""
         found: dict[tuple[str, int], Dependency] = {}
         under_way: set[tuple[str, int]] = set()
 

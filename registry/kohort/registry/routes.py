@@ -132,7 +132,7 @@ class Routes:
         self._add_settings()
 
     def answer(self, call: Call) -> Decision:
-        """Return what a call is owed. Raises: RegistryError."""
+        """Return the decision on a call. Raises: RegistryError."""
         parts = tuple(unquote(each.decode("latin-1")) for each in call.path.strip(b"/").split(b"/"))
         context = DEFAULT_CONTEXT
         if (

@@ -1,4 +1,4 @@
-"""What the registry tells of what is there. Pure."""
+"""The registry's answers to reads. Pure."""
 
 from typing import Any, TypeVar
 
@@ -143,6 +143,6 @@ class Views:
 
 
 def page_of(items: list[T], offset: int, limit: int) -> list[T]:
-    """Return so many items from an offset on; all where the limit is negative."""
+    """Return up to `limit` items from an offset on; all if the limit is negative."""
     begin = max(0, offset)
     return items[begin:] if limit < 0 else items[begin : begin + limit]

@@ -130,7 +130,7 @@ class ControlHandler(BaseHTTPRequestHandler):
             self._send(409, {"error": str(error)})
         except WRONG as error:
             self._send(400, {"error": str(error)})
-        except Exception as error:  # noqa: BLE001  # A supervisor: whoever asked gets an answer.
+        except Exception as error:  # noqa: BLE001  # A supervisor: each request gets an answer.
             self._send(500, {"error": f"{type(error).__name__}: {error}"})
 
     def _is_own_host(self) -> bool:

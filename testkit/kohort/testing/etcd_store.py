@@ -186,7 +186,7 @@ class EtcdStore(KeyStore):
         return "mvcc: watcher range is empty" if is_empty else None
 
     def news(self, form: Json) -> tuple[Json | None, int]:
-        """Return what a watch is told of the changes from its revision on, and from where it goes on."""
+        """Return a watch's next message, with the changes from its revision on, and its next revision."""
         message, following = super().news(form)
         filters = form.get("filters", ())
         if message is None or not filters:

@@ -123,7 +123,7 @@ def members(
     clients: Iterable[str] | None = None,
     within_seconds: float = TIMEOUT_SECONDS,
 ) -> Expectation[Group]:
-    """Wait until the group is stable with so many members, or with members of these client ids. Return it.
+    """Wait until the group is stable with `count` members, or with members of these client ids. Return it.
 
     With `count=0` it waits until the group is empty.
 
@@ -156,7 +156,7 @@ def records(
     values: Iterable[bytes | None] | None = None,
     within_seconds: float = TIMEOUT_SECONDS,
 ) -> Expectation[tuple[Record, ...]]:
-    """Wait until a topic has exactly so many records, or exactly these values. Return the records.
+    """Wait until a topic has exactly `count` records, or exactly these values. Return the records.
 
     Values are in the order of offsets if the topic has one partition, otherwise in any order. Records of
     aborted and of open transactions do not count.
@@ -194,7 +194,7 @@ def request(
     count: int = 1,
     within_seconds: float = TIMEOUT_SECONDS,
 ) -> Expectation[Requests]:
-    """Wait for so many requests of an API, or more. Return them.
+    """Wait for `count` requests of an API, or more. Return them.
 
     `client` is a client id. With `error` only requests that were answered with this error count.
 

@@ -20,7 +20,7 @@ from kohort.broker.group.events import CauseKind
 QUIET_MS = 600_000
 TOLD_IN_FULL = 3
 LINES_MAX = 24
-"""So many chapters have a line each; the smallest beyond that are counted."""
+"""This number of chapters have a line each; the smallest beyond that are counted."""
 EVIDENCE_TOLD = 6
 OTHERS_TOLD = 4
 ADVICE_TOLD = 3

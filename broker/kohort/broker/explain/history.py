@@ -24,7 +24,7 @@ class HistoryRoom:
         self.size_bytes = 0
 
     def has_room(self, more_bytes: int) -> bool:
-        """Return whether so many more bytes may be kept."""
+        """Return whether `more_bytes` may be kept."""
         return self.size_bytes + more_bytes <= self.bytes_max
 
 

@@ -1,4 +1,4 @@
-"""What is told of a share group: who holds what, what came back and why, what is held back."""
+"""The explanation of a share group: acquired records, returned records with reasons, blocked assignments."""
 
 from uuid import UUID
 

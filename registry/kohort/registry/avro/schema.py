@@ -9,7 +9,7 @@ from kohort.registry.avro.writing import canonical_text
 
 
 class AvroSchema:
-    """A schema that was read, beside those that it uses."""
+    """A schema that was read, with the schemas that it uses."""
 
     def __init__(self, type_: Type, known: Sequence[str]) -> None:
         self._type = type_

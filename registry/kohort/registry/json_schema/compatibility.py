@@ -128,7 +128,7 @@ class Fit(Comparison[Place]):
         return (problem("NOT_TYPE_EXTENDED", f"{path}not", "the reader refuses more than the writer"),)
 
     def _of_keywords(self, reader: Place, writer: Place, path: str) -> Problems:
-        """Return the problems of two schemas, of which the reader has neither sums nor products."""
+        """Return the problems of two schemas. The reader has neither sums nor products."""
         new, old = reader.node, writer.node
         if "$ref" in old or "$ref" in new:
             return () if same(new, old) else (problem("REFERENCE_CHANGED", path, "another $ref"),)

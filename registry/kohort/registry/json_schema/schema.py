@@ -9,7 +9,7 @@ from kohort.registry.json_text import write_json
 
 
 class JsonSchema:
-    """A schema that was read, beside those that it uses."""
+    """A schema that was read, with the schemas that it uses."""
 
     def __init__(self, place: Place) -> None:
         self._place = place

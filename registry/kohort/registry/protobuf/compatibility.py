@@ -138,7 +138,7 @@ def local_name(message: Any) -> str:
 
 
 def _real_one_of(field: Any) -> str | None:
-    """Return the name of a field's oneof, leaving out those that stand for `optional` alone."""
+    """Return the name of a field's oneof; a oneof that only stands for `optional` does not count."""
     one_of = field.containing_oneof
     if one_of is None or (len(one_of.fields) == 1 and one_of.name == f"_{field.name}"):
         return None

@@ -16,7 +16,7 @@ MAIN = "kohort-registry-main.proto"
 
 
 class ProtobufSchema:
-    """A schema that was read, beside those that it uses."""
+    """A schema that was read, with the schemas that it uses."""
 
     def __init__(self, file: Any, text: str | None) -> None:
         self._file = file

@@ -69,7 +69,7 @@ class VirtualDisk:
         self._become(MemoryFileSystem())
 
     def lose_power(self, operations: int) -> None:
-        """Keep what a machine finds that died behind so many operations: what was not synced is at risk."""
+        """Keep what a machine finds that lost its power after `operations`: unsynced writes are at risk."""
         self._become(self.file_system.after_crash(operations, self._choose))
 
     def begin_process(self) -> None:

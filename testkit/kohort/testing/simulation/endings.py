@@ -13,7 +13,7 @@ class Endings:
         self._pending: dict[Hashable, tuple[Handle, Callable[[], object]]] = {}
 
     def end_later(self, seconds: float, key: Hashable, end: Callable[[], object]) -> None:
-        """Call `end` after so many seconds, unless another fault takes the place of this one."""
+        """Call `end` after `seconds`, unless another fault takes the place of this one."""
         self._forget(key)
         handle = self._kernel.call_after(int(seconds * SECOND), lambda: self._end(key))
         self._pending[key] = (handle, end)

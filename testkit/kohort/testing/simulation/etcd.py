@@ -71,7 +71,7 @@ class SimulatedEtcd:
         return self.random.uniform(0, self.late_seconds_max) if is_late else self.hold(path, form)
 
     def later(self, seconds: float, action: Callable[[], object]) -> None:
-        """Change something after so many seconds."""
+        """Change something after `seconds`."""
 
         def act() -> None:
             with self.changing():

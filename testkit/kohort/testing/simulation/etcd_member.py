@@ -56,7 +56,7 @@ class Cluster(Protocol):
         ...
 
     def later(self, seconds: float, action: Callable[[], object]) -> None:
-        """Change something after so many seconds."""
+        """Change something after `seconds`."""
         ...
 
 

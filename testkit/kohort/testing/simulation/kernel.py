@@ -113,7 +113,7 @@ class Kernel:
         return False
 
     def run(self, until: Callable[[], object], seconds_max: float = math.inf) -> None:
-        """Go on until `until` returns something true. Raises: SimulationStuck, also after so many seconds."""
+        """Go on until `until` returns something true. Raises: SimulationStuck, also after `seconds_max`."""
         end_ns = self.time_ns + seconds_max * SECOND
         while not until():
             if not self.step():
@@ -122,7 +122,7 @@ class Kernel:
                 raise SimulationStuck(f"it was waited for in vain for {seconds_max} s")
 
     def run_for(self, duration_ns: int) -> None:
-        """Let so much time pass."""
+        """Let this much time pass."""
         end_ns, heap = self.time_ns + duration_ns, self._heap
         while heap and heap[0][0] <= end_ns:
             if heap[0][2].action is None:
@@ -232,7 +232,7 @@ class Process:
         """Go on with what `post` has made ready. For subclasses."""
 
     def pause(self, duration_ns: int) -> None:
-        """Stand still for so long: a stopped virtual machine, a long garbage collection, SIGSTOP."""
+        """Stand still for `duration_ns`: a stopped virtual machine, a long garbage collection, SIGSTOP."""
         until_ns = self.kernel.time_ns + duration_ns
         if until_ns > self._paused_until_ns:
             self._paused_until_ns = until_ns

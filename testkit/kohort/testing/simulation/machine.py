@@ -47,7 +47,7 @@ class TrioPoller(VirtualPoller):
         self.on_ready = self._wake
 
     async def wait(self, seconds: float) -> None:
-        """Return when there may be events, or after so many seconds."""
+        """Return when there may be events, or after `seconds`."""
         if self.has_events:
             await trio.lowlevel.checkpoint()
             return

@@ -23,9 +23,9 @@ from kohort.testing.simulation.kernel import MILLISECOND, SECOND, Handle, Kernel
 LATENCY_NS_MIN, LATENCY_NS_MAX = 50_000, 2 * MILLISECOND
 CONNECT_NS_MAX = 127 * SECOND  # How long a connection attempt goes on without an answer, as Linux does.
 LOOPBACK_NS = 10_000
-SLOW_ONE_IN = 200  # One piece in so many is late,
+SLOW_ONE_IN = 200  # One piece in 200 is late,
 SLOW_NS_MAX = 400 * MILLISECOND  # by up to this: it was lost, and sent again.
-SPLIT_ONE_IN = 20  # One piece in so many arrives in two.
+SPLIT_ONE_IN = 20  # One piece in 20 arrives in two.
 RESET_AFTER_CUT_NS = 900 * SECOND  # After so long without an acknowledgement a connection is given up.
 
 

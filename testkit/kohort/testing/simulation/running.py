@@ -117,7 +117,7 @@ def shrunk(test: Test, seed: int, faults: list[int]) -> tuple[World, BaseExcepti
 
 
 def simulate(seeds: int = 100, *, processes: int = 1) -> Callable[[Test], Callable[..., None]]:
-    """Have a coroutine function run as a test in so many worlds, from as many seeds.
+    """Make a test of a coroutine function: it runs in a world of its own for each of the `seeds`.
 
     More than one of `processes` share the seeds where the system can fork. Then what the test keeps outside
     of its world, such as a list of a module, is another one in each.

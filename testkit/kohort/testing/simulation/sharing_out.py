@@ -14,7 +14,7 @@ _functions: list[Callable[[Any], Any]] = []  # Processes have theirs from their 
 
 
 class WorkerDied(Exception):
-    """A process died, so that nobody knows what came of what was going on."""
+    """A process died, so the results of the running items are unknown."""
 
     def __init__(self, items: list[Any]) -> None:
         super().__init__(f"a process died in the middle of one of {items}")

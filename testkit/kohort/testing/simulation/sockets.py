@@ -246,7 +246,7 @@ class VirtualPoller:
             self.on_ready()
 
     def poll(self, _timeout_seconds: float = 0, events_max: int = -1) -> list[tuple[int, int]]:
-        """Return the events of now, at most so many. A socket is reported as long as it is ready."""
+        """Return the present events, at most `events_max`. A socket is reported as long as it is ready."""
         found: list[tuple[int, int]] = []
         for descriptor in tuple(self._maybe_ready):
             sock = self._sockets.find(descriptor)

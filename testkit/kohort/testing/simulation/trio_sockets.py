@@ -130,7 +130,7 @@ class TrioSocket(SocketType):
         self._has_shut_down = self._has_shut_down or flag != socket.SHUT_RD
 
     def close(self) -> None:
-        """Close it: whoever waits has a ClosedResourceError."""
+        """Close it: tasks that wait for it get a ClosedResourceError."""
         self._sock.close()
         self._changed()
 

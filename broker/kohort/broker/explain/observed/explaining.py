@@ -1,4 +1,4 @@
-"""A group's history: explains its events, and merges those that belong together."""
+"""A group's history: explains its events, and merges events that belong together."""
 
 from collections.abc import Iterable, Sequence
 
