@@ -20,7 +20,6 @@ BATCH_BYTES = 16_384
 AT_ONCE = 500
 POLL_MS = 1_000
 TABLE_BYTES = 1 << 20
-ACKS_ALL = -1
 FLUSH_S = 60
 FIRST = b"connects before the clock starts"
 

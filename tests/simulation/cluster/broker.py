@@ -47,7 +47,6 @@ PROPOSE_MS = 400
 CONTROL_MS = 150
 BALANCE_MS = 20_000
 CHECKPOINT_MS = 5_000
-NO_PARTITIONS: dict[int, "Role"] = {}
 
 
 class Waiting(NamedTuple):

@@ -234,12 +234,6 @@ class Network:
             self.mend(source, target)
             link.delay_ns = link.bytes_per_second = 0
 
-    def reset_connections(self, host: Host) -> None:
-        """Reset every connection of the host: both ends have an error."""
-        for end in tuple(host.ends):
-            end.take_reset()
-            end.peer.take_reset()
-
     def lose_power(self, host: Host) -> None:
         """Let every connection and listener of the host be gone without a word.
 

@@ -26,7 +26,6 @@ PARTITIONS_TIMED_MAX = 5_000
 PARTITIONS_PER_SLICE = 1_000
 STORM_REBALANCES = 4
 STORM_MS = 300_000
-ORDERS = ("lag", "name", "members", "state")
 
 Json = Mapping[str, object]
 
