@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import msgspec
 
 from kohort.broker.explain.findings import Explanation
-from kohort.broker.explain.observed.explaining import explain
+from kohort.broker.explain.observed.explaining import LOOK_BACK_MS, explain
 from kohort.observe.alerting import Alerting
 from kohort.observe.cluster import GROUPS_TOPIC
 from kohort.observe.group import ObservedGroup
@@ -25,8 +25,6 @@ JSON = "application/json"
 GROUP_PREFIX = "/api/v1/groups/"
 EVENTS_MAX = 2_000
 SINCE_EVENTS_MAX = 50_000
-BEFORE_MS = 1_800_000
-"""Rules look back so far: what is told since a time begins earlier."""
 MS_DIGITS_MAX = 15
 PATHS = {
     "/metrics": "metrics for Prometheus",
@@ -152,7 +150,7 @@ class Pages:
     def _explanations(self, group_id: str, since_ms: int) -> list[Explanation]:
         """Return what is stored of a group, explained; what was seen a moment ago may not be stored yet."""
         most = SINCE_EVENTS_MAX if since_ms else EVENTS_MAX
-        from_ms = max(since_ms - BEFORE_MS, 0)
+        from_ms = max(since_ms - LOOK_BACK_MS, 0)
         cluster_id = self._watched.status.cluster_id
         store = Store(self._observer.store_path)
         try:

@@ -1,9 +1,11 @@
 """A group's history: explains its events, and merges events that belong together."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
 from kohort.broker.explain.findings import Explanation, Finding, FindingKind, Likelihood, in_order
 from kohort.broker.explain.observed.changes import change_findings
+from kohort.broker.explain.observed.departures import RETURN_MS_MAX
 from kohort.broker.explain.observed.events import (
     AnyObserved,
     CoordinatorMoved,
@@ -15,7 +17,19 @@ from kohort.broker.explain.observed.events import (
     TransactionStands,
 )
 from kohort.broker.explain.observed.offsets import removal_findings, set_findings, transaction_finding
-from kohort.broker.explain.observed.patterns import poison, run_finding, runs, same_instance, two_applications
+from kohort.broker.explain.observed.patterns import (
+    POISON_MS_MAX,
+    poison,
+    run_finding,
+    runs,
+    same_instance,
+    two_applications,
+)
+
+LOOK_BACK_MS = POISON_MS_MAX
+"""No rule looks at changes that are older, except at the last one before."""
+LOOK_AHEAD_MS = RETURN_MS_MAX
+"""No rule looks at changes that come later."""
 
 
 def explain(events: Iterable[AnyObserved]) -> list[Explanation]:
@@ -44,8 +58,9 @@ def explain(events: Iterable[AnyObserved]) -> list[Explanation]:
 def _changes(changes: Sequence[GroupChanged], topics: Sequence[TopicsChanged]) -> list[Explanation]:
     told: list[Explanation] = []
     begin = 0
+    times = [each.at_ms for each in changes]
     for run in runs(changes):
-        found = [_change_findings(changes, index, topics) for index in range(begin, begin + len(run))]
+        found = [_change_findings(changes, times, index, topics) for index in range(begin, begin + len(run))]
         whole = run_finding(run)
         if whole is None:
             told += [_explanation([each], one) for each, one in zip(run, found, strict=True) if one]
@@ -56,12 +71,15 @@ def _changes(changes: Sequence[GroupChanged], topics: Sequence[TopicsChanged]) -
 
 
 def _change_findings(
-    changes: Sequence[GroupChanged], index: int, topics: Sequence[TopicsChanged]
+    changes: Sequence[GroupChanged], times: Sequence[int], index: int, topics: Sequence[TopicsChanged]
 ) -> list[Finding]:
-    """Return the findings of one change, the root cause first."""
-    change, earlier = changes[index], changes[:index]
+    """Return the findings of one change, the root cause first. `times` are those of the changes, in order."""
+    change = changes[index]
+    begin = min(bisect_left(times, change.at_ms - LOOK_BACK_MS), max(index - 1, 0))
+    end = bisect_right(times, change.at_ms + LOOK_AHEAD_MS)
+    earlier, later = changes[begin:index], changes[index + 1 : end]
     behind = [poison(change, earlier), two_applications(change, earlier)]
-    found = change_findings(change, earlier, changes[index + 1 :], topics)
+    found = change_findings(change, earlier, later, topics)
     return [*(each for each in behind if each is not None), *found]
 
 

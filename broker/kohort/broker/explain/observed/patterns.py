@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from kohort.broker.explain.findings import Finding, FindingKind, Likelihood
 from kohort.broker.explain.observed.events import (
@@ -218,16 +219,14 @@ def _is_read(owned: OwnedPartition) -> bool:
 def same_instance(event: StaticMemberReturned, earlier: Sequence[StaticMemberReturned]) -> Finding | None:
     """Return the finding that a group.instance.id changes its process so often that two must have it."""
     instance = event.member.group_instance_id or ""
-    returns = [
-        each
-        for each in (*earlier, event)
-        if each.member.group_instance_id == instance and event.at_ms - each.at_ms <= INSTANCE_MS_MAX
-    ]
-    if len(returns) < INSTANCE_RETURNS:
+    recent = takewhile(lambda each: event.at_ms - each.at_ms <= INSTANCE_MS_MAX, reversed(earlier))
+    former = [each for each in recent if each.member.group_instance_id == instance]
+    times = len(former) + 1
+    if times < INSTANCE_RETURNS:
         return None
-    within = duration(returns[-1].at_ms - returns[0].at_ms)
+    within = duration(event.at_ms - former[-1].at_ms)
     text = f"two processes use the group.instance.id {instance}: each fences the other"
-    evidence = (f"it was taken over {len(returns)} times within {within}",)
+    evidence = (f"it was taken over {times} times within {within}",)
     return Finding(FindingKind.SAME_INSTANCE, Likelihood.LIKELY, text, evidence, instance)
 
 
