@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def run_seed(seed: int, *, shape: Shape, trace: str | None) -> Outcome | Failure:
-    """Return what came of one seed."""
+    """Return the result of one seed."""
     gc.disable()  # The process ends after some seeds: sooner than their cycles matter.
     world = World(seed, shape)
     try:

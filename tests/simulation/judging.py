@@ -37,7 +37,7 @@ class Verdict:
 
     @property
     def caught(self) -> bool:
-        """Whether anybody saw it."""
+        """Whether a scenario or a seed saw it."""
         return self.scenario is not None or self.rule is not None
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ def mutated(mutant: Mutant | None) -> Iterator[dict[str, str]]:
 
 @cache
 def _compile_source() -> None:
-    """Have every module compiled; those that are up to date are left alone."""
+    """Compile every module that has changed."""
     for room in ROOMS:
         compileall.compile_dir(REPOSITORY / room, quiet=2)
 
@@ -80,7 +80,7 @@ def _compile_source() -> None:
 def run(
     module: Sequence[str], environment: dict[str, str], patience_seconds: float
 ) -> subprocess.CompletedProcess[str]:
-    """Return what came of running a module. Raises: Undecided."""
+    """Return the result of running a module. Raises: Undecided."""
     command = [sys.executable, "-m", *module]
     with subprocess.Popen(
         command,
@@ -115,7 +115,7 @@ def verdict_of(simulated: subprocess.CompletedProcess[str], scenario: str | None
 def judge_each(mutants: Sequence[Mutant], judge: Judge, module: str, description: str | None) -> int:
     """Return 0 where every mutant is caught, and the source as it is not.
 
-    What was undecided is judged once more when the others are done.
+    Undecided mutants are judged once more at the end.
     """
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
     parser.add_argument("names", nargs="*", help="only these")
@@ -140,7 +140,7 @@ def judge_each(mutants: Sequence[Mutant], judge: Judge, module: str, description
 
 
 def _judge_all(mutants: Sequence[Mutant], judge: Judge) -> tuple[int, list[Mutant]]:
-    """Say what becomes of each mutant; return how many were caught, and those of which nobody knows."""
+    """Print the verdict of each mutant. Return how many were caught, and the undecided ones."""
     caught, undecided = 0, []
     for mutant in mutants:
         try:

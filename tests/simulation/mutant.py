@@ -18,7 +18,7 @@ ROOMS = ("broker", "storage", "protocol", "client")
 
 
 class StaleMutant(Exception):
-    """The source has changed, so that the mutant does not say any more what is to be broken."""
+    """The source has changed, so that the mutant does not match it any more."""
 
 
 @dataclass(frozen=True, slots=True)

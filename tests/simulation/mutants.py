@@ -63,7 +63,7 @@ def _play(mutant: Mutant | None, environment: dict[str, str]) -> str | None:
 def _simulate(
     sizes: Sequence[str], seeds: int, first: int, environment: dict[str, str]
 ) -> CompletedProcess[str]:
-    """Return what came of so many seeds of the simulation. Raises: Undecided."""
+    """Return the result of this many seeds of the simulation. Raises: Undecided."""
     command = ["tests.simulation", "--seeds", str(seeds), *sizes, "--first", str(first)]
     return run(command, environment, PATIENCE_SECONDS)
 

@@ -136,7 +136,7 @@ def returns(value: str) -> Operation:
 
 
 def answer(mention: str, value: str, index: int | None = None) -> Operation:
-    """Return something else where what is returned mentions this."""
+    """Return another value where the returned expression mentions this."""
 
     def find(scope: ast.AST) -> Iterator[Place]:
         for _, statement in _statements(scope):

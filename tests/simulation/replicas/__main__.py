@@ -42,7 +42,7 @@ def main() -> int:
 
 
 def run_seed(seed: int, *, steps: int, calm_steps: int, trace: str | None) -> Outcome | str:
-    """Return what came of one seed; where something did not hold the end of its trace, and why."""
+    """Return the result of one seed; after a violation the end of its trace, and the reason."""
     world = World(seed, steps, calm_steps)
     try:
         return world.run()

@@ -40,7 +40,7 @@ class Outcome(NamedTuple):
 
 
 def run_one(asked: tuple[str, int, Shape]) -> Outcome:
-    """Return what came of one seed of one scenario."""
+    """Return the result of one seed of one scenario."""
     scenario, seed, shape = asked
     _be_quiet()
     books, test = SCENARIOS[scenario](shape)

@@ -58,7 +58,7 @@ class FailOvers:
     # -- parts ----------------------------------------------------------------------------------------------
 
     def _state(self, topic: str, partition: int) -> Any:
-        """Return what is agreed of a partition, by a broker that serves."""
+        """Return the agreed state of a partition, from a broker that serves."""
         serving = next(each.broker for each in self._world.brokers if each.broker is not None)
         return serving.metadata.snapshot().topics[topic].partitions[partition]
 
@@ -98,7 +98,7 @@ class FailOvers:
         await self._become_well()
 
     async def _write(self, topic: str, partition: int, values: list[str]) -> set[str]:
-        """Write values at once. Return those that were acknowledged within ten seconds."""
+        """Write values at once. Return the values that were acknowledged within ten seconds."""
         acknowledged = set[str]()
         async with aio.Producer(
             bootstrap_servers=self._cluster.bootstrap,
@@ -218,7 +218,7 @@ class FailOvers:
                 await self._recover()
 
     async def _make_again(self) -> None:
-        """Delete a topic and make it again while nobody coordinates the group that has read it."""
+        """Delete a topic and create it again while no broker coordinates the group that has read it."""
         await self._create(REMADE)
         partition = TopicPartition(REMADE, 0)
         await self._write(REMADE, 0, [str(each) for each in range(RECORDS)])

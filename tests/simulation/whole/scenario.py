@@ -172,7 +172,7 @@ class Run:
 
 
 class Clients:
-    """What the processes run. Each begins anew when it is started again."""
+    """The code of the processes. Each begins again when it is started again."""
 
     def __init__(self, world: World, books: Books, bootstrap: str, over: asyncio.Event) -> None:
         self._world = world

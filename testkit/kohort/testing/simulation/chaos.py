@@ -18,7 +18,7 @@ DISK_SECONDS_MAX = 20.0
 
 
 FurtherFault = Callable[[Random], str | None]
-"""Does something, and returns words for it: first the name of who has it. None where it does nothing."""
+"""Injects a fault and returns a text that begins with the victim's name; None without a fault."""
 
 
 class Fault(NamedTuple):
@@ -167,7 +167,7 @@ class Chaos:
         self._next: Handle | None = None
         self._is_over = False
         self._endings = Endings(world.kernel)
-        self._down: dict[Victim, int] = {}  # Who is to be started again, and behind which of its lives.
+        self._down: dict[Victim, int] = {}  # Programs to start again, and the life that was ended.
 
     def begin(self) -> None:
         """Have the first fault some time from now."""
@@ -222,7 +222,7 @@ class Chaos:
         return f"{victim.name} {words}, and is started again {seconds:.1f} s later"
 
     def _start_again(self, victim: Victim, life: int) -> None:
-        """Start a program again whose life of that number was ended, unless somebody else has done so."""
+        """Start a program again after that life was ended, unless it was started elsewhere."""
         if self._down.get(victim) != life:
             return
         if victim.lives == life and victim.is_running:  # It takes its time to end.
@@ -278,7 +278,7 @@ class Chaos:
             return
         if broker.lives == life:
             broker.live_on()
-        if broker.is_running:  # It has done fewer operations, or somebody else has started it.
+        if broker.is_running:  # It has done fewer operations, or was started elsewhere.
             del self._down[broker]
         else:
             self._start_again(broker, life)
@@ -303,7 +303,7 @@ class Chaos:
     # -- the end ------------------------------------------------------------------------------------------
 
     def end(self) -> None:
-        """Inject nothing more, end what goes on, mend the network, and start who is down."""
+        """Inject nothing more, end running faults, mend the network, and start programs that are down."""
         self._is_over = True
         if self._next is not None:
             self._next.cancel()

@@ -51,7 +51,7 @@ class Host:
         self._port = EPHEMERAL_PORT_MIN
 
     def free_port(self) -> int:
-        """Return a port that nobody has."""
+        """Return a free port."""
         while True:
             self._port += 1
             if self._port not in self.listeners:
@@ -165,7 +165,7 @@ class End:
         return len(piece)
 
     def end(self) -> None:
-        """Send no more; the peer sees the end behind what was sent."""
+        """Send no more. The peer sees the end after the bytes sent before."""
         if not self._has_sent_end and self.error is None and not self._is_dead:
             self._has_sent_end = True
             self.network.deliver(self, self.peer, self.peer.take_end)
@@ -240,7 +240,7 @@ class End:
             self.tell()
 
     def take_reset(self) -> None:
-        """Take a reset: what was not read is lost."""
+        """Take a reset: bytes that were not read are lost."""
         self.fail(ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"))
 
     def fail(self, error: OSError) -> None:

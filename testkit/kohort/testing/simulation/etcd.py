@@ -1,4 +1,4 @@
-"""A simulated etcd: members that have the same keys, and what goes wrong with them.
+"""A simulated etcd: members with the same keys, and their faults.
 
 A member that stands still carries out later what it was asked, when nobody waits for it any more. Members
 answer while more than half of them run.
@@ -32,7 +32,7 @@ class SimulatedEtcd:
         self.lost_requests = 0.0
         """How often a request gets lost before anything is done: from 0 to 1."""
         self.lost_answers = 0.0
-        """How often what was asked for is done, and the answer gets lost: from 0 to 1."""
+        """How often a request is executed and its answer is lost: from 0 to 1."""
         self.late_requests = 0.0
         """How often a request is carried out later and not answered: from 0 to 1."""
         self.late_seconds_max = 10.0
@@ -80,7 +80,7 @@ class SimulatedEtcd:
         self.kernel.call_after(int(seconds * SECOND), act)
 
     def _tick(self) -> None:
-        """End leases. Whoever leads anew gives each lease its whole time again, as etcd's leader does."""
+        """End leases. A new leader gives each lease its whole time again, as etcd's does."""
         if self.has_quorum:
             if not self._had_quorum:
                 self.store.begin_leases_anew(self.now())
@@ -122,7 +122,7 @@ class SimulatedEtcd:
         return self.store.entries()
 
     def restore(self, backup: Sequence[Entry]) -> None:
-        """Begin anew with what `etcdutl snapshot restore --bump-revision --mark-compacted` makes of it."""
+        """Restore a snapshot as `etcdutl snapshot restore --bump-revision --mark-compacted` does."""
         for each in self.members:
             each.kill()
         revision = self.store.revision + BUMPED_REVISIONS

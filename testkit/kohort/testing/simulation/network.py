@@ -45,7 +45,7 @@ class Link:
 
 
 class Network:
-    """Hosts, and what is on its way between them."""
+    """Hosts, and the bytes in flight between them."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -67,7 +67,7 @@ class Network:
         return host
 
     def resolve(self, name: str, asking: Host) -> str | None:
-        """Return the address of a name or address, None if nobody has it."""
+        """Return the address of a name or address, None if no host has it."""
         if name in ("localhost", "127.0.0.1", "0.0.0.0", "::1", "::", ""):  # Of its own host.
             return asking.address
         if name in self.by_address:
@@ -135,7 +135,7 @@ class Network:
         self.deliver(sender, sender.peer, partial(sender.peer.take, piece), len(piece))
 
     def deliver(self, sender: End, receiver: End, arrive: Callable[[], None], size: int = 0) -> None:
-        """Call `arrive` when it has come over the link, behind all that was sent before on the connection."""
+        """Call `arrive` after the link's latency, in the order in which the connection sends."""
         if sender.host.is_silent:
             return
         link = self.link(sender.host, receiver.host)
@@ -332,7 +332,7 @@ class _Attempt:
             self._process.post(action)
 
     def give_up(self) -> None:
-        """Let the attempt end without an answer, or drop the connection that nobody takes."""
+        """Let the attempt end without an answer, or drop the connection."""
         self._finish()
         if self._end is not None:
             self._end.abort()

@@ -77,7 +77,7 @@ def _run_seed(world: World, test: Test, *arguments: object) -> tuple[World, Base
 
 @contextmanager
 def _quick_collections() -> Iterator[None]:
-    """Let the garbage collector pass over what was there before: each run ends with a collection."""
+    """Let the garbage collector skip the objects that exist before: each run ends with a collection."""
     if gc.get_freeze_count():  # Somebody else has a reason to do the same.
         yield
         return

@@ -42,7 +42,7 @@ def _shared_batch(function: Callable[[T], R], items: list[T], processes: int) ->
         running: dict[Future[R], tuple[int, T]] = {}
         number = 0
         while True:
-            for item in islice(waiting, processes - len(running)):  # What was handed out is going on.
+            for item in islice(waiting, processes - len(running)):  # The earlier ones are running.
                 running[pool.submit(_call, item)] = (number, item)
                 number += 1
             if not running:

@@ -70,7 +70,7 @@ class VirtualSocket:
         """The same, for the socket's owner."""
         self._bound: tuple[str, int] | None = None
         self._listener: Listener | None = None
-        self._waiting: deque[End] = deque()  # Connections that nobody has accepted yet.
+        self._waiting: deque[End] = deque()  # Connections that were not accepted yet.
         self._descriptor = sockets.take_descriptor(self)
         if end is not None:
             self.attach(end)
@@ -157,7 +157,7 @@ class VirtualSocket:
             self._connected().end()
 
     def close(self) -> None:
-        """Close it, and what nobody has accepted."""
+        """Close it, and the connections that were not accepted."""
         self.sockets.drop_descriptor(self._descriptor)
         self._descriptor = -1
         self.on_ready = None

@@ -1,4 +1,4 @@
-// The cluster: its brokers, its partitions and what is wrong with them, and how one broker fares.
+// The cluster: its brokers, partitions with a problem, and the health of one broker.
 
 import { bytes, count, duration, facts, h, link, name, number, shown, table } from "/page/dom.js";
 
@@ -21,7 +21,7 @@ export function healthView(told) {
   ];
 }
 
-// A broker alone tells of itself; in a cluster each has been asked.
+// A broker alone has only its own facts; in a cluster each broker was asked.
 function factsOf(each, told) {
   return each.facts ?? (each.node_id === told.node_id ? told : null);
 }
@@ -45,7 +45,7 @@ function state(each, told, own) {
   return h("span", { class: "good" }, "ready");
 }
 
-// A broker whose session has ended is not in the list; what is missing of its partitions tells of it.
+// A broker whose session has ended is not in the list, but the partitions with a problem name it.
 function gone(told) {
   const known = new Set(told.brokers.map((each) => each.node_id));
   const missing = new Set(told.cluster.problems.flatMap((each) => each.replicas).filter((id) => !known.has(id)));
@@ -85,7 +85,7 @@ function broker(told) {
   ];
 }
 
-// The last thing on the page, folded: what is wrong with one stands among the reasons above.
+// The last part of the page, folded: the reasons above name tasks with a problem.
 function tasks(all) {
   const failing = all.filter((each) => each.reason).length;
   return h("details", { id: "tasks" },

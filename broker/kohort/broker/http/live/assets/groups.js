@@ -91,14 +91,14 @@ export function groupView(told, { set, parameters, redraw }) {
   ];
 }
 
-// What the broker has sampled, and behind it what this page has seen since.
+// The broker's samples, followed by the lag that this page has seen since.
 function charts(told, looks, parameters, set, redraw) {
   const samples = samplesOf("group", told.group_id, redraw), from = told.now_ms - spanOf(parameters);
   const last = samples.length ? samples[samples.length - 1].ms : 0;
   const lag = [...samples.map((each) => [each.ms, each.amount]), ...looks.filter(([ms]) => ms > last)];
   const marks = told.rebalances.map((each) => ({ ms: each.started_ms, text: `rebalance ${each.cause.replaceAll("_", " ")}, ${time(each.started_ms)}` }));
   const rate = (value) => since(rates(samples, value), from), shownLag = since(lag, from);
-  const range = { from: shownLag[0]?.[0], to: told.now_ms };  // Both charts have the same times one above the other.
+  const range = { from: shownLag[0]?.[0], to: told.now_ms };  // Both charts have the same time range.
   return [
     h("div", { class: "title-row" }, h("h2", {}, "Over time"), spanField(parameters, set)),
     h("div", { class: "charts" },

@@ -1,4 +1,4 @@
-// What the broker has sampled of a group or a topic since somebody first looked: an hour at most.
+// The broker's samples of a group or a topic: at most an hour, from the first view.
 
 import { WORKER, h } from "/page/dom.js";
 
@@ -6,7 +6,7 @@ const FRESH_MS = 9_000;
 export const SPANS = [[5, "5 minutes"], [15, "15 minutes"], [60, "1 hour"]];
 let kept = { key: "", at: 0, samples: [], isAsking: false };
 
-// Returns what is known by now, and has it asked for anew when that is old. `redraw` is called with news.
+// Returns the known samples, and requests new ones when they are old. Then it calls `redraw`.
 export function samplesOf(kind, name, redraw) {
   const key = JSON.stringify([kind, name]);
   if (kept.key !== key) kept = { key, at: 0, samples: [], isAsking: false };
@@ -26,7 +26,7 @@ async function ask(mine, kind, name, redraw) {
   if (kept === mine) redraw();
 }
 
-// How much there was a second between two samples; none where they are of other partitions.
+// The rates between two samples each; none if their partitions differ.
 export function rates(samples, value) {
   const found = [];
   for (let place = 1; place < samples.length; place += 1) {

@@ -1,4 +1,4 @@
-// A look at a topic's messages: of one partition or of all, searched step by step, or followed as they come.
+// A topic's messages: of one partition or of all, searched step by step, or followed as they arrive.
 
 import { WORKER, bytes, count, h, name, number, shown, time } from "/page/dom.js";
 
@@ -6,7 +6,7 @@ const FORMS = ["JSON", "text", "hex"], WANTED = 50, FOLLOWED = 200, FOLLOW_MS = 
 const ASKED = { partition: "all", offset: "", time: "", key: "", contains: "", where: "", positions: "" };
 const AS_PARAMETER = { contains: "q" };
 
-// The topic is drawn anew every two seconds. What is searched here, and what is unfolded, stays.
+// The topic is drawn again every two seconds. The search and the open records stay.
 let kept = { id: "", element: null, stop() {} };
 
 export function messages(told, { parameters, set }) {
@@ -92,7 +92,7 @@ class Search {
 
   async ask() {
     const query = new URLSearchParams({ partition: this.asked.partition });
-    if (!this.isFollowed) query.set("count", WANTED - this.records.length);  // What is not shown now comes with the next question.
+    if (!this.isFollowed) query.set("count", WANTED - this.records.length);  // The next question has the rest.
     for (const each of ["offset", "key", "contains", "where"]) {
       if (this.asked[each] !== "") query.set(AS_PARAMETER[each] ?? each, this.asked[each]);
     }
@@ -159,7 +159,7 @@ function table(all, isOfAll) {
   return h("div", { class: "wide" }, h("table", { class: "records" }, h("thead", {}, head), h("tbody", {}, all)));
 }
 
-// One line for each record; its button opens all that there is of it.
+// One line for each record; its button opens the whole record.
 function rows(record, form, isOfAll) {
   const titles = isOfAll ? TITLES : TITLES.filter(([title]) => title !== "Partition");
   const whole = h("tr", { hidden: "" }, h("td", { colspan: titles.length }));

@@ -1,4 +1,4 @@
-// What to do next with a broker that nobody uses yet. The commands have the address of the broker that was asked.
+// The next steps with a new broker. The commands have the address of the broker that was asked.
 
 import { WORKER, empty, h, shown } from "/page/dom.js";
 

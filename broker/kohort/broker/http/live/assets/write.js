@@ -1,4 +1,4 @@
-// What the page may change, where the broker lets it: asked first, and told what came of it.
+// The changes that the page may make, if the broker allows it: each asks first and shows the result.
 
 import { WORKER, h, shown } from "/page/dom.js";
 
