@@ -6,6 +6,7 @@ rebalance, such as the one for an additional member, gets none.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
+from itertools import chain
 
 import msgspec
 
@@ -168,7 +169,7 @@ def _rejoined_too_late(report: RebalanceReport, _earlier: History) -> Advice | N
 def _session_too_short(report: RebalanceReport, earlier: History) -> Advice | None:
     """Return an advice if a removed member came back: it was alive, or restarted."""
     for joined in causes_of(report, CauseKind.MEMBER_JOINED):
-        gone = _same_client_before(joined, (*earlier, report), CauseKind.MEMBER_EXPIRED)
+        gone = _same_client_before(joined, report, earlier, CauseKind.MEMBER_EXPIRED)
         if gone is None:
             continue
         name, timeout = member_name(joined.member_id), duration(gone.after_ms)
@@ -214,7 +215,7 @@ def _short_session(report: RebalanceReport, _earlier: History) -> Advice | None:
 
 def _restart(report: RebalanceReport, earlier: History) -> Advice | None:
     for joined in causes_of(report, CauseKind.MEMBER_JOINED):
-        gone = _same_client_before(joined, (*earlier, report), CauseKind.MEMBER_LEFT)
+        gone = _same_client_before(joined, report, earlier, CauseKind.MEMBER_LEFT)
         if gone is None or joined.group_instance_id is not None or _is_poll_timeout(gone):
             continue
         away = duration(joined.at_ms - gone.at_ms)
@@ -229,10 +230,14 @@ def _restart(report: RebalanceReport, earlier: History) -> Advice | None:
     return None
 
 
-def _same_client_before(joined: Cause, reports: History, kind: CauseKind) -> Cause | None:
+def _same_client_before(
+    joined: Cause, report: RebalanceReport, earlier: History, kind: CauseKind
+) -> Cause | None:
     """Return the newest cause of that kind by which the client of a newcomer had gone, if it was of late."""
-    for report in reversed(reports):
-        for cause in causes_of(report, kind):
+    for each in chain((report,), reversed(earlier)):
+        if joined.at_ms - (each.started_ms + each.still_ms) > RETURN_MS_MAX:
+            return None
+        for cause in causes_of(each, kind):
             is_same = (cause.client_id, cause.client_host) == (joined.client_id, joined.client_host)
             if is_same and 0 <= joined.at_ms - cause.at_ms <= RETURN_MS_MAX:
                 return cause
@@ -241,12 +246,7 @@ def _same_client_before(joined: Cause, reports: History, kind: CauseKind) -> Cau
 
 def _one_by_one(report: RebalanceReport, earlier: History) -> Advice | None:
     """Return an advice where rebalance followed upon rebalance, each for a newcomer."""
-    run = [report]
-    for before in reversed(earlier):
-        if run[0].started_ms - (before.started_ms + before.still_ms) > START_UP_GAP_MS:
-            break
-        run.insert(0, before)
-    run = _joins_at_the_end(run)
+    run = _joins_at_the_end(report, earlier)
     if len(run) < START_UP_JOINS:
         return None
     span_ms = report.cause.at_ms - run[0].started_ms
@@ -266,19 +266,23 @@ def _one_by_one(report: RebalanceReport, earlier: History) -> Advice | None:
     return Advice(AdviceKind.ONE_BY_ONE, setting, text)
 
 
-def _joins_at_the_end(run: list[RebalanceReport]) -> list[RebalanceReport]:
-    """Return the last of these that new members caused, as long as no member had left."""
+def _joins_at_the_end(report: RebalanceReport, earlier: History) -> list[RebalanceReport]:
+    """Return the last rebalances without a pause that new members caused, as long as no member had left."""
     joins: list[RebalanceReport] = []
     gone = (CauseKind.MEMBER_LEFT, CauseKind.MEMBER_EXPIRED)
-    for report in reversed(run):
-        if report.cause.kind is not CauseKind.MEMBER_JOINED:
-            if report.cause.kind in (CauseKind.OWNERSHIP_CHANGED, CauseKind.LEADER_REJOINED):
+    following = report
+    for each in chain((report,), reversed(earlier)):
+        if following.started_ms - (each.started_ms + each.still_ms) > START_UP_GAP_MS:
+            break
+        following = each
+        if each.cause.kind is not CauseKind.MEMBER_JOINED:
+            if each.cause.kind in (CauseKind.OWNERSHIP_CHANGED, CauseKind.LEADER_REJOINED):
                 continue  # The second step of a cooperative rebalance.
             break
-        if any(each.kind in gone for each in report.further_causes):
+        if any(cause.kind in gone for cause in each.further_causes):
             break
-        joins.insert(0, report)
-    return joins
+        joins.append(each)
+    return joins[::-1]
 
 
 def _rounded_up(ms: int) -> int:

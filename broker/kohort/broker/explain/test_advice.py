@@ -1,11 +1,15 @@
 """What kohort advises, after histories that the core itself has noted."""
 
+from collections.abc import Iterator
+
 import pytest
+from msgspec.structs import replace
 
 from kohort.broker.explain.advice import Advice, AdviceKind, advice_of, advise, same_instance
+from kohort.broker.explain.events import RebalanceReport
 from kohort.broker.explain.words import duration, member_name
 from kohort.broker.group.config import GroupConfig
-from kohort.broker.group.events import MemberFenced
+from kohort.broker.group.events import CauseKind, MemberFenced
 from kohort.broker.group.test_world import Client, World, stable_group, sync_all
 
 UNKNOWN_TO_THE_COORDINATOR = "encountered UNKNOWN_MEMBER_ID from HEARTBEAT response"
@@ -370,3 +374,36 @@ def test_a_member_is_called_by_its_client_and_the_first_digits_of_its_id() -> No
     assert member_name("billing-1-3f2a91c0-11d0-4b7a-9c1e-2b9a4f2f8c11") == "billing-1-3f2a91c0"
     assert member_name("odd one") == "odd one"
     assert member_name("") == "somebody"
+
+
+class Counted(tuple[RebalanceReport, ...]):
+    """A history that counts how many of its rebalances were looked at."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[RebalanceReport]:
+        for each in super().__iter__():
+            Counted.looks += 1
+            yield each
+
+    def __reversed__(self) -> Iterator[RebalanceReport]:
+        for place in range(len(self) - 1, -1, -1):
+            Counted.looks += 1
+            yield self[place]
+
+
+def test_a_long_history_is_looked_at_only_as_far_back_as_it_counts() -> None:
+    world = quick()
+    a, b = pair(world)
+    world.sleep(1_000)
+    c = Client(world, "c")
+    c.join()
+    rebalanced(world, a, b, c)
+    *_, report = world.history()
+    gone = replace(report, cause=replace(report.cause, kind=CauseKind.MEMBER_LEFT, client_id="other"))
+    earlier = Counted(
+        replace(gone, started_ms=at_ms, cause=replace(gone.cause, at_ms=at_ms))
+        for at_ms in range(report.started_ms - 5_000_000, report.started_ms, 5_000)
+    )
+    assert advise(report, earlier) == ()
+    assert 100 < Counted.looks < 300  # Of 1,000: each rule looks back for ten minutes at most.
