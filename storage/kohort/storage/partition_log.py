@@ -142,6 +142,7 @@ class PartitionLog(WritableLog):
         """Give the log, which is empty, another start. Raises: OSError."""
         # A transaction open in the removed log would never end.
         keep_newest(self.file_system, self._path, SNAPSHOT_SUFFIX, count=0)
+        self._name_folder()  # A journal has the batches from `offset` on, but not the offset itself.
         empty = self._segments[0]
         if empty.base_offset != offset:
             fresh = empty.sibling(offset)

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from random import Random
 from uuid import UUID
 
 import pytest
@@ -61,6 +62,28 @@ def test_batches_lost_by_a_log_are_restored_from_the_journal(tmp_path: Path) -> 
     assert reopened.flushed_offset == 3
     assert reopened.latest_epoch == 3
     assert again.orphaned == 0
+
+
+def test_a_log_that_begins_anew_names_its_folder_before_the_journal_has_batches() -> None:
+    """Otherwise a power failure may leave some batches in a folder of nobody.
+
+    A start sets that aside, and a new log would begin at 0, where the journal's batches do not fit.
+    """
+    file_system, topic_id = MemoryFileSystem(), UUID(int=7)
+    directory = DataDirectory.open(Path("/data"), file_system)
+    directory.create_partitions([("commits", topic_id, 0)])
+    log = directory.open_log("commits", topic_id, 0, LogConfig())
+    log.restart_at(73)
+    commit(Journal(file_system, Path("/data")), log, b"one", b"two")
+    assert log.is_durable
+    assert log.synced_offset == 73
+    for seed in range(20):
+        left = file_system.after_crash(choose=Random(seed).randrange)
+        directory = DataDirectory.open(Path("/data"), left)
+        assert [each.topic_id for each in directory.partitions()] == [topic_id]
+        reopened = directory.open_log("commits", topic_id, 0, LogConfig())
+        Journal(left, Path("/data")).restore(reopened)
+        assert (reopened.log_start_offset, values_of(reopened)) == (73, [b"one", b"two"])
 
 
 def test_a_log_restores_only_missing_batches(tmp_path: Path) -> None:
