@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kohort.client.admin_items import AdminCalls, outcome, settle
+from kohort.client.admin_items import AdminCalls, outcome, settle, settle_answered
 from kohort.client.admin_values import (
     ElectionType,
     FeatureRange,
@@ -84,12 +84,14 @@ class ClusterAdmin(AdminCalls):
 
         Raises: ItemsError, BrokerError.
         """
+
+        async def ask(wanted: tuple[TopicPartition, ...]) -> dict[TopicPartition, bool | KohortError]:
+            return await self._elect(election_type, by_topic(wanted, _number))
+
         if partitions is None:
             answered = await self._cluster.retrying(lambda: self._elect(election_type, None))
-            return await settle(self._cluster, answered, lambda _: _at_once(answered))
-        return await settle(
-            self._cluster, partitions, lambda wanted: self._elect(election_type, by_topic(wanted, _number))
-        )
+            return await settle_answered(self._cluster, answered, ask)
+        return await settle(self._cluster, partitions, ask)
 
     async def _elect(
         self, election_type: ElectionType, topics: Mapping[str, tuple[int, ...]] | None
@@ -243,12 +245,6 @@ class ClusterAdmin(AdminCalls):
             return {each: told.get(each) for each in wanted}  # Since version 2 one error code is for all.
 
         await settle(self._cluster, levels, ask)
-
-
-async def _at_once(
-    answered: Mapping[TopicPartition, bool | KohortError],
-) -> Mapping[TopicPartition, bool | KohortError]:
-    return answered
 
 
 def _number(partition: TopicPartition) -> int:

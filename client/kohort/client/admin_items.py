@@ -74,6 +74,23 @@ async def settle(
     return results
 
 
+async def settle_answered(
+    cluster: Cluster,
+    answered: Outcomes[Item, Result],
+    ask: Callable[[tuple[Item, ...]], Awaitable[Outcomes[Item, Result]]],
+) -> dict[Item, Result]:
+    """Return each item's result; `ask` is called for items of a first answer with a transient error.
+
+    Raises: as `settle`.
+    """
+    first = [answered]
+
+    async def next_answer(wanted: tuple[Item, ...]) -> Outcomes[Item, Result]:
+        return first.pop() if first else await ask(wanted)
+
+    return await settle(cluster, answered, next_answer)
+
+
 async def _ask_once(
     items: tuple[Item, ...],
     ask: Callable[[tuple[Item, ...]], Awaitable[Outcomes[Item, Result]]],

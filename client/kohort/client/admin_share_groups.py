@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from kohort.client.admin_items import outcome, settle
+from kohort.client.admin_items import outcome, settle, settle_answered
 from kohort.client.admin_values import ShareGroupOffset
 from kohort.client.cluster import Cluster
 from kohort.client.errors import KohortError
@@ -27,6 +27,8 @@ from kohort.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsTopic,
 )
 
+ShareOffsets = dict[TopicPartition, ShareGroupOffset | KohortError]
+
 
 async def share_offsets(
     cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition] | None
@@ -35,6 +37,17 @@ async def share_offsets(
 
     Raises: ItemsError, BrokerError.
     """
+
+    async def ask(wanted: tuple[TopicPartition, ...]) -> ShareOffsets:
+        return await _share_offsets_once(cluster, group_id, wanted)
+
+    return await settle_answered(cluster, await _share_offsets_once(cluster, group_id, partitions), ask)
+
+
+async def _share_offsets_once(
+    cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition] | None
+) -> ShareOffsets:
+    """Return what the group's coordinator says of each partition. Raises: ItemsError, BrokerError."""
     topics = None
     if partitions is not None:
         topics = tuple(
@@ -43,7 +56,7 @@ async def share_offsets(
         )
     group = DescribeShareGroupOffsetsGroup(group_id=group_id, topics=topics)
 
-    async def ask(_: tuple[str, ...]) -> dict[str, dict[TopicPartition, ShareGroupOffset | KohortError]]:
+    async def ask(_: tuple[str, ...]) -> dict[str, ShareOffsets]:
         answer = await cluster.request_coordinator(
             group_id,
             DescribeShareGroupOffsetsRequest(groups=(group,)),
@@ -63,14 +76,7 @@ async def share_offsets(
             }
         }
 
-    found = (await settle(cluster, (group_id,), ask))[group_id]
-
-    async def again(
-        wanted: tuple[TopicPartition, ...],
-    ) -> dict[TopicPartition, ShareGroupOffset | KohortError]:
-        return {each: found[each] for each in wanted}
-
-    return await settle(cluster, found, again)
+    return (await settle(cluster, (group_id,), ask))[group_id]
 
 
 async def alter_share_offsets(cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:

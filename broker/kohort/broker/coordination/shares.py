@@ -71,8 +71,14 @@ class Shares:
             self._groups.submit_if_active(group_id, ShareStateReady(group_id, done))
 
     def when_kept(self, keys: Sequence[ShareKey], then: Callable[[], None]) -> None:
-        """Call `then` when the coordinators of these share partitions are loaded, or have failed to load."""
-        self._workers.spawn(self._make_ready, keys, then)
+        """Call `then` when the coordinators of these share partitions are loaded, or have failed to load.
+
+        The first request after a start would be refused otherwise: nobody else loads them before.
+        """
+        if self.states.are_ready(keys):
+            then()
+        else:
+            self._workers.spawn(self._make_ready, keys, then)
 
     async def _make_ready(self, keys: Sequence[ShareKey], then: Callable[[], None]) -> None:
         try:

@@ -79,8 +79,14 @@ def forget_topics(
             codes[key] = ErrorCode(answer.error_code)
         finish(ErrorCode.NONE, None, codes)
 
-    request_id = shard.ask(request, forgotten)
-    shard.submit(ForgetShareState(request_id, group.group_id, gone))
+    def begin() -> None:
+        request_id = shard.ask(request, forgotten)
+        shard.submit(ForgetShareState(request_id, group.group_id, gone))
+
+    if keys:
+        shares.when_kept(keys, begin)
+    else:
+        begin()
 
 
 def _deletion(key: ShareKey) -> Callable[[int], DeleteState]:

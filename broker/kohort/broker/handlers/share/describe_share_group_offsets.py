@@ -94,29 +94,41 @@ class _Describing:
             gather.put(position, self._answer(cast("list[DescribeShareGroupOffsetsPartition]", list(parts))))
 
         partitions = Gather(len(self._asked), finish)
+        kept: dict[int, ShareKey] = {}
         for number, asked in enumerate(self._asked):
-            self._describe(asked, partitions, number)
+            found = self._key_or_answer(asked)
+            if isinstance(found, ShareKey):
+                kept[number] = found
+            else:
+                partitions.put(number, found)
 
-    def _describe(self, asked: Asked, gather: Gather, number: int) -> None:
+        def describe_all() -> None:
+            for number, key in kept.items():
+                self._describe(key, partitions, number)
+
+        if kept:
+            self._sharing.shares().when_kept(list(kept.values()), describe_all)
+
+    def _key_or_answer(self, asked: Asked) -> ShareKey | DescribeShareGroupOffsetsPartition:
+        """Return the key of a share partition that has state, or else what is answered about it."""
         name, index = asked
         topic = self._snapshot.topics.get(name)
         if topic is None:
-            gather.put(number, _partition(index))
-            return
+            return _partition(index)
         if not 0 <= index < len(topic.partitions):
-            gather.put(number, _partition(index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            return
-        topic_id = topic.topic_id
-        known = (each.get(topic_id) for each in self._topics)
+            return _partition(index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        known = (each.get(topic.topic_id) for each in self._topics)
         if not any(each is not None and index in each.partitions for each in known):
-            gather.put(number, _partition(index))
-            return
-        key = ShareKey(self._group_id, topic_id, index)
+            return _partition(index)
+        return ShareKey(self._group_id, topic.topic_id, index)
 
+    def _describe(self, key: ShareKey, gather: Gather, number: int) -> None:
         def answered(answer: Message) -> None:
             assert isinstance(answer, ReadShareGroupStateSummaryPartitionResult)
             shares.log_ends.ask(
-                topic_id, index, lambda ends: gather.put(number, _summary(index, answer, ends))
+                key.topic_id,
+                key.partition,
+                lambda ends: gather.put(number, _summary(key.partition, answer, ends)),
             )
 
         shares = self._sharing.shares()

@@ -51,6 +51,7 @@ from kohort.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsResponse,
 )
+from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.protocol.messages.read_share_group_state import (
     ReadShareGroupStatePartition,
     ReadShareGroupStateRequest,
@@ -393,6 +394,39 @@ async def test_offsets_of_an_empty_group_are_altered_and_deleted(tmp_path: Path)
         ]
         member = await Member.join(broker, "three")
         assert [each.value for each in await member.fetch()] == ["a", "b", "c"]
+
+
+@pytest.mark.requirement("R32")
+async def test_the_first_request_after_a_restart_is_told_where_a_group_stands(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(client, "a", "b")
+        member = await Member.join(broker, "one")
+        await member.fetch()
+        assert await member.acknowledge((0, 0, [ACCEPT])) is ErrorCode.NONE
+        await member.leave()
+    async with running(tmp_path) as broker:
+        client = await Client.to(broker)
+        request = FindCoordinatorRequest(key_type=0, coordinator_keys=(GROUP,))
+        await client.ask(request, FindCoordinatorResponse)  # It loads the group, not the group's state.
+        assert await described(client) == (1, 1)
+
+
+@pytest.mark.requirement("R32")
+async def test_a_group_that_is_deleted_right_after_a_restart_leaves_no_state(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(client, "a", "b")
+        member = await Member.join(broker, "one")
+        await member.fetch()
+        await member.leave()
+    async with running(tmp_path) as broker:
+        client = await Client.to(broker)
+        request = FindCoordinatorRequest(key_type=0, coordinator_keys=(GROUP,))
+        await client.ask(request, FindCoordinatorResponse)
+        deleted = await client.ask(DeleteGroupsRequest(groups_names=(GROUP,)), DeleteGroupsResponse)
+        assert [each.error_code for each in deleted.results] == [ErrorCode.NONE]
+        assert states(broker) == []
 
 
 async def test_a_deleted_group_leaves_no_state(tmp_path: Path) -> None:
