@@ -12,6 +12,7 @@ import pytest
 from kohort.client import Admin, Consumer, ConsumerRecord, NewTopic, Producer, TopicPartition
 from kohort.client.aio import Consumer as AsyncConsumer
 from kohort.client.fetch_plan import CHUNKS_AHEAD
+from kohort.protocol.records.pairs import read_pairs
 from tests.client.steps import read
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.waiting import wait_until
@@ -59,6 +60,41 @@ def test_a_table_equals_the_polled_records(bootstrap: str, topic: MakeTopic, com
         assert consumer.poll_arrow(timeout_ms=0).num_rows == 0
         assert [consumer.position(each) for each in partitions_of(name, 3)] == [333] * 3
     assert sorted(tabled, key=lambda each: each[:2]) == rows(polled)
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_batches_have_the_records_of_their_partition(
+    bootstrap: str, topic: MakeTopic, compression: str
+) -> None:
+    name = topic(3)
+    produce(bootstrap, name, 99, 3, compression_type=compression)
+    found: dict[TopicPartition, list[bytes | None]] = {each: [] for each in partitions_of(name, 3)}
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign(*found)
+        while sum(map(len, found.values())) < 99:
+            for batch in consumer.poll_batches(timeout_ms=5_000):
+                found[batch.partition] += (value for _, value in read_pairs(batch.records, batch.header))
+        assert consumer.poll_batches(timeout_ms=0) == []
+        assert [consumer.position(each) for each in found] == [33] * 3
+    assert found == {each: [b"value %d" % n for n in range(each.partition, 99, 3)] for each in found}
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_the_asynchronous_consumer_reads_batches(bootstrap: str, topic: MakeTopic, backend: str) -> None:
+    name = topic(1)
+    produce(bootstrap, name, 100)
+
+    async def read() -> int:
+        async with AsyncConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+            consumer.assign(TopicPartition(name, 0))
+            count = 0
+            while count < 100:
+                count += sum(
+                    each.header.record_count for each in await consumer.poll_batches(timeout_ms=5_000)
+                )
+            return count
+
+    assert anyio.run(read, backend=backend) == 100
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])

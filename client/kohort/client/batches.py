@@ -2,7 +2,9 @@
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
+from kohort.client.values import TopicPartition
 from kohort.protocol.errors import WireError
 from kohort.protocol.messages.fetch import AbortedTransaction
 from kohort.protocol.records import (
@@ -19,6 +21,18 @@ from kohort.protocol.records import (
 )
 
 Aborted = Sequence[AbortedTransaction]
+
+
+class FetchedBatch(NamedTuple):
+    """A batch of a partition as a consumer gets it: its header, and its records, plain and encoded.
+
+    Records before `from_offset`, which the batch may begin with, were not asked for.
+    """
+
+    partition: TopicPartition
+    header: BatchHeader
+    records: bytes
+    from_offset: int
 
 
 def visible_batches(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, Never, Self, Unpack
 from anyio.lowlevel import checkpoint
 
 from kohort.client.arguments import by_name_alone, check_listener, one_by_one
+from kohort.client.batches import FetchedBatch
 from kohort.client.cluster_connection import ClusterConnection, hub_of, options_with
 from kohort.client.commits import Commitable, CommitCallback, CommitOutcome
 from kohort.client.config import ConsumerOptions, consumer_config
@@ -176,6 +177,23 @@ class Consumer(AsyncPollingClient[ConsumerSession], PositionCalls, Generic[K_co,
                 self._session.fetcher.wake()
             if found or not await self._go_on(deadline):
                 return table_of(found)
+
+    async def poll_batches(
+        self, *, timeout_ms: float | None = None, max_bytes: int = TABLE_BYTES
+    ) -> list[FetchedBatch]:
+        """Return batches with their records still encoded, as soon as there are any; none at the timeout.
+
+        They have about `max_bytes`. Otherwise this is `poll`. Raises: KohortError; WakeupError.
+        """
+        self._session.check_loop()
+        deadline = None if timeout_ms is None else Deadline(timeout_ms)
+        await checkpoint()
+        while True:
+            found = self._session.take_batches(max_bytes)
+            if self._session.fetcher.is_hungry:
+                self._session.fetcher.wake()
+            if found or not await self._go_on(deadline):
+                return found
 
     def __aiter__(self) -> Self:
         return self

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 import anyio
 
 from kohort.client.arguments import one_by_one
+from kohort.client.batches import FetchedBatch
 from kohort.client.cluster import Cluster
 from kohort.client.commits import CommitOutcome, Commits
 from kohort.client.config import ConsumerConfig, describe_servers
@@ -202,6 +203,21 @@ class ConsumerSession(PollingSession):
             size_bytes += more[1].size_bytes
         if found:
             self._taken(now_ms, HeldBatch.of_columns(found))
+        return found
+
+    def take_batches(self, most_bytes: int) -> list[FetchedBatch]:
+        """Return available batches, in the same way, until they have so many bytes."""
+        now_ms = monotonic_ms()
+        found: list[FetchedBatch] = []
+        size_bytes = 0
+        while size_bytes < most_bytes and not self._needs_attention(now_ms):
+            more = self._buffer.take_batches(may_raise=not found)
+            if not more:
+                break
+            found += more
+            size_bytes += sum(len(each.records) for each in more)
+        if found:
+            self._taken(now_ms, HeldBatch.of_batches(found))
         return found
 
     def _needs_attention(self, now_ms: int) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from kohort.client.batches import Aborted, plain_records, visible_batches
+from kohort.client.batches import Aborted, FetchedBatch, plain_records, visible_batches
 from kohort.client.decoding import PartitionRecords
 from kohort.client.deserializing import Deserializing
 from kohort.client.errors import (
@@ -193,6 +193,21 @@ class Chunk:
             self.stand.leader_epoch = found.leader_epoch
         return found
 
+    def take_batches(self, batches: list[FetchedBatch]) -> None:
+        """Add all batches that are left, counted as consumed. Raises: WireError; those before are added."""
+        stand, begin = self.stand, self.stand.position or 0
+        self.handed_out += self.taken
+        self.left, self.taken, self._header, self._batches, self._columns = (), 0, None, None, None
+        for header, payload in visible_batches(self.data, check_crcs=self.check_crcs, aborted=self.aborted):
+            if header.next_offset <= begin:
+                continue
+            if payload is not None:
+                records = plain_records(header, payload)
+                batches.append(FetchedBatch(self.state.partition, header, records, begin))
+                self.handed_out += header.record_count
+            stand.position = header.next_offset
+            stand.leader_epoch = header.partition_leader_epoch
+
     def detach(self) -> None:
         """Copy the chunk out of its answer.
 
@@ -340,6 +355,24 @@ class FetchBuffer:
                 self._used(chunk)
             elif len(found):
                 return chunk.state.partition, found
+
+    def take_batches(self, *, may_raise: bool = True) -> list[FetchedBatch]:
+        """Return a fetch's batches of one partition, counted as consumed; none if none are available.
+
+        Raises: KohortError for unreadable batches, unless the caller wants to return others first.
+        """
+        found: list[FetchedBatch] = []
+        while not found:
+            chunk = self._first(may_raise=may_raise)
+            if chunk is None:
+                break
+            try:
+                chunk.take_batches(found)
+            except WireError as error:
+                self._fail(chunk, error)
+            else:
+                self._used(chunk)
+        return found
 
     def _first(self, *, may_raise: bool) -> Chunk | None:
         """Return the first chunk that may be read now; handle errors that are due."""

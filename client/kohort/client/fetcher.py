@@ -298,12 +298,15 @@ class Fetcher:
         return wanted
 
     def _request(self, asked: Asked, max_wait_ms: int) -> FetchRequest:
+        max_bytes = max(1, min(self._config.fetch_max_bytes, self._room_bytes()))
         return FetchRequest(
             replica_id=-1,
             replica_state=ReplicaState(),
             max_wait_ms=max_wait_ms,
-            min_bytes=self._config.fetch_min_bytes,
-            max_bytes=max(1, min(self._config.fetch_max_bytes, self._room_bytes())),
+            min_bytes=min(
+                self._config.fetch_min_bytes, max_bytes
+            ),  # Else it waits for what it may not bring.
+            max_bytes=max_bytes,
             isolation_level=int(self._config.reads_committed),
             session_id=asked.session_id,
             session_epoch=asked.epoch,

@@ -11,6 +11,7 @@ from kohort.client.membership import Departure
 from kohort.client.values import AnyRecord, TopicPartition
 
 if TYPE_CHECKING:
+    from kohort.client.batches import FetchedBatch
     from kohort.client.columns import RecordColumns
 
 RANGES_SHOWN = 8
@@ -45,6 +46,17 @@ class HeldBatch:
             size += len(columns)
             first, _ = ranges.get(where, (int(columns.offsets[0]), 0))
             ranges[where] = (first, int(columns.offsets[-1]))
+        return cls(size, tuple((where, *span) for where, span in sorted(ranges.items())))
+
+    @classmethod
+    def of_batches(cls, batches: "Iterable[FetchedBatch]") -> "HeldBatch":
+        """Return the summary of the records of batches."""
+        ranges: dict[TopicPartition, tuple[int, int]] = {}
+        size = 0
+        for where, header, _, from_offset in batches:
+            size += header.record_count
+            first, _ = ranges.get(where, (max(header.base_offset, from_offset), 0))
+            ranges[where] = (first, header.last_offset)
         return cls(size, tuple((where, *span) for where, span in sorted(ranges.items())))
 
     def __str__(self) -> str:

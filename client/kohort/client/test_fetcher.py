@@ -375,6 +375,38 @@ def test_polls_and_columns_can_alternate() -> None:
     assert world.buffer.take_columns() is None
 
 
+def test_polls_and_batches_can_alternate() -> None:
+    world = World(0)
+    world.receive(records_of(0, b"a", b"b", b"c"))
+    assert world.values(1) == [b"a"]
+    (found,) = world.buffer.take_batches()
+    assert (found.partition, found.header.base_offset, found.from_offset) == (TopicPartition("t", 0), 0, 1)
+    assert found.records.count(b"c") == 1
+    assert world.state().position == 3
+    world.receive(records_of(3, b"d"))
+    assert world.values() == [b"d"]
+    assert world.buffer.take_batches() == []
+
+
+def test_batches_of_aborted_transactions_are_passed_over() -> None:
+    world = World(0, isolation_level="read_committed")
+    world.receive(ABORTED, aborted=[AbortedTransaction(producer_id=7, first_offset=1)])
+    found = world.buffer.take_batches()
+    assert sum(each.header.record_count for each in found) == 2
+    assert world.values() == []
+
+
+def test_batches_before_a_damaged_one_are_taken_first() -> None:
+    world = World(0)
+    damaged = bytearray(records_of(1, b"b"))
+    damaged[-1] ^= 1
+    world.receive(records_of(0, b"a") + bytes(damaged))
+    assert [each.header.base_offset for each in world.buffer.take_batches()] == [0]
+    assert world.state().position == 1
+    with pytest.raises(BrokerError, match="t-0 at offset 1"):
+        world.buffer.take_batches()
+
+
 MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 

@@ -55,9 +55,11 @@ def a_session(session_id: int) -> FetchSession:
     return session
 
 
-def end(peers: Mapping[tuple[int, str], Peer], sessions: Mapping[int, int], within_s: float = 5) -> None:
+def end(
+    peers: Mapping[tuple[int, str], Peer], sessions: Mapping[int, int], within_s: float = 5, **options: int
+) -> None:
     """End these sessions, by broker. Raises: TimeoutError."""
-    fetcher = Fetcher(OpenConnections(peers), consumer_config({}), Positions(), lambda: None)
+    fetcher = Fetcher(OpenConnections(peers), consumer_config(options), Positions(), lambda: None)
     fetcher._sessions = {node_id: a_session(each) for node_id, each in sessions.items()}
 
     async def main() -> None:
@@ -65,6 +67,13 @@ def end(peers: Mapping[tuple[int, str], Peer], sessions: Mapping[int, int], with
             await fetcher.end()
 
     anyio.run(main)
+
+
+def test_a_fetch_waits_for_no_more_than_it_may_bring() -> None:
+    peer = Peer()
+    end({(1, MAIN): peer}, {1: 7}, fetch_min_bytes=10_000, prefetch_max_bytes=1_000)
+    (request,) = peer.heard
+    assert (request.min_bytes, request.max_bytes) == (1_000, 1_000)
 
 
 def test_every_broker_is_sent_the_end_of_its_session_without_partitions() -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Generic, Never, Self, Unpack
 
 from kohort.client import consumer
 from kohort.client.arguments import by_name_alone
+from kohort.client.batches import FetchedBatch
 from kohort.client.blocking.client import blocking, directly, in_loop
 from kohort.client.blocking.cluster_connection import ClusterConnection, connection_of
 from kohort.client.blocking.one_thread import by_one_thread, in_use
@@ -148,6 +149,22 @@ class Consumer(BlockingPollingClient[consumer.Consumer[K_co, V_co]], Generic[K_c
                 self._loop.call_soon(self._session.fetcher.wake)
             if found or not self._go_on(deadline):
                 return table_of(found)
+
+    @by_one_thread
+    def poll_batches(
+        self, *, timeout_ms: float | None = None, max_bytes: int = TABLE_BYTES
+    ) -> list[FetchedBatch]:
+        """Return batches with their records still encoded, as soon as there are any; none at the timeout.
+
+        They have about `max_bytes`. Otherwise this is `poll`. Raises: KohortError; WakeupError.
+        """
+        deadline = None if timeout_ms is None else Deadline(timeout_ms)
+        while True:
+            found = self._session.take_batches(max_bytes)
+            if self._session.fetcher.is_hungry:
+                self._loop.call_soon(self._session.fetcher.wake)
+            if found or not self._go_on(deadline):
+                return found
 
     def __iter__(self) -> Self:
         return self
