@@ -52,6 +52,9 @@ BEHIND = Family("kohort_observe_records_behind", "gauge", (), "Records of `__con
 CALLS = Family(
     "kohort_observe_calls_total", "counter", (), "Requests to the cluster, besides reading records."
 )
+FETCHES = Family(
+    "kohort_observe_fetches_total", "counter", (), "Requests that read records of `__consumer_offsets`."
+)
 CAUGHT_UP = Family("kohort_observe_caught_up", "gauge", (), "1 once all records are read.")
 READS_RECORDS = Family(
     "kohort_observe_reads_records", "gauge", (), "0 where `__consumer_offsets` may not be read."

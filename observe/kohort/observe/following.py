@@ -16,7 +16,16 @@ from kohort.protocol.errors import ErrorCode
 log = logging.getLogger(__name__)
 
 POLL_MS = 500
-POLL_RECORDS_MAX = 5_000
+POLL_BYTES_MAX = 1 << 20
+"""Pages wait while so much is taken: some 10,000 records."""
+FETCHING: ConsumerOptions = {
+    "fetch_min_bytes": 2 << 20,
+    "fetch_max_wait_ms": 1_000,
+    "fetch_max_bytes": 16 << 20,
+    "prefetch_max_bytes": 32 << 20,
+}
+"""One or two fetches a second of each broker, however much is committed. The user's settings come first."""
+FETCH_TOTAL = "consumer-fetch-manager-metrics", "fetch-total"
 SAVE_SECONDS = 2.0
 FORGET_SECONDS = 60.0
 RETRY_SECONDS = 2.0
@@ -88,30 +97,33 @@ class Follower:
 
     def _follow(self) -> None:
         watched, status = self._watched, self._watched.status
-        with Consumer(**self._options) as consumer:
+        options: ConsumerOptions = {**FETCHING, **self._options}
+        with Consumer(**options) as consumer:
+            fetches_before = status.fetches
             partitions, missing = self._led(consumer)
             ends = self._begin(consumer, partitions)
             problem = f"{missing} partitions of {GROUPS_TOPIC} have no leader" if missing else ""
             until = time.monotonic() + LEADERLESS_SECONDS if missing else math.inf
             while not self._stopping.is_set() and time.monotonic() < until:
-                records = consumer.poll(timeout_ms=POLL_MS, max_records=POLL_RECORDS_MAX)
+                batches = consumer.poll_batches(timeout_ms=POLL_MS, max_bytes=POLL_BYTES_MAX)
                 if not status.reads_records:
-                    if records or any(consumer.current_lag(each) is not None for each in partitions):
+                    if batches or any(consumer.current_lag(each) is not None for each in partitions):
                         log.warning("%s may be read now: it says more than descriptions", GROUPS_TOPIC)
                         watched.save(self._store)
                         watched.begin_anew(self._store)
                         return
                     self._save_regularly()
                     continue
-                watched.take(records)
+                watched.take(batches)
                 status.note(READING, problem)
-                if not records:
+                if not batches:
                     self._pass_markers(consumer, partitions, ends)
                 if not (status.is_caught_up and (missing or watched.facts.knows_all_groups)):
                     status.behind = records_left(watched.positions, ends)
                     if not status.behind:
                         watched.caught_up(knows_all_groups=not missing)
-                self._save_regularly()
+                if self._save_regularly():
+                    status.fetches = fetches_before + _fetches(consumer)
 
     def _led(self, consumer: Consumer) -> tuple[list[TopicPartition], int]:
         """Return the partitions that can be read, and how many had no leader at the last look."""
@@ -147,12 +159,20 @@ class Follower:
 
     # Saving
 
-    def _save_regularly(self) -> None:
+    def _save_regularly(self) -> bool:
+        """Save, where that is due; return whether it was."""
         now = time.monotonic()
-        if now >= self._next_save:
+        is_due = now >= self._next_save
+        if is_due:
             self._next_save = now + SAVE_SECONDS
             self._watched.save(self._store)
         if now >= self._next_forget:
             self._next_forget = now + FORGET_SECONDS
             oldest_ms = self._watched.now_ms() - int(self._limits.retention_days * DAY_MS)
             self._store.forget(before_ms=oldest_ms, bytes_max=self._limits.retention_bytes)
+        return is_due
+
+
+def _fetches(consumer: Consumer) -> int:
+    """Return how many fetch requests a consumer has sent."""
+    return int(sum(value for name, value in consumer.metrics().items() if name[:2] == FETCH_TOTAL))

@@ -101,7 +101,7 @@ class ObservedGroup:
         self._last_protocol_name = ""
         self._empty_since_ms = 0
         self._has_had_members = False
-        self._advanced = 0
+        self.advanced = 0
         self._set: Burst | None = None
         self._removed: Burst | None = None
         self._is_removed = False
@@ -122,24 +122,12 @@ class ObservedGroup:
         if place.activity is not None:
             place.activity.committed(at_ms)
             place.activity.progressed(at_ms)
-        self._advanced += 1
+        self.advanced += 1
         return place
 
     def commit_again(self, place: Place, offset: int, at_ms: int) -> None:
-        """Take the next commit of a partition. This is the hot path."""
-        activity = place.activity
-        if activity is not None:
-            activity.committed(at_ms)
-        if offset > place.offset:
-            if place.progress_ms <= self.snapshot.at_ms:
-                self._advanced += 1
-            place.progress_ms = at_ms
-            if activity is not None:
-                activity.progressed(at_ms)
-        if offset != place.offset and (offset < place.offset or not self.snapshot.members):
-            self._was_set(OffsetMove(place.topic, place.partition, place.offset, offset), at_ms)
-        place.offset = offset
-        place.at_ms = at_ms
+        """Take the next commit of a partition."""
+        commit_each([((self, place), offset, at_ms)])
 
     def remove(self, topic: str, partition: int, at_ms: int) -> None:
         """Take it that an offset was removed."""
@@ -152,13 +140,13 @@ class ObservedGroup:
         self._removed.add(OffsetMove(topic, partition, place.offset, -1))
         self._removed.newest_commit_ms = max(self._removed.newest_commit_ms, place.at_ms)
 
-    def _was_set(self, move: OffsetMove, at_ms: int) -> None:
-        """Take it that an offset was set by something else than the progress of a member."""
+    def was_set(self, place: Place, offset: int, at_ms: int) -> None:
+        """Take it that an offset is set by something else than the progress of a member."""
         if self._set is not None and at_ms > self._set.until_ms:
             self.settle()
         told = self._set_told
         if self._set is None:
-            if move.after > move.before and told.forward >= FORWARD_TOLD:
+            if offset > place.offset and told.forward >= FORWARD_TOLD:
                 return
             is_again = told.until_ms and at_ms - told.until_ms <= max(told.hold_ms, HELD_MS)
             told.hold_ms = min(max(2 * told.hold_ms, HELD_MS), HELD_MS_MAX) if is_again else 0
@@ -166,7 +154,7 @@ class ObservedGroup:
         elif at_ms - self._set.last_ms > TOGETHER_MS:
             self._set.times += 1
             self._set.last_ms = at_ms
-        self._set.add(move)
+        self._set.add(OffsetMove(place.topic, place.partition, place.offset, offset))
 
     def settle(self, now_ms: int | None = None) -> None:
         """Return what is together in `events`; with a time, only what nothing more can belong to."""
@@ -264,7 +252,7 @@ class ObservedGroup:
             grown=tuple(self._grown(old, new)),
             subscribers=_subscribers(new.members.values()),
             moved=_moved(old.owners, new.owners),
-            advanced=self._advanced,
+            advanced=self.advanced,
             session_timeout_ms=self._facts.session_timeout_ms if self.is_by_broker else 0,
             is_by_broker=self.is_by_broker,
             is_metadata_changed=is_metadata_changed,
@@ -304,7 +292,7 @@ class ObservedGroup:
 
     def _take(self, new: Snapshot) -> None:
         self.snapshot = new
-        self._advanced = 0
+        self.advanced = 0
         if new.members:
             self._has_had_members = True
             self._set_told.forward = 0
@@ -388,7 +376,7 @@ class ObservedGroup:
             self._empty_since_ms,
             self._has_had_members,
             self.is_by_broker,
-            self._advanced,
+            self.advanced,
             self._set,
             self._removed,
             self._is_removed,
@@ -405,12 +393,42 @@ class ObservedGroup:
         self._empty_since_ms = saved.empty_since_ms
         self._has_had_members = saved.has_had_members
         self.is_by_broker = saved.is_by_broker
-        self._advanced = saved.advanced
+        self.advanced = saved.advanced
         self._set = saved.burst_set
         self._removed = saved.burst_removed
         self._is_removed = saved.is_removed
         self._set_told = saved.set_told
         self.own(saved.snapshot.owners)
+
+
+def commit_each(commits: Iterable[tuple[tuple[ObservedGroup, Place], int, int]]) -> set[str]:
+    """Take commits of partitions that have been committed before, each with its offset and time.
+
+    Return the ids of the groups. This is the hot path.
+    """
+    group_ids: set[str] = set()
+    former: ObservedGroup | None = None
+    began_ms, has_members = 0, False
+    for (group, place), offset, at_ms in commits:
+        if group is not former:
+            former = group
+            group_ids.add(group.group_id)
+            began_ms, has_members = group.snapshot.at_ms, bool(group.snapshot.members)
+        activity, before = place.activity, place.offset
+        if activity is not None and at_ms > activity.last_commit_ms:
+            activity.committed(at_ms)
+        if offset != before:
+            if offset > before:
+                if place.progress_ms <= began_ms:
+                    group.advanced += 1
+                place.progress_ms = at_ms
+                if activity is not None and at_ms > activity.last_progress_ms:
+                    activity.progressed(at_ms)
+            if offset < before or not has_members:
+                group.was_set(place, offset, at_ms)
+            place.offset = offset
+        place.at_ms = at_ms
+    return group_ids
 
 
 def _resubscription(old: ObservedMember, new: ObservedMember) -> Resubscription:

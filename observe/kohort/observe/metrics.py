@@ -100,6 +100,7 @@ def _add_cluster(page: _Page, watched: Watched, now_ms: int) -> None:
     page.add(of.UNDECODED, watched.records.undecoded)
     page.add(of.BEHIND, status.behind)
     page.add(of.CALLS, status.calls)
+    page.add(of.FETCHES, status.fetches)
     page.add(of.CAUGHT_UP, int(status.is_caught_up))
     page.add(of.READS_RECORDS, int(status.reads_records))
     page.add(of.PROBLEMS, len(status.problems))

@@ -1,15 +1,16 @@
 """Takes the records of `__consumer_offsets`, one after another, and returns what happened in groups. Pure."""
 
-import struct
 from collections.abc import Iterator
 
 import msgspec
 
 from kohort.broker.explain.observed.events import AnyObserved
+from kohort.client.batches import FetchedBatch
+from kohort.observe.batches import BEGINNING, known_commits
 from kohort.observe.epochs import Epochs, SavedEpochs
 from kohort.observe.facts import Facts
 from kohort.observe.generations import snapshot_of
-from kohort.observe.group import ObservedGroup, SavedGroup
+from kohort.observe.group import ObservedGroup, SavedGroup, commit_each
 from kohort.observe.places import Place
 from kohort.protocol.errors import WireError
 from kohort.protocol.offsets_topic import (
@@ -19,10 +20,9 @@ from kohort.protocol.offsets_topic import (
     OffsetCommitRecord,
     decode_record,
 )
+from kohort.protocol.records.reader import iterate_payload
 
-_BEGINNING = struct.Struct(">hq")
-"""A committed offset begins like this in each version of its record: the version, then the offset."""
-_OFFSET, _OFFSET_BYTES = _BEGINNING.unpack_from, _BEGINNING.size
+_OFFSET, _OFFSET_BYTES = BEGINNING.unpack_from, BEGINNING.size
 _ENCODE = msgspec.msgpack.Encoder().encode
 
 
@@ -52,6 +52,22 @@ class Records:
         self._epochs: dict[str, Epochs] = {}
         self._places: dict[bytes, tuple[ObservedGroup, Place]] = {}
         self._changed: set[str] = set()
+
+    def take_batch(self, batch: FetchedBatch) -> int:
+        """Take a batch of records, all or none; return the time of the newest one. Raises: WireError."""
+        header, data = batch.header, batch.records
+        if header.base_offset >= batch.from_offset:
+            commits = known_commits(header, data, self._places.get)
+            if commits:
+                self.records += len(commits)
+                self._changed |= commit_each(commits)
+                return commits[-1][2]
+        newest_ms = 0
+        for each in [*iterate_payload(data, header)]:  # As a whole first: all of the batch, or nothing.
+            if each.key is not None and each.offset >= batch.from_offset:
+                self.take(each.key, each.value, each.timestamp)
+                newest_ms = max(newest_ms, each.timestamp)
+        return newest_ms
 
     def take(self, key: bytes, value: bytes | None, at_ms: int) -> None:
         """Take one record."""

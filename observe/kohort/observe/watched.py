@@ -7,7 +7,8 @@ from threading import RLock
 import msgspec
 
 from kohort.broker.explain.observed.events import AnyObserved, TransactionStands
-from kohort.client import ConsumerRecord
+from kohort.client import BrokerError
+from kohort.client.batches import FetchedBatch
 from kohort.observe.cluster import GROUPS_TOPIC, Seen
 from kohort.observe.facts import Facts
 from kohort.observe.group import ObservedGroup
@@ -16,6 +17,7 @@ from kohort.observe.records import Records
 from kohort.observe.store import CLUSTER_WIDE, GroupNews, Store
 from kohort.observe.topics import ClusterLook, coordinators_moved, topics_changed
 from kohort.observe.transactions import OpenTransactions, Standing
+from kohort.protocol.errors import ErrorCode, WireError
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +36,8 @@ class Status(msgspec.Struct):
     is_caught_up: bool = False
     looked_ms: int = 0
     calls: int = 0
+    """Requests to the cluster, besides those that read `__consumer_offsets`: those are the `fetches`."""
+    fetches: int = 0
     behind: int = 0
     """Records of `__consumer_offsets` that are not read yet."""
     problems: dict[str, str] = {}
@@ -141,16 +145,17 @@ class Watched:
 
     # Records
 
-    def take(self, records: Iterable[ConsumerRecord]) -> None:
-        """Take the next records of the groups' topic."""
+    def take(self, batches: Iterable[FetchedBatch]) -> None:
+        """Take the next batches of the groups' topic. Raises: BrokerError for one that cannot be read."""
         newest_ms = 0
         with self.lock:
-            take, positions = self.records.take, self.positions
-            for each in records:
-                if each.key is not None:
-                    take(each.key, each.value, each.timestamp_ms)
-                positions[each.partition] = each.offset + 1
-                newest_ms = max(newest_ms, each.timestamp_ms)
+            for each in batches:
+                try:
+                    newest_ms = max(newest_ms, self.records.take_batch(each))
+                except WireError as error:
+                    where = f"{each.partition} at offset {each.header.base_offset}"
+                    raise BrokerError(ErrorCode.CORRUPT_MESSAGE, f"{where}: {error}") from None
+                self.positions[each.partition.partition] = each.header.next_offset
             self.records.settle(newest_ms or self.now_ms())
 
     def caught_up(self, *, knows_all_groups: bool = True) -> None:
