@@ -1,10 +1,10 @@
-"""How fast `kohort observe` is: 1,000 groups, 10,000 partitions, 50,000 commits a second, on Apache Kafka.
+"""How fast `kohort observe` is: 1,000 groups, 10,000 partitions, 50,000 commits a second.
 
-    python benchmarks/observe.py [--rate 50000] [--backlog 2000000] [--seconds 20]
+    python benchmarks/observe.py [--on kafka|kohort] [--by batches|requests] [--rate 50000] [--seconds 60]
 
-Commits are written to `__consumer_offsets` as a coordinator writes them: one batch of ten a group.
-First the observer reads a backlog. Then it follows at the rate, is killed, and reads what was
-written meanwhile. It prints records a second, CPU, memory and the requests to the cluster.
+Commits come as the batches that a coordinator writes (Apache Kafka alone takes these), or as real
+OffsetCommit requests. First the observer reads a backlog. Then it follows at the rate, is killed, a backlog
+is written, and it is started again. It prints records a second, CPU, memory, and requests to the cluster.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
@@ -25,79 +24,17 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from kohort.client import Admin, NewTopic
-from kohort.observe.topics import partition_of
-from kohort.protocol.offsets_topic import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
-    encode_key,
-    encode_value,
-)
-from tests.differential.apache_kafka import ApacheKafka
+from benchmarks.parts.commit_load import OFFSETS_PARTITIONS, CommitRequests, CoordinatorBatches, write
 
-TOPICS, GROUPS, OF_EACH, OFFSETS_PARTITIONS = 10, 1_000, 10, 50
+from kohort.client import Admin, NewTopic
+from tests.differential.apache_kafka import ApacheKafka
+from tests.interop.broker_process import BrokerProcess
+
+TOPICS, GROUPS = 10, 1_000
 READY = "kohort observe ready http="
 TICKS = os.sysconf("SC_CLK_TCK")
 WAIT_SECONDS_MAX = 240.0
 START_SECONDS = 5.0
-ADMIN_CLIENT = "__admin_client"
-"""Kafka lets clients of this name write to internal topics."""
-
-
-def write(bootstrap: str, rate: int, count: int) -> None:
-    """Write `count` commits, or with 0 without end; `rate` a second, or with 0 as fast as possible."""
-    from confluent_kafka import Producer
-
-    settings = {"bootstrap.servers": bootstrap, "client.id": ADMIN_CLIENT, "batch.num.messages": OF_EACH}
-    settings |= {"linger.ms": 5, "queue.buffering.max.messages": 400_000, "acks": 1, "max.in.flight": 1_000}
-    producer = Producer(settings)
-    places = []
-    for group in range(GROUPS):
-        name = f"group-{group}"
-        place = partition_of(name, OFFSETS_PARTITIONS)
-        told = GroupMetadataValue(
-            protocol_type="consumer",
-            generation=1,
-            protocol=None,
-            leader=None,
-            current_state_timestamp=0,
-            members=(),
-        )
-        producer.produce(
-            "__consumer_offsets",
-            encode_value(told),
-            encode_key(GroupMetadataKey(group=name)),
-            partition=place,
-        )
-        for each in range(OF_EACH):
-            key = OffsetCommitKey(group=name, topic=f"topic-{each}", partition=group)
-            value = bytearray(
-                encode_value(
-                    OffsetCommitValue(offset=0, metadata="", commit_timestamp=time.time_ns() // 1_000_000)
-                )
-            )
-            places.append((encode_key(key), value, place))
-    began, written, offset = time.monotonic(), 0, 0
-    while not count or written < count:
-        offset += 1
-        for index, (key, value, place) in enumerate(places):
-            struct.pack_into(">q", value, 2, offset)
-            while True:
-                try:
-                    producer.produce("__consumer_offsets", bytes(value), key, partition=place)
-                except BufferError:
-                    producer.poll(0.05)
-                else:
-                    break
-            if index % 1_000 == 0:
-                producer.poll(0)
-                ahead = (written + index) / rate - (time.monotonic() - began) if rate else 0
-                if ahead > 0:
-                    time.sleep(ahead)
-        written += len(places)
-    producer.flush()
 
 
 class Observed:
@@ -135,13 +72,18 @@ class Observed:
         text = Path(f"/proc/{self._process.pid}/status").read_text()
         return int(text.partition("VmHWM:")[2].split()[0]) / 1_024
 
+    def requests(self) -> int:
+        """Return how many requests it has sent, those that read records among them."""
+        status = self.status()
+        return int(str(status["calls"])) + int(str(status["fetches"]))
+
     def kill(self) -> None:
         """Kill it."""
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 
     def catch_up(self) -> tuple[float, float]:
-        """Wait until all is read; return the time and the CPU time that it took."""
+        """Wait until all is read; return the time and the CPU time that it took since it was started."""
         wait(lambda: bool(self.status()["is_caught_up"]))
         return time.monotonic() - self._began, self.cpu_seconds()
 
@@ -159,69 +101,106 @@ def wait(condition: Callable[[], bool]) -> None:
     raise TimeoutError("it has not caught up")
 
 
-def measure(bootstrap: str, folder: Path, rate: int, backlog: int, seconds: float) -> None:
+class Writer:
+    """Writes commits, in a process of its own."""
+
+    def __init__(self, bootstrap: str, by: str) -> None:
+        self._command = [sys.executable, __file__, "--write", bootstrap, "--by", by]
+
+    def write(self, count: int, begin: int = 0) -> None:
+        """Write so many as fast as possible; the offsets begin after `begin`."""
+        subprocess.run([*self._command, f"--backlog={count}", f"--begin={begin}", "--rate=0"], check=True)
+
+    def start(self, rate: int, seconds: float, begin: int) -> subprocess.Popen[str]:
+        """Write at this rate for so long."""
+        command = [*self._command, f"--backlog={int(rate * seconds)}", f"--begin={begin}", f"--rate={rate}"]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def measure(bootstrap: str, folder: Path, given: argparse.Namespace) -> None:
     """Print the figures."""
-    writer = [sys.executable, __file__, "--write", bootstrap]
-    subprocess.run([*writer, "--rate", "0", "--backlog", str(backlog)], check=True)
+    rate, seconds = given.rate, given.seconds
+    rounds = GROUPS * TOPICS
+    writer = Writer(bootstrap, given.by)
+    writer.write(given.backlog)
     observer = Observed(bootstrap, folder)
-    took, cpu = observer.catch_up()
-    read = observer.records()
-    print(f"backlog: {read:,} records in {took:.1f} s, {read / took:,.0f}/s, {read / cpu:,.0f}/s of CPU")
-    live = subprocess.Popen([*writer, "--rate", str(rate), "--backlog", "0"])
+    _print_caught_up("backlog", observer, 0)
+    live = writer.start(rate, 2 * START_SECONDS + seconds, given.backlog // rounds)
     try:
         time.sleep(START_SECONDS)  # The writer starts, and comes to its rate.
-        read, cpu, calls = observer.records(), observer.cpu_seconds(), _calls(observer)
+        read, cpu, asked = observer.records(), observer.cpu_seconds(), observer.requests()
         began = time.monotonic()
         time.sleep(seconds)  # The time that is measured.
         passed = time.monotonic() - began
         share = (observer.cpu_seconds() - cpu) / passed
-        status = observer.status()
+        told = (observer.records() - read) / passed
         print(
-            f"live: {(observer.records() - read) / passed:,.0f}/s read of {rate:,}/s, {share:.0%} of a core, "
-            f"{status['behind']} behind, {observer.peak_mib():.0f} MiB at most, "
-            f"{(_calls(observer) - calls) / passed:.1f} requests/s"
+            f"live: {told:,.0f}/s read of {rate:,}/s for {seconds:.0f} s, {share:.0%} of a core, "
+            f"{observer.status()['behind']} behind at the last look, {observer.peak_mib():.0f} MiB at most, "
+            f"{(observer.requests() - asked) / passed:.1f} requests/s with those that read records",
+            flush=True,
         )
+        wrote, _ = live.communicate()
+        print(f"      the writer: {wrote.strip()}")
         observer.kill()
-        time.sleep(seconds / 2)  # What is written meanwhile is read after the restart.
+        writer.write(given.backlog, given.backlog // rounds + int(rate * (seconds + 11)) // rounds)
         observer = Observed(bootstrap, folder)
-        took, cpu = observer.catch_up()
-        read = observer.records()
-        print(f"restart: {read:,} records in {took:.1f} s, {read / took:,.0f}/s, {read / cpu:,.0f}/s of CPU")
+        _print_caught_up("restart after kill -9", observer, given.backlog)
+        print(f"      {observer.peak_mib():.0f} MiB at most")
     finally:
         live.kill()
         live.wait()
         observer.kill()
 
 
-def _calls(observer: Observed) -> int:
-    return int(str(observer.status()["calls"]))
+def _print_caught_up(what: str, observer: Observed, least: int) -> None:
+    took, cpu = observer.catch_up()
+    read = observer.records()
+    assert read >= least, (read, least)
+    print(
+        f"{what}: {read:,} records in {took:.1f} s with its start, {read / took:,.0f}/s, "
+        f"{read / cpu:,.0f} in a second of CPU time",
+        flush=True,
+    )
+
+
+def _write(given: argparse.Namespace) -> None:
+    topics = [f"topic-{each}" for each in range(TOPICS)]
+    load = (CommitRequests if given.by == "requests" else CoordinatorBatches)(GROUPS, topics)
+    host, _, port = given.write.rpartition(":")
+    wrote = write((host, int(port)), load, given.rate, given.backlog, given.begin)
+    print(f"{wrote:,.0f} commits/s")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--on", choices=("kafka", "kohort"), default="kafka")
+    parser.add_argument("--by", choices=("batches", "requests"))
     parser.add_argument("--rate", type=int, default=50_000)
-    parser.add_argument("--backlog", type=int, default=2_000_000)
-    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--backlog", type=int, default=5_000_000)
+    parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--write", help=argparse.SUPPRESS)
+    parser.add_argument("--begin", type=int, default=0, help=argparse.SUPPRESS)
     given = parser.parse_args()
+    given.by = given.by or ("batches" if given.on == "kafka" else "requests")
     if given.write:
-        write(given.write, given.rate, given.backlog)
+        _write(given)
         return
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        kafka = ApacheKafka(
-            folder, f"offsets.topic.num.partitions={OFFSETS_PARTITIONS}", options=("-Xmx1500m",)
-        )
-        kafka.start()
+        setting = f"offsets.topic.num.partitions={OFFSETS_PARTITIONS}"
+        kafka = ApacheKafka(folder, setting, options=("-Xmx1500m",))
+        broker = kafka if given.on == "kafka" else BrokerProcess(folder, setting)
+        broker.start()
         try:
-            bootstrap = "{}:{}".format(*kafka.address)
+            bootstrap = "{}:{}".format(*broker.address)
             with Admin(bootstrap_servers=bootstrap, default_api_timeout_ms=120_000) as admin:
                 admin.list_group_offsets("any")  # The cluster makes its topic for groups.
                 for each in range(TOPICS):
-                    admin.create_topics(NewTopic(f"topic-{each}", partitions=GROUPS * OF_EACH // TOPICS))
-            measure(bootstrap, folder, given.rate, given.backlog, given.seconds)
+                    admin.create_topics(NewTopic(f"topic-{each}", partitions=GROUPS))
+            measure(bootstrap, folder, given)
         finally:
-            kafka.stop()
+            broker.stop()
 
 
 if __name__ == "__main__":

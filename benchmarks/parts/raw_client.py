@@ -63,7 +63,7 @@ class Connection:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._file = self._socket.makefile("rb")
 
-    def send(self, frame: bytes) -> None:
+    def send(self, frame: bytes | bytearray) -> None:
         """Send a request."""
         self._socket.sendall(frame)
 
@@ -90,12 +90,12 @@ class Connection:
         self._socket.close()
 
 
-def frame_of(message: Message) -> bytes:
+def frame_of(message: Message, client_id: str = "bench") -> bytes:
     """Return an encoded request."""
     name = type(message).__name__.removesuffix("Request")
     api, version = BY_NAME[name], VERSIONS[name]
     header = RequestHeader(
-        request_api_key=api.api_key, request_api_version=version, correlation_id=1, client_id="bench"
+        request_api_key=api.api_key, request_api_version=version, correlation_id=1, client_id=client_id
     )
     frame = header.encode(api.request_header_version(version)) + message.encode(version)
     return struct.pack(">i", len(frame)) + frame
