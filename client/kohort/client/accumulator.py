@@ -235,9 +235,9 @@ class Accumulator:
         return self._kind(batch, index, timestamp_ms)
 
     def append_keys(
-        self, topic: str, partition: int, keys: list[bytes], value: bytes, timestamp_ms: int
+        self, topic: str, partition: int, keys: bytes, value: bytes, timestamp_ms: int, *, key_size: int
     ) -> list[tuple[Appended, int]]:
-        """Append a record for each of these keys, which have one size, as far as there is room.
+        """Append a record for each key of `key_size` bytes in `keys`, as far as there is room.
 
         Return the first record in each batch, and how many follow it there with itself; of an asynchronous
         producer alone. Raises: BrokerError for a record that is too large for any request.
@@ -246,11 +246,11 @@ class Accumulator:
         queues = self._topics.get(topic)
         if queues is None or not 0 <= partition < len(queues.partitions):
             return found
-        size_bytes = max_record_bytes(keys[0], value)
-        done = 0
+        size_bytes = max_record_bytes(keys[:key_size], value)
+        done, count = 0, len(keys) // key_size
         with self._lock:
             queue = queues.partitions[partition]
-            while done < len(keys):
+            while done < count:
                 batch = queue.open
                 if batch is None or batch.size_bytes + size_bytes > batch.reserved_bytes:
                     self.has_news = True
@@ -258,12 +258,13 @@ class Accumulator:
                     if batch is None:
                         break
                 room = (batch.reserved_bytes - batch.size_bytes) // size_bytes
-                some = keys[done : done + room]
-                batch.size_bytes += size_bytes * len(some)
-                index = batch.records.add_keys(timestamp_ms, some, value)
-                batch.pinned.extend(range(index, index + len(some)))
-                found.append((self._kind(batch, index, timestamp_ms), len(some)))
-                done += len(some)
+                following = min(count, done + room)
+                some = keys[done * key_size : following * key_size]
+                batch.size_bytes += size_bytes * (following - done)
+                index = batch.records.add_keys(timestamp_ms, some, key_size, value)
+                batch.pinned.extend(range(index, index + following - done))
+                found.append((self._kind(batch, index, timestamp_ms), following - done))
+                done = following
         if self.has_news and self.wakes and not self.is_woken:
             self._tell()
         return found

@@ -288,7 +288,7 @@ def test_deliveries_follow_their_records_into_the_halves_of_a_batch() -> None:
 def test_a_run_of_keys_fills_batch_after_batch_in_order() -> None:
     accumulated = small(batch_size=500)
     keys = [b"key %04d" % each for each in range(100)]
-    found = accumulated.append_keys("t", 2, keys, b"v", 1_000)
+    found = accumulated.append_keys("t", 2, b"".join(keys), b"v", 1_000, key_size=8)
     assert sum(count for _, count in found) == 100
     assert len(found) > 2
     assert all(first.index == 0 for first, _ in found)
@@ -302,9 +302,9 @@ def test_a_run_of_keys_fills_batch_after_batch_in_order() -> None:
 
 def test_a_run_of_keys_is_added_as_far_as_memory_allows() -> None:
     accumulated = small(batch_size=500, buffer_memory=1_000)
-    keys = [b"key %04d" % each for each in range(100)]
-    found = accumulated.append_keys("t", 0, keys, b"v", 1_000)
+    keys = b"".join(b"key %04d" % each for each in range(100))
+    found = accumulated.append_keys("t", 0, keys, b"v", 1_000, key_size=8)
     assert 0 < sum(count for _, count in found) < 100
-    assert accumulated.append_keys("t", 0, keys, b"v", 1_000) == []
-    assert accumulated.append_keys("t", 9, keys, b"v", 1_000) == []
-    assert accumulated.append_keys("other", 0, keys, b"v", 1_000) == []
+    assert accumulated.append_keys("t", 0, keys, b"v", 1_000, key_size=8) == []
+    assert accumulated.append_keys("t", 9, keys, b"v", 1_000, key_size=8) == []
+    assert accumulated.append_keys("other", 0, keys, b"v", 1_000, key_size=8) == []

@@ -19,6 +19,7 @@ from kohort.protocol.records.header import (
     TRANSACTIONAL_FLAG,
     Compression,
 )
+from kohort.protocol.records.runs import offset_delta_columns
 from kohort.protocol.records.varint import VARINTS, encode_varint
 
 RecordHeaders = Sequence[tuple[str, bytes | None]]
@@ -76,9 +77,10 @@ class RecordWriter:
             self.max_timestamp_ms = timestamp_ms
         return index
 
-    def add_keys(self, timestamp_ms: int, keys: list[bytes], value: bytes) -> int:
-        """Add a record for each of these keys, which have one size, and return the index of the first."""
-        index, following = self.count, self.count + len(keys)
+    def add_keys(self, timestamp_ms: int, keys: bytes, key_size: int, value: bytes) -> int:
+        """Add a record for each key of `key_size` bytes in `keys`, and return the index of the first."""
+        count = len(keys) // key_size
+        index, following = self.count, self.count + count
         if not index:
             self.base_timestamp_ms = self.max_timestamp_ms = timestamp_ms
         time_delta_ms = timestamp_ms - self.base_timestamp_ms
@@ -86,18 +88,20 @@ class RecordWriter:
         if (
             0 <= time_delta_ms < _TABLE_SIZE
             and following <= _TABLE_SIZE
-            and len(keys[0]) + len(value) < _TABLE_RECORD_BYTES
+            and key_size + len(value) < _TABLE_RECORD_BYTES
         ):
-            for first, last in (
-                (index, min(following, _ONE_BYTE_MAX)),
-                (max(index, _ONE_BYTE_MAX), following),
+            for first, last, width in (
+                (index, min(following, _ONE_BYTE_MAX), 1),
+                (max(index, _ONE_BYTE_MAX), following, 2),
             ):
                 if first < last:
-                    some = keys[first - index : last - index]
-                    encoded += _encode_keys(VARINTS[first:last], VARINTS[time_delta_ms], some, value)
+                    offsets = offset_delta_columns(first, last - first, width)
+                    some = keys[(first - index) * key_size : (last - index) * key_size]
+                    encoded.append(_encode_keys(offsets, VARINTS[time_delta_ms], some, key_size, value))
         else:
-            for number, key in enumerate(keys, index):
-                encoded.append(_encode_record(number, time_delta_ms, key, value, ()))
+            for number in range(count):
+                key = keys[number * key_size : (number + 1) * key_size]
+                encoded.append(_encode_record(index + number, time_delta_ms, key, value, ()))
         self._parts += encoded
         self.count = following
         if timestamp_ms > self.max_timestamp_ms:  # noqa: PLR1730 - `max` would be a call.
@@ -142,16 +146,29 @@ def encode_records(records: Iterable[RecordFields]) -> bytes:
     return b"".join(parts)
 
 
-def _encode_keys(offsets: Sequence[bytes], time: bytes, keys: list[bytes], value: bytes) -> list[bytes]:
-    """Return the parts of records that differ in offset and key alone, and in the length of neither."""
-    key_size, size = len(keys[0]), len(value)
+def _encode_keys(offsets: Sequence[bytes], time: bytes, keys: bytes, key_size: int, value: bytes) -> bytes:
+    """Return records that differ in offset and key alone, and in the length of neither.
+
+    `offsets` are the columns of their offset deltas: records are as long as each other, so that a byte of
+    all is written at once.
+    """
+    size = len(value)
     key_length, length = VARINTS[key_size], VARINTS[size]
-    lengths_size = len(time) + len(offsets[0]) + len(key_length) + len(length)
-    total = _LENGTHS[key_size + size + lengths_size + 2]
-    parts = [total + time, b"", key_length, b"", length + value + b"\0"] * len(keys)
-    parts[1::5] = offsets
-    parts[3::5] = keys
-    return parts
+    lengths_size = len(time) + len(offsets) + len(key_length) + len(length)
+    head = _LENGTHS[key_size + size + lengths_size + 2] + time
+    first = b"".join((head, b"\0" * len(offsets), key_length, keys[:key_size], length, value, b"\0"))
+    step = len(first)
+    records = bytearray(first * (len(keys) // key_size))
+    at = len(head)
+    for column in offsets:
+        records[at::step] = column
+        at += 1
+    at += len(key_length)
+    for number in range(key_size):
+        column = keys[number::key_size]
+        if column.lstrip(column[:1]):  # Otherwise the first record has what all have.
+            records[at + number :: step] = column
+    return bytes(records)
 
 
 def _encode_record(

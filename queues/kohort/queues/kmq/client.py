@@ -1,11 +1,10 @@
 """Who takes records from a queue and says what became of each."""
 
 import logging
-from collections import defaultdict, deque
+from collections import deque
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from itertools import groupby, repeat
-from operator import attrgetter
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -13,16 +12,16 @@ import anyio
 
 from kohort.client.aio import Consumer, Delivery, Producer
 from kohort.client.config import ConsumerOptions
-from kohort.client.consumer_records import ConsumerRecords
+from kohort.client.consumer_records import ConsumerRecords, PolledOffsets
 from kohort.client.errors import CommitFailedError, RebalanceInProgressError
 from kohort.client.key_runs import send_keys
 from kohort.client.retry import Deadline
-from kohort.client.values import ConsumerRecord, TopicPartition
+from kohort.client.values import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from kohort.queues.copying import write_copy
 from kohort.queues.joining import generation_of
 from kohort.queues.kmq.copies import headers_of_dead_letter
 from kohort.queues.kmq.ends import EndMarkers, EndRun
-from kohort.queues.kmq.markers import Start, pack_key
+from kohort.queues.kmq.markers import KEY_SIZE, Start, pack_key, pack_keys
 from kohort.queues.kmq.queue import Queue
 from kohort.queues.options import consumer_options, producer_options
 
@@ -34,10 +33,19 @@ POLL_MS = 500
 
 @dataclass(slots=True)
 class _Polled:
-    """Records that nobody was given yet."""
+    """Records that nobody was given yet, and their offsets by partition."""
 
     records: ConsumerRecords[bytes, bytes]
+    offsets: dict[int, list[int]]
     is_marked: bool = False
+
+    def next_offsets(self, topic: str) -> PolledOffsets:
+        """Return what there is to commit."""
+        ends = {
+            TopicPartition(topic, partition): OffsetAndMetadata(offsets[-1] + 1)
+            for partition, offsets in self.offsets.items()
+        }
+        return PolledOffsets(ends, self.records.assignment_number)
 
 
 class QueueClient:
@@ -63,6 +71,7 @@ class QueueClient:
             await stack.enter_async_context(self._producer)
             await stack.enter_async_context(self._consumer)
             self._ends = EndMarkers(self._producer, self.queue.markers_topic)
+            self._collected = self._ends.collected
             await self._ends.start()
             stack.push_async_exit(self._end)
             self._stack = stack.pop_all()
@@ -110,16 +119,16 @@ class QueueClient:
     async def _poll(self, timeout_ms: float, max_records: int | None) -> None:
         found = await self._consumer.poll(timeout_ms=timeout_ms, max_records=max_records)
         if found:
-            self._pending.append(_Polled(found))
+            self._pending.append(_Polled(found, _offsets_by_partition(found)))
 
     async def _take(self, first: _Polled) -> bool:
         """Return whether what was polled first is ours: marked, and committed."""
         if not first.is_marked:
-            await self._mark(first.records)
+            await self._mark(first.offsets)
             first.is_marked = True
         try:
             with anyio.move_on_after(COMMIT_TRY_MS / 1000):
-                await self._consumer.commit(first.records)
+                await self._consumer.commit(first.next_offsets(self.queue.topic))
                 return True
         except CommitFailedError as error:
             self._drop(first, error)
@@ -129,14 +138,15 @@ class QueueClient:
         await self.keep_alive()  # So that the rebalance goes on; then it is tried again.
         return False
 
-    async def _mark(self, records: ConsumerRecords[bytes, bytes]) -> None:
-        value = Start(self.queue.message_timeout_ms).encode()
-        keys: defaultdict[int, list[bytes]] = defaultdict(list)
-        for partition, some in groupby(records, attrgetter("partition")):
-            keys[partition] += map(pack_key, repeat(partition), map(attrgetter("offset"), some))
-        topic = self.queue.markers_topic
+    async def _mark(self, offsets: dict[int, list[int]]) -> None:
+        topic, value = self.queue.markers_topic, Start(self.queue.message_timeout_ms).encode()
         await self._ends.send()  # They travel in the same request.
-        runs = [await send_keys(self._producer, topic, *each, value) for each in keys.items()]
+        runs = [
+            await send_keys(
+                self._producer, topic, partition, pack_keys(partition, some), value, key_size=KEY_SIZE
+            )
+            for partition, some in offsets.items()
+        ]
         for run in runs:
             await run.wait()
 
@@ -148,6 +158,7 @@ class QueueClient:
         logger.info("%s record(s) are left to others: %s", len(records) - len(kept), str(error))
         if kept:
             first.records = ConsumerRecords(kept, records.assignments)
+            first.offsets = _offsets_by_partition(kept)
         else:
             self._pending.popleft()
 
@@ -170,7 +181,10 @@ class QueueClient:
         It is written with others that are done at that moment. It need not be awaited: at worst the record is
         delivered once more.
         """
-        return self._ends.add(record.partition, record.offset)
+        # Without a call for each record: there may be hundreds of thousands a second.
+        run = self._collected.get(record.partition) or self._ends.begin(record.partition)
+        run.offsets.append(record.offset)
+        return run
 
     async def release(self, record: ConsumerRecord[bytes, bytes], delay_ms: int = 0) -> Delivery:
         """Have the record delivered again, to anybody, now or after a while.
@@ -198,6 +212,17 @@ class QueueClient:
     async def _write(self, record: ConsumerRecord[bytes, bytes], value: bytes) -> Delivery:
         key = pack_key(record.partition, record.offset)
         return await self._producer.send(self.queue.markers_topic, value, key=key, partition=record.partition)
+
+
+def _offsets_by_partition(records: Sequence[ConsumerRecord[bytes, bytes]]) -> dict[int, list[int]]:
+    partition, offsets = records[0].partition, [each.offset for each in records]
+    partitions = [each.partition for each in records]
+    if partitions.count(partition) == len(partitions):  # As in most batches.
+        return {partition: offsets}
+    found: dict[int, list[int]] = {}
+    for partition, offset in zip(partitions, offsets, strict=True):
+        found.setdefault(partition, []).append(offset)
+    return found
 
 
 def _remaining(deadline: Deadline | None) -> float:

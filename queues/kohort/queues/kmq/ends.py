@@ -1,29 +1,31 @@
 """End markers by run: those of the same moment go to the producer at once, partition by partition."""
 
 import logging
-from collections.abc import Generator
-from itertools import repeat
+from collections import deque
+from collections.abc import Callable, Generator
+from functools import partial
 
 import anyio
 
 from kohort.client.aio import Producer
 from kohort.client.errors import ClosedError, KohortError
-from kohort.client.key_runs import KeyRun, send_keys
-from kohort.queues.kmq.markers import END, pack_key
+from kohort.client.key_runs import send_keys
+from kohort.client.signal import Signal
+from kohort.queues.kmq.markers import END, KEY_SIZE, pack_keys
 
 logger = logging.getLogger(__name__)
 
-LINGER_S = 0.001
-RUN_MAX = 2_000  # So many go at once without waiting for more.
+LINGER_MS = 5  # At most: they go at once if somebody waits for them, or with start markers.
 
 
 class EndRun:
     """End markers of one partition that are written together. `await` it for when they are kept."""
 
-    __slots__ = ("_error", "_is_done", "_kept", "offsets")
+    __slots__ = ("_error", "_is_done", "_kept", "_on_awaited", "offsets")
 
-    def __init__(self) -> None:
+    def __init__(self, on_awaited: Callable[[], None]) -> None:
         self.offsets: list[int] = []
+        self._on_awaited = on_awaited
         self._is_done = False
         self._error: KohortError | None = None
         self._kept: anyio.Event | None = None
@@ -33,6 +35,7 @@ class EndRun:
         if not self._is_done:
             if self._kept is None:
                 self._kept = anyio.Event()
+            self._on_awaited()
             yield from self._kept.wait().__await__()
         if self._error is not None:
             raise self._error
@@ -45,31 +48,28 @@ class EndRun:
 
 
 class EndMarkers:
-    """Collects end markers for a millisecond, and sends them, between `start` and `end`."""
+    """Collects end markers for some milliseconds, and sends them, between `start` and `end`."""
 
     def __init__(self, producer: Producer[bytes, bytes], topic: str) -> None:
         self._producer = producer
         self._topic = topic
-        self._runs: dict[int, EndRun] = {}
+        self.collected: dict[int, EndRun] = {}
+        """By partition: the run that takes the next end marker."""
+        self._unsent: deque[tuple[int, EndRun]] = deque()
         self._unsettled: set[EndRun] = set()
         self._has_ended = False
-        self._has_some = anyio.Event()
-        self._is_full = anyio.Event()
-        self._settled = anyio.Event()
+        self._has_some = Signal()
+        self._is_awaited = Signal()
+        self._settled = Signal()
         self._tasks = anyio.create_task_group()
 
-    def add(self, partition: int, offset: int) -> EndRun:
-        """Return the run that this record's end marker is part of. Raises: ClosedError after `end`."""
-        run = self._runs.get(partition)
-        if run is None:
-            if self._has_ended:
-                raise ClosedError("the queue's client is closed")
-            run = self._runs[partition] = EndRun()
-            self._has_some.set()
-        offsets = run.offsets
-        offsets.append(offset)
-        if len(offsets) == RUN_MAX:
-            self._is_full.set()
+    def begin(self, partition: int) -> EndRun:
+        """Return a new run in `collected` for this partition. Raises: ClosedError after `end`."""
+        if self._has_ended:
+            raise ClosedError("the queue's client is closed")
+        run = self.collected[partition] = EndRun(self._is_awaited.set)
+        self._unsettled.add(run)
+        self._has_some.set()
         return run
 
     async def start(self) -> None:
@@ -91,41 +91,42 @@ class EndMarkers:
     async def _run(self) -> None:
         while True:
             await self._has_some.wait()
-            with anyio.move_on_after(LINGER_S):
-                await self._is_full.wait()
+            await self._is_awaited.wait(LINGER_MS)
             await self.send()
 
     async def send(self) -> None:
-        """Give everything that was collected to the producer."""
-        if not self._runs:
-            return  # `_run` waits for the event that is there.
-        runs, self._runs = self._runs, {}
-        self._has_some, self._is_full = anyio.Event(), anyio.Event()
-        self._unsettled.update(runs.values())
-        for partition, run in runs.items():
-            keys = list(map(pack_key, repeat(partition), run.offsets))
+        """Give everything that was collected to the producer.
+
+        Where that is cancelled, the rest stays, and is sent by whoever sends next.
+        """
+        self._unsent += self.collected.items()
+        self.collected.clear()
+        while self._unsent:
+            partition, run = self._unsent.popleft()
+            keys = pack_keys(partition, run.offsets)
             try:
-                written = await send_keys(self._producer, self._topic, partition, keys, END)
+                written = await send_keys(
+                    self._producer, self._topic, partition, keys, END, key_size=KEY_SIZE
+                )
             except KohortError as error:  # The records come again.
                 self._settle(run, error)
-                continue
-            self._tasks.start_soon(self._wait, run, written)
+            except BaseException:
+                self._unsent.appendleft((partition, run))
+                self._has_some.set()
+                raise
+            else:
+                written.when_done(partial(self._settle, run))
 
     async def flush(self) -> None:
         """Return when the fate of everything that was added is known."""
+        earlier = frozenset(self._unsettled)
         await self.send()
-        while self._unsettled:
+        while not earlier.isdisjoint(self._unsettled):
             await self._settled.wait()
 
-    async def _wait(self, run: EndRun, written: KeyRun) -> None:
-        error: KohortError | None = None
-        try:
-            await written.wait()
-        except KohortError as failure:
-            error = failure
-        self._settle(run, error)
-
     def _settle(self, run: EndRun, error: KohortError | None) -> None:
+        if run not in self._unsettled:
+            return  # It was given up, and its result came after that.
         if error is not None:
             logger.warning(
                 "%s end marker(s) of %s were not kept: %s", len(run.offsets), self._topic, str(error)
@@ -133,4 +134,3 @@ class EndMarkers:
         run.finish(error)
         self._unsettled.discard(run)
         self._settled.set()
-        self._settled = anyio.Event()

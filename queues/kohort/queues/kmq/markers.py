@@ -9,6 +9,9 @@ MarkerKey, StartMarker, EndMarker and MarkerValueDeserializer of softwaremill/km
 """
 
 import struct
+import sys
+from array import array
+from collections.abc import Sequence
 from typing import NamedTuple
 
 _KEY = struct.Struct(">iq")
@@ -18,6 +21,20 @@ END = b"\x00"
 pack_key = _KEY.pack
 unpack_key = _KEY.unpack
 KEY_SIZE = _KEY.size
+
+
+def pack_keys(partition: int, offsets: Sequence[int]) -> bytes:
+    """Return the keys of a partition's records, one after the other."""
+    numbers = array("q", offsets)
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    columns = numbers.tobytes()
+    keys = bytearray(pack_key(partition, offsets[0]) * len(offsets))
+    for number in range(numbers.itemsize):
+        column = columns[number :: numbers.itemsize]
+        if column.lstrip(column[:1]):  # Otherwise the first key has what all have.
+            keys[number - numbers.itemsize + KEY_SIZE :: KEY_SIZE] = column
+    return bytes(keys)
 
 
 class MarkerKey(NamedTuple):

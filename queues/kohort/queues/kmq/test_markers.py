@@ -14,7 +14,15 @@ from kohort.queues.kmq.copies import (
     redelivery_count,
     redelivery_of,
 )
-from kohort.queues.kmq.markers import END, MarkerError, MarkerKey, Start, decode_key, decode_value
+from kohort.queues.kmq.markers import (
+    END,
+    MarkerError,
+    MarkerKey,
+    Start,
+    decode_key,
+    decode_value,
+    pack_keys,
+)
 from kohort.queues.kmq.queue import Queue
 
 QUEUE = Queue("orders")
@@ -35,6 +43,14 @@ def record(offset: int, *headers: tuple[str, bytes | None]) -> ConsumerRecord:
 def test_a_key_is_partition_and_offset(key: MarkerKey, golden: str) -> None:
     assert key.encode() == bytes.fromhex(golden)
     assert decode_key(bytes.fromhex(golden)) == key
+
+
+@pytest.mark.parametrize(
+    "offsets", [[0], [255, 256, 258], [2**63 - 1, 0, 2**40], list(range(65_000, 66_000))]
+)
+@pytest.mark.parametrize("partition", [0, 3, 2**31 - 1])
+def test_keys_are_packed_one_after_the_other(partition: int, offsets: list[int]) -> None:
+    assert pack_keys(partition, offsets) == b"".join(MarkerKey(partition, each).encode() for each in offsets)
 
 
 def test_a_start_is_a_one_and_its_time() -> None:
