@@ -30,11 +30,11 @@ __all__ = ["register"]
 def register(spark: "SparkSession") -> None:
     """Let a session know the formats `kohort` and `kohort-segments`."""
     # The plain extra has no Spark.
-    from kohort.pipeline.jvm.loading import load_segment_source  # noqa: PLC0415
+    from kohort.pipeline.jvm.loading import load_segment_source, register_source  # noqa: PLC0415
     from kohort.pipeline.segment_source import OnlySegmentSource, SegmentSource  # noqa: PLC0415
     from kohort.pipeline.source import KohortSource  # noqa: PLC0415
 
-    spark.dataSource.register(KohortSource)
-    spark.dataSource.register(SegmentSource)
+    register_source(spark, KohortSource)
+    register_source(spark, SegmentSource)
     if not load_segment_source(spark):
         spark.dataSource.register(OnlySegmentSource)

@@ -12,6 +12,8 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.udf import _wrap_function
 
 from kohort.pipeline.errors import PipelineError
 
@@ -29,6 +31,22 @@ class NoJarError(PipelineError):
 def jar_name(spark_version: str) -> str:
     """Return the name of the jar for a version of Spark: one serves a minor version."""
     return f"kohort-segments-spark-{'.'.join(spark_version.split('.')[:2])}.jar"
+
+
+def register_source(spark: SparkSession, source: type[DataSource]) -> None:
+    """Let a session know a Python source, also where an earlier session of the JVM has loaded our jar.
+
+    `spark.dataSource.register` refuses a name for which Spark finds a class, and the jar has
+    `kohort.DefaultSource`.
+    """
+    jvm: Any = getattr(spark, "_jvm", None)
+    if jvm is None or jvm.java.lang.System.getProperty(_KNOWN_JAR) is None:
+        spark.dataSource.register(source)
+        return
+    python = jvm.org.apache.spark.sql.execution.datasources.v2.python
+    made = python.UserDefinedPythonDataSource(_wrap_function(spark.sparkContext, source))
+    session: Any = spark
+    session._jsparkSession.sessionState().dataSourceManager().registerDataSource(source.name(), made)
 
 
 def load_segment_source(spark: SparkSession) -> bool:
