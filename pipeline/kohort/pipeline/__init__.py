@@ -9,6 +9,9 @@
     frame.writeStream.format("kohort")...
     spark.read.format("kohort-segments").option("path", "/var/lib/kohort").option("topics", "flights").load()
 
+    spark.sql("SELECT * FROM read_kafka(bootstrapServers => '127.0.0.1:9092', subscribe => 'flights')")
+    spark.sql("SELECT * FROM STREAM read_kafka(...)")
+
 The JVM reads segments by itself; `kohort-segments-python` is Python alone, and reads the same.
 
 Columns: key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, and with

@@ -1,8 +1,8 @@
 """The options of `format("kohort")` and `format("kohort-segments")`, checked when a query is planned.
 
 Reading from a broker (`kohort`):
-- bootstrap: HOST:PORT, or several with commas between them; bootstrap_servers, bootstrap.servers and
-  kafka.bootstrap.servers mean the same;
+- bootstrap: HOST:PORT, or several with commas between them; bootstrap_servers, bootstrap.servers,
+  bootstrapServers and kafka.bootstrap.servers mean the same;
 - security_protocol, ssl_..., sasl_... and all other options of kohort's clients, under the same names;
 - topics: names separated by commas; or pattern: a regular expression for whole names; or partitions:
   {"topic": [0, 1]};
@@ -40,7 +40,13 @@ from kohort.pipeline.kafka_options import read_as_kohort, written_as_kohort
 from kohort.pipeline.offsets import Offsets, decode_offsets, decode_partitions
 from kohort.pipeline.servers import Servers
 
-BOOTSTRAP_NAMES = ("bootstrap", "bootstrap_servers", "bootstrap.servers", "kafka.bootstrap.servers")
+BOOTSTRAP_NAMES = (
+    "bootstrap",
+    "bootstrap_servers",
+    "bootstrap.servers",
+    "bootstrapservers",
+    "kafka.bootstrap.servers",
+)
 NO_TABLES = ". Spark gives the options of CREATE TABLE to no Python source: use CREATE TEMPORARY VIEW"
 EARLIEST, LATEST = -2, -1
 FETCH_BYTES = 8 << 20

@@ -10,7 +10,15 @@ from kohort.pipeline.rows import table_schema
 
 
 @pytest.mark.parametrize(
-    "name", ["bootstrap", "bootstrap_servers", "bootstrap.servers", "kafka.bootstrap.servers", "Bootstrap"]
+    "name",
+    [
+        "bootstrap",
+        "bootstrap_servers",
+        "bootstrap.servers",
+        "bootstrapServers",
+        "kafka.bootstrap.servers",
+        "Bootstrap",
+    ],
 )
 def test_brokers_are_named_as_other_sources_and_clients_name_them(name: str) -> None:
     assert read_options({name: "here:9092", "topics": "t"}).servers.bootstrap == "here:9092"

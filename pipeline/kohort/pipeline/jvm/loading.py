@@ -1,7 +1,8 @@
 """Load our jar into the JVM of a session, if there is one for its Spark.
 
-The jar reads segments, and lets streams of `format("kohort")` report in their progress what Spark does not
-ask Python sources for: Spark finds its class `kohort.DefaultSource` by that name.
+The jar reads segments, lets SQL call `read_kafka`, and lets streams of `format("kohort")` report in their
+progress what Spark does not ask Python sources for: Spark finds its class `kohort.DefaultSource` by that
+name.
 """
 
 import re
@@ -50,7 +51,7 @@ def register_source(spark: SparkSession, source: type[DataSource]) -> None:
 
 
 def load_segment_source(spark: SparkSession) -> bool:
-    """Let the JVM of `spark` read segments by itself; return whether it does.
+    """Let the JVM of `spark` read segments by itself, and its SQL call `read_kafka`; return whether it does.
 
     It does not through Spark Connect, where Python has no JVM, nor where there is no jar for its Spark, the
     JVM won't have it, or has other classes than the jar was made for, which is warned of once: segments are
@@ -64,6 +65,8 @@ def load_segment_source(spark: SparkSession) -> bool:
         jar = _jar(jvm, spark.version)
         if not context._jsc.sc().isLocal():
             context._jsc.addJar(jar)  # Executors fetch it from the driver.
+        session: Any = spark
+        jvm.kohort.spark.ReadKafka.register(session._jsparkSession)
     except (Py4JError, NoJarError) as error:
         if str(error) not in _said:
             _said.add(str(error))
