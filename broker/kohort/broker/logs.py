@@ -32,7 +32,7 @@ def configure_logs(log_format: str, level: str = "info", *, worker: int | None =
         renderer = structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=_indented_traceback)
         if not colors:
             renderer = PlainLines(renderer)
-        exceptions = [_quote_what_is_not_printable]
+        exceptions = [_quote_unprintable]
     structlog.configure(
         processors=[
             *([] if worker is None else [partial(_add_worker, worker)]),
@@ -144,7 +144,7 @@ class _Quoted:
         return repr(self._text)
 
 
-def _quote_what_is_not_printable(
+def _quote_unprintable(
     logger: structlog.typing.WrappedLogger, method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
     """Return the event without line breaks and escape sequences; other values are shown by their repr."""

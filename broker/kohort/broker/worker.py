@@ -102,7 +102,7 @@ async def serve_pages(
 ) -> None:
     """Serve the pages, where this is the worker that does; else answer that one's questions."""
     if order.http is None:
-        keys.on_asked = Answering(keys, broker, nursery).hear
+        keys.on_asked = Answering(keys, broker, nursery).answer_soon
         return
     http, security = bind(order.http, is_shared=True), closed_http(config)
     http.listen(LISTEN_BACKLOG)
@@ -134,7 +134,7 @@ class Answering:
         self._nursery = nursery
         self._app: Any = None
 
-    def hear(self, number: int, question: Json) -> None:
+    def answer_soon(self, number: int, question: Json) -> None:
         """Answer soon."""
         self._nursery.start_soon(self._answer, number, question)
 
@@ -147,7 +147,7 @@ class Answering:
             answer = await questions.answered(self._app, questions.question_of(question))
         except Exception:  # The supervisor of one question: it affects no other.
             log.exception("a request of another worker failed")
-        self._keys.tell(number, answer)
+        self._keys.answer(number, answer)
 
 
 async def end_with_supervisor(keys: KeysClient, scope: trio.CancelScope) -> None:

@@ -201,7 +201,7 @@ class _Telling:
         self.as_json = as_json
         self.since_ms = since_ms
         self.is_of_memory = False  # A broker keeps the newest rebalances of each group there.
-        self._told = (-1, -1)  # When the newest rebalance ended that was told, and its generation.
+        self._last_shown = (-1, -1)  # When the newest rebalance ended that was told, and its generation.
         self._reminded = time.monotonic()
 
     def all(self, timeline: Timeline, last: int) -> None:
@@ -213,7 +213,7 @@ class _Telling:
         else:
             self._print(explanation(self.group_id, timeline, last, _now_ms()))
         if timeline.reports:
-            self._told = _place_of(timeline.reports[-1])
+            self._last_shown = _place_of(timeline.reports[-1])
 
     def _page(self, timeline: Timeline, since_ms: int) -> Iterator[str]:
         """Yield all that has happened since a time, in one page."""
@@ -263,8 +263,8 @@ class _Telling:
         """Tell the rebalances that are over since the last time, and now and then who is missing."""
         reports = list(timeline.reports)
         for place, report in enumerate(reports):
-            if _place_of(report) > self._told:
-                self._told = _place_of(report)
+            if _place_of(report) > self._last_shown:
+                self._last_shown = _place_of(report)
                 advice = advise(report, reports[:place])
                 if self.as_json:
                     print_encoded(msgspec.json.encode(_report_object(report, advice)))

@@ -23,7 +23,7 @@ class ObservedTelling:
         self.group_id = group_id
         self._since_ms = since_ms
         self._as_json = as_json
-        self._told: dict[int, int] = {}
+        self._shown_ends_ms: dict[int, int] = {}
 
     def all(self, body: bytes, last: int) -> None:
         """Print the newest explanations."""
@@ -37,13 +37,13 @@ class ObservedTelling:
             for each in answer.cannot_know:
                 print_line(f"Not known: {each}")
             sys.stdout.flush()
-        self._told = {each.started_ms: each.ended_ms for each in answer.observed}
+        self._shown_ends_ms = {each.started_ms: each.ended_ms for each in answer.observed}
 
     def news(self, body: bytes) -> None:
         """Print what is new, or has gone on, since the last time."""
         answer = msgspec.json.decode(body, type=_Answer)
-        new = [each for each in answer.observed if self._told.get(each.started_ms) != each.ended_ms]
-        self._told = {each.started_ms: each.ended_ms for each in answer.observed}
+        new = [each for each in answer.observed if self._shown_ends_ms.get(each.started_ms) != each.ended_ms]
+        self._shown_ends_ms = {each.started_ms: each.ended_ms for each in answer.observed}
         if self._as_json:
             for each in new:
                 print_encoded(msgspec.json.encode(each))

@@ -52,7 +52,7 @@ class ShareTelling:
     def __init__(self, group_id: str, *, as_json: bool) -> None:
         self.group_id = group_id
         self._as_json = as_json
-        self._told: set[tuple[str, int, Happened]] = set()
+        self._shown: set[tuple[str, int, Happened]] = set()
         self._hold_ups: tuple[HoldUp, ...] = ()
 
     def all(self, bodies: Sequence[bytes], last: int, now_ms: int) -> None:
@@ -61,7 +61,7 @@ class ShareTelling:
         Raises: click.ClickException where no broker says anything.
         """
         told = self._decoded(bodies)
-        self._told.update(_everything(told))
+        self._shown.update(_everything(told))
         self._hold_ups = told[0].group.hold_ups if told[0].group else ()
         if self._as_json:
             print_encoded(msgspec.json.encode(merged(told)))
@@ -75,9 +75,9 @@ class ShareTelling:
         """
         told = self._decoded(bodies)
         fresh = sorted(
-            (each for each in _everything(told) if each not in self._told), key=lambda each: each[2].at_ms
+            (each for each in _everything(told) if each not in self._shown), key=lambda each: each[2].at_ms
         )
-        self._told.update(fresh)
+        self._shown.update(fresh)
         for topic, partition, happened in fresh:
             if self._as_json:
                 print_encoded(

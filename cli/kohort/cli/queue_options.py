@@ -158,7 +158,7 @@ def serving(http: str | None, worker: "Worker") -> AbstractAsyncContextManager[N
     return served(http, worker)
 
 
-async def run_until_told(process: Stoppable) -> None:
+async def run_until_signal(process: Stoppable) -> None:
     """Run it until SIGINT or SIGTERM, and let it end what it has begun."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_stop_at_signal, process)

@@ -23,7 +23,7 @@ from kohort.cli.queue_options import (
     queue_of,
     queue_options,
     run_async,
-    run_until_told,
+    run_until_signal,
     serving,
 )
 from kohort.client import ConsumerRecord
@@ -85,7 +85,7 @@ def run(
         worker = QueueWorker(queue, handler, workers=workers, batch_max=batch_max, **options)
         async with serving(http, _Served(worker)):
             await ensure_topics(queue, **shared_options(options))
-            await run_until_told(worker)
+            await run_until_signal(worker)
         return worker
 
     done = run_async(main)

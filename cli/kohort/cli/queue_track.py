@@ -16,7 +16,7 @@ from kohort.cli.queue_options import (
     queue_of,
     queue_options,
     run_async,
-    run_until_told,
+    run_until_signal,
     serving,
 )
 from kohort.queues.kmq import RedeliveryTracker, ensure_topics
@@ -45,7 +45,7 @@ def track(*, servers: str, http: str | None, quiet: bool, **names: str | int) ->
         tracker = RedeliveryTracker(queue, **options)
         async with serving(http, _Served(tracker)):
             await ensure_topics(queue, **shared_options(options))
-            await run_until_told(tracker)
+            await run_until_signal(tracker)
         return tracker
 
     told = run_async(main).metrics()

@@ -12,7 +12,7 @@ from kohort.cli.queue_options import (
     http_option,
     log_to_standard_error,
     run_async,
-    run_until_told,
+    run_until_signal,
     serving,
 )
 from kohort.queues.region import Asked, Phase, Region, RegionCoordinator, RegionStatus, ask, region_status
@@ -84,7 +84,7 @@ def coordinate(
     async def main() -> None:
         coordinator = RegionCoordinator(region, **options)
         async with serving(http, ServedCoordinator(coordinator)):
-            await run_until_told(coordinator)
+            await run_until_signal(coordinator)
 
     run_async(main)
 

@@ -22,7 +22,7 @@ from kohort.cli.queue_options import (
     named_object,
     property_option,
     run_async,
-    run_until_told,
+    run_until_signal,
     serving,
 )
 from kohort.client.config import INSTANCE_ID_VARIABLE
@@ -147,7 +147,7 @@ def run(
 
     async def main() -> None:
         async with serving(http, _Served(process)):
-            await run_until_told(process)
+            await run_until_signal(process)
 
     run_async(main)
 

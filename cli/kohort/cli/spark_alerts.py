@@ -66,7 +66,7 @@ def alerts_command(
         job = watch(session, cluster, topic, every_s=every_s, hear=_print_json if as_json else _print)
         until_s = None if for_s is None else began_s + for_s
         summary = follow(job, "watching", lambda: _progress(job.summary), until_s)
-    print_line(_told(summary, topic, time.monotonic() - began_s), err=True)
+    print_line(_summary_text(summary, topic, time.monotonic() - began_s), err=True)
 
 
 def _progress(summary: "WatchSummary") -> str:
@@ -83,7 +83,7 @@ def _some(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
-def _told(summary: "WatchSummary", topic: str, seconds: float) -> str:
+def _summary_text(summary: "WatchSummary", topic: str, seconds: float) -> str:
     counts = [f"{count:,} {verdict}" for verdict, count in sorted(summary.verdicts.items())]
     counts += [_some(summary.storms, "rebalance storm")] if summary.storms else []
     kinds = f" ({', '.join(counts)})" if counts else ""

@@ -130,7 +130,7 @@ def ingest_command(
             partition_by=partition_by,
         )
         summary = follow(job, "reading", lambda: _progress(job))
-    _tell(summary, group, as_json)
+    _print_summary(summary, group, as_json)
 
 
 def _progress(job: "Ingest") -> str:
@@ -138,7 +138,7 @@ def _progress(job: "Ingest") -> str:
     return f"{job.rows:,} rows in the table; group {state}"
 
 
-def _tell(summary: "Summary", group: str, as_json: bool) -> None:
+def _print_summary(summary: "Summary", group: str, as_json: bool) -> None:
     if as_json:
         print_json(
             {

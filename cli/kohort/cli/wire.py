@@ -111,7 +111,7 @@ def wire(
         from kohort.cli.wire_capture import frames_in
 
         for each in frames_in(capture, frozenset(ports), shows_secrets=show_secrets):
-            shown.heard(each.seconds, each.source, each.target, each.reading, each.problem)
+            shown.add(each.seconds, each.source, each.target, each.reading, each.problem)
     else:
         shown.readings(_read(_given_bytes(hexadecimal, file), answers, api_version, show_secrets))
     if shown.has_damage:
@@ -134,7 +134,7 @@ class Shown:
         for each in readings:
             self._print(each, "")
 
-    def heard(
+    def add(
         self,
         seconds: float,
         source: tuple[str, int],
@@ -244,7 +244,7 @@ def _show_proxied(proxy: str, listen: str, shown: Shown, *, rewrites: bool, show
                 source: tuple[str, int], target: tuple[str, int], reading: Reading | None, problem: str
             ) -> None:
                 try:
-                    shown.heard(time.time(), source, target, reading, problem)
+                    shown.add(time.time(), source, target, reading, problem)
                     sys.stdout.flush()
                 except BrokenPipeError:  # Whoever has read this has read enough.
                     nursery.cancel_scope.cancel()

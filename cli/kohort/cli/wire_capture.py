@@ -147,7 +147,7 @@ def frames_in(path: Path, ports: frozenset[int], *, shows_secrets: bool) -> Iter
             seen.update((each.source[1], each.target[1]))
             continue
         has_any = True
-        yield from _said(each, *connections.of(each, is_request=is_request), is_request=is_request)
+        yield from _frames_of(each, *connections.of(each, is_request=is_request), is_request=is_request)
     for source, target in connections.lacking():
         yield ReadFrame(0.0, source, target, None, f"{MISSING}: what came after is not shown")
     if damage is not None:
@@ -159,7 +159,9 @@ def frames_in(path: Path, ports: frozenset[int], *, shows_secrets: bool) -> Iter
         )
 
 
-def _said(segment: Segment, talk: Conversation, stream: Stream, *, is_request: bool) -> Iterator[ReadFrame]:
+def _frames_of(
+    segment: Segment, talk: Conversation, stream: Stream, *, is_request: bool
+) -> Iterator[ReadFrame]:
     """Yield the frames that a segment completes, or why there are no more."""
     seconds, source, target = segment.seconds, segment.source, segment.target
     try:

@@ -141,11 +141,11 @@ class FrameReading:
         if len(frame) < LENGTH_BYTES + HEADER_BYTES_MIN:
             raise WireError(f"a request of {len(frame) - LENGTH_BYTES} bytes has no whole header")
         if api is None:
-            self._told(Span(4, frame[4:6], "request_api_key", "value", "int16", api_key))
+            self._add_span(Span(4, frame[4:6], "request_api_key", "value", "int16", api_key))
             raise WireError(f"API key {api_key} is none that kohort knows")
         is_known = version in api.versions
         header_version = api.request_header_version(version) if is_known else 1
-        _, end = trace(construct_of(RequestHeader, header_version), frame[4:], self._told, base=4)
+        _, end = trace(construct_of(RequestHeader, header_version), frame[4:], self._add_span, base=4)
         if not is_known:
             raise WireError(f"{api.name} {version} is not among the versions known here: {api.versions}")
         self._body(api, api.request, version, end)
@@ -157,7 +157,9 @@ class FrameReading:
         try:
             self._length()
             header_version = api.response_header_version(version)
-            _, end = trace(construct_of(ResponseHeader, header_version), self.frame[4:], self._told, base=4)
+            _, end = trace(
+                construct_of(ResponseHeader, header_version), self.frame[4:], self._add_span, base=4
+            )
             code = int.from_bytes(self.frame[end : end + 2], "big", signed=True)
             if api.name == API_VERSIONS and code == ErrorCode.UNSUPPORTED_VERSION:
                 version = 0  # As clients expect, which asked in a version that the broker does not know.
@@ -171,7 +173,7 @@ class FrameReading:
     def token(self, *, is_answer: bool) -> Reading:
         """Return the frame as bytes of SASL that stand in no request (SaslHandshake 0)."""
         self._length()
-        self._told(Span(4, self.frame[4:], "auth_bytes", "value", "bytes", self.frame[4:]))
+        self._add_span(Span(4, self.frame[4:], "auth_bytes", "value", "bytes", self.frame[4:]))
         side = "server" if is_answer else "client"
         return Reading(
             title=f"SASL token of the {side}, {len(self.frame)} bytes",
@@ -189,7 +191,7 @@ class FrameReading:
 
     def _length(self) -> None:
         length = int.from_bytes(self.frame[:4], "big", signed=True)
-        self._told(Span(0, self.frame[:4], "length", "value", "int32", length))
+        self._add_span(Span(0, self.frame[:4], "length", "value", "int32", length))
         there = len(self.frame) - LENGTH_BYTES
         if length > there:
             self._cut_short = f"cut short: only {there} of {length} bytes are here"
@@ -197,12 +199,12 @@ class FrameReading:
 
     def _body(self, api: Api, kind: type[Message], version: int, position: int) -> None:
         self._api_name = api.name
-        _, end = trace(construct_of(kind, version), self.frame[position:], self._told, base=position)
+        _, end = trace(construct_of(kind, version), self.frame[position:], self._add_span, base=position)
         rest = self.frame[end:]
         if rest:  # Kafka passes over it, and some clients count on that.
             self._row(Span(end, rest, "", "remark", "", f"{len(rest)} bytes behind the message"))
 
-    def _told(self, span: Span) -> None:
+    def _add_span(self, span: Span) -> None:
         self._row(span)
         if span.part != "value":
             return
@@ -220,7 +222,7 @@ class FrameReading:
 
     def _records(self, span: Span) -> None:
         if span.path.endswith(".records") and ".batches[" not in span.path:
-            trace_batches(span.value, self._told, base=span.start, path=span.path)
+            trace_batches(span.value, self._add_span, base=span.start, path=span.path)
 
     def _consumer_protocol(self, span: Span, form: type[Message]) -> None:
         """Open what consumers write; what is none of that stays closed."""

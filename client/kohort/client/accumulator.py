@@ -231,7 +231,7 @@ class Accumulator:
             if partition is not None and not is_chosen:
                 batch.pinned.append(index)
         if self.has_news and self.wakes and not self.is_woken:
-            self._tell()
+            self._wake_sender()
         return self._kind(batch, index, timestamp_ms)
 
     def append_keys(
@@ -266,10 +266,10 @@ class Accumulator:
                 found.append((self._kind(batch, index, timestamp_ms), following - done))
                 done = following
         if self.has_news and self.wakes and not self.is_woken:
-            self._tell()
+            self._wake_sender()
         return found
 
-    def _tell(self) -> None:
+    def _wake_sender(self) -> None:
         """Wake the sender, once until it looks."""
         self.is_woken = True
         try:

@@ -12,7 +12,7 @@ from kohort.client.connections import MAIN, REBOOTSTRAP, Connections
 from kohort.client.errors import BrokerError, KohortError, NetworkError, RequestTimeoutError, check
 from kohort.client.metadata import TopicMetadata
 from kohort.client.retry import Backoff, Deadline, monotonic_ms
-from kohort.client.topic_ids import TopicIds, ids_told, metadata_request, most_reported
+from kohort.client.topic_ids import TopicIds, metadata_request, most_reported, reported_ids
 from kohort.client.values import Node, PartitionInfo, TopicPartition
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -210,10 +210,10 @@ class Cluster(Connections):
         kept: frozenset[str] = frozenset()
         if known:
             self.metadata.learn_nodes(response)
-            kept = most_reported(known, await self.topic_ids_told(known))
+            kept = most_reported(known, await self.reported_topic_ids(known))
         self.metadata.update(response, topics, asked_ms, kept)
 
-    async def topic_ids_told(self, topics: Iterable[str]) -> list[TopicIds]:
+    async def reported_topic_ids(self, topics: Iterable[str]) -> list[TopicIds]:
         """Return the ids that a few brokers report for these topics: while one lags behind they differ."""
         request = metadata_request(tuple(topics))
 
@@ -221,7 +221,7 @@ class Cluster(Connections):
             connection = await self._connect(node.host, node.port, MAIN)
             return await connection.request(request, MetadataResponse, timeout_ms=self._timeout_ms(None))
 
-        return await ids_told(ask, tuple(self.metadata.nodes.values()))
+        return await reported_ids(ask, tuple(self.metadata.nodes.values()))
 
     def topic_error(self, name: str) -> BrokerError | None:
         """Return why a topic can't be used, as far as is known."""

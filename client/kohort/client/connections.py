@@ -77,11 +77,11 @@ class Connections(ClusterTasks):
         try:
             return await self._connect(node.host, node.port, channel)
         except (NetworkError, RequestTimeoutError) as error:
-            explained = type(error)(f"{error}. {self._who_said(node)}")
+            explained = type(error)(f"{error}. {self._address_source(node)}")
             self.warnings.say((node.host, node.port), explained)
             raise explained from error
 
-    def _who_said(self, node: Node) -> str:
+    def _address_source(self, node: Node) -> str:
         """Return the source of an address: often only the broker itself can use it."""
         if (node.host, node.port) in self.config.bootstrap_addresses:
             return f"It is broker {node.node_id}, and one of bootstrap_servers: does it run?"

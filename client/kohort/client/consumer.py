@@ -118,7 +118,7 @@ class Consumer(AsyncPollingClient[ConsumerSession], PositionCalls, Generic[K_co,
     async def _tell_of_leaving(self) -> None:
         farewell = self._session.farewell()
         if farewell is not None:
-            await self._tell(farewell, self._session.positions.partitions())
+            await self._call_listener(farewell, self._session.positions.partitions())
 
     def assign(self, *partitions: TopicPartition) -> None:
         """Read these partitions without a group."""
@@ -233,11 +233,11 @@ class Consumer(AsyncPollingClient[ConsumerSession], PositionCalls, Generic[K_co,
         partitions = await self._handovers.begin(due, deadline)
         if partitions is None:
             return False
-        await self._tell(due, partitions)
+        await self._call_listener(due, partitions)
         self._handovers.end(due)
         return True
 
-    async def _tell(self, handover: Handover, partitions: tuple[TopicPartition, ...]) -> None:
+    async def _call_listener(self, handover: Handover, partitions: tuple[TopicPartition, ...]) -> None:
         told = tell_listener(self._listener, handover, partitions)
         if told is not None:
             await told

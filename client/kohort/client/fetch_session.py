@@ -1,7 +1,7 @@
 """The reader's side of an incremental fetch session: known values are not sent again. Pure.
 
     asked = session.ask(wanted, topic_ids)     # goes into the request
-    found = session.hear(response)             # or `session.fail()`, if there was none
+    found = session.take_response(response)             # or `session.fail()`, if there was none
     session.last()                             # ends it
 
 The broker keeps the partitions that a session's requests have named, with their values; a
@@ -79,7 +79,7 @@ class FetchSession:
         self._known, self._topic_ids, self._uses_topic_ids = dict(wanted), ids, uses_topic_ids
         return asked
 
-    def hear(self, response: FetchResponse) -> dict[TopicPartition, PartitionData]:
+    def take_response(self, response: FetchResponse) -> dict[TopicPartition, PartitionData]:
         """Return each partition's part of the answer, and update the session.
 
         Nothing is returned if the answer refuses the session, or does not fit the request: the next

@@ -268,7 +268,7 @@ class Fetcher:
         except BaseException:
             session.fail()
             raise
-        found = session.hear(response)
+        found = session.take_response(response)
         if response.error_code and response.error_code not in SESSION_ERRORS:
             raise BrokerError(response.error_code)
         brought = False

@@ -79,7 +79,7 @@ def session() -> FetchSession:
     """A session that reads a-0, a-1 and b-0, each from offset 0."""
     session = FetchSession()
     session.ask(wanted(a0=0, a1=0, b0=0), IDS)
-    session.hear(answer(A0, A1, B0))
+    session.take_response(answer(A0, A1, B0))
     return session
 
 
@@ -104,9 +104,9 @@ def test_a_request_without_changes_names_no_partitions(session: FetchSession) ->
 
 def test_answers_contain_only_partitions_with_news(session: FetchSession) -> None:
     session.ask(wanted(a0=0, a1=0, b0=0), IDS)
-    assert list(session.hear(answer(B0))) == [B0]
+    assert list(session.take_response(answer(B0))) == [B0]
     assert session.epoch == 2
-    assert list(session.hear(answer())) == []
+    assert list(session.take_response(answer())) == []
     assert session.epoch == 3
 
 
@@ -115,19 +115,19 @@ def test_a_topic_with_a_new_id_is_another_topic(session: FetchSession) -> None:
     asked = session.ask(wanted(a0=0, a1=0, b0=0), renewed)
     assert [(each.topic_id, len(each.partitions)) for each in asked.topics] == [(UUID(int=9), 1)]
     assert forgotten(asked) == [("b", IDS["b"], (0,))]
-    assert list(session.hear(answer(B0, ids=renewed))) == [B0]
+    assert list(session.take_response(answer(B0, ids=renewed))) == [B0]
 
 
 def test_epochs_wrap_to_one(session: FetchSession) -> None:
     session.epoch = MAX_EPOCH
-    session.hear(answer())
+    session.take_response(answer())
     assert session.epoch == 1
 
 
 def test_a_session_that_the_broker_forgot_starts_again(session: FetchSession) -> None:
     session.ask(wanted(a0=1, a1=0, b0=0), IDS)
     refused = answer(code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, session_id=0)
-    assert session.hear(refused) == {}
+    assert session.take_response(refused) == {}
     asked = session.ask(wanted(a0=1, a1=0, b0=0), IDS)
     assert (asked.session_id, asked.epoch, named(asked)) == (0, 0, {"a": [0, 1], "b": [0]})
 
@@ -136,7 +136,7 @@ def test_a_session_that_the_broker_forgot_starts_again(session: FetchSession) ->
     "code", [ErrorCode.INVALID_FETCH_SESSION_EPOCH, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR]
 )
 def test_an_invalid_session_is_replaced_by_the_next_request(session: FetchSession, code: ErrorCode) -> None:
-    assert session.hear(answer(code=code, session_id=0)) == {}
+    assert session.take_response(answer(code=code, session_id=0)) == {}
     asked = session.ask(wanted(a0=0), IDS)
     assert (asked.session_id, asked.epoch, named(asked), asked.forgotten) == (77, 0, {"a": [0]}, ())
 
@@ -153,30 +153,30 @@ def test_without_a_session_every_request_names_all_partitions() -> None:
     for _ in range(2):
         asked = session.ask(wanted(a0=0), IDS)
         assert (asked.session_id, asked.epoch, named(asked)) == (0, 0, {"a": [0]})
-        assert list(session.hear(answer(A0, session_id=0))) == [A0]
+        assert list(session.take_response(answer(A0, session_id=0))) == [A0]
 
 
 def test_a_session_that_the_broker_ended_starts_again(session: FetchSession) -> None:
-    assert list(session.hear(answer(A0, session_id=0))) == [A0]
+    assert list(session.take_response(answer(A0, session_id=0))) == [A0]
     assert session.ask(wanted(a0=0), IDS).epoch == 0
 
 
 def test_a_full_answer_without_a_requested_partition_is_rejected() -> None:
     session = FetchSession()
     session.ask(wanted(a0=0, b0=0), IDS)
-    assert session.hear(answer(A0)) == {}
+    assert session.take_response(answer(A0)) == {}
     assert (session.session_id, session.epoch) == (0, 0)
 
 
 def test_an_answer_with_an_unrequested_partition_is_rejected(session: FetchSession) -> None:
-    assert session.hear(answer(TopicPartition("a", 9))) == {}
+    assert session.take_response(answer(TopicPartition("a", 9))) == {}
     assert (session.session_id, session.epoch) == (77, 0)
 
 
 def test_a_topic_without_an_id_makes_the_session_use_names(session: FetchSession) -> None:
     asked = session.ask(wanted(a0=0, b0=0), {"a": IDS["a"]})
     assert (asked.epoch, asked.uses_topic_ids) == (0, False)
-    assert list(session.hear(answer(A0, B0, ids={}))) == [A0, B0]
+    assert list(session.take_response(answer(A0, B0, ids={}))) == [A0, B0]
 
 
 def test_the_final_request_names_only_the_session(session: FetchSession) -> None:
@@ -190,7 +190,7 @@ def test_without_a_session_there_is_no_final_request() -> None:
     session = FetchSession()
     assert session.last() is None
     session.ask(wanted(a0=0), IDS)
-    session.hear(answer(A0, session_id=0))
+    session.take_response(answer(A0, session_id=0))
     assert session.last() is None
 
 

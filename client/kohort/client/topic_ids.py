@@ -45,7 +45,7 @@ def ids_in(response: MetadataResponse) -> dict[str, UUID]:
     return {each.name: each.topic_id for each in told if each.name and each.topic_id != ZERO_UUID}
 
 
-async def ids_told(
+async def reported_ids(
     ask: Callable[[Node], Awaitable[MetadataResponse]], brokers: Sequence[Node]
 ) -> list[TopicIds]:
     """Return the ids that each broker reports, for a few of these.

@@ -44,7 +44,7 @@ class TopicWatch:
         self._changed = changed
         self._signal = Signal()
         self._due_ms = 0
-        self._told: Mapping[str, int] = {}
+        self._reported_counts: Mapping[str, int] = {}
 
     @property
     def is_subscribed(self) -> bool:
@@ -62,7 +62,7 @@ class TopicWatch:
         self.topics = tuple(sorted(set(topics)))
         self.pattern = pattern
         self._due_ms = 0
-        self._told = {}
+        self._reported_counts = {}
         self._tell_topics()
         self._signal.set()
 
@@ -150,7 +150,7 @@ class TopicWatch:
     def _tell_partitions(self) -> None:
         membership = self._membership()
         counts = self._cluster.metadata.partition_counts()
-        if membership is not None and counts != self._told:
-            self._told = counts
+        if membership is not None and counts != self._reported_counts:
+            self._reported_counts = counts
             membership.partitions_changed(counts)
             self._changed()

@@ -145,7 +145,7 @@ class Brokers(Closing):
 
     async def _agreed_topic_ids(self, topics: set[str]) -> dict[str, UUID]:
         await self._cluster.refresh_metadata(topics)
-        told = await self._cluster.topic_ids_told(topics)
+        told = await self._cluster.reported_topic_ids(topics)
         known = self._cluster.metadata.topics
         found: dict[str, UUID] = {}
         for name in sorted(topics & known.keys()):

@@ -27,7 +27,7 @@ class Told:
     async def refresh_metadata(self, topics: set[str]) -> None:
         assert topics == {"t", "missing"}
 
-    async def topic_ids_told(self, topics: set[str]) -> list[dict[str, UUID]]:
+    async def reported_topic_ids(self, topics: set[str]) -> list[dict[str, UUID]]:
         return [{"t": each} for each in self._others]
 
 

@@ -268,7 +268,7 @@ class ModelStore(EtcdMetadataStore):
             elif name is not None and each.entry is not None:
                 changes.append(Change(_item(each.key, each.entry)))
         if revision > self.snapshot().version:
-            self._told(Watched(revision, tuple(changes)))
+            self._take_watched(Watched(revision, tuple(changes)))
 
     def reloaded(self, loaded: Loaded) -> None:
         """Hear all that there is."""

@@ -75,7 +75,9 @@ MUTANTS = (
     Mutant(
         "a proposal is under way though it has come to an end",
         Edit(
-            f"{REPLICATION}.leadership", "Leadership._forget_what_is_decided", holds("partition_epoch", False)
+            f"{REPLICATION}.leadership",
+            "Leadership._forget_decided_proposal",
+            holds("partition_epoch", False),
         ),
     ),
     Mutant(

@@ -76,7 +76,7 @@ class AuditLog:
             times, use[0], use[1] = use[1], now_ms, 0
         if not allowed and not self.may_tell_refusal():
             return
-        self._tell(
+        self._write_line(
             self._write_use,
             "use",
             principal=principal,
@@ -93,7 +93,7 @@ class AuditLog:
         if not refusal:
             self.used(principal, host, mechanism, LOGIN, "CLUSTER:kafka-cluster", allowed=True)
         elif self.may_tell_refusal():
-            self.tell(
+            self.write_event(
                 "login", principal=principal, host=host, mechanism=mechanism, allowed=False, reason=refusal
             )
 
@@ -115,21 +115,23 @@ class AuditLog:
         left_out, self._left_out, self._refusals, self._second = self._left_out, 0, 0, second
         told, self._uses_told = self._uses_told, Counter()
         if left_out:
-            self.tell("left out", refusals=left_out)
+            self.write_event("left out", refusals=left_out)
         for principal, count in told.items():
             if count > USES_PER_SECOND_MAX:
-                self._tell(self._write_use, "left out", principal=principal, uses=count - USES_PER_SECOND_MAX)
+                self._write_line(
+                    self._write_use, "left out", principal=principal, uses=count - USES_PER_SECOND_MAX
+                )
 
     def _may_tell_use(self, principal: str) -> bool:
         """Return whether one more use of the principal may be logged in this second."""
         self._uses_told[principal] += 1
         return self._uses_told[principal] <= USES_PER_SECOND_MAX
 
-    def tell(self, event: str, **facts: object) -> None:
+    def write_event(self, event: str, **facts: object) -> None:
         """Write a line."""
-        self._tell(self._write, event, **facts)
+        self._write_line(self._write, event, **facts)
 
-    def _tell(self, write: Callable[[bytes], None], event: str, **facts: object) -> None:
+    def _write_line(self, write: Callable[[bytes], None], event: str, **facts: object) -> None:
         moment = datetime.fromtimestamp(self._clock.wall_ms() / 1000, UTC)
         time = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         shown = {name: cut(value) if isinstance(value, str) else value for name, value in facts.items()}

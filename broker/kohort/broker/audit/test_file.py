@@ -92,7 +92,7 @@ def test_many_uses_at_once_do_not_crowd_out_a_change(tmp_path: Path, monkeypatch
         audit_log.used(who, "10.0.0.1", "Metadata", "DESCRIBE", f"TOPIC:made-up-{number}", allowed=True)
     lost = file.lost
     assert lost > LINES_MAX
-    audit_log.tell("change", principal="User:bob", api="DeleteTopics")
+    audit_log.write_event("change", principal="User:bob", api="DeleteTopics")
     audit_log.login("User:mallory", "10.0.0.1", "PLAIN", "the password is not that of mallory")
     assert file.lost == lost
     disk_goes_on.set()

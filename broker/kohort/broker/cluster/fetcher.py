@@ -170,7 +170,7 @@ class Fetcher:
         if at is None:
             self._appending.sync_what_is_waited_for(partition)
             return None
-        told = self._starts.told(partition)
+        told = self._starts.reported_start(partition)
         if told is not None:
             at = replace(at, log_start_offset=told)
         return Asked(partition, following, at)
@@ -217,7 +217,7 @@ class Fetcher:
                 await trio.sleep(ERROR_BACKOFF_SECONDS)
             return
         self._session.answered(answer.session_id)
-        self._replicas.heard(self._leader)
+        self._replicas.note_answer(self._leader)
         staged: list[Partition] = []
         moved: list[tuple[Asked, int]] = []
         for topic in answer.responses:

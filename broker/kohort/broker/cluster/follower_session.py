@@ -31,7 +31,7 @@ class FollowerSession:
         self._session_id = NO_SESSION
         self._epoch = INITIAL_EPOCH
         self._wanted: dict[PartitionKey, FetchFrom] = {}
-        self._told: set[PartitionKey] = set()
+        self._reported: set[PartitionKey] = set()
         self._changed: dict[PartitionKey, None] = {}  # Partitions that the leader does not know yet,
         self._forgotten: dict[PartitionKey, None] = {}  # and partitions that it has to forget.
 
@@ -41,7 +41,7 @@ class FollowerSession:
         if at is None:
             if wanted.pop(key, None) is not None:
                 self._changed.pop(key, None)
-                if key in self._told:
+                if key in self._reported:
                     self._forgotten[key] = None
         elif wanted.get(key) != at:
             wanted[key] = at
@@ -52,8 +52,8 @@ class FollowerSession:
         """Return the fetch of all that is wanted."""
         changed = {key: self._wanted[key] for key in self._changed}
         forgotten = list(self._forgotten)
-        self._told.update(changed)
-        self._told.difference_update(forgotten)
+        self._reported.update(changed)
+        self._reported.difference_update(forgotten)
         self._changed, self._forgotten = {}, {}
         return FetchRequest(
             replica_state=ReplicaState(replica_id=node_id, replica_epoch=broker_epoch),
@@ -95,7 +95,7 @@ class FollowerSession:
     def reset(self) -> None:
         """Restart: the leader does not know the session any more."""
         self._session_id, self._epoch = NO_SESSION, INITIAL_EPOCH
-        self._told.clear()
+        self._reported.clear()
         self._changed, self._forgotten = dict.fromkeys(self._wanted), {}
 
 

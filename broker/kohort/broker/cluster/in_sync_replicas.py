@@ -106,9 +106,9 @@ class InSyncReplicas:
         except (StorageError, ChangeUnknown) as error:
             log.warning("in-sync replicas could not be changed", error=str(error))
         else:
-            self._tell(key, proposal)
+            self._log_change(key, proposal)
 
-    def _tell(self, key: PartitionKey, proposal: Proposal) -> None:
+    def _log_change(self, key: PartitionKey, proposal: Proposal) -> None:
         topic = self._store.snapshot().topics_by_id.get(key[0])
         log.info(
             "the in-sync replicas have changed",

@@ -25,25 +25,25 @@ class LogStarts:
     def __init__(self, save: Callable[[], Awaitable[None]]) -> None:
         """`save` keeps where all logs begin on the disk. Raises: StorageError."""
         self._save = save
-        self._told: dict[Partition, int] = {}
+        self._unsaved_starts: dict[Partition, int] = {}
         self._moved: dict[Partition, Callable[[], None]] = {}  # Since the last save began.
         self._more = trio.Event()
         self._ended = trio.Event()
 
     def moved(self, partition: Partition, before: int, saved: Callable[[], None]) -> None:
         """Save the start of a log that was at `before` until now; `saved` is called then."""
-        self._told.setdefault(partition, before)
+        self._unsaved_starts.setdefault(partition, before)
         self._moved[partition] = saved
         self._more.set()
 
-    def told(self, partition: Partition) -> int | None:
+    def reported_start(self, partition: Partition) -> int | None:
         """Return the start to report to the leader meanwhile; None if that of the log is saved."""
-        return self._told.get(partition)
+        return self._unsaved_starts.get(partition)
 
     async def until_saved(self, partitions: list[Partition], seconds: float) -> None:
         """Return once these are saved, or after that time."""
         with trio.move_on_after(seconds):
-            while not self._told.keys().isdisjoint(partitions):
+            while not self._unsaved_starts.keys().isdisjoint(partitions):
                 await self._ended.wait()
 
     async def keep(self, part: Watched = UNWATCHED) -> None:
@@ -73,7 +73,7 @@ class LogStarts:
             raise
         for partition, saved in taken.items():
             if partition not in self._moved:
-                del self._told[partition]
+                del self._unsaved_starts[partition]
                 saved()
         ended, self._ended = self._ended, trio.Event()
         ended.set()

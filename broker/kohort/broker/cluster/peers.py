@@ -51,7 +51,7 @@ class PeerWatch:
                 more.set()
 
         async with trio.open_nursery() as nursery:
-            with self._told(look_again):
+            with self._watching(look_again):
                 while True:
                     more = trio.Event()
                     for broker, scope in self._follow(self._store.snapshot()):
@@ -59,7 +59,7 @@ class PeerWatch:
                     await more.wait()
 
     @contextmanager
-    def _told(self, look_again: Callable[[Snapshot, Snapshot], None]) -> Iterator[None]:
+    def _watching(self, look_again: Callable[[Snapshot, Snapshot], None]) -> Iterator[None]:
         end = self._store.watch(look_again)
         try:
             yield

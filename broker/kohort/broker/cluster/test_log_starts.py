@@ -81,12 +81,12 @@ async def test_many_log_starts_share_a_save_and_a_later_one_gets_another(
             disk.starts.moved(each, 3, lambda each=each: saved.append(each))  # type: ignore[misc]
         await trio.testing.wait_all_tasks_blocked()
         disk.starts.moved(partitions[0], 9, lambda: saved.append(partitions[0]))
-        assert [disk.starts.told(each) for each in partitions] == [3] * 50
+        assert [disk.starts.reported_start(each) for each in partitions] == [3] * 50
         disk.goes_on.set()
         await disk.starts.until_saved(partitions, 60)
         assert disk.saves == 2
         assert sorted(map(str, saved)) == sorted(map(str, partitions))
-        assert not any(disk.starts.told(each) for each in partitions)
+        assert not any(disk.starts.reported_start(each) for each in partitions)
 
 
 async def test_a_log_start_that_could_not_be_saved_is_saved_later_before_it_is_announced(
@@ -98,9 +98,9 @@ async def test_a_log_start_that_could_not_be_saved_is_saved_later_before_it_is_a
     async with kept(disk):
         disk.starts.moved(partition, 3, lambda: None)
         await disk.starts.until_saved([partition], 1.5)
-        assert disk.starts.told(partition) == 3
+        assert disk.starts.reported_start(partition) == 3
         await disk.starts.until_saved([partition], 60)
-        assert (disk.starts.told(partition), disk.saves) == (None, 3)
+        assert (disk.starts.reported_start(partition), disk.saves) == (None, 3)
 
 
 @pytest.mark.parametrize("error", [OSError("unplugged"), AssertionError("a bug"), trio.TooSlowError()])
@@ -113,10 +113,10 @@ async def test_log_starts_are_saved_after_a_restart_for_any_end_of_the_save(
     disk.goes_on.set()
     with pytest.raises(type(error)):
         await disk.starts.keep()
-    assert disk.starts.told(partition) == 3
+    assert disk.starts.reported_start(partition) == 3
     async with kept(disk):  # As the supervisor starts it again.
         await disk.starts.until_saved([partition], 60)
-        assert (disk.starts.told(partition), disk.saves, saved) == (None, 2, ["p"])
+        assert (disk.starts.reported_start(partition), disk.saves, saved) == (None, 2, ["p"])
 
 
 async def test_log_starts_are_saved_after_a_restart_when_a_save_was_cancelled(
@@ -129,7 +129,7 @@ async def test_log_starts_are_saved_after_a_restart_when_a_save_was_cancelled(
     disk.goes_on.set()
     async with kept(disk):
         await disk.starts.until_saved([partition], 60)
-        assert (disk.starts.told(partition), disk.saves) == (None, 2)
+        assert (disk.starts.reported_start(partition), disk.saves) == (None, 2)
 
 
 class Appending:
@@ -158,7 +158,7 @@ class FailingAppending(Appending):
 
 def fetcher_of(partition: Any, appending: Appending, disk: Disk) -> Fetcher:
     """Return the fetcher that asks for this partition next."""
-    replicas = SimpleNamespace(heard=lambda leader: None, followed=lambda leader: {partition: None})
+    replicas = SimpleNamespace(note_answer=lambda leader: None, followed=lambda leader: {partition: None})
     config = SimpleNamespace(
         replica_fetch_wait_max_ms=500,
         replica_fetch_response_max_bytes=1,
@@ -197,7 +197,7 @@ async def test_a_log_start_that_moved_before_an_error_is_announced_only_when_sav
     with suppress(AssertionError):
         await fetcher._take(cast(Any, None), answer_of(None))
     assert partition.log.log_start_offset == 40
-    assert disk.starts.told(partition) == 0
+    assert disk.starts.reported_start(partition) == 0
 
 
 @pytest.mark.parametrize("records", [b"some", None])

@@ -85,7 +85,7 @@ class Membership:
     def takeovers(self, partitions: PartitionTable, clock: Clock) -> Takeovers:
         """Return the former brokers of groups that moved here."""
         assert partitions.replicas is not None
-        return Takeovers(self._node_id, clock, partitions.replicas.heard_ms)
+        return Takeovers(self._node_id, clock, partitions.replicas.last_answer_ms)
 
     def ends_elsewhere(self, clock: Clock, workers: Workers) -> RemoteEnds:
         """Return the function for the ends of logs that other brokers lead."""

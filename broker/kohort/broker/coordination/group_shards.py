@@ -78,7 +78,7 @@ class GroupShards(CoordinatorShards[str, GroupCoordinator]):
 
     def _new_shard(self, index: int) -> GroupShard:
         self._deleted_unheard.pop(index, None)  # Its log may have offsets of topics created since then.
-        note = self._note if self._takeovers is None else partial(self._takeovers.tell, index, self._note)
+        note = self._note if self._takeovers is None else partial(self._takeovers.pass_on, index, self._note)
         return self._make(self.shard_type, index, note)
 
     def refusal(self, command: Command, code: ErrorCode) -> Message | None:

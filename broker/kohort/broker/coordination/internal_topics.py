@@ -47,7 +47,7 @@ class InternalTopics:
         if missing and group_id not in self._making:
             self._making.add(group_id)
             self._workers.spawn(self._make, group_id, missing)
-        return self._told(each.name for each in missing)
+        return self._errors_text(each.name for each in missing)
 
     def _missing(self, group_id: str) -> "tuple[InternalTopic, ...]":
         from kohort.broker.group.streams.group import StreamsGroup  # noqa: PLC0415  # Where there is one.
@@ -81,7 +81,7 @@ class InternalTopics:
             while len(self._errors) > ERRORS_KEPT_MAX:
                 del self._errors[next(iter(self._errors))]
 
-    def _told(self, names: Iterable[str]) -> str:
+    def _errors_text(self, names: Iterable[str]) -> str:
         now_ms = self._clock.now_ms()
         told = [
             f"{name} ({self._errors[name][1]})"

@@ -141,7 +141,7 @@ class LedSharePartition:
             self._again(self.load, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
         if answer.error_code != ErrorCode.NONE:
-            self.end(_as_told(answer.error_code))
+            self.end(_member_error(answer.error_code))
             return
         self._attempts = 0
         self._state_epoch = answer.state_epoch
@@ -177,7 +177,7 @@ class LedSharePartition:
             elif answer.error_code in RETRIABLE:
                 self._again(self.load, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             else:
-                self.end(_as_told(answer.error_code))
+                self.end(_member_error(answer.error_code))
 
         self._ask_to_write((), start_offset, UNKNOWN_COUNT if start_offset == UNKNOWN_OFFSET else 0, written)
 
@@ -404,7 +404,7 @@ class LedSharePartition:
         written, self._writing = self._writing, []
         self._settle(written, is_durable=code is ErrorCode.NONE)
         for pending in written:
-            pending.done(code if code is ErrorCode.NONE else _as_told(code))
+            pending.done(code if code is ErrorCode.NONE else _member_error(code))
         self._is_busy = False
         if code not in FENCED:
             for pending in written:
@@ -464,7 +464,7 @@ def _state(number: int) -> RecordState:
     return RecordState(number) if number in RecordState.__members__.values() else RecordState.AVAILABLE
 
 
-def _as_told(code: int) -> ErrorCode:
+def _member_error(code: int) -> ErrorCode:
     """Return the error that members get for an error of the coordinator. As Kafka does."""
     if code in FENCED:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER

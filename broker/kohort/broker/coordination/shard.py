@@ -338,7 +338,7 @@ class Shard(Generic[CoreT]):
             elif kind is SetTimer:
                 key = effect.key  # type: ignore[union-attr]
                 self._timers.add(key)
-                self._all_timers.set_told((self.index, key), effect.deadline_ms, self._on_timer)  # type: ignore[union-attr]
+                self._all_timers.set_with_key((self.index, key), effect.deadline_ms, self._on_timer)  # type: ignore[union-attr]
             elif kind is CancelTimer:
                 self._timers.discard(effect.key)  # type: ignore[union-attr]
                 self._all_timers.cancel((self.index, effect.key))  # type: ignore[union-attr]

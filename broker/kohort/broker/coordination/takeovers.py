@@ -21,11 +21,11 @@ class Takeover(NamedTuple):
 class Takeovers:
     """The partitions of `__consumer_offsets` that moved to this broker. The loop's thread only."""
 
-    def __init__(self, node_id: int, clock: Clock, heard_ms: Callable[[int], int | None]) -> None:
-        """`heard_ms` returns when a broker that this one followed answered last, None where it never did."""
+    def __init__(self, node_id: int, clock: Clock, last_answer_ms: Callable[[int], int | None]) -> None:
+        """`last_answer_ms` returns when a broker that this one followed answered last, or None."""
         self._node_id = node_id
         self._clock = clock
-        self._heard_ms = heard_ms
+        self._last_answer_ms = last_answer_ms
         self._leaders: dict[int, int] = {}  # The last leader of each partition, also while it has none.
         self._taken: dict[int, Takeover] = {}
 
@@ -46,12 +46,12 @@ class Takeovers:
         now_ms = self._clock.now_ms()
         broker = now.broker(former)
         if broker is None:
-            heard_ms = self._heard_ms(former)
-            return Takeover(former, "is gone", now_ms if heard_ms is None else heard_ms)
+            last_answer_ms = self._last_answer_ms(former)
+            return Takeover(former, "is gone", now_ms if last_answer_ms is None else last_answer_ms)
         why = "stops" if broker.is_draining else "is drained" if broker.is_drained else "handed it over"
         return Takeover(former, why, now_ms)
 
-    def tell(self, index: int, note: Callable[[Event], None], event: Event) -> None:
+    def pass_on(self, index: int, note: Callable[[Event], None], event: Event) -> None:
         """Pass an event on; add the former broker to one of a loaded group."""
         if isinstance(event, GroupLoaded):
             event = replace(event, node_id=self._node_id)

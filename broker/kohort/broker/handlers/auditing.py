@@ -35,7 +35,7 @@ TRAFFIC = (
     " InitializeShareGroupState WriteShareGroupState DeleteShareGroupState"
 )
 """Frequent requests of clients about records, offsets, groups and transactions."""
-UNTOLD = frozenset(BY_NAME[name].api_key for name in (*LOOK_ALONE.split(), *TRAFFIC.split()))
+UNAUDITED_KEYS = frozenset(BY_NAME[name].api_key for name in (*LOOK_ALONE.split(), *TRAFFIC.split()))
 """Every other API is logged: also an API without a rule here."""
 LOOKS = frozenset(("GET", "HEAD"))
 """Pages that one broker asks another for and that change nothing."""
@@ -60,20 +60,20 @@ NAMES = (
 class AuditedRequest(WrappedRequest):
     """A request whose answer is logged."""
 
-    __slots__ = ("_tell",)
+    __slots__ = ("_record",)
 
-    def __init__(self, request: Request, tell: Callable[[Any], None]) -> None:
+    def __init__(self, request: Request, record: Callable[[Any], None]) -> None:
         super().__init__(request)
-        self._tell = tell
+        self._record = record
 
     def finish(self, answer: Any) -> Any:
         """Return the answer, after it was logged."""
-        self._tell(answer)
+        self._record(answer)
         return answer
 
     def abandon(self) -> None:
         """Never answer."""
-        self._tell(None)
+        self._record(None)
         super().abandon()
 
 
@@ -87,27 +87,27 @@ class Auditing:
     def handler_of(self, api_key: int) -> Handle:
         """Return the handler of the API, which logs the request if it changes something."""
         handle = self._inner.handler_of(api_key)
-        if api_key in UNTOLD:
+        if api_key in UNAUDITED_KEYS:
             return handle
 
-        def told(message: Any, request: Request) -> Any:
+        def audited(message: Any, request: Request) -> Any:
             if api_key == BROKER_PAGE_KEY and message.method in LOOKS:
                 return handle(message, request)  # Nothing is changed; live pages look every two seconds.
 
-            def tell(answer: Any) -> None:
-                self._tell(request, message, answer)
+            def record(answer: Any) -> None:
+                self._record(request, message, answer)
 
-            return ask(handle, message, AuditedRequest(request, tell))
+            return ask(handle, message, AuditedRequest(request, record))
 
-        return told
+        return audited
 
-    def _tell(self, request: Request, message: Any, answer: Any) -> None:
+    def _record(self, request: Request, message: Any, answer: Any) -> None:
         found = answer.message if isinstance(answer, Prepared) else answer
         if answer is not None and 0 not in outcomes(found) and not self._audit_log.may_tell_refusal():
             return
         errors = list(errors_of(found, ""))
         denials = [each for each in errors if each["error"].endswith("AUTHORIZATION_FAILED")]
-        self._audit_log.tell(
+        self._audit_log.write_event(
             "change",
             principal=request.principal,
             host=request.client_host.removeprefix("/"),

@@ -22,7 +22,7 @@ class KeysClient(Calls):
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._numbers = count(1)
-        self._told: dict[int, trio.MemorySendChannel[Json]] = {}
+        self._receivers: dict[int, trio.MemorySendChannel[Json]] = {}
         self.gone = trio.Event()
         """Set once the supervisor is gone: then this worker has no metadata, and ends."""
         self.on_asked: Callable[[int, Json], None] = self._answer_nothing
@@ -36,12 +36,12 @@ class KeysClient(Calls):
                 if "asked" in message:
                     self.on_asked(message["asked"], message["question"])
                     continue
-                hearer = self._told.get(message["to"])
-                if hearer is not None:
-                    hearer.send_nowait(message)
+                receiver = self._receivers.get(message["to"])
+                if receiver is not None:
+                    receiver.send_nowait(message)
             self.gone.set()
-            for hearer in tuple(self._told.values()):
-                hearer.close()
+            for receiver in tuple(self._receivers.values()):
+                receiver.close()
             nursery.cancel_scope.cancel()
 
     @property
@@ -67,12 +67,12 @@ class KeysClient(Calls):
             return None
         return None
 
-    def tell(self, number: int, answer: object) -> None:
+    def answer(self, number: int, answer: object) -> None:
         """Answer a question."""
         self._channel.send({"told": number, "answer": answer})
 
     def _answer_nothing(self, number: int, question: Json) -> None:
-        self.tell(number, None)
+        self.answer(number, None)
 
     async def call(
         self, path: str, form: object, *, seconds: float | None = None, again: bool = False
@@ -99,11 +99,11 @@ class KeysClient(Calls):
             raise EtcdUnavailable(f"{SUPERVISOR} is gone", maybe_done=False)
         number = next(self._numbers)
         told, hearing = trio.open_memory_channel[Json](float("inf"))
-        self._told[number] = told
+        self._receivers[number] = told
         try:
             yield number, hearing
         finally:
-            del self._told[number]
+            del self._receivers[number]
 
     @asynccontextmanager
     async def stream(

@@ -86,7 +86,7 @@ class KeysServer:
             for call, answer in answers:
                 call.answer(answer)
             if changes:
-                self._tell()
+                self._notify_clients()
                 self._store.keep_changes(CHANGES_KEPT)
 
     def _answered(self, call: _Call) -> Json:
@@ -130,7 +130,7 @@ class KeysServer:
             self._ask(path, message["form"], answer)
         elif "watch" in message:
             client.watches[message["watch"]] = dict(message["form"]["create_request"])
-            self._tell_client(client)
+            self._notify_client(client)
         elif "end" in message:
             client.watches.pop(message["end"], None)
         else:
@@ -160,21 +160,21 @@ class KeysServer:
         heard = trio.Event()
         told: list[Json] = []
 
-        def hear(answer: Json) -> None:
+        def on_answer(answer: Json) -> None:
             told.append(answer)
             heard.set()
 
-        self._ask("lease/revoke", {"ID": str(lease_id)}, hear)
+        self._ask("lease/revoke", {"ID": str(lease_id)}, on_answer)
         await heard.wait()
         return "refused" not in told[0] or told[0]["refused"]["code"] != UNAVAILABLE
 
     # -- watches ------------------------------------------------------------------------------------------
 
-    def _tell(self) -> None:
+    def _notify_clients(self) -> None:
         for client in tuple(self._clients):
-            self._tell_client(client)
+            self._notify_client(client)
 
-    def _tell_client(self, client: _Client) -> None:
+    def _notify_client(self, client: _Client) -> None:
         """Send news to each of its watches; a watch for compacted revisions ends."""
         for number, form in tuple(client.watches.items()):
             try:

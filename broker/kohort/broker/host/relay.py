@@ -24,22 +24,22 @@ class Relay:
         self._channels.pop(worker, None)
         for number, (asked, _, _) in tuple(self._asked.items()):
             if asked == worker:
-                self._tell(number, None)
+                self._answer(number, None)
 
-    def hear(self, worker: int, message: Json) -> None:
+    def forward(self, worker: int, message: Json) -> None:
         """Forward a worker's question or answer."""
         if "ask" in message:
             number = next(self._numbers)
             self._asked[number] = message["of"], worker, message["ask"]
             channel = self._channels.get(message["of"])
             if channel is None:
-                self._tell(number, None)
+                self._answer(number, None)
             else:
                 channel.send({"asked": number, "question": message["question"]})
         elif message.get("told") in self._asked:
-            self._tell(message["told"], message["answer"])
+            self._answer(message["told"], message["answer"])
 
-    def _tell(self, number: int, answer: Json | None) -> None:
+    def _answer(self, number: int, answer: Json | None) -> None:
         _, requester, as_which = self._asked.pop(number)
         channel = self._channels.get(requester)
         if channel is not None:

@@ -84,19 +84,19 @@ class WorkerProcess:
         channel.send(self._order)
         self._relay.connected(self._order.number, channel)
         try:
-            await self._server.serve(channel, self._hear)
+            await self._server.serve(channel, self._receive)
             return await self._process.wait()
         finally:
             self._relay.disconnected(self._order.number)
             with trio.CancelScope(shield=True):
                 await self._end()
 
-    def _hear(self, message: Json) -> None:
+    def _receive(self, message: Json) -> None:
         if "ready" in message:
             self.ready.set()
             log.info("a worker is ready", worker=self._order.number, pid=self.pid)
         else:
-            self._relay.hear(self._order.number, message)
+            self._relay.forward(self._order.number, message)
 
     @property
     def pid(self) -> int:

@@ -42,7 +42,7 @@ class RemoteEnds:
         self._others = others
         self._clock = clock
         self._workers = workers
-        self._told: dict[TopicPartition, tuple[Ends, int]] = {}  # ends, and when they were received
+        self._received_ends: dict[TopicPartition, tuple[Ends, int]] = {}  # ends, and when they were received
         self._silent: dict[int, int] = {}  # until when a silent broker is not asked
 
     def leader(self, topic: str, index: int) -> int | None:
@@ -59,17 +59,19 @@ class RemoteEnds:
 
     def ends(self, topic: str, index: int) -> Ends | None:
         """Return the last known ends, unless they are too old."""
-        told = self._told.get((topic, index))
+        told = self._received_ends.get((topic, index))
         return None if told is None or self._clock.now_ms() - told[1] > KEPT_MS else told[0]
 
     def age_ms(self, topic: str, index: int) -> int | None:
         """Return the age of the last known ends, or None."""
-        told = self._told.get((topic, index))
+        told = self._received_ends.get((topic, index))
         return None if told is None else self._clock.now_ms() - told[1]
 
     def keep_only(self, partitions: Iterable[TopicPartition]) -> None:
         """Forget the ends of all other partitions."""
-        self._told = {each: self._told[each] for each in partitions if each in self._told}
+        self._received_ends = {
+            each: self._received_ends[each] for each in partitions if each in self._received_ends
+        }
 
     async def ask_all(
         self, asked: Mapping[int, Sequence[Position]]
@@ -118,7 +120,7 @@ class RemoteEnds:
         if told.error_code != ErrorCode.NONE:
             return None
         ends = Ends(told.log_start_offset, told.last_stable_offset, told.high_watermark)
-        self._told[position.topic, position.partition] = ends, self._clock.now_ms()
+        self._received_ends[position.topic, position.partition] = ends, self._clock.now_ms()
         time_ms = None if told.timestamp_ms == NO_TIMESTAMP else told.timestamp_ms
         return FirstRecord(told.first_offset, told.is_found, time_ms)
 

@@ -64,16 +64,16 @@ def follow_acls(store: MetadataStore, authorizer: Authorizer) -> None:
 
     def follow(before: Snapshot, after: Snapshot) -> None:
         if before.configs is not after.configs:
-            _tell(authorizer, before.configs, after.configs)
+            _update_authorizer(authorizer, before.configs, after.configs)
 
-    _tell(authorizer, {}, store.snapshot().configs)
+    _update_authorizer(authorizer, {}, store.snapshot().configs)
     store.watch(follow)
 
 
 _Configs = Mapping[ConfigResource, Mapping[str, str]]
 
 
-def _tell(authorizer: Authorizer, before: _Configs, after: _Configs) -> None:
+def _update_authorizer(authorizer: Authorizer, before: _Configs, after: _Configs) -> None:
     for resource, values in after.items():
         if resource.type is ResourceType.ACL and before.get(resource) != values:
             authorizer.put(pattern_of(resource), map(entry_of, values))

@@ -44,16 +44,16 @@ def with_directories(changes: Changes, brokers: Sequence[BrokerState]) -> Change
     """Return the changes with the directory id of each replica of new partitions, if all are known."""
     folders = {each.node_id: each.directories[0] for each in brokers if len(each.directories) == 1}
 
-    def told(state: PartitionState) -> PartitionState:
+    def with_its_directories(state: PartitionState) -> PartitionState:
         if state.directories or not folders.keys() >= set(state.replicas):
             return state
         return msgspec.structs.replace(state, directories=tuple(folders[each] for each in state.replicas))
 
     created = [
-        msgspec.structs.replace(topic, partitions=tuple(map(told, topic.partitions)))
+        msgspec.structs.replace(topic, partitions=tuple(map(with_its_directories, topic.partitions)))
         for topic in changes.created
     ]
-    added = {key: told(state) for key, state in changes.added.items()}
+    added = {key: with_its_directories(state) for key, state in changes.added.items()}
     return msgspec.structs.replace(changes, created=created, added=added)
 
 

@@ -131,7 +131,7 @@ class EtcdMetadataStore:
         while True:
             watch = Watch(self._client, self._keys.prefix, self._keys.end, self._snapshot.version + 1)
             try:
-                await watch.run(self._told)
+                await watch.run(self._take_watched)
             except EtcdCompacted:
                 log.warning("the watch is behind a compaction; the metadata are read again")
             except (EtcdRejected, StorageError) as error:
@@ -152,7 +152,7 @@ class EtcdMetadataStore:
                 self._become(image.succeed(self._snapshot))
                 return
 
-    def _told(self, watched: Watched) -> None:
+    def _take_watched(self, watched: Watched) -> None:
         after = self._image.apply(watched.changes, watched.revision)
         self._check_cluster(after)
         self._become(after)

@@ -53,16 +53,16 @@ def follow_quotas(store: MetadataStore, book: Book) -> Callable[[], None]:
 
     def follow(before: Snapshot, after: Snapshot) -> None:
         if before.configs is not after.configs:
-            _tell(book, before.configs, after.configs)
+            _update_book(book, before.configs, after.configs)
 
-    _tell(book, {}, store.snapshot().configs)
+    _update_book(book, {}, store.snapshot().configs)
     return store.watch(follow)
 
 
 _Configs = Mapping[ConfigResource, Mapping[str, str]]
 
 
-def _tell(book: Book, before: _Configs, after: _Configs) -> None:
+def _update_book(book: Book, before: _Configs, after: _Configs) -> None:
     for resource, texts in after.items():
         if resource.type is ResourceType.CLIENT_QUOTA and before.get(resource) != texts:
             book.put(entity_of(resource), values_of(texts))

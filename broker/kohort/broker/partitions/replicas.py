@@ -68,7 +68,7 @@ class Replicas:
         self._led: dict[Partition, tuple[PartitionLog, Leadership]] = {}  # Last, also if the lease is over.
         self._followed: dict[int, dict[Partition, None]] = {}
         self._leader_of: dict[Partition, int] = {}
-        self._heard: dict[int, int] = {}
+        self._last_answers_ms: dict[int, int] = {}
         self.brokers: LiveBrokers = {}
         self.on_followed: Callable[[int], None] = lambda leader: None
         """Called where something else is to be fetched from this leader by now."""
@@ -203,13 +203,13 @@ class Replicas:
         """Return the partitions to fetch from this broker."""
         return self._followed.get(leader, NOBODY)
 
-    def heard(self, leader: int) -> None:
+    def note_answer(self, leader: int) -> None:
         """Note that a leader has answered a fetch."""
-        self._heard[leader] = self._clock.now_ms()
+        self._last_answers_ms[leader] = self._clock.now_ms()
 
-    def heard_ms(self, leader: int) -> int | None:
+    def last_answer_ms(self, leader: int) -> int | None:
         """Return when a leader has answered last, None where it never has."""
-        return self._heard.get(leader)
+        return self._last_answers_ms.get(leader)
 
     @property
     def to_lead(self) -> Collection[Partition]:

@@ -77,7 +77,7 @@ class Leadership:
         self.epoch_start_offset = log.log_end_offset
         self.min_insync_replicas = min_insync_replicas
         self.proposal = proposal
-        self._forget_what_is_decided()
+        self._forget_decided_proposal()
         self._lag_ms_max = lag_ms_max
         self._brokers = NO_BROKERS
         self._followers: dict[int, FollowerState] = {}
@@ -128,11 +128,11 @@ class Leadership:
         if state.partition_epoch <= self.state.partition_epoch:
             return False
         self.state = state
-        self._forget_what_is_decided()
+        self._forget_decided_proposal()
         self._know_replicas(now_ms)
         return self._advance(now_ms)
 
-    def _forget_what_is_decided(self) -> None:
+    def _forget_decided_proposal(self) -> None:
         if self.proposal is not None and self.state.partition_epoch >= self.proposal.after.partition_epoch:
             self.proposal = None
 

@@ -135,9 +135,9 @@ def test_the_hook_before_due_timers_can_cancel_them() -> None:
 def test_a_shared_action_receives_the_key_of_its_timer() -> None:
     timers = Timers()
     told: list[object] = []
-    timers.set_told("one", 10, told.append)
-    timers.set_told("two", 20, told.append)
-    timers.set_told("one", 30, told.append)
+    timers.set_with_key("one", 10, told.append)
+    timers.set_with_key("two", 20, told.append)
+    timers.set_with_key("one", 30, told.append)
     timers.set("three", 25, lambda: told.append("action"))
     assert timers.run_due(30) == 3
     assert told == ["two", "action", "one"]

@@ -43,18 +43,18 @@ class Timers:
         """Let `action` run at `deadline_ms`; an earlier timer of the same key is replaced."""
         self._set(key, deadline_ms, action, False)
 
-    def set_told(self, key: Hashable, deadline_ms: int, action: Callable[[Any], object]) -> None:
+    def set_with_key(self, key: Hashable, deadline_ms: int, action: Callable[[Any], object]) -> None:
         """Run `action` with `key`: thousands of timers can share one action."""
         self._set(key, deadline_ms, action, True)
 
-    def _set(self, key: Hashable, deadline_ms: int, action: Callable[..., object], is_told: bool) -> None:
+    def _set(self, key: Hashable, deadline_ms: int, action: Callable[..., object], passes_key: bool) -> None:
         entries, heap = self._entries, self._heap
         before = entries.get(key)
         if before is not None:
             before[2] = before[3] = None
         self._sequence = sequence = self._sequence + 1
         # One list for both: a coordinator has a timer for each member.
-        entries[key] = entry = [deadline_ms, sequence, key, action, is_told]
+        entries[key] = entry = [deadline_ms, sequence, key, action, passes_key]
         heapq.heappush(heap, entry)
         if len(heap) > STALE_PLACES_MIN and len(heap) > STALE_PLACES_MIN + 2 * len(entries):
             self._heap = heap = list(entries.values())
@@ -87,9 +87,9 @@ class Timers:
         count = 0
         try:
             while (deadline_ms := self.next_deadline_ms()) is not None and deadline_ms <= now_ms:
-                _, _, key, action, is_told = heapq.heappop(self._heap)
+                _, _, key, action, passes_key = heapq.heappop(self._heap)
                 del self._entries[key]
-                if is_told:
+                if passes_key:
                     action(key)
                 else:
                     action()

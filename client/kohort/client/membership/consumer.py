@@ -180,9 +180,9 @@ class ConsumerMembership(Membership):
     def answered(self, response: "Answer", now_ms: int) -> None:
         """Apply the coordinator's answer to the last heartbeat."""
         assert isinstance(response, ConsumerGroupHeartbeatResponse)
-        self._heard(response, now_ms)
+        self._take_response(response, now_ms)
 
-    def _heard(self, response: "HeartbeatAnswer", now_ms: int) -> None:
+    def _take_response(self, response: "HeartbeatAnswer", now_ms: int) -> None:
         if self.state not in (State.JOINING, State.STABLE):
             return  # A commit's answer, or the user, was quicker.
         if response.error_code:

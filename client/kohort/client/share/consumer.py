@@ -101,7 +101,7 @@ class ShareConsumer(AsyncPollingClient[ShareSession], Generic[K_co, V_co]):
         while not (records := self._session.take_ready(most)):
             outcome = await self._session.advance(deadline)
             if outcome is not None:
-                await self._tell(outcome)
+                await self._call_on_acknowledged(outcome)
             elif self._session.is_over(deadline):
                 break
         return records
@@ -117,7 +117,7 @@ class ShareConsumer(AsyncPollingClient[ShareSession], Generic[K_co, V_co]):
             self._session.begin_poll()
             outcome = await self._session.advance(None)
             if outcome is not None:
-                await self._tell(outcome)
+                await self._call_on_acknowledged(outcome)
         return record
 
     def acknowledge(
@@ -150,9 +150,9 @@ class ShareConsumer(AsyncPollingClient[ShareSession], Generic[K_co, V_co]):
 
     async def _call_back(self) -> None:
         for each in self._session.take_outcomes():
-            await self._tell(each)
+            await self._call_on_acknowledged(each)
 
-    async def _tell(self, outcome: Outcome) -> None:
+    async def _call_on_acknowledged(self, outcome: Outcome) -> None:
         called = self._on_acknowledged(outcome.offsets, outcome.error)
         if called is not None:
             await called

@@ -47,7 +47,7 @@ class ShareMembership(ConsumerMembership):
     def answered(self, response: "Answer", now_ms: int) -> None:
         """Apply the coordinator's answer to the last heartbeat."""
         assert isinstance(response, ShareGroupHeartbeatResponse)
-        self._heard(response, now_ms)
+        self._take_response(response, now_ms)
 
     def _take(self) -> None:
         self._is_taken = True

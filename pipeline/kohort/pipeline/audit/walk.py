@@ -84,7 +84,7 @@ class Findings:
     problems: list[Problem] = field(default_factory=list)
     producer_batches: list[ProducerBatch] = field(default_factory=list)
 
-    def tell(self, kind: Kind, position: int, offset: int, text: str) -> None:
+    def add(self, kind: Kind, position: int, offset: int, text: str) -> None:
         """Add a problem, unless there are too many already."""
         if len(self.problems) < PROBLEMS_MAX:
             self.problems.append(Problem(kind, position, offset, text))
@@ -158,20 +158,20 @@ def _tell_the_end(
     is_cut = left_bytes < HEADER_BYTES or needed_bytes > left_bytes
     text = f"{left_bytes} bytes are no whole batch"
     if is_cut and is_last:
-        found.tell(Kind.TORN, position, offset, f"{text}: a crash leaves that, and the next start mends it")
+        found.add(Kind.TORN, position, offset, f"{text}: a crash leaves that, and the next start mends it")
     else:
-        found.tell(Kind.UNREADABLE, position, offset, f"{text}, and what is behind them cannot be looked at")
+        found.add(Kind.UNREADABLE, position, offset, f"{text}, and what is behind them cannot be looked at")
 
 
 def _look_at(found: Findings, position: int, header: BatchHeader, batch: memoryview, *, deep: bool) -> None:
     offset = header.base_offset
     crc = batch_crc(batch)
     if crc != header.crc:
-        found.tell(Kind.CRC, position, offset, f"the CRC is {crc:08x}, and the header says {header.crc:08x}")
+        found.add(Kind.CRC, position, offset, f"the CRC is {crc:08x}, and the header says {header.crc:08x}")
         return
     span = header.last_offset_delta + 1
     if header.record_count > span or header.last_offset_delta < 0:
-        found.tell(Kind.RECORDS, position, offset, f"{header.record_count} records over {span} offsets")
+        found.add(Kind.RECORDS, position, offset, f"{header.record_count} records over {span} offsets")
     if deep:
         _look_at_records(found, position, header, batch)
 
@@ -180,13 +180,13 @@ def _look_at_records(found: Findings, position: int, header: BatchHeader, batch:
     try:
         offsets = [each.offset for each in iterate_records(batch)]
     except WireError as error:
-        found.tell(Kind.RECORDS, position, header.base_offset, str(error))
+        found.add(Kind.RECORDS, position, header.base_offset, str(error))
         return
     if len(offsets) != header.record_count:
         text = f"{len(offsets)} records, and the header says {header.record_count}"
-        found.tell(Kind.RECORDS, position, header.base_offset, text)
+        found.add(Kind.RECORDS, position, header.base_offset, text)
     if offsets != sorted(set(offsets)) or (offsets and offsets[-1] > header.last_offset):
-        found.tell(Kind.ORDER, position, header.base_offset, "the records' offsets are not in order")
+        found.add(Kind.ORDER, position, header.base_offset, "the records' offsets are not in order")
 
 
 def _look_at_order(
@@ -195,14 +195,14 @@ def _look_at_order(
     offset = header.base_offset
     if not found.batches:
         if offset < segment.base_offset:
-            found.tell(Kind.ORDER, position, offset, f"the file's name says {segment.base_offset}")
+            found.add(Kind.ORDER, position, offset, f"the file's name says {segment.base_offset}")
         return
     if offset < found.next_offset:
         text = f"the batch before it ends at {found.next_offset}: offsets are there twice"
-        found.tell(Kind.ORDER, position, offset, text)
+        found.add(Kind.ORDER, position, offset, text)
     elif offset > found.next_offset and not may_have_gaps:
         text = f"offsets {found.next_offset} to {offset - 1} are missing"
-        found.tell(Kind.GAP, position, found.next_offset, text)
+        found.add(Kind.GAP, position, found.next_offset, text)
 
 
 def _count(found: Findings, header: BatchHeader) -> None:
@@ -233,13 +233,13 @@ def _look_at_index(found: Findings, segment: Segment, places: _Places) -> None:
         at = number * OFFSET_ENTRY.itemsize
         place = starts.get(position)
         if offset <= before:
-            found.tell(Kind.INDEX, at, offset, f".index: offset {offset} comes after {before}")
+            found.add(Kind.INDEX, at, offset, f".index: offset {offset} comes after {before}")
         elif place is None:
-            found.tell(Kind.INDEX, at, offset, f".index: no batch begins at {position}")
+            found.add(Kind.INDEX, at, offset, f".index: no batch begins at {position}")
         elif place and places.last_offsets[place - 1] >= offset:
-            found.tell(Kind.INDEX, at, offset, f".index: offset {offset} lies before position {position}")
+            found.add(Kind.INDEX, at, offset, f".index: offset {offset} lies before position {position}")
         elif places.last_offsets[-1] < offset:
-            found.tell(Kind.INDEX, at, offset, f".index: offset {offset} is not in the segment")
+            found.add(Kind.INDEX, at, offset, f".index: offset {offset} is not in the segment")
         before = max(before, offset)
 
 
@@ -252,12 +252,12 @@ def _look_at_time_index(found: Findings, segment: Segment, places: _Places) -> N
         at = number * TIME_ENTRY.itemsize
         upto = int(np.searchsorted(last_offsets, offset, side="right")) - 1
         if timestamp_ms < before_ms or offset < before:
-            found.tell(Kind.INDEX, at, offset, f".timeindex: {timestamp_ms} comes after {before_ms}")
+            found.add(Kind.INDEX, at, offset, f".timeindex: {timestamp_ms} comes after {before_ms}")
         elif upto >= 0 and places.newest_ms[upto] > timestamp_ms:
             text = f".timeindex: a record up to offset {offset} is newer than {timestamp_ms}"
-            found.tell(Kind.INDEX, at, offset, text)
+            found.add(Kind.INDEX, at, offset, text)
         elif places.last_offsets[-1] < offset:
-            found.tell(Kind.INDEX, at, offset, f".timeindex: offset {offset} is not in the segment")
+            found.add(Kind.INDEX, at, offset, f".timeindex: offset {offset} is not in the segment")
         before_ms, before = max(before_ms, timestamp_ms), max(before, offset)
 
 

@@ -6,7 +6,7 @@ from kohort.broker.group.epochs.group import AnyEpochGroup
 from kohort.broker.group.epochs.members import EpochMember
 from kohort.broker.group.views import MemberView
 
-NAMES_TOLD = 8
+NAMES_SHOWN = 8
 
 
 def member_view(
@@ -47,5 +47,5 @@ def awaited_member_ids(group: AnyEpochGroup) -> tuple[str, ...]:
 
 def listed(names: Sequence[str]) -> str:
     """Return the first of the names, and how many more there are."""
-    more = len(names) - NAMES_TOLD
-    return ", ".join(names[:NAMES_TOLD]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - NAMES_SHOWN
+    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")

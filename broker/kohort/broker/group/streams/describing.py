@@ -58,7 +58,7 @@ def _topology(group: StreamsGroup) -> StreamsGroupDescribeTopology | None:
     if topics is not None and topics.is_ready and topics.subtopologies is not None:
         found = [_configured(key, each) for key, each in topics.subtopologies.items()]
     else:
-        found = _as_told(topology)
+        found = _described_subtopologies(topology)
     return StreamsGroupDescribeTopology(epoch=topology.epoch, subtopologies=tuple(found))
 
 
@@ -72,7 +72,7 @@ def _configured(subtopology_id: str, subtopology: ConfiguredSubtopology) -> Stre
     )
 
 
-def _as_told(topology: Topology) -> list[StreamsGroupDescribeSubtopology]:
+def _described_subtopologies(topology: Topology) -> list[StreamsGroupDescribeSubtopology]:
     return [
         StreamsGroupDescribeSubtopology(
             subtopology_id=each.subtopology_id,

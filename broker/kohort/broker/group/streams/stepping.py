@@ -147,7 +147,7 @@ class Step:
         assert self.configured is not None
         validated = self.topology.epoch if self.configured.is_ready else NOT_VALIDATED
         configs = {STANDBYS: str(standby_replicas(turn, group))}
-        has_new_wish = self.is_new or _what_counts(wish) != _what_counts(self.before)
+        has_new_wish = self.is_new or _assignment_inputs(wish) != _assignment_inputs(self.before)
         has_new_topics = (
             self.metadata_hash != group.metadata_hash or validated != group.validated_topology_epoch
         )
@@ -205,7 +205,7 @@ def _targets(
     return assign(candidates, work, replicas)
 
 
-def _what_counts(member: StreamsMember) -> tuple[object, ...]:
+def _assignment_inputs(member: StreamsMember) -> tuple[object, ...]:
     """Return the member's values on which the assignment depends (Kafka.
 
     HasEpochRelevantMemberConfigChanged).

@@ -5,7 +5,7 @@ import pytest
 from kohort.broker.group.consumer.test_world import metadata_of
 from kohort.broker.group.streams.requests import topology_of
 from kohort.broker.group.streams.test_world import WORD_COUNT, application, subtopology, topic
-from kohort.broker.group.streams.topology import Configured, Status, configured, names_told
+from kohort.broker.group.streams.topology import Configured, Status, configured, shortened_names
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatTopology
 
@@ -126,5 +126,5 @@ def test_the_order_of_topics_is_of_no_account() -> None:
 
 
 def test_only_the_first_of_many_names_are_listed() -> None:
-    assert names_told(["b", "a"]) == "a, b"
-    assert names_told("dabc") == "a, b, c and 1 additional topics"
+    assert shortened_names(["b", "a"]) == "a, b"
+    assert shortened_names("dabc") == "a, b, c and 1 additional topics"

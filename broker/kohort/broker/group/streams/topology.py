@@ -13,7 +13,7 @@ import msgspec
 from kohort.broker.group.metadata import Metadata
 from kohort.protocol.errors import ApiError, ErrorCode
 
-NAMES_TOLD = 3
+NAMES_SHOWN = 3
 """Of more topics only the first are named, as in Kafka."""
 
 
@@ -164,16 +164,16 @@ def configured(topology: Topology, metadata: Metadata) -> Configured:
     except _Trouble as trouble:
         return Configured(None, (), trouble.status, trouble.detail)
     if missing:
-        detail = f"Internal topics are missing: {names_told(each.name for each in missing)}"
+        detail = f"Internal topics are missing: {shortened_names(each.name for each in missing)}"
         return Configured(subtopologies, missing, Status.MISSING_INTERNAL_TOPICS, detail)
     return Configured(subtopologies)
 
 
-def names_told(names: Iterable[str]) -> str:
+def shortened_names(names: Iterable[str]) -> str:
     """Return the names as text, the first ones of many."""
     found = sorted(names)
-    told = ", ".join(found[:NAMES_TOLD])
-    more = len(found) - NAMES_TOLD
+    told = ", ".join(found[:NAMES_SHOWN])
+    more = len(found) - NAMES_SHOWN
     return f"{told} and {more} additional topics" if more > 0 else told
 
 
@@ -182,7 +182,7 @@ def _check_sources(topology: Topology, metadata: Metadata) -> None:
         name for each in topology.subtopologies for name in each.source_topics if name not in metadata.topics
     }
     if missing:
-        detail = f"Source topics {names_told(missing)} are missing."
+        detail = f"Source topics {shortened_names(missing)} are missing."
         raise _Trouble(Status.MISSING_SOURCE_TOPICS, detail)
 
 

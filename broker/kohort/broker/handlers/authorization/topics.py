@@ -185,10 +185,10 @@ class CreateTopics:
         return Verdict(left, None, partial(self._finish, requester, denied))
 
     def _finish(self, requester: Requester, denied: tuple[Message, ...], answer: Any) -> Any:
-        topics = [self._told(requester, each) for each in answer.topics]
+        topics = [self._without_hidden_configs(requester, each) for each in answer.topics]
         return msgspec.structs.replace(answer, topics=(*topics, *denied))
 
-    def _told(self, requester: Requester, topic: Any) -> Any:
+    def _without_hidden_configs(self, requester: Requester, topic: Any) -> Any:
         may_know = requester.may(AclOperation.DESCRIBE_CONFIGS, TOPIC, topic.name, quietly=True)
         if topic.error_code != ErrorCode.NONE or may_know:
             return topic

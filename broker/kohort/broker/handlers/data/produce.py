@@ -77,7 +77,7 @@ class Produce:
         self._now_ms = data.clock.wall_ms()
         self._budget = WorkBudget.quick()
         self._results: list[list[PartitionProduceResponse | None]] = []  # None until there is one.
-        self._uncommitted: dict[int, _Place] | None = None  # Those that wait for other replicas.
+        self._uncommitted: dict[int, _ResultSlot] | None = None  # Those that wait for other replicas.
         self.waiting = 0
         self.in_checks = 0
         """How many of its batches a thread looks into: until then it holds its place, acks=0 or not."""
@@ -89,14 +89,14 @@ class Produce:
             results: list[PartitionProduceResponse | None] = [None] * len(topic.partition_data)
             self._results.append(results)
             for position, data in enumerate(topic.partition_data):
-                place = _Place(results, position, data.index)
+                place = _ResultSlot(results, position, data.index)
                 try:
                     self._take(self._partition(topic, data.index), data.records, place)
                 except ApiError as error:
                     self._fail(place, error)
 
     def _take(
-        self, partition: Partition, records: bytes | memoryview | RecordsSlice | None, place: "_Place"
+        self, partition: Partition, records: bytes | memoryview | RecordsSlice | None, place: "_ResultSlot"
     ) -> None:
         """Append the records of one partition, now or after a thread has checked them. Raises: ApiError."""
         if records is None:
@@ -128,7 +128,7 @@ class Produce:
         )
 
     def _append_checked(
-        self, partition: Partition, place: "_Place", result: "Future[Produced | ApiError]"
+        self, partition: Partition, place: "_ResultSlot", result: "Future[Produced | ApiError]"
     ) -> None:
         """Append records that a thread has checked."""
         self.waiting -= 1
@@ -149,12 +149,12 @@ class Produce:
             self._request.abandon()
         self._answer_if_done()
 
-    def _append(self, partition: Partition, produced: Produced, place: "_Place") -> None:
+    def _append(self, partition: Partition, produced: Produced, place: "_ResultSlot") -> None:
         """Append a batch, one of a transaction once it may be, and ask for the flush. Raises: ApiError."""
         if not produced.header.is_transactional or self._is_permitted(partition, produced, place):
             self._append_now(partition, produced, place)
 
-    def _is_permitted(self, partition: Partition, produced: Produced, place: "_Place") -> bool:
+    def _is_permitted(self, partition: Partition, produced: Produced, place: "_ResultSlot") -> bool:
         """Return whether a batch of a transaction may be appended now; else it is later, or is refused then.
 
         Raises: ApiError.
@@ -182,7 +182,7 @@ class Produce:
         return may_append
 
     def _append_or_fail(
-        self, partition: Partition, produced: Produced, place: "_Place", error: ApiError | None
+        self, partition: Partition, produced: Produced, place: "_ResultSlot", error: ApiError | None
     ) -> None:
         """Append a batch whose transaction now has the partition."""
         try:
@@ -192,7 +192,7 @@ class Produce:
         except ApiError as refused:
             self._fail(place, refused)
 
-    def _append_now(self, partition: Partition, produced: Produced, place: "_Place") -> None:
+    def _append_now(self, partition: Partition, produced: Produced, place: "_ResultSlot") -> None:
         """Append a batch, and ask for the flush. Raises: ApiError."""
         waits_for_all = self._message.acks == ALL and partition.role.replicated
         if waits_for_all and partition.leadership is not None:
@@ -221,7 +221,7 @@ class Produce:
         else:
             self._data.flusher.request(partition, partial(self._flushed, place, partition))
 
-    def _wait_for_replicas(self, place: "_Place") -> None:
+    def _wait_for_replicas(self, place: "_ResultSlot") -> None:
         if self._uncommitted is None:
             self._uncommitted = {}
             deadline_ms = self._data.clock.now_ms() + max(0, self._message.timeout_ms)
@@ -229,7 +229,7 @@ class Produce:
             self._request.connection.on_close.append(self._drop)
         self._uncommitted[id(place)] = place
 
-    def _committed(self, place: "_Place", partition: Partition, error: StorageError | None) -> None:
+    def _committed(self, place: "_ResultSlot", partition: Partition, error: StorageError | None) -> None:
         """Note the result of records that other replicas had to get."""
         if self._uncommitted is None or self._uncommitted.pop(id(place), None) is None:
             return  # Its time was up.
@@ -254,7 +254,7 @@ class Produce:
         self._uncommitted = {}
         self._data.timers.cancel(("produce", self))
 
-    def _fail(self, place: "_Place", error: ApiError) -> None:
+    def _fail(self, place: "_ResultSlot", error: ApiError) -> None:
         self.failed = True
         self._data.requests.request_failed(error.code)
         place.put(failed_partition(place.partition_index, error))
@@ -282,7 +282,7 @@ class Produce:
             )
         return partition
 
-    def _flushed(self, place: "_Place", partition: Partition, error: StorageError | None) -> None:
+    def _flushed(self, place: "_ResultSlot", partition: Partition, error: StorageError | None) -> None:
         self.waiting -= 1
         if partition.role.resigned:  # Another broker leads by now, which may lack it.
             self._fail(place, ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
@@ -335,7 +335,7 @@ def _prepared(prepare: Callable[[], Produced]) -> Produced | ApiError:
         return error.with_traceback(None)
 
 
-class _Place(msgspec.Struct, frozen=True, gc=False):
+class _ResultSlot(msgspec.Struct, frozen=True, gc=False):
     """Where the result of one partition belongs."""
 
     results: list[PartitionProduceResponse | None]

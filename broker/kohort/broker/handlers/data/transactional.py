@@ -90,7 +90,7 @@ class Permissions:
             if code is None:
                 return True
             if code is not ErrorCode.NOT_COORDINATOR:  # Else another broker is asked.
-                raise _told(code, request.version)
+                raise _producer_error(code, request.version)
         self._waiting[key] = deque((waiting,))
         self._go_on(key)
         return False
@@ -121,7 +121,7 @@ class Permissions:
         asking.is_answered = True
         self._waiting[key].popleft()
         waiting = asking.waiting
-        _resume(waiting, None if code is None else _told(code, waiting.request.version))
+        _resume(waiting, None if code is None else _producer_error(code, waiting.request.version))
         if asking.is_later:  # Otherwise the requester continues.
             self._go_on(key)
 
@@ -151,7 +151,7 @@ def _resume(waiting: _Waiting, error: ApiError | None) -> None:
         waiting.request.hang_up()
 
 
-def _told(code: ErrorCode, version: int) -> ApiError:
+def _producer_error(code: ErrorCode, version: int) -> ApiError:
     """Return the error for a producer whose batch does not belong to its transaction."""
     if code in UNREACHED or (code is ErrorCode.CONCURRENT_TRANSACTIONS and version < FIRST_VERSION_THAT_ADDS):
         return ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, f"the transaction can't be verified: {code.name}")

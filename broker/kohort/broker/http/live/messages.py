@@ -191,7 +191,7 @@ def _answer(readings: Sequence[PartitionReading], not_searched: Sequence[int], a
     for index, record in left_out:
         by_index[index].next_offset = min(by_index[index].next_offset, record.offset)
     return told_of(
-        [_told(each) for each in sorted(readings, key=lambda each: (each not in missed, each.index))],
+        [_reading_json(each) for each in sorted(readings, key=lambda each: (each not in missed, each.index))],
         [_as_json(index, record, pace) for index, record in kept],
         not_searched,
     )
@@ -220,7 +220,7 @@ def told_of(partitions: Sequence[Json], records: Sequence[Json], not_searched: S
     }
 
 
-def _told(reading: PartitionReading) -> Json:
+def _reading_json(reading: PartitionReading) -> Json:
     return {
         "partition": reading.index,
         "log_start_offset": reading.log_start_offset,

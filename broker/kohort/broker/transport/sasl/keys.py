@@ -37,7 +37,7 @@ class KeySource:
         self._workers = workers
         self._url = checked_url(config)
         self._wanted = trio.Event()
-        self._said = ""
+        self._last_error = ""
         self.keys = Keys()
         self.keys.want_more = self._want
         if self._is_file:
@@ -69,13 +69,13 @@ class KeySource:
         try:
             self.keys.found = await self._workers.in_thread(read_keys, self._url)
         except ConfigError as error:
-            if str(error) != self._said:
+            if str(error) != self._last_error:
                 log.error("the keys of tokens cannot be read, the old ones stay", error=str(error))
-            self._said = str(error)
+            self._last_error = str(error)
             return False
-        if self._said:
+        if self._last_error:
             log.info("the keys of tokens were read again")
-        self._said = ""
+        self._last_error = ""
         return True
 
 

@@ -107,7 +107,7 @@ def _load_key(context: ssl.SSLContext, config: BrokerConfig) -> None:
     keys = [each for each in blocks if each[0].endswith("PRIVATE KEY")]
     if len(keys) != 1 or len(keys) == len(blocks):
         raise ConfigError(
-            f"{place}: it must have one private key, and its certificates; it has {_told(blocks)}"
+            f"{place}: it must have one private key, and its certificates; it has {_block_kinds(blocks)}"
         )
     if config.ssl_key_password is None and (keys[0][0].startswith("ENCRYPTED") or "ENCRYPTED" in keys[0][1]):
         raise ConfigError(f"{place}: the key is encrypted: give ssl.key.password")
@@ -194,7 +194,7 @@ def _pem(block: tuple[str, str]) -> str:
     return f"-----BEGIN {kind}-----\n{content}\n-----END {kind}-----\n"
 
 
-def _told(blocks: list[tuple[str, str]]) -> str:
+def _block_kinds(blocks: list[tuple[str, str]]) -> str:
     return ", ".join(kind for kind, _ in blocks)
 
 
