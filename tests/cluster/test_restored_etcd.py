@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from kohort.broker.etcd.key_store import Entry
-from kohort.client import Admin, KohortError, OffsetAndMetadata, TopicPartition
+from kohort.client import Admin, Consumer, KohortError, OffsetAndMetadata, TopicPartition
 from kohort.client import Producer as OwnProducer
 from kohort.testing.etcd_store import EtcdStore
 from kohort.testing.metadata_server import MetadataServer
@@ -196,9 +196,9 @@ def _takes(broker: BrokerProcess) -> bool:
     """Return whether a record is acknowledged. confluent-kafka raised a SystemError here once."""
     with OwnProducer(
         bootstrap_servers=broker.bootstrap,
-        max_block_ms=1_000,
-        delivery_timeout_ms=1_000,
-        request_timeout_ms=900,
+        max_block_ms=5_000,
+        delivery_timeout_ms=5_000,
+        request_timeout_ms=4_000,
     ) as producer:
         try:
             producer.send("air", b"again", partition=0).result()
@@ -262,6 +262,22 @@ def leader_epoch(etcd: RestoredEtcd) -> int:
     return int(msgspec.json.decode(value)["leader_epoch"])
 
 
+def epochs_of_records(broker: BrokerProcess) -> list[int]:
+    """Return the leader epoch of each record of the topic, in the order of their offsets."""
+    place = TopicPartition("air", 0)
+    with Consumer(bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign(place)
+        (end,) = consumer.end_offsets(place).values()
+        epochs: list[int] = []
+
+        def are_read() -> bool:
+            epochs.extend(each.leader_epoch for each in consumer.poll(timeout_ms=1_000))
+            return len(epochs) >= end
+
+        until("the records are read", are_read)
+    return epochs
+
+
 @pytest.mark.parametrize("brokers", [1, 2])
 @pytest.mark.parametrize("is_running", [True, False])
 def test_a_leader_epoch_never_decreases(
@@ -276,6 +292,7 @@ def test_a_leader_epoch_never_decreases(
                 each.restart(signal.SIGTERM)
         until("the broker leads again", lambda: _takes(broker))
         last = leader_epoch(etcd)
+        assert epochs_of_records(broker)[-1] == last
         for each in cluster.brokers.values():
             if not is_running:
                 each.stop()
@@ -283,7 +300,13 @@ def test_a_leader_epoch_never_decreases(
         for each in cluster.brokers.values():
             if not is_running:
                 each.start()
-        # A log that nobody has used since a clean stop is opened for the first who asks.
-        until("the broker leads again", lambda: _takes(broker))
-        assert leader_epoch(etcd) > last
+        # A log that nobody has used since a clean stop is opened for the first who asks. A broker that runs
+        # takes records under its last epoch until it hears of the restored metadata.
+        until(
+            f"records have a leader epoch above {last}",
+            lambda: _takes(broker) and epochs_of_records(broker)[-1] > last,
+        )
+        epochs = epochs_of_records(broker)
+        assert epochs == sorted(epochs)
+        assert leader_epoch(etcd) >= epochs[-1]
         assert not any("Traceback" in line for each in cluster.brokers.values() for line in each.log_lines())
