@@ -136,7 +136,7 @@ def store_timed_out(message: str) -> RegistryError:
 def incompatible(subject: str, details: Sequence[str]) -> RegistryError:
     """Return the refusal of a schema that earlier data or readers do not fit."""
     message = (
-        f'The schema is incompatible with an earlier one of subject "{subject}", '
+        f'Schema being registered is incompatible with an earlier schema for subject "{subject}", '
         f"details: [{', '.join(details)}]"
     )
     return RegistryError(409, 409, message)

@@ -8,10 +8,11 @@ from importlib import import_module
 from typing import Any
 
 from kohort.registry.errors import InvalidSchema
+from kohort.registry.protobuf.known import OF_CONFLUENT
 
 BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
-KNOWN = "google/protobuf/"
-"""Files that come with Protocol Buffers: nobody has to register them."""
+KNOWN = re.compile(r"google/(protobuf|type)/[a-z_]+\.proto")
+"""Files of Google that nobody has to register: Protocol Buffers and googleapis-common-protos have them."""
 MAIN = "kohort-registry-main.proto"
 
 
@@ -133,7 +134,9 @@ class _Files:
 
         if name in self._texts:
             proto, _ = _read(self._texts[name])
-        elif re.fullmatch(rf"{KNOWN}[a-z_]+\.proto", name):
+        elif name in OF_CONFLUENT:
+            proto, _ = _read(OF_CONFLUENT[name])
+        elif KNOWN.fullmatch(name):
             try:
                 module = import_module(f"{name.removesuffix('.proto').replace('/', '.')}_pb2")
             except ImportError:

@@ -96,6 +96,24 @@ def test_imports_are_resolved_by_the_references() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("confluent/meta.proto", 'message M { string a = 1 [(confluent.field_meta).doc = "words"]; }'),
+        ("confluent/type/decimal.proto", "message M { confluent.type.Decimal price = 1; }"),
+        ("confluent/type/variant.proto", "message M { confluent.type.Variant any = 1; }"),
+        ("google/type/money.proto", "message M { google.type.Money price = 1; }"),
+        ("google/type/date.proto", "message M { google.type.Date day = 1; }"),
+        ("google/protobuf/timestamp.proto", "message M { google.protobuf.Timestamp at = 1; }"),
+    ],
+)
+def test_a_file_that_every_registry_knows_needs_no_reference(name: str, body: str) -> None:
+    text = f'syntax = "proto3"; import "{name}"; {body}'
+    schema = parse_protobuf(text)
+    assert schema.canonical == text
+    assert parse_protobuf(schema.serialized).normalized == schema.normalized
+
+
+@pytest.mark.parametrize(
     "body",
     [
         "message {",
@@ -108,6 +126,9 @@ def test_imports_are_resolved_by_the_references() -> None:
         "message M { required string a = 1; }",
         'import "nothing.proto";',
         'import "google/protobuf/nothing.proto";',
+        'import "google/type/nothing.proto";',
+        'import "google/api/http.proto";',
+        'import "confluent/nothing.proto";',
         'import "google/protobuf/../../os.proto";',
         "message M { string a = 1 [ctype = NOTHING]; }",
     ],
