@@ -1,7 +1,6 @@
 """One destination's worker: consumes, pushes many at once, and commits without a gap."""
 
 import logging
-import time
 from collections import Counter
 from collections.abc import Mapping
 from math import inf
@@ -21,6 +20,7 @@ from kohort.client.retry import monotonic_ms
 from kohort.client.signal import Signal
 from kohort.client.values import AnyRecord
 from kohort.client.workers.windows import Order
+from kohort.queues.clock import wall_ms
 from kohort.queues.copying import is_too_large, write_copy
 from kohort.queues.forward.apart import Apart
 from kohort.queues.forward.backlog import Backlog, Job
@@ -501,8 +501,3 @@ class _Listener(RebalanceListener):
 
 def _name(job: Job) -> str:
     return f"the record of {job.track.partition} at {job.record.offset}"
-
-
-def wall_ms() -> int:
-    """Return milliseconds since 1970: what records say when they are due is compared with it."""
-    return time.time_ns() // 1_000_000

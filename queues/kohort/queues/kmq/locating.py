@@ -9,10 +9,10 @@ from kohort.client.aio import Admin, Consumer
 from kohort.client.config import ConsumerOptions
 from kohort.client.errors import NoOffsetError
 from kohort.client.values import ConsumerRecord, TopicPartition
+from kohort.queues.clock import wall_ms
 from kohort.queues.kmq.copies import DEAD_LETTER_OF, redelivery_count, redelivery_of
 from kohort.queues.kmq.markers import MarkerError, Start, decode_key, decode_value
 from kohort.queues.kmq.queue import Queue
-from kohort.queues.kmq.tracker import wall_ms
 from kohort.queues.options import reader_options, shared_options
 from kohort.queues.scanning import partitions_if_any, scan
 

@@ -6,10 +6,10 @@ from typing import Unpack
 from kohort.client.aio import Admin, Consumer
 from kohort.client.config import ConsumerOptions
 from kohort.client.values import TopicPartition
+from kohort.queues.clock import wall_ms
 from kohort.queues.kmq.counters import TrackerCounters, decode_counters
 from kohort.queues.kmq.queue import Queue
 from kohort.queues.kmq.topics import Keeping, keeping_of
-from kohort.queues.kmq.tracker import wall_ms
 from kohort.queues.kmq.tracking import TrackedPartition
 from kohort.queues.options import reader_options, shared_options
 from kohort.queues.scanning import partitions_if_any, scan

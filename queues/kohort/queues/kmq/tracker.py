@@ -1,7 +1,6 @@
 """Delivers again what was taken and not acknowledged in time."""
 
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +17,7 @@ from kohort.client.errors import CommitFailedError, KohortError
 from kohort.client.listener import Partitions
 from kohort.client.retry import Backoff, monotonic_ms
 from kohort.client.values import AnyRecord, OffsetAndMetadata, TopicPartition
+from kohort.queues.clock import wall_ms
 from kohort.queues.joining import generation_of, has_joined
 from kohort.queues.kmq.counters import NONE, TrackerCounters, decode_counters
 from kohort.queues.kmq.queue import Queue
@@ -290,8 +290,3 @@ class _Listener(RebalanceListener):
 
     async def on_lost(self, partitions: Partitions) -> None:
         self._tracker.forget(partitions)
-
-
-def wall_ms() -> int:
-    """Return milliseconds since 1970: markers' timestamps are compared with it."""
-    return time.time_ns() // 1_000_000

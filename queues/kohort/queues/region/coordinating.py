@@ -95,9 +95,10 @@ class Coordinating:
         self._since_ms: int | None = None
         self._known: tuple[Phase, int, int] | None = None
 
-    def decide(self, view: RegionView, now_ms: int) -> RegionState | None:
+    def decide(self, view: RegionView, now_ms: int, wall_ms: int) -> RegionState | None:
         """Return the state to be written next, or None if there is nothing to be changed.
 
+        `now_ms` is of a clock that never goes back, `wall_ms` counts from 1970.
         It is asked again once that state was read: nothing is decided on what is not in the log.
         """
         if view.claimed_by != self.token:
@@ -105,6 +106,8 @@ class Coordinating:
         before = view.state or RegionState(view.epoch)
         self._keep_time(before, now_ms)
         after = self._after(replace(before, epoch=view.epoch), view, now_ms)
+        if after.completed != before.completed:
+            after = replace(after, completed_at_ms=wall_ms)
         return None if after == view.state else after
 
     def _keep_time(self, state: RegionState, now_ms: int) -> None:
@@ -170,7 +173,7 @@ class Coordinating:
         refused = dict(state.refused)
         if gone := members.pop(without, None):
             refused[gone.token] = f"an operator has taken {without} out"
-        state = replace(state, members=members, refused=refused, offsets={}, saved={})
+        state = replace(state, members=members, refused=refused, offsets={}, saved={}, completed_at_ms=0)
         if state.phase is Phase.GATHERING:
             return state
         return self._reset(state, "an operator asked for a restart", forced=True)

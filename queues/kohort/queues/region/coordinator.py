@@ -12,6 +12,7 @@ from kohort.client.config import ConsumerOptions
 from kohort.client.errors import KohortError
 from kohort.client.listener import Partitions
 from kohort.client.retry import Backoff, monotonic_ms
+from kohort.queues.clock import wall_ms
 from kohort.queues.joining import has_joined
 from kohort.queues.options import consumer_options
 from kohort.queues.region.alone import one_error
@@ -87,7 +88,7 @@ class RegionCoordinator:
         if self._core is None:
             await self._take_over(log)
         elif log.position > self._written:
-            after = self._core.decide(log.view, int(monotonic_ms()))
+            after = self._core.decide(log.view, monotonic_ms(), wall_ms())
             if after is not None:
                 self._written = await log.write(after)
                 if log.view.state is None or after.phase != log.view.state.phase:

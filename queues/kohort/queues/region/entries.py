@@ -125,9 +125,10 @@ class Member(msgspec.Struct, frozen=True):
 class RegionState(msgspec.Struct, frozen=True):
     """What the coordinator has decided: all that it needs to go on, and members to obey.
 
-    `offsets` and `saved` are of the checkpoint `completed` (0: none yet). `initial` is where partitions are
-    read from that no checkpoint knows. Both are of topics with these `topic_ids`; `retired_topic_ids` are of
-    topics that had one of the names before. `refused` has the reason for each token that is not let in.
+    `offsets` and `saved` are of the checkpoint `completed` (0: none yet), which was complete at
+    `completed_at_ms`, milliseconds since 1970 (0: none, or it was forgotten). `initial` is where partitions
+    are read from that no checkpoint knows. Both are of topics with these `topic_ids`; `retired_topic_ids` are
+    of topics that had one of the names before. `refused` has the reason for each token that is not let in.
     `size` is how many members the region has to have; 0 where nobody has said it yet.
     """
 
@@ -147,6 +148,7 @@ class RegionState(msgspec.Struct, frozen=True):
     topic_ids: TopicIds = {}
     retired_topic_ids: tuple[str, ...] = ()
     size: int = 0
+    completed_at_ms: int = 0
 
     def start_of(self, partition: str) -> int | None:
         """Return where a member that resets reads from; None as long as that is not decided."""

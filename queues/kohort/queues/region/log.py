@@ -31,7 +31,6 @@ class RegionLog:
     def __init__(self, region: Region, options: ConsumerOptions) -> None:
         self.view = RegionView()
         self.position = 0
-        self.checkpoint_at_ms: int | None = None  # When this log first told of the last checkpoint.
         self._partition = TopicPartition(region.log_topic, 0)
         self._region = region
         self._options = options
@@ -79,10 +78,6 @@ class RegionLog:
         while self.position < position:
             await self._read.wait()
 
-    @property
-    def _completed(self) -> int:
-        return 0 if self.view.state is None else self.view.state.completed
-
     async def _follow(self) -> None:
         while True:
             try:
@@ -97,11 +92,8 @@ class RegionLog:
         for record in await self._reader.poll(timeout_ms=timeout_ms):
             if record.value is None:
                 continue
-            before = self._completed
             try:
                 self.view.take(record.offset, decode(record.key, record.value))
-                if self._completed != before:
-                    self.checkpoint_at_ms = record.timestamp_ms
             except EntryError as error:
                 logger.warning("%s at %s: %s", self._partition.topic, record.offset, str(error))
         self.position = await self._reader.position(self._partition)

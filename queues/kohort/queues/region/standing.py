@@ -1,8 +1,8 @@
 """How a region stands, as a process has read it: for its page, its JSON and its metrics."""
 
-import time
 from collections.abc import Mapping
 
+from kohort.queues.clock import wall_ms
 from kohort.queues.region.coordinating import Region, group_of, members_reports
 from kohort.queues.region.entries import RegionState, Report
 from kohort.queues.region.log import RegionLog
@@ -32,9 +32,10 @@ def status_of(region: Region, log: RegionLog | None) -> Mapping[str, object]:
 
 def checkpoint_age_ms(log: RegionLog | None) -> int | None:
     """Return how long ago the last checkpoint was; None before there was one."""
-    if log is None or log.checkpoint_at_ms is None:
+    state = None if log is None else log.view.state
+    if state is None or not state.completed_at_ms:
         return None
-    return max(0, time.time_ns() // 1_000_000 - log.checkpoint_at_ms)
+    return max(0, wall_ms() - state.completed_at_ms)
 
 
 def _member(name: str, report: Report | None, state: RegionState) -> Mapping[str, object]:

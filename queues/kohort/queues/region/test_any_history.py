@@ -66,7 +66,7 @@ class Coordinator(Participant):
         self.exchange()
         if self.outbox or self.position < self.written:
             return  # What it decided last is not read yet.
-        if after := self.core.decide(self.view, self.world.now_ms):
+        if after := self.core.decide(self.view, self.world.now_ms, self.world.now_ms):
             self.outbox.append(after)
 
 

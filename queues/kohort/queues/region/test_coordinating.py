@@ -20,6 +20,7 @@ from kohort.queues.region.entries import (
 from kohort.queues.region.view import RegionView, next_command
 
 REGION = Region("sums", members=2, period_ms=1_000, drain_timeout_ms=5_000, consecutive_resets_max=2)
+WALL_MS = 1_700_000_000_000
 
 
 class Scene:
@@ -33,7 +34,7 @@ class Scene:
     def at(self, now_ms: int, *reports: Report) -> RegionState:
         for report in reports:
             self.view.take(0, report)
-        while (after := self.core.decide(self.view, now_ms)) is not None:
+        while (after := self.core.decide(self.view, now_ms, WALL_MS + now_ms)) is not None:
             self.view.take(0, after)
         assert self.view.state is not None
         return self.view.state
@@ -232,6 +233,22 @@ def test_a_restart_forgets_checkpoints_and_a_member_whose_place_another_one_take
     assert (after.phase, list(after.members)) == (Phase.RESETTING, ["a", "c"])
 
 
+def test_the_time_of_a_checkpoint_stands_in_each_later_state_until_a_restart() -> None:
+    scene = Scene()
+    assert scene.running().completed_at_ms == 0
+    scene.at(1_000)
+    done = scene.at(1_500, *(report(name, attempt=1, contribution=part(f"x-{name}")) for name in "ab"))
+    assert (done.completed, done.completed_at_ms) == (1, WALL_MS + 1_500)
+    scene.view.take(0, next_command(scene.view, Asked.RESET))
+    newest = scene.at(9_000)
+    later = Scene()
+    later.view.take(8, newest)  # Compaction has left it alone.
+    later.view.take(9, Claim("c"))
+    assert later.at(0).completed_at_ms == WALL_MS + 1_500
+    later.view.take(0, next_command(later.view, Asked.RESTART))
+    assert later.at(0).completed_at_ms == 0
+
+
 def test_a_region_that_has_to_have_more_members_waits_for_them() -> None:
     scene = Scene()
     scene.running()
@@ -258,7 +275,7 @@ def test_more_strangers_than_are_remembered_are_each_refused_once() -> None:
     for number in range(2 * REFUSED_MAX):
         after = scene.at(0, report(f"stranger {number}"))
         assert f"stranger {number}1" in after.refused
-        assert scene.core.decide(scene.view, 0) is None, "it goes on writing"
+        assert scene.core.decide(scene.view, 0, WALL_MS) is None, "it goes on writing"
     assert len(after.refused) == REFUSED_MAX
     after = scene.at(0, report("stranger 0", number=2))
     assert "stranger 02" in after.refused
@@ -322,7 +339,7 @@ def test_a_coordinator_that_was_replaced_decides_nothing() -> None:
     scene = Scene()
     before = scene.running()
     scene.view.take(20, Claim("other"))
-    assert scene.core.decide(scene.view, 10_000) is None
+    assert scene.core.decide(scene.view, 10_000, WALL_MS) is None
     scene.view.take(21, RegionState(7, Phase.FAILED))
     assert scene.view.state == before
 
