@@ -4,6 +4,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Generator
 from functools import partial
+from math import inf
 
 import anyio
 
@@ -15,7 +16,7 @@ from kohort.queues.kmq.markers import END, KEY_SIZE, pack_keys
 
 logger = logging.getLogger(__name__)
 
-LINGER_MS = 5  # At most: they go at once if somebody waits for them, or with start markers.
+LINGER_S = 0.005  # At most: they go at once if somebody waits for them, or with start markers.
 
 
 class EndRun:
@@ -58,7 +59,7 @@ class EndMarkers:
         self._unsent: deque[tuple[int, EndRun]] = deque()
         self._unsettled: set[EndRun] = set()
         self._has_ended = False
-        self._has_some = Signal()
+        self._linger = anyio.CancelScope()  # Its deadline is when the task that sends wakes.
         self._is_awaited = Signal()
         self._settled = Signal()
         self._tasks = anyio.create_task_group()
@@ -69,7 +70,8 @@ class EndMarkers:
             raise ClosedError("the queue's client is closed")
         run = self.collected[partition] = EndRun(self._is_awaited.set)
         self._unsettled.add(run)
-        self._has_some.set()
+        if self._linger.deadline == inf:
+            self._linger.deadline = anyio.current_time() + LINGER_S
         return run
 
     async def start(self) -> None:
@@ -90,8 +92,10 @@ class EndMarkers:
 
     async def _run(self) -> None:
         while True:
-            await self._has_some.wait()
-            await self._is_awaited.wait(LINGER_MS)
+            has_some = self.collected or self._unsent
+            deadline = anyio.current_time() + LINGER_S if has_some else inf
+            with anyio.CancelScope(deadline=deadline) as self._linger:
+                await self._is_awaited.wait()
             await self.send()
 
     async def send(self) -> None:
@@ -101,6 +105,7 @@ class EndMarkers:
         """
         self._unsent += self.collected.items()
         self.collected.clear()
+        self._linger.deadline = inf
         while self._unsent:
             partition, run = self._unsent.popleft()
             keys = pack_keys(partition, run.offsets)
@@ -112,7 +117,7 @@ class EndMarkers:
                 self._settle(run, error)
             except BaseException:
                 self._unsent.appendleft((partition, run))
-                self._has_some.set()
+                self._linger.deadline = anyio.current_time() + LINGER_S
                 raise
             else:
                 written.when_done(partial(self._settle, run))
