@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 LOOK_EVERY_S = 0.02
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0  # Far above what a machine at a load of 30 takes.
 
 
 def wait_until(condition: Callable[[], object], what: str, within_s: float = DEADLINE_S) -> float:
