@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from kohort.client import Producer, SchemaRegistry, SchemaRegistryError
-from kohort.registry.decoding import SchemaDecoder, UndecodableError, read_indexes
+from kohort.client.protobuf import read_indexes
+from kohort.registry.decoding import SchemaDecoder, UndecodableError
 from kohort.testing import Broker
 from tests.registry.asking import register
 

@@ -59,13 +59,16 @@ from kohort.client.errors import TransactionStateError as TransactionStateError
 from kohort.client.errors import UnsupportedVersionError as UnsupportedVersionError
 from kohort.client.errors import WakeupError as WakeupError
 from kohort.client.errors import WouldBlockError as WouldBlockError
+from kohort.client.json_schema import Json as Json
 from kohort.client.listener import RebalanceListener as RebalanceListener
 from kohort.client.metrics import MetricName as MetricName
 from kohort.client.offsets import EARLIEST as EARLIEST
 from kohort.client.offsets import LATEST as LATEST
 from kohort.client.offsets import MAX_TIMESTAMP as MAX_TIMESTAMP
+from kohort.client.protobuf import Protobuf as Protobuf
 from kohort.client.quotas import QUOTA_DEFAULT as QUOTA_DEFAULT
 from kohort.client.quotas import QuotaEntity as QuotaEntity
+from kohort.client.schema_registry import SchemaReference as SchemaReference
 from kohort.client.schema_registry import SchemaRegistry as SchemaRegistry
 from kohort.client.schema_registry import SchemaRegistryError as SchemaRegistryError
 from kohort.client.share.values import AcknowledgeType as AcknowledgeType

@@ -1,18 +1,12 @@
 """Keys and values in Avro as Confluent's serializers write them: a zero, the id of the schema, the data."""
 
 import json
-from collections.abc import Mapping
 from io import BytesIO
-from struct import Struct
 from typing import Any
 
 from kohort.client.errors import MissingExtraError
+from kohort.client.schema_header import HEADER, Schema, id_in_header, text_of, with_header
 from kohort.client.schema_registry import RegisteredSchema, SchemaRegistry
-
-MAGIC = 0
-_HEADER = Struct(">bi")
-Schema = str | Mapping[str, Any]
-"""A schema as JSON text, or as the decoded value."""
 
 
 class Avro:
@@ -27,26 +21,24 @@ class Avro:
     def __init__(self, registry: str | SchemaRegistry, *, reader_schema: Schema | None = None) -> None:
         self._avro = _require_fastavro()
         self.registry = SchemaRegistry(registry) if isinstance(registry, str) else registry
-        reader = None if reader_schema is None else RegisteredSchema(_text(reader_schema))
+        reader = None if reader_schema is None else RegisteredSchema(text_of(reader_schema))
         self._reader = None if reader is None else self._parsed(reader)
         self._writers: dict[int, Any] = {}
 
     def __call__(self, data: bytes) -> object:
         """Return the decoded value. Raises: ValueError for invalid bytes, KohortError."""
-        if len(data) < _HEADER.size or data[0] != MAGIC:
-            raise ValueError(f"this is no Avro with the id of a schema: it begins with {data[:5]!r}")
-        schema_id = _HEADER.unpack_from(data)[1]
+        schema_id = id_in_header(data, "Avro")
         writer = self._writers.get(schema_id)
         if writer is None:
             writer = self._writers[schema_id] = self._parsed(self.registry.schema(schema_id))
-        return self._avro.schemaless_reader(BytesIO(data[_HEADER.size :]), writer, self._reader)
+        return self._avro.schemaless_reader(BytesIO(data[HEADER.size :]), writer, self._reader)
 
     def serializer(self, subject: str, schema: Schema, *, register: bool = True) -> "AvroSerializer":
         """Return a serializer: `Producer(value_serializer=avro.serializer("orders-value", schema))`.
 
         The first value registers the schema under the subject; without `register` it has to be there.
         """
-        return AvroSerializer(self, subject, _text(schema), register=register)
+        return AvroSerializer(self, subject, text_of(schema), register=register)
 
     def _parsed(self, schema: RegisteredSchema) -> Any:
         named: dict[str, Any] = {}
@@ -75,13 +67,8 @@ class AvroSerializer:
             self._schema = self._avro._parsed(registry.schema(schema_id))
             self._id = schema_id
         target = BytesIO()
-        target.write(_HEADER.pack(MAGIC, self._id))
         self._avro._avro.schemaless_writer(target, self._schema, value)
-        return target.getvalue()
-
-
-def _text(schema: Schema) -> str:
-    return schema if isinstance(schema, str) else json.dumps(schema)
+        return with_header(self._id, target.getvalue())
 
 
 def _require_fastavro() -> Any:

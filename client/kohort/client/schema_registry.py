@@ -2,6 +2,7 @@
 
 import json
 from base64 import b64encode
+from collections.abc import Sequence
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
@@ -38,6 +39,14 @@ class RegisteredSchema(NamedTuple):
     kind: str = "AVRO"
 
 
+class SchemaReference(NamedTuple):
+    """A name by which a schema uses a version of another subject."""
+
+    name: str
+    subject: str
+    version: int
+
+
 class SchemaRegistry:
     """A schema registry by its URLs: `SchemaRegistry("http://127.0.0.1:8081")`, or several of one registry.
 
@@ -64,15 +73,24 @@ class SchemaRegistry:
             self._schemas[schema_id] = found
         return found
 
-    def register(self, subject: str, text: str, kind: str = "AVRO") -> int:
+    def register(
+        self, subject: str, text: str, kind: str = "AVRO", references: Sequence[SchemaReference] = ()
+    ) -> int:
         """Return the id of a schema, which is registered if it is not yet. Raises: SchemaRegistryError."""
         path = f"/subjects/{quote(subject, safe='')}/versions"
-        return int(self._ask("POST", path, {"schema": text, "schemaType": kind})["id"])
+        return int(self._ask("POST", path, _body(text, kind, references))["id"])
 
     def look_up(self, subject: str, text: str, kind: str = "AVRO") -> int:
         """Return the id of a schema that a subject has. Raises: SchemaRegistryError, NetworkError."""
+        return self.registered(subject, text, kind)[0]
+
+    def registered(
+        self, subject: str, text: str, kind: str = "AVRO", references: Sequence[SchemaReference] = ()
+    ) -> tuple[int, int]:
+        """Return id and version of a schema that a subject has. Raises: SchemaRegistryError, NetworkError."""
         path = f"/subjects/{quote(subject, safe='')}"
-        return int(self._ask("POST", path, {"schema": text, "schemaType": kind})["id"])
+        found = self._ask("POST", path, _body(text, kind, references))
+        return int(found["id"]), int(found["version"])
 
     def _dependencies(self, answer: dict[str, Any]) -> tuple[tuple[str, str], ...]:
         found: dict[tuple[str, int], tuple[str, str]] = {}
@@ -100,6 +118,11 @@ class SchemaRegistry:
             except (OSError, HTTPException) as error:
                 failures.append(f"{urlsplit(url).hostname}: {error}")
         raise NetworkError(f"the schema registry does not answer: {'; '.join(failures)}")
+
+
+def _body(text: str, kind: str, references: Sequence[SchemaReference]) -> dict[str, Any]:
+    found: dict[str, Any] = {"schema": text, "schemaType": kind}
+    return {**found, "references": [each._asdict() for each in references]} if references else found
 
 
 def _answer(url: str, method: str, path: str, body: bytes | None) -> Any:

@@ -6,21 +6,18 @@ The data begins with a zero and the id of its schema. That of Protocol Buffers t
 import json
 from base64 import b64encode
 from collections.abc import Callable
-from struct import Struct
 from typing import Any
 
 from kohort.client.avro import Avro
 from kohort.client.errors import KohortError, MissingExtraError
+from kohort.client.protobuf import read_indexes
+from kohort.client.schema_header import HEADER, MAGIC
 from kohort.client.schema_registry import RegisteredSchema, SchemaRegistry, SchemaRegistryError
 from kohort.registry.errors import InvalidSchema
 from kohort.registry.protobuf.schema import ProtobufSchema, parse_protobuf
 
-MAGIC = 0
 NOT_FOUND = 404
 INSTALL = "pip install 'kohort[registry]'"
-INDEXES_MAX = 64
-"""How deep messages may be nested in each other: Protocol Buffers allows no more."""
-_HEADER = Struct(">bi")
 Decode = Callable[[bytes], str]
 
 
@@ -40,9 +37,9 @@ class SchemaDecoder:
 
         Raises: UndecodableError, SchemaRegistryError, NetworkError; MissingExtraError without fastavro.
         """
-        if len(data) < _HEADER.size or data[0] != MAGIC:
+        if len(data) < HEADER.size or data[0] != MAGIC:
             return None
-        schema_id = _HEADER.unpack_from(data)[1]
+        schema_id = HEADER.unpack_from(data)[1]
         if schema_id not in self._decoders:
             self._decoders[schema_id] = self._decoder(schema_id)
         decode = self._decoders[schema_id]
@@ -67,7 +64,7 @@ class SchemaDecoder:
 
 
 def _json_text(data: bytes) -> str:
-    text = data[_HEADER.size :].decode()
+    text = data[HEADER.size :].decode()
     json.loads(text)
     return text
 
@@ -81,39 +78,10 @@ def _protobuf_decoder(schema_id: int, schema: RegisteredSchema) -> Decode:
         raise UndecodableError(f"schema {schema_id} cannot be read: {error}") from error
 
     def decode(data: bytes) -> str:
-        indexes, begin = read_indexes(data, _HEADER.size)
+        indexes, begin = read_indexes(data, HEADER.size)
         return parsed.json_of(indexes, data[begin:])
 
     return decode
-
-
-def read_indexes(data: bytes, position: int) -> tuple[list[int], int]:
-    """Return which message it is, and the position behind that: [0] is written as a single zero.
-
-    Raises: ValueError.
-    """
-    count, position = _read_varint(data, position)
-    if not 0 <= count <= INDEXES_MAX:
-        raise ValueError(f"{count} indexes of messages")
-    indexes = []
-    for _ in range(count):
-        index, position = _read_varint(data, position)
-        indexes.append(index)
-    return indexes or [0], position
-
-
-def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return a number in zigzag encoding, and the position behind it."""
-    number = shift = 0
-    while True:
-        if position >= len(data) or shift > 63:
-            raise ValueError("the indexes of the message are cut off")
-        byte = data[position]
-        position += 1
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return (number >> 1) ^ -(number & 1), position
 
 
 def _plain(value: Any) -> object:
