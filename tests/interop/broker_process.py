@@ -34,6 +34,8 @@ class BrokerProcess:
         """More of the command line."""
         self.settings = settings
         """For the next process that is started."""
+        self.command = os.environ.get(COMMAND_VARIABLE, f"{sys.executable} -m kohort.broker")
+        """What serves: the next process may be another version of kohort."""
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -65,7 +67,7 @@ class BrokerProcess:
         self._end(signal.SIGKILL)
 
     def _launch(self) -> subprocess.Popen[str]:
-        command = shlex.split(os.environ.get(COMMAND_VARIABLE, f"{sys.executable} -m kohort.broker"))
+        command = shlex.split(self.command)
         command += ["--listen", self.bootstrap, "--http", self.http, "--data", str(self.data)]
         command += self.options
         for setting in self.settings:
