@@ -23,6 +23,7 @@ from kohort.queues.forward import load_settings
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "kubernetes"
 WORKERS = DEPLOY / "workers"
+CLUSTER = DEPLOY / "cluster"
 KUSTOMIZATION = "kustomization.yaml"
 FILES = sorted(each for each in DEPLOY.rglob("*.yaml") if each.name != KUSTOMIZATION)
 PYTHON_TYPES = {"str": str, "int": int, "bool": bool, "float": (int, float)}
@@ -72,7 +73,42 @@ def test_the_manifests_start_a_broker_with_options_that_exist() -> None:
     assert service["spec"]["selector"] == stateful["spec"]["selector"]["matchLabels"] == labels
 
 
-@pytest.mark.parametrize("folder", [DEPLOY, WORKERS], ids=lambda path: path.name)
+def test_the_cluster_has_brokers_that_come_back_as_themselves() -> None:
+    stateful, budget = manifests(CLUSTER / "statefulset.yaml")
+    clients, brokers = manifests(CLUSTER / "service.yaml")
+    ours, replicas = container(stateful), stateful["spec"]["replicas"]
+    pods = [
+        {"POD_NAME": f"{name_of(stateful)}-{index}", "POD_INDEX": str(index)} for index in range(replicas)
+    ]
+    assert {each["name"] for each in ours["env"]} == set(pods[0])
+    found = [parse([expanded(word, pod) for word in ours["args"][1:]]) for pod in pods]
+    domain = stateful["spec"]["serviceName"]
+    assert domain == name_of(brokers)
+    assert brokers["spec"]["clusterIP"] == "None"
+    assert [str(each.places.advertise) for each in found] == [
+        f"{pod['POD_NAME']}.{domain}:9092" for pod in pods
+    ]
+    settings = [dict(each.settings) for each in found]
+    assert (
+        int(settings[0]["min.insync.replicas"]) < int(settings[0]["default.replication.factor"]) == replicas
+    )
+    assert budget["spec"]["maxUnavailable"] == 1
+    labels = stateful["spec"]["template"]["metadata"]["labels"]
+    selectors = [each["spec"]["selector"] for each in (clients, brokers)]
+    assert [*selectors, budget["spec"]["selector"]["matchLabels"]] == [labels] * 3
+    assert {each: ours[each]["httpGet"]["path"] for each in ours if each.endswith("Probe")} == {
+        "startupProbe": "/health/live",
+        "livenessProbe": "/health/live",
+        "readinessProbe": "/health/ready",
+    }
+
+
+def expanded(word: str, variables: Mapping[str, str]) -> str:
+    """Return an argument as Kubernetes hands it to the command."""
+    return re.sub(r"\$\((\w+)\)", lambda found: variables[found[1]], word)
+
+
+@pytest.mark.parametrize("folder", [DEPLOY, WORKERS, CLUSTER], ids=lambda path: path.name)
 def test_kustomize_has_every_file_that_is_not_an_alternative(folder: Path) -> None:
     text = (folder / KUSTOMIZATION).read_text(encoding="utf-8")
     named = set(re.findall(r"- ([a-z-]+\.yaml)", text))
