@@ -44,14 +44,14 @@ SPARK_WORKERS ?= 2
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv jar demo test attack test-system test-spark again nightly check format interop spark applications suites differential large crash kills chaos bench bench-peers flames budget trail fuzz fuzz-broker sim sim-cluster sim-replicas sim-whole scenarios mutants mutants-cluster docs tables compiled image wheel wheels sbom constraints clean
+.PHONY: help venv jar demo test attack test-system test-spark again nightly check format interop spark applications suites differential large crash kills chaos bench bench-peers flames budget trail fuzz fuzz-broker sim sim-cluster sim-replicas sim-whole scenarios mutants mutants-cluster docs tables compiled image wheel version release upgrade wheels sbom constraints clean
 
 help:  ## Show the targets.
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
 venv: $(STAMP)  ## Make the virtual environment, or bring it up to date.
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt client/kohort/client/versions.py
 	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed; name it with PYTHON=..." >&2; exit 1; }
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "make: '$(PYTHON) -m venv' failed; some systems have it in a package named python3-venv" >&2; exit 1; }
@@ -241,8 +241,18 @@ compiled: $(STAMP)  ## Compile the hottest modules, and run the tests of what th
 image: $(STAMP)  ## Replay the Dockerfile in a folder without a container engine, and serve from the result. Needs gcc.
 	@KOHORT_TEST_IMAGE=1 $(PY) -m pytest tests/packaging/test_image.py $(ARGS)
 
-wheel: jar  ## Build the wheel into dist/, with the jar for Spark.
-	@$(PY) -m hatchling build --target wheel
+wheel: jar  ## Build sdist and wheel into dist/, with the jar for Spark.
+	@$(PY) -m hatchling build --target sdist --target wheel
+
+version: $(STAMP)  ## Set the version and cut the changelog: VERSION=0.3.0. Commit what it has changed, and tag that commit.
+	@$(PY) deploy/version.py "$(VERSION)"
+
+release: jar sbom  ## Build sdist, wheels and SBOM, and use each wheel in fresh environments of Python 3.11 to 3.13. ARGS="--without spark".
+	@$(PY) deploy/release.py $(ARGS)
+	@cp build/kohort.cdx.json dist/
+
+upgrade: $(STAMP)  ## Start folders and clusters of an earlier version with this one, and go back. OLD="revision ...".
+	@KOHORT_TEST_NIGHTLY=1 $(if $(OLD),KOHORT_TEST_OLD="$(OLD)") $(PY) -m pytest tests/upgrade $(ARGS)
 
 wheels: $(STAMP)  ## Build wheels with compiled modules for every Python of this machine's kind into wheelhouse/; needs a container engine on Linux.
 	@$(PIP) install --quiet $(PINNED) cibuildwheel
