@@ -12,7 +12,7 @@ from kohort.pipeline import register
 from kohort.pipeline.jvm.loading import NoJarError, find_jar
 from tests.spark.topics import Topics, numbered, values
 
-STREAM_TIMEOUT_S = 60
+STREAM_TIMEOUT_S = 300
 
 
 @pytest.fixture(autouse=True)

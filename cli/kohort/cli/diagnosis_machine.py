@@ -1,7 +1,6 @@
 """What a broker would find on this machine."""
 
 import os
-import resource
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,11 @@ FREE_BYTES_MIN = 1_000_000_000
 
 def look_at_machine(data: str) -> Iterator[Finding]:
     """Yield how this machine's descriptors are, and the disk where the data folder is or would be."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit.
+        yield _folder(Path(data))
+        return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < DESCRIPTORS_MIN:
         yield Finding(

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--decode", metavar="FORM:FILE",
-    help="What values hold: json:FILE, avro:FILE or protobuf:FILE:MESSAGE.",
+    help="What values hold: registry:URL, json:FILE, avro:FILE or protobuf:FILE:MESSAGE.",
 )  # fmt: skip
 @click.option("--resume", is_flag=True, help="Continue a table whose checkpoint is lost.")
 @click.option("--backwards", is_flag=True, help="Allow the group's offsets to move back to the checkpoint.")
@@ -89,16 +89,18 @@ def ingest_command(
     kohort spark ingest flights --to /data/flights --group spark
     kohort spark ingest flights --to /data/flights --group spark --every "10 seconds"
     kohort spark ingest flights --to /data/flights --group spark --format delta --decode json:flights.ddl
+    kohort spark ingest flights --to /data/flights --group spark --decode registry:http://127.0.0.1:8081
     """
     cluster = cluster_at(servers)
     require_pyspark()
     from kohort.pipeline.delta import delta_settings, package
     from kohort.pipeline.ingest.formats import DELTA, require_format
-    from kohort.pipeline.payload import decoded, parse_payload
+    from kohort.pipeline.payload import decoded, parse_payload, registry_of
 
     with telling_errors():
         require_format(form)
-        payload = None if decode is None else parse_payload(decode)
+        registry = registry_of(decode)
+        payload = None if decode is None or registry is not None else parse_payload(decode)
         require_place("--from", starting)
         require_topics(cluster, topics)
     needed = [] if payload is None or payload.package is None else [payload.package]
@@ -113,6 +115,8 @@ def ingest_command(
         reader = reader.option("fail_on_data_loss", str(not allow_data_loss).lower())
         if max_rows is not None:
             reader = reader.option("max_rows_per_trigger", str(max_rows))
+        if registry is not None:
+            reader = reader.option("schema_registry", registry)
         stream = reader.load()
         if payload is not None:
             stream = decoded(stream, payload)

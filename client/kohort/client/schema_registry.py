@@ -67,11 +67,13 @@ class SchemaRegistry:
         """Return the schema of an id. Raises: SchemaRegistryError, NetworkError."""
         found = self._schemas.get(schema_id)
         if found is None:
-            answer = self._ask("GET", f"/schemas/ids/{schema_id}")
-            kind = answer.get("schemaType") or "AVRO"
-            found = RegisteredSchema(answer["schema"], self._dependencies(answer), kind)
+            found = self._schema_of(self._ask("GET", f"/schemas/ids/{schema_id}"))
             self._schemas[schema_id] = found
         return found
+
+    def latest(self, subject: str) -> RegisteredSchema:
+        """Return the newest schema of a subject. Raises: SchemaRegistryError, NetworkError."""
+        return self._schema_of(self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions/latest"))
 
     def register(
         self, subject: str, text: str, kind: str = "AVRO", references: Sequence[SchemaReference] = ()
@@ -91,6 +93,10 @@ class SchemaRegistry:
         path = f"/subjects/{quote(subject, safe='')}"
         found = self._ask("POST", path, _body(text, kind, references))
         return int(found["id"]), int(found["version"])
+
+    def _schema_of(self, answer: dict[str, Any]) -> RegisteredSchema:
+        kind = answer.get("schemaType") or "AVRO"
+        return RegisteredSchema(answer["schema"], self._dependencies(answer), kind)
 
     def _dependencies(self, answer: dict[str, Any]) -> tuple[tuple[str, str], ...]:
         found: dict[tuple[str, int], tuple[str, str]] = {}

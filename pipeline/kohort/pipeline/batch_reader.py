@@ -20,6 +20,7 @@ from kohort.pipeline.ranges import (
     task_ranges,
 )
 from kohort.pipeline.rows import CHUNK_BYTES, RowBuilder
+from kohort.pipeline.typed_values import value_decoder
 from kohort.pipeline.worker import spare_collections
 from kohort.protocol.errors import ErrorCode, WireError
 
@@ -58,7 +59,8 @@ def read_range(
     if not isinstance(partition, OffsetRange):
         return  # Spark's own empty partition, when there was none to read.
     spare_collections()
-    builder = RowBuilder(schema, partition.topic, partition.partition)
+    decoder = value_decoder(schema, options)
+    builder = RowBuilder(schema, partition.topic, partition.partition, decoder)
     for fetched in fetch_range(options, partition):
         decoded = decode_batches(
             fetched.batches,

@@ -18,6 +18,10 @@ Reading from a broker (`kohort`):
 - tasks_min: how many tasks read at least, where there are offsets for them; large ranges are divided;
 - fail_on_data_loss: true (missing records are an error) or false (it continues after them);
 - include_headers, include_timestamp_type: false or true (one more column, `headers` or `timestampType`);
+- schema_registry: the URL of a schema registry, or several of one with commas between them: `value` has the
+  columns of the newest schema of value_subject (by default `TOPIC-value`, for one topic), by Avro or JSON
+  Schema. value_schema is the text of a schema to read with instead; without a registry all values are by it.
+  value_format says what it is, avro or json (a JSON Schema). See `kohort.pipeline.typed_values`;
 - isolation_level: read_committed or read_uncommitted;
 - check_crcs: true or false; fetch_bytes: how much a fetch asks for; timeout_ms: how long a task goes without
   progress before it fails.
@@ -53,6 +57,8 @@ FETCH_BYTES = 8 << 20
 BATCH_BYTES = 512 << 10
 TIMEOUT_MS = 60_000
 TRIGGER_DELAY_MAX_MS = 15 * 60_000
+AVRO, JSON = "AVRO", "JSON"
+"""Types of schemas, as a registry names them."""
 _SAID_OTHERWISE = ("bootstrap_servers", "sasl_oauth_token_provider")
 
 
@@ -87,6 +93,19 @@ class TopicChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class ValueOptions:
+    """By which schema values become columns."""
+
+    registry: tuple[str, ...]
+    """The URLs of the schema registry whose ids values begin with; without any they begin with no id."""
+    subject: str
+    schema: str | None
+    """The schema to read with; None for the newest of the subject."""
+    form: str
+    """What that schema is: AVRO or JSON."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReadOptions:
     """The options of a reader of a broker."""
 
@@ -106,6 +125,8 @@ class ReadOptions:
     check_crcs: bool = True
     fetch_bytes: int = FETCH_BYTES
     timeout_ms: int = TIMEOUT_MS
+    values: ValueOptions | None = None
+    """None leaves values as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +225,21 @@ class _Reader:
         chosen = decode_partitions(partitions)
         return TopicChoice(tuple(sorted({each.topic for each in chosen})), partitions=chosen)
 
+    def values(self, topics: TopicChoice) -> ValueOptions | None:
+        given = self.text("schema_registry") or ""
+        registry = tuple(each.strip() for each in given.split(",") if each.strip())
+        schema, subject = self.text("value_schema"), self.text("value_subject")
+        form = self.choice("value_format", (AVRO.lower(), JSON.lower())).upper()
+        if not registry and schema is None:
+            if subject is not None or self.text("value_format") is not None:
+                raise OptionError("value_subject and value_format need schema_registry or value_schema")
+            return None
+        if schema is None and subject is None:
+            if topics.pattern is not None or len(topics.names) != 1:
+                raise OptionError("several topics have no one subject: give value_subject or value_schema")
+            subject = f"{topics.names[0]}-value"
+        return ValueOptions(registry, subject or "", schema, form)
+
     def servers(self) -> Servers:
         # Each query has its own processes which import all this: those that read files need none of it.
         from kohort.client.config import ClientConfig, parse_address, parse_setting  # noqa: PLC0415
@@ -241,9 +277,10 @@ def read_options(given: Mapping[str, str], *, is_stream: bool = False) -> ReadOp
         "starting", options.text("starting") or ("latest" if is_stream else "earliest")
     )
     delay_ms = options.number("trigger_delay_max_ms", least=0)
+    servers, topics = options.servers(), options.topics_or_partitions()
     found = ReadOptions(
-        servers=options.servers(),
-        topics=options.topics_or_partitions(),
+        servers=servers,
+        topics=topics,
         starting=replace(
             starting,
             needs_record=options.choice("starting_without_record", ("latest", "error")) == "error",
@@ -261,6 +298,7 @@ def read_options(given: Mapping[str, str], *, is_stream: bool = False) -> ReadOp
         check_crcs=options.flag("check_crcs", otherwise=True),
         fetch_bytes=options.number("fetch_bytes") or FETCH_BYTES,
         timeout_ms=options.number("timeout_ms") or TIMEOUT_MS,
+        values=options.values(topics),
     )
     if is_stream and options.text("ending") is not None:
         raise OptionError("a stream has no end: leave out 'ending', and use trigger(availableNow=True)")
@@ -269,6 +307,11 @@ def read_options(given: Mapping[str, str], *, is_stream: bool = False) -> ReadOp
         raise OptionError(f"min_rows_per_trigger is more than max_rows_per_trigger, {most}")
     options.finish()
     return found
+
+
+def is_typed(given: Mapping[str, str]) -> bool:
+    """Return whether a reader's options name a schema of values."""
+    return any(name.lower() in ("schema_registry", "value_schema") for name in given)
 
 
 def segment_options(given: Mapping[str, str]) -> SegmentOptions:

@@ -20,13 +20,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StringType, StructType
 
 from kohort.pipeline.errors import PipelineError
+from kohort.pipeline.typed_values import UNDECODED, VALUE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 JSON, AVRO, PROTOBUF = "json", "avro", "protobuf"
 FORMS = (JSON, AVRO, PROTOBUF)
-VALUE, UNDECODED = "value", "undecoded"
+REGISTRY = "registry"
 _CORRUPT = "_corrupt"
 _NOT_LOADED = "_NOT_LOADED_SQL_FUNCTIONS_UNUSABLE"
 """The condition under which Spark names a function of which it lacks the jar."""
@@ -64,6 +65,12 @@ def decoder_package(form: str) -> str:
     return f"org.apache.spark:spark-{form}_2.13:{version}"
 
 
+def registry_of(text: str | None) -> str | None:
+    """Return the URL of `registry:URL`: the source decodes these values (`typed_values`). Else None."""
+    form, _, url = (text or "").partition(":")
+    return url if form == REGISTRY and url else None
+
+
 def parse_payload(text: str) -> Payload:
     """Return the payload format of `json:FILE`, `avro:FILE` or `protobuf:FILE:MESSAGE`.
 
@@ -73,7 +80,7 @@ def parse_payload(text: str) -> Payload:
     """
     form, _, rest = text.partition(":")
     if form not in FORMS or not rest:
-        raise PayloadError(f"{text!r}: give json:FILE, avro:FILE or protobuf:FILE:MESSAGE")
+        raise PayloadError(f"{text!r}: give json:FILE, avro:FILE, protobuf:FILE:MESSAGE or registry:URL")
     path, message = rest, ""
     if form == PROTOBUF:
         path, _, message = rest.rpartition(":")

@@ -19,6 +19,7 @@ from pyspark.sql.types import (
 from kohort.client.columns import BinaryColumn, RecordColumns
 from kohort.pipeline.errors import OptionError
 from kohort.pipeline.kafka_options import read_as_kohort
+from kohort.pipeline.typed_values import UNDECODED, VALUE, Decoded, ValueDecoder
 
 CHUNK_BYTES = 8 << 20
 """How much plain data one Arrow batch holds, more or less."""
@@ -51,10 +52,17 @@ def table_schema(options: Mapping[str, str]) -> StructType:
     return StructType([each for each in TABLE if each.name not in left_out])
 
 
-def check_schema(schema: StructType) -> StructType:
-    """Return the columns that the user wants. Raises: OptionError for a column that does not exist."""
+def check_schema(schema: StructType, *, is_typed: bool = False) -> StructType:
+    """Return the columns that the user wants. Raises: OptionError for a column that does not exist.
+
+    Where values are typed, `value` may have any type.
+    """
     known = {each.name: each.dataType for each in TABLE}
+    if is_typed:
+        known[UNDECODED] = BinaryType()
     for each in schema:
+        if is_typed and each.name == VALUE:
+            continue
         if known.get(each.name) != each.dataType:
             there_are = ", ".join(f"{column.name} {column.dataType.simpleString()}" for column in TABLE)
             raise OptionError(
@@ -66,14 +74,19 @@ def check_schema(schema: StructType) -> StructType:
 class RowBuilder:
     """Makes Arrow batches of one partition's records, in the columns of a schema."""
 
-    def __init__(self, schema: StructType, topic: str, partition: int) -> None:
+    def __init__(
+        self, schema: StructType, topic: str, partition: int, decoder: ValueDecoder | None = None
+    ) -> None:
         self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._decoder = decoder
+        self._decoded: Decoded | None = None
         self._topic = _Repeated(topic.encode())
         self._partition = partition
         self._makers: list[Callable[[RecordColumns], pa.Array]] = [
             {
                 "key": lambda columns: _binary(columns.keys),
-                "value": lambda columns: _binary(columns.values),
+                VALUE: self._values,
+                UNDECODED: self._undecoded,
                 "topic": lambda columns: self._topic.times(len(columns)),
                 "partition": lambda columns: pa.array(np.full(len(columns), self._partition, np.int32)),
                 "offset": lambda columns: pa.array(columns.offsets),
@@ -86,10 +99,21 @@ class RowBuilder:
 
     def build(self, columns: RecordColumns, end: int) -> pa.RecordBatch:
         """Return the records below the offset `end`."""
+        if self._decoder is not None:
+            wanted = (
+                self._schema.field(VALUE).type if VALUE in self._schema.names else self._decoder.arrow_type
+            )
+            self._decoded = self._decoder.decode(_binary(columns.values), wanted)
         batch = pa.RecordBatch.from_arrays([make(columns) for make in self._makers], schema=self._schema)
         if len(columns) and columns.offsets[-1] >= end:
             return batch.slice(0, int(np.searchsorted(columns.offsets, end)))
         return batch
+
+    def _values(self, columns: RecordColumns) -> pa.Array:
+        return _binary(columns.values) if self._decoded is None else self._decoded.values
+
+    def _undecoded(self, columns: RecordColumns) -> pa.Array:
+        return pa.nulls(len(columns), pa.binary()) if self._decoded is None else self._decoded.undecoded
 
     def _headers(self, columns: RecordColumns) -> pa.Array:
         """Return the headers of each record; null, as from Spark's Kafka source, where there are none."""

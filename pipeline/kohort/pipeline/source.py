@@ -10,9 +10,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from kohort.pipeline.batch_reader import BatchReader
-from kohort.pipeline.options import read_options, write_options
+from kohort.pipeline.options import is_typed, read_options, write_options
 from kohort.pipeline.rows import check_schema, table_schema
 from kohort.pipeline.stream_reader import StreamReader
+from kohort.pipeline.typed_values import typed_columns
 from kohort.pipeline.writer import BatchWriter, StreamWriter
 
 
@@ -25,16 +26,24 @@ class KohortSource(DataSource):
         return "kohort"
 
     def schema(self) -> StructType:
-        """Return all columns; `headers` only if they were asked for."""
-        return table_schema(self.options)
+        """Return all columns; `headers` only if they were asked for, `value` typed if it has a schema.
+
+        Raises: OptionError, SchemaRegistryError, NetworkError.
+        """
+        columns = table_schema(self.options)
+        if not is_typed(self.options):
+            return columns
+        return typed_columns(columns, read_options(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of the current records of the topics. Raises: OptionError."""
-        return BatchReader(read_options(self.options), check_schema(schema))
+        options = read_options(self.options)
+        return BatchReader(options, check_schema(schema, is_typed=options.values is not None))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return a reader of the future records of the topics. Raises: OptionError."""
-        return StreamReader(read_options(self.options, is_stream=True), check_schema(schema))
+        options = read_options(self.options, is_stream=True)
+        return StreamReader(options, check_schema(schema, is_typed=options.values is not None))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Return a writer of one job's rows. Raises: OptionError."""

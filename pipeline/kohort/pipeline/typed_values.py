@@ -1,0 +1,246 @@
+"""Values as columns: `value` by a schema, from a schema registry or given, in the source itself.
+
+The column `value` has the schema's type. A value that does not fit ends no query: it is in the column
+`undecoded` as it came, which is null elsewhere. The schema to read with is fixed as a query is planned,
+and kept in the column's metadata. With a registry each value names the schema that it was written with, by
+Confluent's header, and becomes what the schema to read with has: a version that is registered while a
+stream runs is read too.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import BinaryType, DataType, StructField, StructType
+
+from kohort.client.errors import KohortError
+from kohort.client.schema_registry import RegisteredSchema, SchemaRegistry, SchemaRegistryError
+from kohort.pipeline.avro_types import AvroTypes, Convert, without_unknown_logic
+from kohort.pipeline.brokers import Retries
+from kohort.pipeline.errors import OptionError, PipelineError
+from kohort.pipeline.json_types import json_types
+from kohort.pipeline.options import AVRO, JSON, ReadOptions, ValueOptions
+
+VALUE, UNDECODED = "value", "undecoded"
+_SCHEMA = "kohort.schema"
+"""The entry of the column's metadata."""
+_HEADER = struct.Struct(">bi")
+_MAGIC = 0
+_NOT_FOUND = 404
+_MISFITS = (
+    ValueError,
+    TypeError,
+    EOFError,
+    IndexError,
+    KeyError,
+    OverflowError,
+    RecursionError,
+    struct.error,
+    pa.ArrowException,
+)
+"""What is raised for bytes that do not fit their schema."""
+
+
+class MissingAvroError(PipelineError):
+    """Avro values take fastavro, which is not installed."""
+
+
+class Reading(NamedTuple):
+    """A schema to read with: its type in Spark, and what values need to become Arrow's."""
+
+    schema: Any
+    kind: DataType
+    convert: Convert | None
+
+
+def typed_columns(columns: StructType, options: ReadOptions) -> StructType:
+    """Return the columns with a typed `value`, and with `undecoded`; without a schema as they are.
+
+    Raises: OptionError, MissingAvroError, SchemaRegistryError, NetworkError.
+    """
+    if options.values is None:
+        return columns
+    schema = _schema_to_read(options.values, options.timeout_ms)
+    typed = StructField(VALUE, parse(schema).kind, metadata={_SCHEMA: json.dumps(schema)})
+    fields = [typed if each.name == VALUE else each for each in columns]
+    return StructType([*fields, StructField(UNDECODED, BinaryType())])
+
+
+def value_decoder(columns: StructType, options: ReadOptions) -> ValueDecoder | None:
+    """Return what decodes values for these columns; None where nobody asks for it. Raises: as above."""
+    if options.values is None or (UNDECODED not in columns.names and not _is_typed(columns)):
+        return None
+    field = next((each for each in columns if each.name == VALUE), None)
+    pinned = None if field is None else (field.metadata or {}).get(_SCHEMA)
+    if pinned is None:
+        schema = _schema_to_read(options.values, options.timeout_ms)
+    else:
+        text, dependencies, kind = json.loads(pinned)
+        schema = RegisteredSchema(text, tuple((name, used) for name, used in dependencies), kind)
+    return ValueDecoder(schema, options.values.registry, options.timeout_ms)
+
+
+def _is_typed(columns: StructType) -> bool:
+    return any(each.name == VALUE and each.dataType != BinaryType() for each in columns)
+
+
+def _schema_to_read(values: ValueOptions, timeout_ms: int) -> RegisteredSchema:
+    if values.schema is not None:
+        return RegisteredSchema(values.schema, (), values.form)
+    registry = SchemaRegistry(*values.registry)
+    retries = Retries(timeout_ms)
+    while True:
+        try:
+            return registry.latest(values.subject)
+        except SchemaRegistryError as error:
+            if error.status == _NOT_FOUND:
+                raise OptionError(
+                    f"the schema registry has no subject {values.subject!r} ({error}): give value_subject or"
+                    " value_schema"
+                ) from None
+            retries.pause_after(error)
+        except KohortError as error:
+            retries.pause_after(error)
+
+
+def parse(schema: RegisteredSchema) -> Reading:
+    """Return a schema to read with. Raises: OptionError, MissingAvroError."""
+    if schema.kind == JSON:
+        try:
+            return Reading(None, *json_types(json.loads(schema.text)))
+        except ValueError as error:
+            raise OptionError(f"the schema of values is no JSON: {error}") from None
+    if schema.kind != AVRO:
+        raise OptionError(f"values by a schema of {schema.kind} cannot be columns: Avro and JSON Schema can")
+    try:
+        parsed, named = _parse_avro(schema)
+    except (ValueError, KeyError, TypeError, fastavro().schema.SchemaParseException) as error:
+        raise OptionError(f"the schema of values is no schema of Avro: {error!r}") from None
+    return Reading(parsed, *AvroTypes(named).of(parsed))
+
+
+def _parse_avro(schema: RegisteredSchema) -> tuple[Any, dict[str, Any]]:
+    named: dict[str, Any] = {}
+    for _, text in schema.dependencies:
+        fastavro().parse_schema(without_unknown_logic(json.loads(text)), named)
+    return fastavro().parse_schema(without_unknown_logic(json.loads(schema.text)), named), named
+
+
+def fastavro() -> Any:
+    """Return the library. Raises: MissingAvroError that says what to install."""
+    try:
+        import fastavro as library  # noqa: PLC0415  # Few need it.
+        import fastavro.schema  # noqa: PLC0415
+    except ImportError:
+        raise MissingAvroError("values in Avro take fastavro: pip install 'kohort[registry]'") from None
+    return library
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The values of some records, and those that could not be decoded as they came."""
+
+    values: pa.Array
+    undecoded: pa.Array
+
+
+class ValueDecoder:
+    """Decodes values by one schema to read with, in one task."""
+
+    def __init__(self, schema: RegisteredSchema, registry: tuple[str, ...], timeout_ms: int) -> None:
+        self._reading = parse(schema)
+        self._kind = schema.kind
+        self._registry = SchemaRegistry(*registry) if registry else None
+        self._timeout_ms = timeout_ms
+        self._writers: dict[int, Any] = {}
+        """By id; None of those that are no schemas of Avro."""
+        self._misfits: tuple[type[Exception], ...] = _MISFITS
+        if self._kind == AVRO:
+            self._misfits = (*_MISFITS, fastavro().read.SchemaResolutionError)
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """The type of the values where a query does not name another."""
+        return to_arrow_type(self._reading.kind, timezone="UTC")
+
+    def decode(self, values: pa.Array, kind: pa.DataType) -> Decoded:
+        """Return the decoded values, of an Arrow type. Raises: SchemaRegistryError, NetworkError."""
+        given = values.to_pylist()
+        records = [None if each is None else self._record(each) for each in given]
+        try:
+            found = pa.array([None if each is _MISFIT else each for each in records], type=kind)
+        except self._misfits:
+            records = [each if _fits(each, kind) else _MISFIT for each in records]
+            found = pa.array([None if each is _MISFIT else each for each in records], type=kind)
+        left = [data if each is _MISFIT else None for data, each in zip(given, records, strict=True)]
+        return Decoded(found, pa.array(left, type=pa.binary()))
+
+    def _record(self, data: bytes) -> Any:
+        """Return what a value holds, `_MISFIT` where it does not fit."""
+        try:
+            found = self._json(data) if self._kind == JSON else self._avro(data)
+            convert = self._reading.convert
+            return found if convert is None or found is None or found is _MISFIT else convert(found)
+        except self._misfits:
+            return _MISFIT
+
+    def _json(self, data: bytes) -> Any:
+        if self._registry is None:
+            return json.loads(data)
+        return json.loads(data[_HEADER.size :]) if data[:1] == b"\0" else _MISFIT
+
+    def _avro(self, data: bytes) -> Any:
+        text = BytesIO(data)
+        writer = self._reading.schema
+        if self._registry is not None:
+            magic, schema_id = _HEADER.unpack(text.read(_HEADER.size))
+            writer = self._writer(schema_id) if magic == _MAGIC else None
+            if writer is None:
+                return _MISFIT
+        found = fastavro().schemaless_reader(text, writer, self._reading.schema)
+        return _MISFIT if text.read(1) else found
+
+    def _writer(self, schema_id: int) -> Any:
+        """Return the schema of an id; None where it is none of Avro's, or not known to the registry."""
+        if schema_id not in self._writers:
+            schema = self._asked(schema_id)
+            self._writers[schema_id] = None if schema is None else _parsed_writer(schema)
+        return self._writers[schema_id]
+
+    def _asked(self, schema_id: int) -> RegisteredSchema | None:
+        assert self._registry is not None, "values without a header have no id"
+        retries = Retries(self._timeout_ms)
+        while True:
+            try:
+                return self._registry.schema(schema_id)
+            except KohortError as error:
+                if isinstance(error, SchemaRegistryError) and error.status == _NOT_FOUND:
+                    return None
+                retries.pause_after(error)
+
+
+_MISFIT: Any = object()
+"""In place of what a value holds that does not fit."""
+
+
+def _parsed_writer(schema: RegisteredSchema) -> Any:
+    if schema.kind != AVRO:
+        return None
+    try:
+        return _parse_avro(schema)[0]
+    except (*_MISFITS, fastavro().schema.SchemaParseException):
+        return None
+
+
+def _fits(record: Any, kind: pa.DataType) -> bool:
+    try:
+        pa.array([None if record is _MISFIT else record], type=kind)
+    except _MISFITS:
+        return False
+    return record is not _MISFIT
