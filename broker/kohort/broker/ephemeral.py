@@ -32,10 +32,9 @@ def throw_away_folder() -> Iterator[Path]:
 def best_place() -> Path | None:
     """Return the folder in memory if there is one with room, else None: the system's for temporary files."""
     try:
-        room = os.statvfs(MEMORY)
+        is_large = shutil.disk_usage(MEMORY).free >= MEMORY_BYTES_MIN
     except OSError:
         return None
-    is_large = room.f_bavail * room.f_frsize >= MEMORY_BYTES_MIN
     return MEMORY if is_large and os.access(MEMORY, os.W_OK) else None
 
 

@@ -111,9 +111,13 @@ async def hand_over(broker: Broker, signals: AsyncIterator[int]) -> None:
 
 
 def stop_signals() -> list[signal.Signals]:
-    """Return what asks for a clean stop: SIGHUP, too, unless `nohup` has it ignored."""
-    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    return [signal.SIGTERM, signal.SIGINT, *([] if ignored else [signal.SIGHUP])]
+    """Return what asks for a clean stop: SIGHUP, too, unless `nohup` has it ignored.
+
+    Windows has no SIGHUP; there Ctrl-Break asks, and whatever ends a process from outside kills it.
+    """
+    others = [getattr(signal, name) for name in ("SIGHUP", "SIGBREAK") if hasattr(signal, name)]
+    heard = [each for each in others if signal.getsignal(each) is not signal.SIG_IGN]
+    return [signal.SIGTERM, signal.SIGINT, *heard]
 
 
 def http_hosts(broker: Broker, http: Address, config: BrokerConfig) -> tuple[str, ...]:

@@ -175,7 +175,7 @@ def test_json_becomes_columns_by_a_json_schema() -> None:
         "carrier": "AA", "delay": 7, "legs": [{"miles": 1.5}, {"miles": 2.0}], "rates": [("a", 1.0)],
         "any": "5", "free": '{"b":[1]}',
     }  # fmt: skip
-    assert read[1] == dict.fromkeys(JSON_SCHEMA["properties"])  # type: ignore[call-overload]
+    assert read[1] == dict.fromkeys(JSON_SCHEMA["properties"])
     assert read[2:] == [None] * 4
     assert left == [None, None, *values[2:]]
 

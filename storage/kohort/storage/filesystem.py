@@ -6,18 +6,27 @@ and fail a sync.
 
 import ctypes
 import errno
-import fcntl
 import os
 import struct
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from kohort.storage.operating_system import (
+    HAS_PWRITEV,
+    O_BINARY,
+    SYNCS_DIRECTORIES,
+    Buffer,
+    c_function,
+    drop_cache,
+    lock_file,
+    pread,
+    pwrite,
+    sync_data,
+)
 from kohort.storage.privacy import DIRECTORY_MODE, FILE_MODE, Privacy, close_to_others
 
 StrPath = str | os.PathLike[str]
-Buffer = bytes | bytearray | memoryview
 
-HAS_PWRITEV = hasattr(os, "pwritev")  # Not on macOS before 11.
 _MAX_PARTS = 1024  # IOV_MAX of Linux and of macOS.
 
 
@@ -130,13 +139,13 @@ class OsFile:
 
     def read_at(self, size: int, position: int) -> bytes:
         """Return up to `size` bytes from `position` on; fewer only at the end."""
-        data = os.pread(self.file_descriptor, size, position)
+        data = pread(self.file_descriptor, size, position)
         if len(data) == size or not data:
             return data
         parts = [data]  # One call returns 2 GB at most, and signals may cut it short.
         while data:
             size, position = size - len(data), position + len(data)
-            data = os.pread(self.file_descriptor, size, position)
+            data = pread(self.file_descriptor, size, position)
             parts.append(data)
         return b"".join(parts)
 
@@ -144,7 +153,7 @@ class OsFile:
         """Write all `parts` consecutively from `position`."""
         if len(parts) == 1:
             part = parts[0]
-            written = os.pwrite(self.file_descriptor, part, position)
+            written = pwrite(self.file_descriptor, part, position)
             if written != len(part):
                 self._write_rest(memoryview(part)[written:], position + written)
             return
@@ -154,14 +163,14 @@ class OsFile:
             if HAS_PWRITEV:
                 written = os.pwritev(self.file_descriptor, chunk, position)
             else:
-                written = os.pwrite(self.file_descriptor, b"".join(chunk), position)
+                written = pwrite(self.file_descriptor, b"".join(chunk), position)
             if written != size:
                 self._write_rest(memoryview(b"".join(chunk))[written:], position + written)
             position += size
 
     def _write_rest(self, rest: memoryview, position: int) -> None:
         while rest:
-            written = os.pwrite(self.file_descriptor, rest, position)
+            written = pwrite(self.file_descriptor, rest, position)
             if not written:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             rest, position = rest[written:], position + written
@@ -172,42 +181,14 @@ class OsFile:
 
     def sync(self) -> None:
         """Return when everything written is on the disk; a file that was deleted does not count."""
-        _sync_data(self.file_descriptor)
+        sync_data(self.file_descriptor)
         if not _count_links(self.file_descriptor):
             raise FileNotFoundError(errno.ENOENT, "The file was removed while it was in use")
 
     def reread(self) -> None:
         """Sync, and drop the cache: after a failed sync the cache differs from the disk."""
         self.sync()
-        if hasattr(os, "posix_fadvise"):  # Not on macOS.
-            os.posix_fadvise(self.file_descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-
-
-def choose_sync(
-    full_sync: int | None, control: Callable[[int, int], object], flush: Callable[[int], None]
-) -> Callable[[int], None]:
-    """Return the function that syncs a file to the disk itself.
-
-    On macOS a sync ends at the drive, which may lose its cache at a power failure; `full_sync` is the command
-    that also flushes the drive. File systems that do not support it, such as network ones, use a plain sync.
-    """
-    if full_sync is None:
-        return flush
-
-    def sync(file_descriptor: int) -> None:
-        try:
-            control(file_descriptor, full_sync)
-        except OSError as error:
-            if error.errno not in (errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOTTY):
-                raise
-            flush(file_descriptor)
-
-    return sync
-
-
-_sync_data = choose_sync(
-    getattr(fcntl, "F_FULLFSYNC", None), fcntl.fcntl, getattr(os, "fdatasync", os.fsync)
-)  # macOS has no fdatasync either.
+        drop_cache(self.file_descriptor)
 
 
 def count_links_by_stat(file_descriptor: int) -> int:
@@ -241,7 +222,7 @@ _STATX_LINKS_AT = 16
 _Statx = ctypes.c_char * 256
 """`struct statx`: stx_mask, stx_blksize (uint32), stx_attributes (uint64), stx_nlink (uint32), and more."""
 
-_count_links = choose_count_links(getattr(ctypes.CDLL(None), "statx", None))
+_count_links = choose_count_links(c_function("statx"))
 
 
 class OsFileSystem:
@@ -249,13 +230,13 @@ class OsFileSystem:
 
     def open(self, path: StrPath, *, create: bool = False) -> File:
         """Return the file, opened to read and write; with `create` it is created if missing."""
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        flags = os.O_RDWR | O_BINARY | (os.O_CREAT if create else 0)
         return OsFile(os.open(path, flags, FILE_MODE))
 
     def read(self, path: StrPath) -> bytes | None:
         """Return a small file's content, None when there is no such file."""
         try:
-            file_descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            file_descriptor = os.open(path, os.O_RDONLY | O_BINARY)
         except FileNotFoundError:
             return None
         file = OsFile(file_descriptor)
@@ -271,10 +252,11 @@ class OsFileSystem:
     def replace(self, path: StrPath, content: bytes, *, sync: bool = True) -> None:
         """Give the file a new content at once or, after a crash, not at all."""
         temporary = f"{os.fspath(path)}.tmp"
-        file = OsFile(os.open(temporary, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT | os.O_TRUNC, FILE_MODE))
+        file = OsFile(os.open(temporary, os.O_RDWR | O_BINARY | os.O_CREAT | os.O_TRUNC, FILE_MODE))
         file.write_at([content], 0)
         if sync:
             file.sync()
+        del file  # Windows renames no file that is open.
         os.replace(temporary, path)
 
     def list_directory(self, path: StrPath) -> list[str] | None:
@@ -319,7 +301,9 @@ class OsFileSystem:
 
     def sync_directory(self, path: StrPath) -> None:
         """Return once the names in a folder are on the disk."""
-        file_descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        if not SYNCS_DIRECTORIES:
+            return
+        file_descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(file_descriptor)
         finally:
@@ -327,9 +311,5 @@ class OsFileSystem:
 
     def lock(self, path: StrPath) -> object | None:
         """Return a lock that is valid while it is held, None when another process has it."""
-        file = OsFile(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT, FILE_MODE))
-        try:
-            fcntl.flock(file.file_descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return None
-        return file
+        file = OsFile(os.open(path, os.O_RDWR | O_BINARY | os.O_CREAT, FILE_MODE))
+        return file if lock_file(file.file_descriptor) else None

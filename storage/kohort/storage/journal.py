@@ -34,8 +34,9 @@ import msgspec
 from kohort.protocol.checksum import crc32c
 from kohort.protocol.records import iterate_batches, read_header
 from kohort.storage.errors import StorageError
-from kohort.storage.filesystem import Buffer, File, FileSystem
+from kohort.storage.filesystem import File, FileSystem
 from kohort.storage.layout import LogId
+from kohort.storage.operating_system import Buffer
 from kohort.storage.partition_log import PartitionLog
 from kohort.storage.segment import StagedBatch
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from kohort.storage.filesystem import Buffer, OsFile, StrPath
+from kohort.storage.filesystem import OsFile, StrPath
+from kohort.storage.operating_system import Buffer
 from kohort.storage.privacy import Privacy
 
 Choose = Callable[[int], int]  # Returns a number from 0 up to, not including, its argument.

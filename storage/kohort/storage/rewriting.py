@@ -7,7 +7,7 @@ only a write makes them count as changed again.
 from collections.abc import Sequence
 
 from kohort.protocol.records import read_header
-from kohort.storage.filesystem import Buffer
+from kohort.storage.operating_system import Buffer
 from kohort.storage.segment import Segment
 
 

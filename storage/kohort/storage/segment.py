@@ -17,9 +17,10 @@ from kohort.protocol.checksum import crc32c
 from kohort.protocol.records import NO_TIMESTAMP, BatchHeader
 from kohort.storage.config import LogConfig
 from kohort.storage.errors import StorageError
-from kohort.storage.filesystem import Buffer, File, FileSystem
+from kohort.storage.filesystem import File, FileSystem
 from kohort.storage.index import OffsetIndex, TimeIndex
 from kohort.storage.open_files import OpenSegments
+from kohort.storage.operating_system import Buffer
 from kohort.storage.prefix import Prefix, scan_prefix
 from kohort.storage.recovery_point import RecoveryPoint
 from kohort.storage.scan import MAX_RELATIVE_OFFSET, iterate_headers

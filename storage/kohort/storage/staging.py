@@ -7,7 +7,7 @@ import msgspec
 
 from kohort.protocol.records import BatchHeader, batch_crc
 from kohort.storage.errors import StorageError
-from kohort.storage.filesystem import Buffer
+from kohort.storage.operating_system import Buffer
 from kohort.storage.segment import StagedBatch
 
 _PUT_OFFSET = struct.Struct(">q").pack_into

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from kohort.storage import OsFileSystem, filesystem
-from kohort.storage.filesystem import choose_count_links, choose_sync
+from kohort.storage.filesystem import choose_count_links
+from kohort.storage.operating_system import choose_sync
 
 FULL_SYNC = 51
 

@@ -11,7 +11,7 @@ def never_synced(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(descriptor: int) -> None:
         raise AssertionError(f"descriptor {descriptor} was synced")
 
-    monkeypatch.setattr("kohort.storage.filesystem._sync_data", refuse, raising=False)
+    monkeypatch.setattr("kohort.storage.filesystem.sync_data", refuse, raising=False)
     for name in ("fsync", "fdatasync"):
         monkeypatch.setattr(os, name, refuse)
 

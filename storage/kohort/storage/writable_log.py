@@ -14,8 +14,9 @@ from uuid import UUID
 from kohort.protocol.records import BatchHeader
 from kohort.storage.config import LogConfig
 from kohort.storage.errors import StorageError
-from kohort.storage.filesystem import Buffer, FileSystem
+from kohort.storage.filesystem import FileSystem
 from kohort.storage.layout import LEADER_EPOCH_CHECKPOINT, keep_newest, log_id_of, name_folder
+from kohort.storage.operating_system import Buffer
 from kohort.storage.producers import SNAPSHOT_SUFFIX, EndedTransaction
 from kohort.storage.readable_log import ReadableLog
 from kohort.storage.reading import Tail

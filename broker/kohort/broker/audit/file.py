@@ -12,6 +12,7 @@ from contextlib import suppress
 
 import structlog
 
+from kohort.storage.operating_system import O_BINARY
 from kohort.storage.privacy import FILE_MODE
 
 LINES_MAX = 10_000
@@ -142,7 +143,7 @@ class AuditFile:
         return os.fstat(self._descriptor).st_size
 
     def _open(self) -> int:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | O_BINARY
         return os.open(self._path, flags, FILE_MODE)
 
     def _turn_over(self) -> None:

@@ -1,6 +1,6 @@
 """Memory that the process holds and does not use."""
 
-import ctypes
+from kohort.storage.operating_system import c_function
 
 
 def return_free_memory() -> None:
@@ -8,6 +8,6 @@ def return_free_memory() -> None:
 
     A start leaves about 0.7 MiB of it, which the source text of modules took. The call takes less than 1 ms.
     """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    trim = c_function("malloc_trim")
     if trim is not None:
         trim(0)

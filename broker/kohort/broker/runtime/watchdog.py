@@ -33,6 +33,8 @@ ORPHAN_SECONDS_MAX = 30.0
 WRITE_SECONDS_MAX = 5
 """The time limit for writing the stack: nobody may read it."""
 EXIT_STATUS = 70  # EX_SOFTWARE.
+HAS_TIMERS = hasattr(signal, "setitimer")
+"""Windows has no timers of the kernel: there C code that holds the interpreter's lock ends nothing."""
 
 Clock = Callable[[], float]
 
@@ -90,8 +92,9 @@ class Watchdog:
         self._over.set()
         if self._thread is not None:
             self._thread.join()
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        faulthandler.unregister(signal.SIGPROF)
+        if HAS_TIMERS:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            faulthandler.unregister(signal.SIGPROF)
 
     # -- run by the thread --------------------------------------------------------------------------------
 
@@ -105,6 +108,8 @@ class Watchdog:
 
         How many threads there are now says nothing about that: many may begin right after this look.
         """
+        if not HAS_TIMERS:
+            return
         processors = os.cpu_count() or 1
         signal.setitimer(signal.ITIMER_PROF, self._stall_seconds + processors * self.look_seconds)
 
@@ -137,7 +142,8 @@ def _clock_of_this_thread() -> Clock:
 
 def end_process(why: str) -> None:
     """Write why, and the stack of each thread, and end the process at once: its locks go with it."""
-    signal.alarm(WRITE_SECONDS_MAX)  # It ends the process as well, if nobody reads the output.
+    if HAS_TIMERS:
+        signal.alarm(WRITE_SECONDS_MAX)  # It ends the process as well, if nobody reads the output.
     with suppress(Exception):  # If nothing can be written, the process ends all the same.
         assert sys.__stderr__ is not None
         descriptor = sys.__stderr__.fileno()

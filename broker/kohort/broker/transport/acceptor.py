@@ -265,7 +265,7 @@ class Acceptor:
 
 def _spare_descriptor() -> int | None:
     try:
-        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        return os.open(os.devnull, os.O_RDONLY)
     except OSError:
         return None
 

@@ -8,10 +8,12 @@ If the system cannot tell, it is sent directly.
 import errno
 import os
 
+from kohort.storage.operating_system import RWF_NOWAIT, read_over
+
 STRETCH_BYTES = 1024 * 1024  # The most that one sendfile sends and one worker call reads.
 PROBE_BYTES = 256 * 1024  # One probe for each; the kernel reads ahead in steps of half of it.
 
-_NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
+_NOWAIT = RWF_NOWAIT
 _CANNOT_TELL = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
@@ -51,7 +53,7 @@ class FileRange:
         position = self.position
         scratch = bytearray(PROBE_BYTES)
         while position < end:
-            count = os.preadv(self.file_descriptor, [memoryview(scratch)[: end - position]], position)
+            count = read_over(self.file_descriptor, memoryview(scratch)[: end - position], position)
             if not count:
                 break  # The file is too short: sending it raises the error.
             position += count

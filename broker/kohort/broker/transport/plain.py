@@ -5,8 +5,8 @@ import os
 import socket
 
 from kohort.broker.transport.file_range import FileRange
+from kohort.storage.operating_system import HAS_SENDFILE, pread
 
-HAS_SENDFILE = hasattr(os, "sendfile")
 READ_BYTES = 256 * 1024
 
 
@@ -37,7 +37,7 @@ class PlainTransport:
 
     def _send_read(self, piece: FileRange) -> int:
         """Read the next part of the file and send it, on a system without sendfile."""
-        data = os.pread(piece.file_descriptor, min(piece.size_bytes, READ_BYTES), piece.position)
+        data = pread(piece.file_descriptor, min(piece.size_bytes, READ_BYTES), piece.position)
         if not data:
             raise OSError(errno.EIO, "a file range ended before its size")
         return self._socket.send(data)

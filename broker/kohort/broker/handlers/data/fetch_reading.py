@@ -7,7 +7,6 @@ only ranges that are no larger than a range object: unread answers stay in memor
 """
 
 import errno
-import os
 from collections.abc import Collection, Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -34,6 +33,7 @@ from kohort.protocol.messages.fetch import (
     PartitionData,
 )
 from kohort.storage import Slice, StorageError
+from kohort.storage.operating_system import pread
 
 if TYPE_CHECKING:
     from kohort.broker.partitions.table import PartitionTable
@@ -164,7 +164,7 @@ def _has_no_whole_batch(found: Slice) -> bool:
     """Return whether even the first batch is cut: a client can do nothing with that. Raises: OSError."""
     if found.size_bytes < BATCH_LENGTH_END:
         return True
-    length = os.pread(found.file_descriptor, 4, found.position + BATCH_LENGTH_END - 4)
+    length = pread(found.file_descriptor, 4, found.position + BATCH_LENGTH_END - 4)
     return found.size_bytes < BATCH_LENGTH_END + int.from_bytes(length, "big")
 
 
@@ -289,7 +289,7 @@ def _records(found: Slice, copying: Copying) -> bytes | FileRange:
     """Return the records themselves where they are few, else where they are. Raises: OSError."""
     if not copying.takes(found.size_bytes):
         return FileRange(found.file_descriptor, found.position, found.size_bytes, found.keep)
-    data = os.pread(found.file_descriptor, found.size_bytes, found.position)
+    data = pread(found.file_descriptor, found.size_bytes, found.position)
     if len(data) != found.size_bytes:
         raise OSError(errno.EIO, f"{len(data)} bytes at {found.position} instead of {found.size_bytes}")
     return data

@@ -221,7 +221,10 @@ def _as_file(text: str) -> Iterator[str]:
         finally:
             os.close(descriptor)
         return
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        yield file.name
+    descriptor, name = tempfile.mkstemp()
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        yield name  # Windows opens no file twice that goes when it is closed.
+    finally:
+        os.unlink(name)

@@ -10,13 +10,13 @@ The poller cannot report received bytes that are buffered here: `has_leftovers` 
 """
 
 import errno
-import os
 import socket
 import ssl
 from contextlib import suppress
 from typing import cast
 
 from kohort.broker.transport.file_range import FileRange
+from kohort.storage.operating_system import pread
 
 RECEIVE_BYTES = 16_645
 """The size of a piece for OpenSSL: the longest record."""
@@ -206,7 +206,7 @@ class TlsTransport:
 
     def send_range(self, piece: FileRange) -> int:
         """Read and send the next part of a file range. Return the number of bytes. Raises: like `send`."""
-        data = os.pread(piece.file_descriptor, min(piece.size_bytes, SEND_BYTES_MAX), piece.position)
+        data = pread(piece.file_descriptor, min(piece.size_bytes, SEND_BYTES_MAX), piece.position)
         if not data:
             raise OSError(errno.EIO, "a file range ended before its size")
         return self.send(data)
