@@ -9,7 +9,7 @@ import struct
 import time
 from collections.abc import Iterator, Sequence
 
-from benchmarks.parts.raw_client import Address, Connection, frame_of, is_committed, is_produced
+from benchmarks.parts.raw_client import Address, Connection, frame_of, is_committed, is_produced, until
 from crc32c import crc32c
 
 from kohort.observe.topics import partition_of
@@ -133,6 +133,11 @@ class CoordinatorBatches:
             yield frame, count
 
 
+def _is_written(line: Connection, load: CommitRequests | CoordinatorBatches, frame: bytearray) -> bool:
+    line.send(frame)
+    return load.is_taken(line.receive())
+
+
 def _of_batch(frame: bytes, batch: bytes) -> tuple[int, int, list[int]]:
     """Return where a batch begins and ends in a request, and the places of its offsets."""
     begin = frame.index(batch)
@@ -189,6 +194,8 @@ def write(
         for each in load.generations:
             lines[0].send(each)
             assert load.is_taken(lines[0].receive())
+    for first, _ in load.frames(begin):  # Coordinators may be loading their groups still.
+        until(lambda frame=first: _is_written(lines[0], load, frame))  # type: ignore[misc]  # It is called at once.
     began, written, offset, turn, answers = time.monotonic(), 0, begin, 0, 0
     while written < count:
         offset += 1
