@@ -6,7 +6,8 @@ from threading import Event
 
 from kohort.client import KohortError
 from kohort.observe.cluster import GROUPS_TOPIC, TRANSACTIONS_TOPIC, ClusterQuestions
-from kohort.observe.described import take_description, take_gone, take_offsets
+from kohort.observe.described import take_description, take_gone, take_offsets, take_share_offsets
+from kohort.observe.kinds import SHARE
 from kohort.observe.pace import Limits, Pace, Stopped
 from kohort.observe.watched import Watched
 
@@ -35,7 +36,7 @@ class Asker:
         self._limits = limits
         self._stopping = stopping
         self._next_settings = 0.0
-        self._last_group = ""
+        self._last_group = self._last_share_group = ""
         self._looks = 0
 
     def run(self) -> None:
@@ -65,7 +66,9 @@ class Asker:
             places = [each for each in watched.places() if each[0] != GROUPS_TOPIC]
             stable = questions.ends(places, seen.leaders, committed_only=True)
             watched.note_stable(stable, watched.now_ms())
-        if not status.reads_records:
+        if status.reads_records:
+            self._ask_share_groups()
+        else:
             self._describe()
         status.looked_ms = seen.look.at_ms
         status.calls = self._pace.calls
@@ -90,7 +93,8 @@ class Asker:
         with watched.lock:
             if not watched.status.reads_records:
                 watched.facts.knows_all_groups = True
-        for group_id in self._next_groups(sorted(there)):
+        for group_id in self._next_groups(sorted(there), self._last_group):
+            self._last_group = group_id
             committed = questions.committed(group_id)
             now_ms = watched.now_ms()
             with watched.lock:
@@ -100,10 +104,21 @@ class Asker:
                     take_offsets(watched.records.group(group_id), committed, now_ms)
                 watched.records.settle(now_ms)
 
-    def _next_groups(self, groups: list[str]) -> list[str]:
+    def _ask_share_groups(self) -> None:
+        """Ask where share groups begin: no record of `__consumer_offsets` says so."""
+        watched = self._watched
+        with watched.lock:
+            groups = [each for each, group in watched.records.groups.items() if group.kind == SHARE]
+        for group_id in self._next_groups(sorted(groups), self._last_share_group):
+            self._last_share_group = group_id
+            offsets = self._questions.share_offsets(group_id)
+            with watched.lock:
+                group = watched.records.groups.get(group_id)
+                if offsets is not None and group is not None and group.kind == SHARE:
+                    take_share_offsets(watched.records.group(group_id), offsets, watched.now_ms())
+
+    def _next_groups(self, groups: list[str], last: str) -> list[str]:
         """Return the groups whose offsets are asked for at this look: each group has its turn."""
         at_once = max(int(self._limits.interval_seconds * self._limits.calls_per_second / 2), 1)
-        later = [each for each in groups if each > self._last_group]
-        chosen = (later + groups)[: min(at_once, len(groups))]
-        self._last_group = chosen[-1] if chosen else ""
-        return chosen
+        later = [each for each in groups if each > last]
+        return (later + groups)[: min(at_once, len(groups))]

@@ -27,7 +27,9 @@ T = TypeVar("T")
 GROUPS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 RETENTION, SESSION = "offsets.retention.minutes", "group.consumer.session.timeout.ms"
+SHARE_SESSION, STREAMS_SESSION = "group.share.session.timeout.ms", "group.streams.session.timeout.ms"
 TRANSACTION = "transaction.max.timeout.ms"
+_SETTINGS = (RETENTION, SESSION, SHARE_SESSION, STREAMS_SESSION, TRANSACTION)
 MINUTE_MS = 60_000
 DESCRIBED_AT_ONCE = 100
 OFFSETS_AT_ONCE = 5_000
@@ -139,14 +141,14 @@ class ClusterQuestions:
             entries: dict[str, ConfigEntry] | None = self._allowed("DescribeConfigs", ask)
             if not entries:
                 continue
-            retention, session = entries.get(RETENTION), entries.get(SESSION)
-            if retention is not None and retention.value:
-                facts.offsets_retention_ms = int(retention.value) * MINUTE_MS
-            if session is not None and session.value:
-                facts.session_timeout_ms = int(session.value)
-            transaction = entries.get(TRANSACTION)
-            if transaction is not None and transaction.value:
-                facts.transaction_timeout_ms_max = int(transaction.value)
+            values = {name: int(entries[name].value or 0) for name in _SETTINGS if name in entries}
+            facts.offsets_retention_ms = values.get(RETENTION, 0) * MINUTE_MS or facts.offsets_retention_ms
+            facts.session_timeout_ms = values.get(SESSION, 0) or facts.session_timeout_ms
+            facts.share_session_timeout_ms = values.get(SHARE_SESSION, 0) or facts.share_session_timeout_ms
+            facts.streams_session_timeout_ms = (
+                values.get(STREAMS_SESSION, 0) or facts.streams_session_timeout_ms
+            )
+            facts.transaction_timeout_ms_max = values.get(TRANSACTION, 0) or facts.transaction_timeout_ms_max
             return
 
     def groups(self, known: Iterable[str]) -> Iterator[Described]:
@@ -175,6 +177,15 @@ class ClusterQuestions:
         """Return what a group has committed, None where that may not be known."""
         self._pace.wait()
         return self._allowed("OffsetFetch", partial(self._admin.list_group_offsets, group_id))
+
+    def share_offsets(self, group_id: str) -> dict[TopicPartition, int] | None:
+        """Return where a share group begins in each partition, None where that may not be known."""
+        self._pace.wait()
+        ask = partial(self._admin.list_share_group_offsets, group_id)
+        found = self._allowed("DescribeShareGroupOffsets", ask)
+        if found is None:
+            return None
+        return {where: each.start_offset for where, each in found.items() if each.start_offset is not None}
 
     def _allowed(self, name: str, ask: Callable[[], T]) -> T | None:
         """Return the answer, None where it is refused or fails; the reason is remembered."""

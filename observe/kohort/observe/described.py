@@ -50,6 +50,19 @@ def take_gone(group: ObservedGroup, at_ms: int) -> None:
         group.remove(topic, partition, at_ms)
 
 
+def take_share_offsets(group: ObservedGroup, offsets: Mapping[TopicPartition, int], at_ms: int) -> None:
+    """Take over where a share group begins. It moves as records are acknowledged, by whichever member."""
+    for where, offset in offsets.items():
+        place = group.places.get(where)
+        if place is not None and offset > place.offset:
+            place.offset, place.at_ms, place.progress_ms = offset, at_ms, at_ms
+            group.advanced += 1
+        elif place is None or offset < place.offset:
+            group.commit(where.topic, where.partition, offset, at_ms)
+    for gone in group.places.keys() - offsets.keys():
+        del group.places[gone]
+
+
 def take_offsets(
     group: ObservedGroup, committed: Mapping[TopicPartition, OffsetAndMetadata], at_ms: int
 ) -> None:

@@ -1,11 +1,12 @@
-"""Consumer groups (KIP-848): one record a member, one a group epoch, and the target assignment. Pure.
+"""Groups with epochs (KIP-848): one record a member, one a group epoch, and the target assignment. Pure.
+
+Consumer, share and streams groups are alike in this.
 
 The records of a change come in order: members first, then the group epoch, then the target assignment of that
 epoch, which a coordinator may also make later. The change is told with the target assignment; where that does
 not come, it is told with the next epoch, or after a while.
 """
 
-from collections.abc import Mapping
 from uuid import UUID
 
 import msgspec
@@ -13,35 +14,35 @@ import msgspec
 from kohort.broker.explain.observed.events import ObservedMember, Resubscription
 from kohort.observe.facts import Facts
 from kohort.observe.group import ObservedGroup, Owners, Snapshot
-from kohort.protocol.consumer_group_records import (
-    ConsumerGroupCurrentMemberAssignmentKey,
-    ConsumerGroupCurrentMemberAssignmentValue,
-    ConsumerGroupMemberMetadataKey,
-    ConsumerGroupMemberMetadataValue,
-    ConsumerGroupMetadataKey,
-    ConsumerGroupMetadataValue,
-    ConsumerGroupRegularExpressionKey,
-    ConsumerGroupRegularExpressionValue,
-    ConsumerGroupTargetAssignmentMemberKey,
-    ConsumerGroupTargetAssignmentMemberValue,
-    ConsumerGroupTargetAssignmentMetadataKey,
-    CurrentPartitions,
-    TargetPartitions,
+from kohort.observe.kinds import (
+    SHARE,
+    STREAMS,
+    Assignment,
+    Change,
+    CurrentChange,
+    EpochChange,
+    MemberChange,
+    PatternChange,
+    TargetChange,
+    TargetDone,
+    TopologyChange,
+    partitions_of,
 )
-from kohort.protocol.schema import Message
 
 TARGET_MS_MAX = 5_000
 """A change is told without its target assignment if that has not come within this time."""
+TOPICS_KEPT = 64
 NAME_MS_MAX = 60_000
 """A change with a topic whose name is unknown waits for the name up to this time."""
 
-Assignments = dict[str, dict[UUID, tuple[int, ...]]]
-"""The partitions of each member, by the id of their topic."""
+Assignments = dict[str, Assignment]
+"""What each member has."""
 
 
 class SavedEpochs(msgspec.Struct, array_like=True):
     """The part of a group with epochs that is stored beside the group."""
 
+    kind: str
     epoch: int
     epoch_ms: int
     metadata_hash: int
@@ -56,38 +57,41 @@ class SavedEpochs(msgspec.Struct, array_like=True):
     gone_instances: dict[str, ObservedMember]
     unnamed: set[UUID]
     """Topics that the snapshot has by their id: nobody has said their name yet."""
+    topology_epoch: int
+    former_topology_epoch: int
+    topology: dict[str, tuple[str, ...]]
 
 
 class Epochs:
-    """Follows the records of one consumer group."""
+    """Follows the records of one group."""
 
-    def __init__(self, group: ObservedGroup, facts: Facts, saved: SavedEpochs | None = None) -> None:
+    def __init__(self, group: ObservedGroup, facts: Facts, saved: SavedEpochs | str) -> None:
+        """Go on from what was stored, or begin with a group of this kind."""
         self._group = group
         self._facts = facts
-        self.state = saved or _nothing()
+        self.state = saved if isinstance(saved, SavedEpochs) else _nothing(saved)
 
-    def take(self, key: Message, value: Message | None, at_ms: int) -> None:
-        """Take the next record of the group."""
-        self._group.is_by_broker = True
+    def take(self, change: Change, at_ms: int) -> None:
+        """Take what the next record of the group says."""
         state = self.state
-        if isinstance(key, ConsumerGroupMemberMetadataKey):
-            self._member(key.member_id, value, at_ms)
-        elif isinstance(key, ConsumerGroupMetadataKey):
-            self._epoch(value, at_ms)
-        elif isinstance(key, ConsumerGroupTargetAssignmentMemberKey):
-            if isinstance(value, ConsumerGroupTargetAssignmentMemberValue):
-                state.targets[key.member_id] = _by_topic(value.topic_partitions)
-            else:
-                state.targets.pop(key.member_id, None)
-        elif isinstance(key, ConsumerGroupTargetAssignmentMetadataKey):
-            if value is not None:
+        self._group.is_by_broker, self._group.kind = True, state.kind
+        match change:
+            case MemberChange(member_id, member):
+                self._member(member_id, member, at_ms)
+            case EpochChange(epoch, metadata_hash):
+                self._epoch(epoch, metadata_hash, at_ms)
+            case TargetChange(member_id, assignment):
+                _set(state.targets, member_id, assignment)
+            case TargetDone():
                 state.has_target = True
                 if not self._unnamed(state.targets):
                     self.tell()
-        elif isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):
-            self._assigned(key.member_id, value)
-        elif isinstance(key, ConsumerGroupRegularExpressionKey):
-            self._pattern(key.regular_expression, value)
+            case CurrentChange(member_id, assignment):
+                self._assigned(member_id, assignment)
+            case PatternChange(pattern, topics):
+                self._pattern(pattern, topics)
+            case TopologyChange(epoch, topics):
+                state.topology_epoch, state.topology = epoch, topics
 
     def settle(self, now_ms: int) -> None:
         """Tell a change whose target assignment, or the name of whose topics, has not come for a while."""
@@ -120,14 +124,29 @@ class Epochs:
         state.has_target = False
         state.unnamed = self._unnamed(state.targets)
         former, state.former_hash = state.former_hash, state.metadata_hash
+        topology, state.former_topology_epoch = state.former_topology_epoch, state.topology_epoch
         by_pattern, state.by_pattern = state.by_pattern, ()
         self.state.gone_instances.clear()
         self._group.become(
-            Snapshot(state.epoch, state.epoch_ms, "", dict(state.members), self._owners(state.targets)),
+            self._snapshot(),
             by_pattern=by_pattern,
             is_metadata_changed=bool(former) and former != state.metadata_hash,
+            topology_epoch=state.topology_epoch if 0 <= topology < state.topology_epoch else 0,
         )
         self.own()
+
+    def _snapshot(self) -> Snapshot:
+        state = self.state
+        members = dict(state.members)
+        if state.kind == STREAMS:
+            read = tuple(sorted({topic for topics in state.topology.values() for topic in topics}))
+            members = {
+                name: msgspec.structs.replace(each, topics=read[:TOPICS_KEPT])
+                for name, each in members.items()
+            }
+        is_shared = state.kind == SHARE
+        shared = {each: self._named(topics) for each, topics in state.targets.items()} if is_shared else {}
+        return Snapshot(state.epoch, state.epoch_ms, "", members, self._owners(state.targets), shared)
 
     @property
     def is_nothing(self) -> bool:
@@ -136,25 +155,17 @@ class Epochs:
 
     def own(self) -> None:
         """Have commits counted for the members that own the partitions now."""
-        self._group.own(self._owners(self.state.current))
+        is_shared = self.state.kind == SHARE  # Then nobody can say whose progress it is.
+        self._group.own({} if is_shared else self._owners(self.state.current))
 
-    def _member(self, member_id: str, value: Message | None, at_ms: int) -> None:
+    def _member(self, member_id: str, member: ObservedMember | None, at_ms: int) -> None:
         members = self.state.members
-        if not isinstance(value, ConsumerGroupMemberMetadataValue):
+        if member is None:
             gone = members.pop(member_id, None)
             if gone is not None and gone.group_instance_id is not None:
                 self.state.gone_instances[gone.group_instance_id] = gone
             return
-        member = ObservedMember(
-            member_id,
-            value.client_id,
-            value.client_host,
-            value.instance_id,
-            tuple(sorted(value.subscribed_topic_names)),
-            value.subscribed_topic_regex or "",
-            rebalance_timeout_ms=max(value.rebalance_timeout_ms, 0),
-        )
-        before = self.state.gone_instances.pop(value.instance_id or "", None)
+        before = self.state.gone_instances.pop(member.group_instance_id or "", None)
         if before is not None and before.member_id != member_id:
             self._returned(member, before, at_ms)
         members[member_id] = member
@@ -172,30 +183,32 @@ class Epochs:
                     if owner == before.member_id:
                         owners[partition] = member.member_id
 
-    def _epoch(self, value: Message | None, at_ms: int) -> None:
+    def _epoch(self, epoch: int, metadata_hash: int, at_ms: int) -> None:
         self.tell()
-        if not isinstance(value, ConsumerGroupMetadataValue):
+        if epoch < 0:
             self._group.removed(at_ms)
-            self.state = _nothing()
+            self.state = _nothing(self.state.kind)
             return
-        self.state.epoch = value.epoch
+        self.state.epoch = epoch
         self.state.epoch_ms = at_ms
-        self.state.metadata_hash = value.metadata_hash
+        self.state.metadata_hash = metadata_hash
         self.state.is_pending = True
 
-    def _assigned(self, member_id: str, value: Message | None) -> None:
+    def _assigned(self, member_id: str, assignment: Assignment | None) -> None:
         current = self.state.current
-        if isinstance(value, ConsumerGroupCurrentMemberAssignmentValue):
-            current[member_id] = _by_topic(value.assigned_partitions)
-            self._group.own_some(member_id, self._named(current[member_id]))
-        else:
-            self._group.own_some("", self._named(current.pop(member_id, {})))
-
-    def _pattern(self, pattern: str, value: Message | None) -> None:
-        former = self.state.patterns.pop(pattern, None)
-        if not isinstance(value, ConsumerGroupRegularExpressionValue):
+        former = current.get(member_id, {})
+        _set(current, member_id, assignment)
+        if self.state.kind == SHARE:
             return
-        topics = tuple(sorted(value.topics))
+        if assignment is None:
+            self._group.own_some("", self._named(former))
+        else:
+            self._group.own_some(member_id, self._named(assignment))
+
+    def _pattern(self, pattern: str, topics: tuple[str, ...] | None) -> None:
+        former = self.state.patterns.pop(pattern, None)
+        if topics is None:
+            return
         self.state.patterns[pattern] = topics
         if former is not None and former != topics:
             added = tuple(each for each in topics if each not in former)
@@ -203,13 +216,17 @@ class Epochs:
             self.state.by_pattern += (Resubscription("", pattern, added, dropped),)
 
     def _unnamed(self, assignments: Assignments) -> set[UUID]:
-        every = {topic_id for topics in assignments.values() for topic_id in topics}
+        if self.state.kind == STREAMS:
+            return set()
+        every = {UUID(topic_id) for topics in assignments.values() for topic_id in topics}
         return every - self._facts.topic_names.keys()
 
-    def _named(self, topics: Mapping[UUID, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    def _named(self, assignment: Assignment) -> Assignment:
         """Return partitions by the name of their topic, or by its id where the name is not known."""
+        if self.state.kind == STREAMS:
+            return partitions_of(assignment, self.state.topology, self._facts.partition_counts)
         names = self._facts.topic_names
-        return {names.get(each) or str(each): partitions for each, partitions in topics.items()}
+        return {names.get(UUID(each)) or each: partitions for each, partitions in assignment.items()}
 
     def _owners(self, assignments: Assignments) -> Owners:
         owners: Owners = {}
@@ -219,11 +236,12 @@ class Epochs:
         return owners
 
 
-def _by_topic(
-    topics: tuple[TargetPartitions, ...] | tuple[CurrentPartitions, ...],
-) -> dict[UUID, tuple[int, ...]]:
-    return {each.topic_id: tuple(each.partitions) for each in topics}
+def _set(assignments: Assignments, member_id: str, assignment: Assignment | None) -> None:
+    if assignment is None:
+        assignments.pop(member_id, None)
+    else:
+        assignments[member_id] = assignment
 
 
-def _nothing() -> SavedEpochs:
-    return SavedEpochs(-1, 0, 0, 0, False, False, {}, {}, {}, {}, (), {}, set())
+def _nothing(kind: str) -> SavedEpochs:
+    return SavedEpochs(kind, -1, 0, 0, 0, False, False, {}, {}, {}, {}, (), {}, set(), -1, -1, {})

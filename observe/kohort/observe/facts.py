@@ -13,13 +13,21 @@ class Facts(msgspec.Struct):
 
     offsets_retention_ms: int = 0
     session_timeout_ms: int = 0
-    """Of groups with epochs: group.consumer.session.timeout.ms."""
+    """Of consumer groups: group.consumer.session.timeout.ms."""
+    share_session_timeout_ms: int = 0
+    streams_session_timeout_ms: int = 0
     transaction_timeout_ms_max: int = 0
     """transaction.max.timeout.ms: a coordinator aborts what is open for longer."""
     ends: dict[str, dict[int, int]] = {}
     topic_names: dict[UUID, str] = {}
+    partition_counts: dict[str, int] = {}
     knows_all_groups: bool = False
     """Whether a group that is met for the first time is a new one: the log was read to its end before."""
+
+    def session_timeout_of(self, kind: str) -> int:
+        """Return the session timeout of the members of a group with epochs, 0 where it is not known."""
+        timeouts = {"share": self.share_session_timeout_ms, "streams": self.streams_session_timeout_ms}
+        return timeouts.get(kind, self.session_timeout_ms)
 
     def end_offset(self, topic: str, partition: int) -> int:
         """Return the end of a partition's log, -1 where it is not known."""

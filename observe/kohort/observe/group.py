@@ -18,6 +18,7 @@ from kohort.broker.explain.observed.events import (
     Subscribers,
 )
 from kohort.observe.facts import Facts
+from kohort.observe.kinds import CONSUMER, SHARE
 from kohort.observe.places import OWNED_KEPT, Activity, Place
 
 TOGETHER_MS = 1_000
@@ -40,6 +41,30 @@ class Snapshot(msgspec.Struct):
     protocol_name: str = ""
     members: dict[str, ObservedMember] = {}
     owners: Owners = {}
+    shared: dict[str, dict[str, tuple[int, ...]]] = {}
+    """Of a share group: the partitions of each member. In `owners` a partition has one of its members."""
+
+    def owned(self) -> dict[str, list[tuple[str, int]]]:
+        """Return the partitions of all members that have some."""
+        if self.shared:
+            return {each: self.owned_by(each) for each in self.shared}
+        found: dict[str, list[tuple[str, int]]] = {}
+        for topic, owners in sorted(self.owners.items()):
+            for partition, member_id in sorted(owners.items()):
+                found.setdefault(member_id, []).append((topic, partition))
+        return found
+
+    def owned_by(self, member_id: str) -> list[tuple[str, int]]:
+        """Return the partitions of a member, in order."""
+        if self.shared:
+            of_member = self.shared.get(member_id, {})
+            return sorted((topic, each) for topic, partitions in of_member.items() for each in partitions)
+        return sorted(
+            (topic, partition)
+            for topic, owners in self.owners.items()
+            for partition, owner in owners.items()
+            if owner == member_id
+        )
 
 
 class Burst(msgspec.Struct):
@@ -84,6 +109,7 @@ class SavedGroup(msgspec.Struct, array_like=True):
     burst_removed: Burst | None
     is_removed: bool
     set_told: SetTold
+    kind: str
 
 
 class ObservedGroup:
@@ -93,6 +119,8 @@ class ObservedGroup:
         self.group_id = group_id
         self.snapshot = Snapshot()
         self.is_by_broker = False
+        self.kind = CONSUMER
+        """Or share, or streams."""
         self.places: dict[tuple[str, int], Place] = {}
         self.activities: dict[str, Activity] = {}
         self.partition_counts: dict[str, int] = {}
@@ -118,7 +146,7 @@ class ObservedGroup:
         place = Place(topic, partition, offset, at_ms, at_ms)
         self.places[topic, partition] = place
         owner = self.snapshot.owners.get(topic, {}).get(partition, "")
-        place.activity = self.activities.get(owner)
+        place.activity = self.activities.get(owner) if self.kind != SHARE else None
         if place.activity is not None:
             place.activity.committed(at_ms)
             place.activity.progressed(at_ms)
@@ -195,7 +223,8 @@ class ObservedGroup:
                     at_ms=burst.at_ms,
                     partitions=len(moves),
                     backward=backward,
-                    members=len(self.snapshot.members),
+                    # No member moves a share group back: a tool has done so, while there was no member.
+                    members=0 if self.kind == SHARE else len(self.snapshot.members),
                     has_had_members=self._has_had_members,
                     moves=tuple(moves)[:TOLD_MAX],
                     times=burst.times,
@@ -211,6 +240,7 @@ class ObservedGroup:
         *,
         by_pattern: tuple[Resubscription, ...] = (),
         is_metadata_changed: bool = False,
+        topology_epoch: int = 0,
     ) -> None:
         """Take the next generation, or group epoch; tell how it differs from the one before."""
         self.settle()
@@ -221,7 +251,8 @@ class ObservedGroup:
         elif old.generation_id >= 0 or (
             new.members and (new.generation_id == 1 or self._facts.knows_all_groups)
         ):
-            self.events.append(self._changed(old, new, by_pattern, is_metadata_changed))
+            change = self._changed(old, new, by_pattern, is_metadata_changed)
+            self.events.append(msgspec.structs.replace(change, topology_epoch=topology_epoch))
         self._take(new)
 
     def _changed(
@@ -251,11 +282,12 @@ class ObservedGroup:
             resubscribed=(*resubscribed, *by_pattern),
             grown=tuple(self._grown(old, new)),
             subscribers=_subscribers(new.members.values()),
-            moved=_moved(old.owners, new.owners),
+            moved=_moved(old, new),
             advanced=self.advanced,
-            session_timeout_ms=self._facts.session_timeout_ms if self.is_by_broker else 0,
+            session_timeout_ms=self._facts.session_timeout_of(self.kind) if self.is_by_broker else 0,
             is_by_broker=self.is_by_broker,
             is_metadata_changed=is_metadata_changed,
+            group_type=self.kind if self.is_by_broker else "",
         )
 
     def _grown(self, old: Snapshot, new: Snapshot) -> Iterable[Grown]:
@@ -329,25 +361,21 @@ class ObservedGroup:
         return self.activities.get(member.member_id) or Activity(member)
 
     def _owned(self, snapshot: Snapshot, member_id: str) -> tuple[OwnedPartition, ...]:
-        places = sorted(
-            (topic, partition)
-            for topic, owners in snapshot.owners.items()
-            for partition, owner in owners.items()
-            if owner == member_id
-        )
         return tuple(
             OwnedPartition(
                 *each,
                 self.places[each].offset if each in self.places else -1,
                 self._facts.end_offset(*each),
             )
-            for each in places[:OWNED_KEPT]
+            for each in snapshot.owned_by(member_id)[:OWNED_KEPT]
         )
 
     def removed(self, at_ms: int) -> None:
         """Take it that the group is gone."""
         self._is_removed = True
         self.snapshot = Snapshot(at_ms=at_ms)
+        if self.kind == SHARE:
+            self.places.clear()  # Of these there are no records, which would be removed one by one.
         self.activities = {}
 
     @property
@@ -381,6 +409,7 @@ class ObservedGroup:
             self._removed,
             self._is_removed,
             self._set_told,
+            self.kind,
         )
 
     def restore(self, saved: SavedGroup) -> None:
@@ -398,6 +427,7 @@ class ObservedGroup:
         self._removed = saved.burst_removed
         self._is_removed = saved.is_removed
         self._set_told = saved.set_told
+        self.kind = saved.kind
         self.own(saved.snapshot.owners)
 
 
@@ -456,10 +486,12 @@ def _subscribers(members: Iterable[ObservedMember]) -> tuple[Subscribers, ...]:
     )
 
 
-def _moved(old: Owners, new: Owners) -> int:
+def _moved(old: Snapshot, new: Snapshot) -> int:
     """Return how many partitions have another owner than before, or have one for the first time."""
+    if new.shared:
+        return sum(len({*new.owned_by(each)}.difference(old.owned_by(each))) for each in new.shared)
     return sum(
-        old.get(topic, {}).get(partition) != owner
-        for topic, owners in new.items()
+        old.owners.get(topic, {}).get(partition) != owner
+        for topic, owners in new.owners.items()
         for partition, owner in owners.items()
     )

@@ -189,8 +189,8 @@ def _summary(group: ObservedGroup) -> Json:
     return {
         "group_id": group.group_id,
         "state": "Stable" if snapshot.members else "Empty",
-        "protocol_type": "consumer",
-        "type": "consumer" if group.is_by_broker else "classic",
+        "protocol_type": group.kind,
+        "type": group.kind if group.is_by_broker else "classic",
         "protocol_name": snapshot.protocol_name,
         "generation_id": snapshot.generation_id,
         "member_count": len(snapshot.members),
@@ -199,10 +199,7 @@ def _summary(group: ObservedGroup) -> Json:
 
 
 def _members(group: ObservedGroup) -> Iterator[Json]:
-    owned: dict[str, list[tuple[str, int]]] = {}
-    for topic, owners in group.snapshot.owners.items():
-        for partition, member_id in owners.items():
-            owned.setdefault(member_id, []).append((topic, partition))
+    owned = group.snapshot.owned()
     for member_id, member in group.snapshot.members.items():
         activity = group.activities.get(member_id)
         yield {
@@ -211,7 +208,7 @@ def _members(group: ObservedGroup) -> Iterator[Json]:
             "client_id": member.client_id,
             "client_host": member.client_host,
             "topics": member.topics or (member.topic_regex,),
-            "partitions": sorted(owned.get(member_id, ())),
+            "partitions": owned.get(member_id, []),
             "session_timeout_ms": member.session_timeout_ms,
             "rebalance_timeout_ms": member.rebalance_timeout_ms,
             "last_commit_ms": None if activity is None else activity.last_commit_ms or None,

@@ -11,10 +11,10 @@ from kohort.observe.epochs import Epochs, SavedEpochs
 from kohort.observe.facts import Facts
 from kohort.observe.generations import snapshot_of
 from kohort.observe.group import ObservedGroup, SavedGroup, commit_each
+from kohort.observe.kinds import CONSUMER, change_of, kind_of
 from kohort.observe.places import Place
 from kohort.protocol.errors import WireError
 from kohort.protocol.offsets_topic import (
-    CONSUMER_GROUP_TYPES,
     GroupMetadataRecord,
     ModernGroupRecord,
     OffsetCommitRecord,
@@ -26,7 +26,7 @@ _OFFSET, _OFFSET_BYTES = BEGINNING.unpack_from, BEGINNING.size
 _ENCODE = msgspec.msgpack.Encoder().encode
 
 
-FORMAT = 2
+FORMAT = 3
 """Of what is stored of a group. Another kohort's is not read: the log has it all."""
 
 
@@ -109,19 +109,21 @@ class Records:
                 group.removed(at_ms)
             return
         self._epochs.pop(group_id, None)
-        group.is_by_broker = False
+        group.is_by_broker, group.kind = False, CONSUMER
         group.become(snapshot_of(record.value, at_ms))
 
     def _epoch(self, record: ModernGroupRecord, at_ms: int) -> None:
-        """Take a record of a consumer group; share and streams groups are not followed."""
-        if type(record.key).declaration().api_key not in CONSUMER_GROUP_TYPES:
+        """Take a record of a consumer, share or streams group."""
+        kind, change = kind_of(record.key), change_of(record.key, record.value)
+        if change is None:
             return
         group_id = getattr(record.key, "group_id", "")
         group = self.group(group_id)
         epochs = self._epochs.get(group_id)
-        if epochs is None:
-            epochs = self._epochs[group_id] = Epochs(group, self.facts)
-        epochs.take(record.key, record.value, at_ms)
+        if epochs is None or (epochs.state.kind != kind and record.value is not None):
+            epochs = self._epochs[group_id] = Epochs(group, self.facts, kind)
+        if epochs.state.kind == kind:  # Else it removes a record of the kind that the group had before.
+            epochs.take(change, at_ms)
 
     def group(self, group_id: str) -> ObservedGroup:
         """Return the group, made where it is not known, and note that it changes."""

@@ -181,6 +181,7 @@ class Watched:
                 if topic == GROUPS_TOPIC and leader < 0
             )
             self.facts.topic_names.update(seen.topic_names)
+            self.facts.partition_counts = seen.look.partition_counts
             self.records.name_topics()
 
     def places(self) -> list[tuple[str, int]]:

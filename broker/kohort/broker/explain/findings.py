@@ -32,6 +32,8 @@ class FindingKind(Enum):
     SAME_INSTANCE = "two processes use one group.instance.id"
     SUBSCRIPTION_CHANGED = "a member changed its subscription"
     ASSIGNOR_CHANGED = "the group changed its assignor"
+    METADATA_CHANGED = "topics or partitions changed"
+    TOPOLOGY_CHANGED = "the application changed its topology"
     PARTITIONS_ADDED = "partitions were added"
     TOPIC_CREATED = "a topic was created"
     TOPIC_DELETED = "a topic was deleted"

@@ -14,7 +14,7 @@ from kohort.broker.explain.observed.events import (
 from kohort.broker.explain.words import duration, member_name
 
 MEMBERS_TOLD = 8
-COOPERATIVE = "cooperative"
+COOPERATIVE, SHARE = "cooperative", "share"
 SECOND_STEP_MS_MAX = 60_000
 TOPIC_MS_MAX = 900_000
 """A client looks for new topics every metadata.max.age.ms, 5 min by default; twice that, and a rebalance."""
@@ -29,7 +29,7 @@ def change_findings(change: GroupChanged, earlier: Changes, later: Changes, topi
     returned = _instances(each.member for each in change.gone) & _instances(change.joined)
     gone = [each for each in change.gone if each.member.group_instance_id not in returned]
     joined = [each for each in change.joined if each.group_instance_id not in returned]
-    found = [*_assignor(change), *_subscriptions(change, (*earlier, *later), recent)]
+    found = [*_assignor(change), *_topology(change), *_subscriptions(change, (*earlier, *later), recent)]
     found += [_returned(change, each) for each in sorted(returned)[:MEMBERS_TOLD]]
     for departure in gone[:MEMBERS_TOLD]:
         found += departure_findings(change, departure, later)
@@ -52,6 +52,14 @@ def _assignor(change: GroupChanged) -> list[Finding]:
             (f"generation {change.generation_id} was assigned by {after}, the one before by {before}",),
         )
     ]
+
+
+def _topology(change: GroupChanged) -> list[Finding]:
+    if not change.topology_epoch:
+        return []
+    text = "the application changed its topology: a new version of it has been deployed"
+    evidence = f"the record of the topology has epoch {change.topology_epoch}, and had a lower one before"
+    return [Finding(FindingKind.TOPOLOGY_CHANGED, Likelihood.CERTAIN, text, (evidence,))]
 
 
 def _joined(change: GroupChanged, member: ObservedMember, earlier: Changes) -> Finding:
@@ -185,6 +193,8 @@ def _first_assigned(
     before = [each for each in earlier if change.at_ms - each.at_ms <= SECOND_STEP_MS_MAX]
     newly = {topic for each in before for member in each.joined for topic in member.topics}
     newly |= {topic for each in before for changed in each.resubscribed for topic in changed.added}
+    if topic in newly and change.is_by_broker:
+        return _known_by_now(change, topic, evidence)
     if topic in newly:
         text = f"the leader rejoined, since it had not known the partitions of {topic} before"
         evidence.append("members had subscribed to it shortly before")
@@ -193,6 +203,15 @@ def _first_assigned(
     likelihood = Likelihood.LIKELY if is_created else Likelihood.POSSIBLE
     text = f"{topic} was created, and members had subscribed to it or to a pattern"
     return Finding(FindingKind.TOPIC_CREATED, likelihood, text, tuple(evidence), topic)
+
+
+def _known_by_now(change: GroupChanged, topic: str, evidence: list[str]) -> Finding:
+    """Return that a group can assign a topic, to which members subscribed shortly before."""
+    text = f"the group knows the partitions of {topic} by now, and assigns them"
+    if change.group_type == SHARE:
+        text = f"the share partitions of {topic} are initialized by now, and assigned"
+    evidence.append("members had subscribed to it shortly before")
+    return Finding(FindingKind.METADATA_CHANGED, Likelihood.LIKELY, text, tuple(evidence), topic)
 
 
 def _seen_topics(change: GroupChanged, recent: list[TopicsChanged]) -> list[Finding]:

@@ -104,6 +104,10 @@ class GroupChanged(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True)
     is_by_broker: bool = False
     is_metadata_changed: bool = False
     """Of a group with epochs: the hash of its topics' metadata is another one."""
+    group_type: str = ""
+    """Of a group with epochs: consumer, share or streams."""
+    topology_epoch: int = 0
+    """Of a streams group whose topology is another one: its epoch."""
 
 
 class StaticMemberReturned(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,0 +1,271 @@
+from uuid import UUID
+
+import pytest
+
+from kohort.broker.explain.findings import FindingKind, Likelihood
+from kohort.broker.explain.observed.events import AnyObserved, GroupChanged, OffsetsSet
+from kohort.broker.explain.observed.explaining import explain
+from kohort.client import TopicPartition
+from kohort.observe.described import take_share_offsets
+from kohort.observe.facts import Facts
+from kohort.observe.group import ObservedGroup
+from kohort.observe.records import Records
+from kohort.observe.test_records import Log
+from kohort.protocol import consumer_group_records as consumer
+from kohort.protocol import share_group_records as share
+from kohort.protocol import streams_group_records as streams
+
+TOPIC_ID = UUID(int=7)
+
+
+class ShareLog(Log):
+    """Writes the records of a share group."""
+
+    def epoch(self, number: int, members: dict[str, list[int]], gone: str = "", hashed: int = 1) -> None:
+        """Write a group epoch, and each member with its partitions of `t`."""
+        if gone:
+            for key in (share.ShareGroupMemberMetadataKey, share.ShareGroupTargetAssignmentMemberKey):
+                self.write(key(group_id="g", member_id=gone), None)
+            self.write(share.ShareGroupCurrentMemberAssignmentKey(group_id="g", member_id=gone), None)
+        for name in members:
+            value = share.ShareGroupMemberMetadataValue(
+                rack_id=None, client_id=name, client_host="/10.0.0.1", subscribed_topic_names=("t",)
+            )
+            self.write(share.ShareGroupMemberMetadataKey(group_id="g", member_id=name), value)
+        metadata = share.ShareGroupMetadataValue(epoch=number, metadata_hash=hashed)
+        self.write(share.ShareGroupMetadataKey(group_id="g"), metadata)
+        for name, partitions in members.items():
+            each = share.ShareGroupTargetPartitions(topic_id=TOPIC_ID, partitions=tuple(partitions))
+            target = share.ShareGroupTargetAssignmentMemberValue(topic_partitions=(each,))
+            self.write(share.ShareGroupTargetAssignmentMemberKey(group_id="g", member_id=name), target)
+        done = share.ShareGroupTargetAssignmentMetadataValue(assignment_epoch=number)
+        self.write(share.ShareGroupTargetAssignmentMetadataKey(group_id="g"), done)
+
+    @property
+    def group(self) -> ObservedGroup:
+        """Return the group."""
+        return self.records.groups["g"]
+
+
+class StreamsLog(Log):
+    """Writes the records of a streams group whose subtopology 0 reads `t` and `u`."""
+
+    def topology(self, epoch: int, *sources: str) -> None:
+        """Write the topology."""
+        part = streams.StreamsGroupSubtopology(
+            subtopology_id="0",
+            source_topics=sources,
+            source_topic_regex=(),
+            state_changelog_topics=(),
+            repartition_sink_topics=(),
+            repartition_source_topics=(),
+            copartition_groups=(),
+        )
+        value = streams.StreamsGroupTopologyValue(epoch=epoch, subtopologies=(part,))
+        self.write(streams.StreamsGroupTopologyKey(group_id="g"), value)
+
+    def epoch(self, number: int, members: dict[str, list[int]], gone: str = "") -> None:
+        """Write a group epoch, and each member with its active tasks."""
+        if gone:
+            for key in (
+                streams.StreamsGroupCurrentMemberAssignmentKey,
+                streams.StreamsGroupTargetAssignmentMemberKey,
+                streams.StreamsGroupMemberMetadataKey,
+            ):
+                self.write(key(group_id="g", member_id=gone), None)
+        for name in members:
+            value = streams.StreamsGroupMemberMetadataValue(
+                instance_id=None,
+                rack_id=None,
+                client_id=name,
+                client_host="/10.0.0.1",
+                rebalance_timeout_ms=300_000,
+                topology_epoch=0,
+                process_id="p",
+                client_tags=(),
+            )
+            self.write(streams.StreamsGroupMemberMetadataKey(group_id="g", member_id=name), value)
+        metadata = streams.StreamsGroupMetadataValue(epoch=number, metadata_hash=1)
+        self.write(streams.StreamsGroupMetadataKey(group_id="g"), metadata)
+        for name, partitions in members.items():
+            task = streams.StreamsGroupTargetTaskIds(subtopology_id="0", partitions=tuple(partitions))
+            target = streams.StreamsGroupTargetAssignmentMemberValue(
+                active_tasks=(task,), standby_tasks=(), warmup_tasks=()
+            )
+            self.write(streams.StreamsGroupTargetAssignmentMemberKey(group_id="g", member_id=name), target)
+        done = streams.StreamsGroupTargetAssignmentMetadataValue(assignment_epoch=number)
+        self.write(streams.StreamsGroupTargetAssignmentMetadataKey(group_id="g"), done)
+        for name, partitions in members.items():
+            self.current(name, number, partitions)
+
+    def current(self, name: str, epoch: int, partitions: list[int]) -> None:
+        """Write what a member owns."""
+        task = streams.StreamsGroupCurrentTaskIds(subtopology_id="0", partitions=tuple(partitions))
+        nothing: dict[str, tuple[()]] = {
+            f"{each}_tasks{when}": ()
+            for each in ("active", "standby", "warmup")
+            for when in ("", "_pending_revocation")
+            if (each, when) != ("active", "")
+        }
+        value = streams.StreamsGroupCurrentMemberAssignmentValue(
+            member_epoch=epoch, previous_member_epoch=epoch, state=0, active_tasks=(task,), **nothing
+        )
+        self.write(streams.StreamsGroupCurrentMemberAssignmentKey(group_id="g", member_id=name), value)
+
+
+def changes(events: list[AnyObserved]) -> list[GroupChanged]:
+    return [each for each in events if isinstance(each, GroupChanged)]
+
+
+def first_kinds(events: list[AnyObserved]) -> list[FindingKind]:
+    return [each.findings[0].kind for each in explain(events)]
+
+
+def facts() -> Facts:
+    return Facts(
+        topic_names={TOPIC_ID: "t"},
+        share_session_timeout_ms=41_000,
+        streams_session_timeout_ms=42_000,
+        session_timeout_ms=45_000,
+        partition_counts={"t": 4, "u": 2},
+        knows_all_groups=True,
+    )
+
+
+def test_members_of_a_share_group_share_partitions() -> None:
+    log = ShareLog(facts())
+    log.epoch(1, {"a": [0, 1]})
+    log.now_ms += 100_000
+    log.epoch(2, {"a": [0, 1], "b": [0, 1]})
+    first, second = changes(log.events())
+    assert (first.moved, second.moved) == (2, 2)
+    assert second.session_timeout_ms == 41_000
+    assert log.group.kind == "share"
+    assert log.group.snapshot.owned() == {"a": [("t", 0), ("t", 1)], "b": [("t", 0), ("t", 1)]}
+    assert first_kinds([first, second]) == [FindingKind.MEMBER_JOINED] * 2
+
+
+def test_nobody_says_why_a_member_of_a_share_group_is_gone() -> None:
+    log = ShareLog(facts())
+    log.epoch(1, {"a": [0], "b": [1]})
+    take_share_offsets(log.group, {TopicPartition("t", 0): 5, TopicPartition("t", 1): 5}, log.now_ms)
+    log.now_ms += 100_000
+    take_share_offsets(log.group, {TopicPartition("t", 0): 9, TopicPartition("t", 1): 5}, log.now_ms)
+    log.epoch(2, {"b": [0, 1]}, gone="a")
+    told = explain(log.events())[-1]
+    assert {each.likelihood for each in told.findings} == {Likelihood.POSSIBLE}
+    assert [each.kind for each in told.findings] == [
+        FindingKind.MEMBER_LEFT,
+        FindingKind.MEMBER_EXPIRED,
+        FindingKind.POLL_INTERVAL_EXCEEDED,
+    ]
+    assert "its session timeout is 41 s" in told.findings[0].evidence
+
+
+def test_a_share_group_that_a_tool_sets_back_is_told() -> None:
+    log = ShareLog(facts())
+    log.epoch(1, {"a": [0]})
+    where = TopicPartition("t", 0)
+    take_share_offsets(log.group, {where: 50}, log.now_ms)
+    log.now_ms += 100_000
+    log.epoch(2, {}, gone="a")
+    take_share_offsets(log.group, {where: 60}, log.now_ms)
+    log.now_ms += 100_000
+    take_share_offsets(log.group, {where: 3}, log.now_ms)
+    (moved,) = [each for each in log.events() if isinstance(each, OffsetsSet)]
+    assert (moved.backward, moved.moves[0].before, moved.moves[0].after) == (1, 60, 3)
+    assert first_kinds([moved]) == [FindingKind.OFFSETS_RESET]
+
+
+def test_a_share_group_that_is_deleted_is_forgotten_with_its_offsets() -> None:
+    log = ShareLog(facts())
+    log.epoch(1, {"a": [0]})
+    take_share_offsets(log.group, {TopicPartition("t", 0): 50}, log.now_ms)
+    log.epoch(2, {}, gone="a")
+    log.write(share.ShareGroupMetadataKey(group_id="g"), None)
+    assert changes(log.events())[-1].members == 0
+    assert not log.records.groups
+
+
+def test_tasks_of_a_streams_group_are_partitions_of_the_topics_that_they_read() -> None:
+    log = StreamsLog(facts())
+    log.topology(0, "t", "u")
+    log.epoch(1, {"a": [0, 1, 2, 3]})
+    group = log.records.groups["g"]
+    assert group.kind == "streams"
+    assert group.snapshot.owned()["a"] == [*(("t", each) for each in range(4)), ("u", 0), ("u", 1)]
+    assert group.snapshot.members["a"].topics == ("t", "u")
+    log.commit(2, 10)
+    assert group.activities["a"].last_commit_ms == log.now_ms
+    log.now_ms += 100_000
+    log.epoch(2, {"a": [0, 1], "b": [2, 3]})
+    log.commit(3, 10)
+    assert group.activities["b"].last_commit_ms == log.now_ms
+    first, second = changes(log.events())
+    assert (first.session_timeout_ms, second.moved) == (42_000, 2)
+    assert first_kinds([first, second]) == [FindingKind.MEMBER_JOINED] * 2
+
+
+def test_a_member_of_a_streams_group_that_committed_shortly_before_has_left() -> None:
+    log = StreamsLog(facts())
+    log.topology(0, "t")
+    log.epoch(1, {"a": [0, 1], "b": [2, 3]})
+    for _ in range(20):
+        log.now_ms += 1_000
+        log.commit(0, log.now_ms)
+    log.epoch(2, {"b": [0, 1, 2, 3]}, gone="a")
+    finding = explain(log.events())[-1].findings[0]
+    assert (finding.kind, finding.likelihood) == (FindingKind.MEMBER_LEFT, Likelihood.LIKELY)
+
+
+def test_a_new_topology_is_told() -> None:
+    log = StreamsLog(facts())
+    log.topology(0, "t")
+    log.epoch(1, {"a": [0]})
+    log.now_ms += 100_000
+    log.topology(1, "t", "u")
+    log.epoch(2, {"a": [0]})
+    assert [each.topology_epoch for each in changes(log.events())] == [0, 1]
+    log.now_ms += 100_000
+    log.epoch(3, {"a": [0], "b": [1]})
+    (last,) = changes(log.events())
+    assert last.topology_epoch == 0
+    log.now_ms += 100_000
+    log.topology(2, "t")
+    log.epoch(4, {"a": [0], "b": [1]})
+    assert first_kinds(log.events()) == [FindingKind.TOPOLOGY_CHANGED]
+
+
+@pytest.mark.parametrize("kind", [ShareLog, StreamsLog])
+def test_a_stored_group_goes_on_as_what_it_was(kind: type[ShareLog | StreamsLog]) -> None:
+    log = kind(facts())
+    if isinstance(log, StreamsLog):
+        log.topology(3, "t", "u")
+    log.epoch(1, {"a": [0, 1]})
+    ((_, state, events),) = log.records.drain()
+    assert state is not None
+    assert len(events) == 1
+    before = log.records.groups["g"]
+    log.records = Records(log.records.facts)
+    log.records.restore("g", state)
+    after = log.records.groups["g"]
+    assert (after.kind, after.snapshot) == (before.kind, before.snapshot)
+    log.now_ms += 100_000
+    log.epoch(2, {"a": [0], "b": [1]})
+    (change,) = changes(log.events())
+    assert [each.member_id for each in change.joined] == ["b"]
+    assert change.topology_epoch == 0
+
+
+def test_a_group_that_becomes_another_kind_follows_the_new_kind() -> None:
+    log = ShareLog(facts())
+    log.epoch(1, {"a": [0]})
+    log.epoch(2, {}, gone="a")
+    log.write(share.ShareGroupMetadataKey(group_id="g"), None)
+    log.events()
+    log.write(
+        consumer.ConsumerGroupMetadataKey(group_id="g"),
+        consumer.ConsumerGroupMetadataValue(epoch=1, metadata_hash=1),
+    )
+    log.write(share.ShareGroupMemberMetadataKey(group_id="g", member_id="a"), None)
+    assert log.records.groups["g"].kind == "consumer"
