@@ -202,11 +202,12 @@ def test_a_share_group_is_explained_with_where_it_begins(
             wait_until(is_read, "the group has acknowledged all records", PATIENCE_S)
         observer.wait_for(group_id, LEFT, PATIENCE_S)
     wait_until(lambda: observer.group(group_id)["member_count"] == 0, "nobody is left", PATIENCE_S)
+    everybody = [JOINED, JOINED, LEFT, LEFT]
+    wait_until(lambda: who(observer, group_id) == everybody, "all is told", PATIENCE_S)
     told = explained(observer, group_id)
     assert "Cause (possible): " in told
     assert "joined" in told
     before = observer.kinds(group_id)
-    assert who(observer, group_id) == [JOINED, JOINED, LEFT, LEFT]
     observer.kill()
     observer.start()
     wait_until(lambda: observer.kinds(group_id) == before, "as before", PATIENCE_S)

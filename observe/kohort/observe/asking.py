@@ -115,7 +115,8 @@ class Asker:
             with watched.lock:
                 group = watched.records.groups.get(group_id)
                 if offsets is not None and group is not None and group.kind == SHARE:
-                    take_share_offsets(watched.records.group(group_id), offsets, watched.now_ms())
+                    end_offset, now_ms = watched.facts.end_offset, watched.now_ms()
+                    take_share_offsets(watched.records.group(group_id), offsets, end_offset, now_ms)
 
     def _next_groups(self, groups: list[str], last: str) -> list[str]:
         """Return the groups whose offsets are asked for at this look: each group has its turn."""

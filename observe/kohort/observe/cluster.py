@@ -17,6 +17,7 @@ from kohort.client import (
     TopicPartition,
     UnsupportedVersionError,
 )
+from kohort.client.admin_values import ShareGroupOffset
 from kohort.observe.facts import Facts
 from kohort.observe.pace import Pace
 from kohort.observe.topics import ClusterLook, with_known
@@ -178,14 +179,11 @@ class ClusterQuestions:
         self._pace.wait()
         return self._allowed("OffsetFetch", partial(self._admin.list_group_offsets, group_id))
 
-    def share_offsets(self, group_id: str) -> dict[TopicPartition, int] | None:
+    def share_offsets(self, group_id: str) -> dict[TopicPartition, ShareGroupOffset] | None:
         """Return where a share group begins in each partition, None where that may not be known."""
         self._pace.wait()
         ask = partial(self._admin.list_share_group_offsets, group_id)
-        found = self._allowed("DescribeShareGroupOffsets", ask)
-        if found is None:
-            return None
-        return {where: each.start_offset for where, each in found.items() if each.start_offset is not None}
+        return self._allowed("DescribeShareGroupOffsets", ask)
 
     def _allowed(self, name: str, ask: Callable[[], T]) -> T | None:
         """Return the answer, None where it is refused or fails; the reason is remembered."""

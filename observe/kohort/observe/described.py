@@ -4,10 +4,11 @@ A description of a classic group has no generation, no timeouts and no subscript
 from the one before counts as a generation.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kohort.broker.explain.observed.events import ObservedMember
 from kohort.client import GroupDescription, OffsetAndMetadata, TopicPartition
+from kohort.client.admin_values import ShareGroupOffset
 from kohort.observe.group import ObservedGroup, Owners, Snapshot
 
 SETTLED = frozenset({"Stable", "Empty", "Assigning", "Reconciling"})
@@ -50,15 +51,31 @@ def take_gone(group: ObservedGroup, at_ms: int) -> None:
         group.remove(topic, partition, at_ms)
 
 
-def take_share_offsets(group: ObservedGroup, offsets: Mapping[TopicPartition, int], at_ms: int) -> None:
-    """Take over where a share group begins. It moves as records are acknowledged, by whichever member."""
-    for where, offset in offsets.items():
-        place = group.places.get(where)
-        if place is not None and offset > place.offset:
-            place.offset, place.at_ms, place.progress_ms = offset, at_ms, at_ms
+def take_share_offsets(
+    group: ObservedGroup,
+    offsets: Mapping[TopicPartition, ShareGroupOffset],
+    end_offset: Callable[[str, int], int],
+    at_ms: int,
+) -> None:
+    """Take over how far a share group has come. It moves as records are acknowledged, by whichever member.
+
+    Apache Kafka keeps a start offset for a while after all before a later one is acknowledged, and says
+    how many records are left: what counts is the end of the log without those.
+    """
+    for where, told in offsets.items():
+        start = told.start_offset
+        if start is None:
+            continue
+        end, place = end_offset(*where), group.places.get(where)
+        done = max(start, end - told.lag) if told.lag is not None and end >= 0 else start
+        if start < group.share_starts.get(where, start):
+            group.commit(*where, start, at_ms)
+        elif place is None:
+            group.commit(*where, done, at_ms)
+        elif done > place.offset:
+            place.offset, place.at_ms, place.progress_ms = done, at_ms, at_ms
             group.advanced += 1
-        elif place is None or offset < place.offset:
-            group.commit(where.topic, where.partition, offset, at_ms)
+        group.share_starts[where] = start
     for gone in group.places.keys() - offsets.keys():
         del group.places[gone]
 

@@ -124,6 +124,8 @@ class ObservedGroup:
         self.places: dict[tuple[str, int], Place] = {}
         self.activities: dict[str, Activity] = {}
         self.partition_counts: dict[str, int] = {}
+        self.share_starts: dict[tuple[str, int], int] = {}
+        """Of a share group: where it began at the last look. It is not stored."""
         self.events: list[AnyObserved] = []
         self._facts = facts
         self._last_protocol_name = ""
@@ -375,6 +377,7 @@ class ObservedGroup:
         self._is_removed = True
         self.snapshot = Snapshot(at_ms=at_ms)
         if self.kind == SHARE:
+            self.share_starts.clear()
             self.places.clear()  # Of these there are no records, which would be removed one by one.
         self.activities = {}
 

@@ -6,6 +6,7 @@ from kohort.broker.explain.findings import FindingKind, Likelihood
 from kohort.broker.explain.observed.events import AnyObserved, GroupChanged, OffsetsSet
 from kohort.broker.explain.observed.explaining import explain
 from kohort.client import TopicPartition
+from kohort.client.admin_values import ShareGroupOffset
 from kohort.observe.described import take_share_offsets
 from kohort.observe.facts import Facts
 from kohort.observe.group import ObservedGroup
@@ -113,6 +114,14 @@ class StreamsLog(Log):
         self.write(streams.StreamsGroupCurrentMemberAssignmentKey(group_id="g", member_id=name), value)
 
 
+def look(
+    log: ShareLog, starts: dict[TopicPartition, int], end_offset: int = -1, lag: int | None = None
+) -> None:
+    """Take a look at where the group begins."""
+    found = {where: ShareGroupOffset(start, lag=lag) for where, start in starts.items()}
+    take_share_offsets(log.group, found, lambda _topic, _partition: end_offset, log.now_ms)
+
+
 def changes(events: list[AnyObserved]) -> list[GroupChanged]:
     return [each for each in events if isinstance(each, GroupChanged)]
 
@@ -148,9 +157,9 @@ def test_members_of_a_share_group_share_partitions() -> None:
 def test_nobody_says_why_a_member_of_a_share_group_is_gone() -> None:
     log = ShareLog(facts())
     log.epoch(1, {"a": [0], "b": [1]})
-    take_share_offsets(log.group, {TopicPartition("t", 0): 5, TopicPartition("t", 1): 5}, log.now_ms)
+    look(log, {TopicPartition("t", 0): 5, TopicPartition("t", 1): 5})
     log.now_ms += 100_000
-    take_share_offsets(log.group, {TopicPartition("t", 0): 9, TopicPartition("t", 1): 5}, log.now_ms)
+    look(log, {TopicPartition("t", 0): 9, TopicPartition("t", 1): 5})
     log.epoch(2, {"b": [0, 1]}, gone="a")
     told = explain(log.events())[-1]
     assert {each.likelihood for each in told.findings} == {Likelihood.POSSIBLE}
@@ -166,21 +175,35 @@ def test_a_share_group_that_a_tool_sets_back_is_told() -> None:
     log = ShareLog(facts())
     log.epoch(1, {"a": [0]})
     where = TopicPartition("t", 0)
-    take_share_offsets(log.group, {where: 50}, log.now_ms)
+    look(log, {where: 50})
     log.now_ms += 100_000
     log.epoch(2, {}, gone="a")
-    take_share_offsets(log.group, {where: 60}, log.now_ms)
+    look(log, {where: 60})
     log.now_ms += 100_000
-    take_share_offsets(log.group, {where: 3}, log.now_ms)
+    look(log, {where: 3})
     (moved,) = [each for each in log.events() if isinstance(each, OffsetsSet)]
     assert (moved.backward, moved.moves[0].before, moved.moves[0].after) == (1, 60, 3)
     assert first_kinds([moved]) == [FindingKind.OFFSETS_RESET]
 
 
+def test_a_share_group_has_come_as_far_as_the_records_that_are_left_say() -> None:
+    log = ShareLog(facts())
+    log.epoch(1, {"a": [0]})
+    where = TopicPartition("t", 0)
+    look(log, {where: 0}, end_offset=10, lag=10)
+    look(log, {where: 0}, end_offset=10, lag=2)
+    assert log.group.places[where].offset == 8
+    look(log, {where: 0}, end_offset=10, lag=9)  # The log has grown since its end was asked for.
+    assert log.group.places[where].offset == 8
+    log.epoch(2, {}, gone="a")
+    log.now_ms += 100_000
+    assert not [each for each in log.events() if isinstance(each, OffsetsSet)]
+
+
 def test_a_share_group_that_is_deleted_is_forgotten_with_its_offsets() -> None:
     log = ShareLog(facts())
     log.epoch(1, {"a": [0]})
-    take_share_offsets(log.group, {TopicPartition("t", 0): 50}, log.now_ms)
+    look(log, {TopicPartition("t", 0): 50})
     log.epoch(2, {}, gone="a")
     log.write(share.ShareGroupMetadataKey(group_id="g"), None)
     assert changes(log.events())[-1].members == 0
