@@ -24,7 +24,7 @@ def running(broker: Broker, *arguments: str) -> Iterator[tuple[str, subprocess.P
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            yield process.stdout.readline().split()[-1], process
+            yield (process.stdout.readline().split() or [""])[-1], process
         finally:
             process.kill()
 

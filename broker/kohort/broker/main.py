@@ -411,7 +411,7 @@ async def serve(
                 if registry is not None and serve_registry is not None:
                     registry.listen(LISTEN_BACKLOG)
                     kafka = plaintext_address(broker, options.places)
-                    nursery.start_soon(serve_registry, registry, kafka, hosts)
+                    nursery.start_soon(serve_registry, registry, kafka, hosts, security)
                 say_listening(broker.listening, http_address, options.places.data, registry)
                 return_free_memory()
                 async for number in signals:

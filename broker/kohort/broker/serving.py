@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from kohort.broker.http.security import HttpSecurity
 
 PROBLEM = 1
-ServeRegistry = Callable[[socket.socket, str, Sequence[str]], Awaitable[None]]
-"""Serves a schema registry on a socket that listens, for the broker at an address, under host names."""
+ServeRegistry = Callable[[socket.socket, str, Sequence[str], "HttpSecurity | None"], Awaitable[None]]
+"""Serves a schema registry on a socket that listens, for the broker at an address, under host names, closed
+as the broker's HTTP address is."""
 ServeControlled = Callable[[dict[str, str], Address, Address, Address, Address | None], None]
 """Serves a test's broker: settings, and the addresses of Kafka, HTTP, control port and schema registry."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import socket
 
+    from kohort.broker.http.security import HttpSecurity
     from kohort.broker.transport.addresses import Address
 
 
@@ -27,12 +28,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run(argv)
 
 
-async def serve_registry(sock: "socket.socket", bootstrap: str, hosts: Sequence[str]) -> None:
+async def serve_registry(
+    sock: "socket.socket", bootstrap: str, hosts: Sequence[str], security: "HttpSecurity | None"
+) -> None:
     """Serve a schema registry beside a broker until cancelled; it and its client are imported by a thread."""
     import trio
 
     beside = await trio.to_thread.run_sync(import_module, "kohort.registry.beside")
-    await beside.serve_beside(sock, bootstrap, hosts)
+    await beside.serve_beside(sock, bootstrap, hosts, security)
 
 
 def serve_controlled(

@@ -7,6 +7,9 @@ from functools import partial
 import anyio
 import click
 
+from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.config.values import ConfigError
+from kohort.broker.http.security import HttpSecurity
 from kohort.broker.transport.addresses import Address, bind
 from kohort.cli.client_settings import with_settings
 from kohort.cli.options import bootstrap_option, require_broker
@@ -33,10 +36,31 @@ LISTEN_BACKLOG = 128
     multiple=True,
     help="A name by which clients call it, beside localhost and IP addresses; several are several options.",
 )
+@click.option(
+    "--certificate",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Serve by TLS: a PEM file with the private key and the certificates.",
+)
+@click.option(
+    "--credentials",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Ask for one of the secrets in this file, NAME:SECRET a line, by Basic or as Bearer.",
+)
 @click.option("--topic", default="_schemas", show_default=True, help="Keeps the schemas.")
 @click.option("--quiet", "-q", is_flag=True, help="Print warnings alone.")
 @bootstrap_option
-def registry(*, listen: str, hosts: tuple[str, ...], topic: str, quiet: bool, servers: str) -> None:
+def registry(
+    *,
+    listen: str,
+    hosts: tuple[str, ...],
+    certificate: str | None,
+    credentials: str | None,
+    topic: str,
+    quiet: bool,
+    servers: str,
+) -> None:
     """Serve a schema registry until SIGINT or SIGTERM.
 
     It speaks the REST API of Confluent's Schema Registry, and keeps schemas in a topic of the Kafka at
@@ -51,21 +75,47 @@ def registry(*, listen: str, hosts: tuple[str, ...], topic: str, quiet: bool, se
         raise click.UsageError(f"--listen: {error}") from None
     wanted: ClientOptions = {"bootstrap_servers": require_broker(servers), "client_id": "kohort-registry"}
     options = with_settings(wanted)
+    security = _security(certificate, credentials)
     log_to_standard_error(quiet=quiet)
     with bind(Address(host, port)) as sock:
         sock.listen(LISTEN_BACKLOG)
-        run_async(lambda: _serve(sock, options, (*hosts, host), topic))
+        run_async(lambda: _serve(sock, options, (*hosts, host), topic, security))
 
 
-async def _serve(sock: socket.socket, options: ClientOptions, hosts: tuple[str, ...], topic: str) -> None:
+def _security(certificate: str | None, credentials: str | None) -> HttpSecurity | None:
+    """Return how the port is closed to strangers; None where it is open."""
+    if certificate is None and credentials is None:
+        return None
+    config = BrokerConfig(
+        kohort_http_security_protocol="PLAINTEXT" if certificate is None else "SSL",
+        ssl_keystore_location=certificate,
+        kohort_http_credentials_file=credentials,
+    )
+    try:
+        return HttpSecurity(config)
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+
+
+async def _serve(
+    sock: socket.socket,
+    options: ClientOptions,
+    hosts: tuple[str, ...],
+    topic: str,
+    security: HttpSecurity | None,
+) -> None:
     from kohort.registry.server import serve_registry
 
     host, port = sock.getsockname()[:2]
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with anyio.create_task_group() as tasks:
-            address = f"http://{Address(host, port)}"
+            scheme = "http" if security is None or security.context is None else "https"
+            address = f"{scheme}://{Address(host, port)}"
             say_ready = partial(print_line, f"kohort registry ready {address}")
-            tasks.start_soon(partial(serve_registry, sock, options, hosts, topic, ready=say_ready))
+            serve = partial(serve_registry, sock, options, hosts, topic, security=security, ready=say_ready)
+            tasks.start_soon(serve)
+            if security is not None:
+                tasks.start_soon(security.reload_regularly)
             async for _ in signals:
                 break
             tasks.cancel_scope.cancel()

@@ -4,6 +4,7 @@ import json
 from base64 import b64encode
 from collections.abc import Sequence
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from ssl import SSLContext, create_default_context
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
@@ -50,12 +51,14 @@ class SchemaReference(NamedTuple):
 class SchemaRegistry:
     """A schema registry by its URLs: `SchemaRegistry("http://127.0.0.1:8081")`, or several of one registry.
 
-    A URL can contain a user and a password. Any thread may use it.
-    Raises: ConfigurationError for an invalid URL.
+    A URL can contain a user and a password. `ssl_cafile` is a PEM file with the authority that signed the
+    certificate of a registry by https; without it the system's authorities count. Any thread may use it.
+    Raises: ConfigurationError for an invalid URL or an unreadable file.
     """
 
-    def __init__(self, *urls: str) -> None:
+    def __init__(self, *urls: str, ssl_cafile: str | None = None) -> None:
         self._urls = urls
+        self._context = None if ssl_cafile is None else _context(ssl_cafile)
         self._schemas: dict[int, RegisteredSchema] = {}
         for each in urls:
             if urlsplit(each).scheme not in ("http", "https") or not urlsplit(each).hostname:
@@ -120,7 +123,8 @@ class SchemaRegistry:
         failures = []
         for url in self._urls:
             try:
-                return _answer(url, method, path, None if body is None else json.dumps(body).encode())
+                content = None if body is None else json.dumps(body).encode()
+                return _answer(url, method, path, content, self._context)
             except (OSError, HTTPException) as error:
                 failures.append(f"{urlsplit(url).hostname}: {error}")
         raise NetworkError(f"the schema registry does not answer: {'; '.join(failures)}")
@@ -131,10 +135,23 @@ def _body(text: str, kind: str, references: Sequence[SchemaReference]) -> dict[s
     return {**found, "references": [each._asdict() for each in references]} if references else found
 
 
-def _answer(url: str, method: str, path: str, body: bytes | None) -> Any:
+def _context(ssl_cafile: str) -> SSLContext:
+    try:
+        return create_default_context(cafile=ssl_cafile)
+    except OSError as error:
+        raise ConfigurationError(f"ssl_cafile={ssl_cafile}: {error}") from None
+
+
+def _connection(url: str, context: SSLContext | None) -> HTTPConnection:
     parts = urlsplit(url)
-    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    connection = kind(parts.hostname or "", parts.port, timeout=TIMEOUT_SECONDS)
+    host = parts.hostname or ""
+    if parts.scheme == "https":
+        return HTTPSConnection(host, parts.port, timeout=TIMEOUT_SECONDS, context=context)
+    return HTTPConnection(host, parts.port, timeout=TIMEOUT_SECONDS)
+
+
+def _answer(url: str, method: str, path: str, body: bytes | None, context: SSLContext | None) -> Any:
+    parts, connection = urlsplit(url), _connection(url, context)
     headers = {"accept": f"{MEDIA_TYPE}, application/json"}
     if body is not None:
         headers["content-type"] = MEDIA_TYPE

@@ -2,9 +2,10 @@
 
 import logging
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import msgspec
@@ -14,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from kohort.broker.http.connections import Connections
 from kohort.broker.http.conversation import CONVERSATION
-from kohort.broker.http.guard import AllowedHosts
+from kohort.broker.http.guard import GUESS_SECONDS, WHO, AllowedHosts, SecretCheck
 from kohort.client.config import ClientOptions
 from kohort.registry.errors import RegistryError
 from kohort.registry.log import SchemaLog
@@ -22,6 +23,9 @@ from kohort.registry.records import TOPIC
 from kohort.registry.routes import Call, Routes
 from kohort.registry.state import State
 from kohort.registry.views import Text
+
+if TYPE_CHECKING:
+    from kohort.broker.http.security import HttpSecurity
 
 logger = logging.getLogger(__name__)
 
@@ -36,10 +40,11 @@ REQUESTS_MAX = 64
 class App:
     """Answers requests of Confluent's REST API, as an ASGI application."""
 
-    def __init__(self, log: SchemaLog, routes: Routes, hosts: AllowedHosts) -> None:
+    def __init__(self, log: SchemaLog, routes: Routes, hosts: AllowedHosts, secrets: SecretCheck) -> None:
         self._log = log
         self._routes = routes
         self._hosts = hosts
+        self._secrets = secrets
         self._in_flight = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -55,6 +60,8 @@ class App:
     async def _response(self, scope: Scope, receive: Receive) -> Response:
         try:
             self._check(scope)
+            if not self._secrets.admits(Headers(scope=scope).get("authorization"), scope[CONVERSATION]):
+                return await _not_known(scope)
             body = await _body(Headers(scope=scope), receive)
             call = Call(scope["method"], scope["raw_path"], scope["query_string"], body)
             return _answer(200, await self._answer(call))
@@ -88,6 +95,13 @@ class App:
             raise RegistryError(503, 503, "too many requests are in flight")
 
 
+async def _not_known(scope: Scope) -> Response:
+    """Return the refusal of a request without a right secret; a wrong one is refused in a while."""
+    if scope[CONVERSATION].is_guessing:
+        await anyio.sleep(GUESS_SECONDS)
+    return _answer(401, {"error_code": 401, "message": "Unauthorized"}, WHO)
+
+
 def _is_json(headers: Headers) -> bool:
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     return media_type.startswith("application/") and media_type.endswith("json")
@@ -107,9 +121,9 @@ async def _body(headers: Headers, receive: Receive) -> bytes:
             return bytes(found)
 
 
-def _answer(status: int, content: Any) -> Response:
+def _answer(status: int, content: Any, more: Mapping[str, str] = MappingProxyType({})) -> Response:
     body = content.encode() if isinstance(content, Text) else msgspec.json.encode(content)
-    headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+    headers = {"cache-control": "no-store", "x-content-type-options": "nosniff", **more}
     return Response(body, status, headers=headers, media_type=MEDIA_TYPE)
 
 
@@ -119,11 +133,13 @@ async def serve_registry(
     hosts: Iterable[str] = (),
     topic: str = TOPIC,
     *,
+    security: "HttpSecurity | None" = None,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve on a listening socket until cancelled. `sock` belongs to this function from now on.
 
     `hosts` are names by which clients may call the registry, beside `localhost` and any IP address.
+    `security` says how connections are encrypted and which secrets are right; the caller reloads its files.
     `ready` is called when the topic has been read; requests that come before wait for that.
     Raises: KohortError where the topic cannot be made or read at first.
     """
@@ -134,8 +150,14 @@ async def serve_registry(
         try:
             await log.open()
             ready()
-            app = App(log, Routes(state, log.cluster_id), AllowedHosts(hosts))
-            await Connections(app).serve(sock.dup())
+            app = App(log, Routes(state, log.cluster_id), AllowedHosts(hosts), _secrets(security))
+            await Connections(app, security).serve(sock.dup())
         finally:
             with anyio.CancelScope(shield=True), anyio.move_on_after(CLOSE_SECONDS):
                 await log.close()
+
+
+def _secrets(security: "HttpSecurity | None") -> SecretCheck:
+    if security is None:
+        return SecretCheck(None)
+    return SecretCheck(security.knows, lock_out_max_ms=security.lock_out_max_ms, listener="schema-registry")

@@ -85,6 +85,52 @@ def _is_address(host: str) -> bool:
     return True
 
 
+class SecretCheck:
+    """Says whether a request shows a right secret; who has shown too many wrong ones waits."""
+
+    def __init__(self, knows: Knows | None, *, lock_out_max_ms: int = 0, listener: str = "http") -> None:
+        """Have `knows` say what is right, None that everything is; `listener` names the port in the log.
+
+        Who has shown too many wrong ones waits for `lock_out_max_ms` at most before it is looked at again.
+        """
+        self._knows = knows
+        self._lock_out = LockOut()
+        self._lock_out_max_ms = lock_out_max_ms
+        self._listener = listener
+        self._refused = 0
+        self._said_at = float("-inf")
+
+    def admits(self, header: str | None, conversation: Conversation) -> bool:
+        """Return whether an Authorization header is good enough, and note it where it is a guess."""
+        known = self._knows is None or self._is_known(self._knows, header, conversation.host)
+        conversation.is_guessing = not known and header is not None
+        if conversation.is_guessing:
+            self._note_guess()
+        return known
+
+    def _is_known(self, knows: Knows, header: str | None, host: str) -> bool:
+        """Return whether a secret is right; nobody's is who has shown too many wrong ones just before."""
+        if header is None:
+            return False
+        now_ms, who = int(trio.current_time() * 1000), Credentials.claimed(header)
+        if self._lock_out.wait_ms(host, who, now_ms, longest_ms=self._lock_out_max_ms):
+            return False
+        is_right = knows(header)
+        if is_right:
+            self._lock_out.succeeded(host, who)
+        else:
+            self._lock_out.failed(host, who, now_ms)
+        return is_right
+
+    def _note_guess(self) -> None:
+        """Log it, but not each of many."""
+        self._refused += 1
+        now = trio.current_time()
+        if now - self._said_at >= LINE_SECONDS:
+            log.warning("authentication failed", listener=self._listener, count=self._refused)
+            self._refused, self._said_at = 0, now
+
+
 class Guard:
     """An ASGI application that lets another one answer what may be answered."""
 
@@ -97,19 +143,12 @@ class Guard:
         lock_out_max_ms: int = 0,
         name_of: Callable[[str], str] = lambda _: "",
     ) -> None:
-        """Let `app` answer who shows a secret that `knows` says is one.
-
-        Who has shown too many wrong ones waits for `lock_out_max_ms` at most before it is looked at again.
-        """
+        """Let `app` answer who shows a secret that `knows` says is one."""
         self._name_of = name_of
-        self._lock_out = LockOut()
-        self._lock_out_max_ms = lock_out_max_ms
+        self._secrets = SecretCheck(knows, lock_out_max_ms=lock_out_max_ms)
         self._app = app
         self._hosts = hosts
-        self._knows = knows
         self._in_flight = 0
-        self._refused = 0
-        self._said_at = float("-inf")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -132,38 +171,13 @@ class Guard:
     def _stranger(self, scope: Scope) -> ASGIApp | None:
         """Return what answers one that shows no secret, or None where it may see the page."""
         header = Headers(scope=scope).get("authorization")
-        conversation: Conversation = scope[CONVERSATION]
-        scope[KNOWN] = self._knows is None or self._is_known(self._knows, header, conversation.host)
+        scope[KNOWN] = self._secrets.admits(header, scope[CONVERSATION])
         scope[USER] = self._name_of(header) if header is not None and scope[KNOWN] else ""
-        conversation.is_guessing = not scope[KNOWN] and header is not None
         if scope[KNOWN] or (header is None and scope["path"] in OPEN_PATHS):
             return None
         if header is None:
             return _not_known()
-        self._note_guess()
         return _not_known_in_a_while
-
-    def _is_known(self, knows: Knows, header: str | None, host: str) -> bool:
-        """Return whether a secret is right; nobody's is who has shown too many wrong ones just before."""
-        if header is None:
-            return False
-        now_ms, who = int(trio.current_time() * 1000), Credentials.claimed(header)
-        if self._lock_out.wait_ms(host, who, now_ms, longest_ms=self._lock_out_max_ms):
-            return False
-        is_right = knows(header)
-        if is_right:
-            self._lock_out.succeeded(host, who)
-        else:
-            self._lock_out.failed(host, who, now_ms)
-        return is_right
-
-    def _note_guess(self) -> None:
-        """Log it, but not each of many."""
-        self._refused += 1
-        now = trio.current_time()
-        if now - self._said_at >= LINE_SECONDS:
-            log.warning("authentication failed", listener="http", count=self._refused)
-            self._refused, self._said_at = 0, now
 
     def _refusal(self, scope: Scope) -> Response | None:
         """Return the answer to what no page shall see, or None."""
