@@ -119,6 +119,9 @@ def _end(ends: LogEnds, offset: int) -> int:
     return {EARLIEST: ends.start, LATEST: ends.end}.get(offset, offset)
 
 
+_NOT_THERE = "what was asked for is not written yet, the log was cut, or the topic was made anew"
+
+
 def check_range(
     partition: TopicPartition, start: int, end: int, ends: LogEnds, *, fail_on_data_loss: bool
 ) -> tuple[int, int]:
@@ -130,9 +133,9 @@ def check_range(
     if start < ends.start and start < end:
         lost = f"{partition} begins at {ends.start} now: offsets from {start} on were deleted"
     elif end > ends.end:
-        lost = f"{partition} ends at {ends.end}, before {end}: its log was cut, or the topic made anew"
+        lost = f"{partition} ends at {ends.end}, before {end}: {_NOT_THERE}"
     elif start > end:
-        lost = f"{partition} was read up to {start} and ends at {end} now: the topic was made anew"
+        lost = f"reading {partition} begins at {start} and ends at {end}: {_NOT_THERE}"
     if lost is None:
         return start, end
     if fail_on_data_loss:
