@@ -184,6 +184,18 @@ async def test_who_holds_a_partition_up_is_moved_to_the_retries(
         forwarder._tasks.cancel_scope.cancel()
 
 
+async def test_the_last_push_of_a_record_has_its_time_although_it_holds_the_partition_up(
+    make: Make, topic: str, service: HttpDouble, options: ConsumerOptions
+) -> None:
+    destination = make(window_max=20, timeout_ms=60_000, attempts_max=1)
+    await send(topic, options, "sleep 5000", *("ok" for _ in range(15)))
+    async with forwarding(destination, options) as forwarder:
+        await wait_for(lambda: forwarder.counts["done"] >= 15)
+        forwarder._relieve()
+        await wait_for(lambda: forwarder.counts["done"] == 16)
+        assert (forwarder.counts["relieved"], forwarder.counts["dead"]) == (0, 0)
+
+
 async def test_a_service_that_is_away_costs_no_attempt(
     topic: str, options: ConsumerOptions, free_port: int
 ) -> None:

@@ -267,13 +267,17 @@ class Forwarder:
                 self._changed.set()
 
     def _relieve(self) -> None:
-        """Take what holds its partition up out of the way, where no order forbids that."""
+        """Take what holds its partition up out of the way, where no order forbids that.
+
+        A record's last push has its time: cancelled, the record would be a dead letter.
+        """
         if self.destination.order is not Order.NONE:
             return
         for job in self._backlog.blockers():
             scope, began_ms = self._scopes.get(job, (None, 0.0))
             is_apart = job.route in self._apart and monotonic_ms() - began_ms < APART_PUSH_MS_MAX
-            if job.is_running and (scope is None or is_apart):
+            is_last = job.attempt >= self.destination.attempts_max
+            if job.is_running and (scope is None or is_apart or is_last):
                 job.is_moving = False  # It is about to be pushed, is being written, or the last one here.
                 continue
             self.counts["relieved"] += 1
