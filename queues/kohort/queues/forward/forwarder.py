@@ -21,15 +21,15 @@ from kohort.client.signal import Signal
 from kohort.client.values import AnyRecord
 from kohort.client.workers.windows import Order
 from kohort.queues.clock import wall_ms
-from kohort.queues.copying import is_too_large, write_copy
 from kohort.queues.forward.apart import Apart
 from kohort.queues.forward.backlog import Backlog, Job
-from kohort.queues.forward.envelope import Envelope, envelope_of, with_envelope
+from kohort.queues.forward.envelope import envelope_of
 from kohort.queues.forward.limits import Circuit, limits_of
 from kohort.queues.forward.measured import Measured
 from kohort.queues.forward.routing import RouteAction, choose
 from kohort.queues.forward.service import Service
 from kohort.queues.forward.settings import Destination
+from kohort.queues.forward.settling import HELD_UP, Settling
 from kohort.queues.forward.sharing import by_load
 from kohort.queues.forward.topics import ensure_topics
 from kohort.queues.forward.verdict import Action, Verdict
@@ -41,13 +41,11 @@ logger = logging.getLogger(__name__)
 POLL_MS = 100
 HEARTBEAT_INTERVAL_MS = 3_000  # Or a third of the session timeout.
 COMMIT_EVERY_MS = 500
-WRITE_AGAIN_MS = 1_000
 SETTLING_MAX = 100  # So many records at once are dropped or written elsewhere without a push.
 PUSHES_IN_A_ROW_MAX = 64  # A service that never waits is no reason to poll late.
 LOOK_AGAIN_MS = 1_000  # The wall clock, by which records are due, may be set.
 APART_PUSH_MS_MAX = 2_000  # What is under way where its route is set apart may last so long.
 BEHIND = Verdict(Action.APART, None, "its route was behind")
-HELD_UP = Verdict(Action.RETRY, None, "it held the others of its partition up")
 
 
 class Forwarder:
@@ -92,7 +90,7 @@ class Forwarder:
         self._behind_at_ms = 0.0
         self._looks_at_ms = inf  # When the task that begins pushes looks again by itself.
         self._turns = list(self._limits)  # Routes, the one that was pushed to last at the end.
-        self._settling = 0  # So many records with a verdict are under way.
+        self._without_push = 0  # So many records with a verdict are under way.
         self._scopes: dict[Job, tuple[anyio.CancelScope, float]] = {}  # And when its push began.
         self._changed = Signal()  # For the task that begins pushes.
         self._settled = Signal()  # For the one that waits for them.
@@ -110,11 +108,19 @@ class Forwarder:
         topics = await ensure_topics(self.destination, self._options)
         self._has_new_topics = topics.are_new and self._options.get("group_instance_id") is not None
         async with (
-            Producer(**producer_options(self._options)) as self._producer,
+            Producer(**producer_options(self._options)) as producer,
             self._consumer,
             anyio.create_task_group() as tasks,
         ):
             self._tasks = tasks
+            self._settling = Settling(
+                self.destination,
+                self._backlog,
+                producer,
+                self._options,
+                counts=self.counts,
+                changed=self._changed,
+            )
             self._consumer.subscribe(self.destination.topic, *topics.read)
             tasks.start_soon(self._dispatch)
             await self._poll()
@@ -137,7 +143,7 @@ class Forwarder:
             "generation_id": generation_of(self._consumer),
             "partitions": [str(each) for each in self._consumer.assignment()],
             "circuit": self._circuit.value,
-            "running": sum(each.running for each in self._limits.values()) + self._settling,
+            "running": sum(each.running for each in self._limits.values()) + self._without_push,
             "concurrency_limit": sum(each.concurrency.limit for each in self._limits.values()),
             "default_route": self._status_of("", waiting),
             "routes": {name: self._status_of(name, waiting) for name in self._limits if name},
@@ -285,7 +291,7 @@ class Forwarder:
                 self._limits[job.route].took(monotonic_ms() - began_ms)
                 scope.cancel()
             else:
-                self._tasks.start_soon(self._move, job)
+                self._tasks.start_soon(self._settling.move, job)
 
     async def hand_back(self, partitions: Partitions) -> None:
         """Push no more of these, wait for what is under way, commit, and forget them."""
@@ -319,9 +325,9 @@ class Forwarder:
         One that has a verdict is not pushed: it takes nothing of what a service may be given.
         """
         waits_ms: list[float] = []
-        if self._settling < SETTLING_MAX:
+        if self._without_push < SETTLING_MAX:
             if (job := self._backlog.start(wall_ms(), None)) is not None:
-                self._settling += 1
+                self._without_push += 1
                 return job, 0
             waits_ms += self._until_due(None)
         job, until_ms = self._begin_push()
@@ -356,9 +362,9 @@ class Forwarder:
     async def _see_to(self, job: Job, verdict: Verdict) -> None:
         """Do with the record what was said of it before, without a push."""
         try:
-            await self._settle(job, verdict)
+            await self._settling.settle(job, verdict)
         finally:
-            self._settling -= 1
+            self._without_push -= 1
             self._changed.set()
             self._settled.set()
 
@@ -396,7 +402,7 @@ class Forwarder:
         """Do with a record what its service said, and return one that is pushed now in its place."""
         limits = self._limits[job.route]
         try:
-            await self._settle(job, self._bounded(job, verdict))
+            await self._settling.settle(job, verdict)
         finally:
             limits.running -= 1
             self._settled.set()
@@ -423,74 +429,6 @@ class Forwarder:
         else:
             limits.breaker.failed(now_ms)
 
-    async def _settle(self, job: Job, verdict: Verdict) -> None:
-        """Do with the record what the service said; it is done only when that is kept."""
-        if not self._backlog.is_ours(job):
-            return
-        if await self._is_seen_to(job, verdict):
-            self.counts[verdict.action.value] += 1
-            if verdict.action is Action.DEAD:
-                logger.warning("%s is dead after %s push(es): %s", _name(job), job.attempt, verdict.why)
-        else:
-            self._backlog.see_to_later(job, wall_ms() + WRITE_AGAIN_MS, verdict)
-            self._changed.set()
-
-    async def _is_seen_to(self, job: Job, verdict: Verdict) -> bool:
-        """Return whether the record is done, or waits; if not, its copy could not be written."""
-        action, destination = verdict.action, self.destination
-        if action is Action.UNREACHED:
-            self._backlog.again(job, wall_ms() + POLL_MS, job.attempt)
-        elif action is Action.RETRY:
-            topic, delay_ms = destination.retry_topic(job.attempt, verdict.delay_ms)
-            due_ms = wall_ms() + delay_ms
-            if destination.order is Order.NONE:
-                error = await self._write(job, topic, job.attempt, due_ms, verdict.why)
-                if error is None or not is_too_large(error):
-                    return error is None
-            self._backlog.again(job, due_ms, job.attempt + 1)  # It waits in its place.
-        elif action is Action.APART:
-            topic = self._route_topics[job.route]
-            error = await self._write(job, topic, job.attempt - 1, job.due_ms, verdict.why)
-            if error is None or not is_too_large(error):
-                return error is None
-            job.is_fixed = True
-            self._backlog.again(job, job.due_ms, job.attempt)
-        elif action in {Action.DEAD, Action.STASH}:
-            topic = destination.dead_letters_topic if action is Action.DEAD else destination.stash_topic
-            return await self._write(job, topic, job.attempt, 0, verdict.why) is None
-        else:
-            self._backlog.finish(job)
-        return True
-
-    def _bounded(self, job: Job, verdict: Verdict) -> Verdict:
-        """Return the verdict, for a retry too many a dead letter."""
-        if verdict.action is Action.RETRY and job.attempt >= self.destination.attempts_max:
-            return verdict._replace(action=Action.DEAD)
-        return verdict
-
-    async def _move(self, job: Job) -> None:
-        """Write a record that waits for its time behind the others of its topic."""
-        attempts = job.attempt - 1
-        topic = job.record.topic
-        if topic not in self.destination.retry_topics:
-            topic = self.destination.retry_topics[0]
-        if await self._write(job, topic, attempts, job.due_ms, HELD_UP.why) is not None:
-            self._backlog.again(job, max(job.due_ms, wall_ms() + WRITE_AGAIN_MS), job.attempt)
-            self._changed.set()
-
-    async def _write(self, job: Job, topic: str, attempts: int, due_ms: int, why: str) -> KohortError | None:
-        """Return None once the record is kept elsewhere, and done here; or why it is not."""
-        record = job.record
-        origin = envelope_of(record, self.destination.topic).origin
-        headers = with_envelope(record, Envelope(attempts, due_ms, origin), why)
-        try:
-            await write_copy(self._producer, self._options, topic, record, headers)
-        except KohortError as error:
-            logger.warning("%s could not be written to %s: %s", _name(job), topic, str(error))
-            return error
-        self._backlog.finish(job)
-        return None
-
 
 class _Listener(RebalanceListener):
     def __init__(self, forwarder: Forwarder) -> None:
@@ -501,7 +439,3 @@ class _Listener(RebalanceListener):
 
     async def on_lost(self, partitions: Partitions) -> None:
         self._forwarder.forget(partitions)
-
-
-def _name(job: Job) -> str:
-    return f"the record of {job.track.partition} at {job.record.offset}"

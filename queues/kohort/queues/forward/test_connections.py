@@ -238,7 +238,7 @@ def test_a_record_of_ten_megabytes_arrives_whole_and_keeps_its_connection(backen
 
     async def main() -> Server:
         async with serving(saying(OK)) as server:
-            destination = Destination(name="d", topic="t", url=server.url)
+            destination = Destination(name="d", topic="t", url=server.url, timeout_ms=60_000)
             async with HttpService(destination) as service:
                 for _ in range(2):
                     verdict = await service.push(ConsumerRecord("t", 0, 0, 0, None, body), 1)
