@@ -236,11 +236,21 @@ def test_a_topic_recreated_during_a_run_is_read_completely(
     assert found == [*range(40), *range(100, 160)]
 
 
-@pytest.mark.parametrize("choice", [{"topics": "{topic} , other"}, {"pattern": "{topic}|oth.r"}])
+@pytest.mark.parametrize(
+    "choice",
+    [
+        ({"topics": "{topic} , other"}, "Subscribe[{topic}, other]"),
+        ({"pattern": "{topic}|oth.r"}, "SubscribePattern[{topic}|oth.r]"),
+        ({"subscribe": "{topic},other"}, "Subscribe[{topic}, other]"),
+        ({"subscribePattern": "{topic}|oth.r"}, "SubscribePattern[{topic}|oth.r]"),
+        ({"assign": '{{"{topic}":[0,1],"other":[0]}}'}, "Assign[{topic}-0, {topic}-1, other-0]"),
+    ],
+)
 def test_the_progress_has_the_topics_and_the_lag(
-    spark: SparkSession, topics: Topics, bootstrap: str, tmp_path: Path, choice: dict[str, str]
+    spark: SparkSession, topics: Topics, bootstrap: str, tmp_path: Path, choice: tuple[dict[str, str], str]
 ) -> None:
     """As that of Spark's Kafka source does."""
+    chosen, names = choice
     try:
         find_jar(spark.version)
     except NoJarError:
@@ -249,14 +259,13 @@ def test_the_progress_has_the_topics_and_the_lag(
     with suppress(KohortError):
         topics.make_named("other")
     topics.fill(topic, [*numbered(30), *numbered(10, partitions=2)])
-    given = {name: value.format(topic=topic) for name, value in choice.items()}
+    given = {name: value.format(topic=topic) for name, value in chosen.items()}
     options = {"bootstrap": bootstrap, "starting": "earliest", "max_rows_per_trigger": "20", **given}
     writer = spark.readStream.format("kohort").options(**options).load().writeStream.format("noop")
     query = writer.trigger(availableNow=True).option("checkpointLocation", str(tmp_path)).start()
     assert query.awaitTermination(STREAM_TIMEOUT_S)
     told = [each["sources"][0] for each in query.recentProgress if each["numInputRows"]]
-    names = f"Subscribe[{topic}, other]" if "topics" in choice else f"SubscribePattern[{topic}|oth.r]"
-    assert {each["description"] for each in told} == {f"kohort[{names}]"}
+    assert {each["description"] for each in told} == {f"kohort[{names.format(topic=topic)}]"}
     reached = json.loads(told[0]["endOffset"])[topic]
     behind = [35 - reached["0"], 5 - reached["1"], 0]  # `other` is empty.
     assert told[0]["metrics"] == {

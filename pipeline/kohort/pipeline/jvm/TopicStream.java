@@ -5,6 +5,7 @@ import java.util.HashMap;
 import java.util.LongSummaryStatistics;
 import java.util.Map;
 import java.util.Optional;
+import java.util.StringJoiner;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
@@ -36,10 +37,30 @@ final class TopicStream implements MicroBatchStream, SupportsTriggerAvailableNow
 
     TopicStream(PythonMicroBatchStreamWithTriggerAvailableNow python, CaseInsensitiveStringMap options) {
         this.python = python;
-        String topics = options.get("topics");
-        description = topics == null
-            ? "kohort[SubscribePattern[" + options.get("pattern") + "]]"
-            : "kohort[Subscribe[" + topics.strip().replaceAll("\\s*,\\s*", ", ") + "]]";
+        description = "kohort[" + chosen(options) + "]";
+    }
+
+    private static String chosen(CaseInsensitiveStringMap options) {
+        String topics = options.getOrDefault("topics", options.get("subscribe"));
+        if (topics != null) {
+            return "Subscribe[" + topics.strip().replaceAll("\\s*,\\s*", ", ") + "]";
+        }
+        String partitions = options.getOrDefault("partitions", options.get("assign"));
+        if (partitions != null) {
+            return "Assign[" + named(partitions) + "]";
+        }
+        return "SubscribePattern[" + options.getOrDefault("pattern", options.get("subscribePattern")) + "]";
+    }
+
+    private static String named(String partitions) {
+        StringJoiner names = new StringJoiner(", ");
+        try {
+            JSON.readTree(partitions).fields().forEachRemaining(
+                topic -> topic.getValue().forEach(each -> names.add(topic.getKey() + "-" + each.asInt())));
+        } catch (JsonProcessingException error) {
+            throw new IllegalArgumentException("not JSON, though Python has read it: " + partitions, error);
+        }
+        return names.toString();
     }
 
     @Override
