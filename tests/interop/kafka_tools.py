@@ -10,6 +10,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,7 +75,7 @@ def jars(kind: str) -> Path:
 def fetch(pom: Path, folder: Path) -> None:
     """Copy the jars that a pom names into a folder, which appears when it is complete."""
     maven = program("mvn")
-    own = folder.with_name(f"{folder.name}-{os.getpid()}")  # Another test run may fetch the same jars.
+    own = _own(folder)
     command = [maven, "--batch-mode", "--quiet", "--file", str(pom), "dependency:copy-dependencies"]
     command += ["-DincludeScope=runtime", f"-DoutputDirectory={own}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False)
@@ -89,12 +90,17 @@ def classes(source: Path, class_path: Path) -> Path:
     compiler = program("javac")
     folder = cache_folder() / f"{source.stem}-{digest(source)}"
     if not folder.exists():
-        own = folder.with_name(f"{folder.name}-{os.getpid()}")
+        own = _own(folder)
         command = [compiler, "-cp", f"{class_path}/*", "-d", str(own), str(source)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S, check=False)
         assert done.returncode == 0, done.stderr
         put_in_place(own, folder)
     return folder
+
+
+def _own(folder: Path) -> Path:
+    """Return a name that no other run and no other thread has, for what is not complete yet."""
+    return folder.with_name(f"{folder.name}-{os.getpid()}-{threading.get_ident()}")
 
 
 def put_in_place(own: Path, folder: Path) -> None:
