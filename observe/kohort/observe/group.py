@@ -286,11 +286,17 @@ class ObservedGroup:
             subscribers=_subscribers(new.members.values()),
             moved=_moved(old, new),
             advanced=self.advanced,
+            others_commit_ms=self._last_commit_ms(new) if gone else 0,
             session_timeout_ms=self._facts.session_timeout_of(self.kind) if self.is_by_broker else 0,
             is_by_broker=self.is_by_broker,
             is_metadata_changed=is_metadata_changed,
             group_type=self.kind if self.is_by_broker else "",
         )
+
+    def _last_commit_ms(self, new: Snapshot) -> int:
+        """Return when a member of both generations committed last, 0 for never."""
+        staying = (each for member_id, each in self.activities.items() if member_id in new.members)
+        return max((each.last_commit_ms for each in staying), default=0)
 
     def _grown(self, old: Snapshot, new: Snapshot) -> Iterable[Grown]:
         """Yield the topics with more assigned partitions than ever before, or with none any more."""

@@ -52,6 +52,7 @@ class FindingKind(Enum):
     OFFSETS_RESET = "a tool reset offsets"
     TRANSACTION_HANGS = "a transaction stays open"
     OFFSETS_WENT_BACK = "an application went back"
+    READ_AGAIN = "a new owner reads records again"
 
 
 class Finding(msgspec.Struct, frozen=True):

@@ -4,6 +4,10 @@ No record tells. The last proof that the member was alive distinguishes them. In
 commit counts as a heartbeat: a session cannot time out sooner than its timeout after the last commit. In a
 group with epochs it does not, but a member that commits sends heartbeats as well. A member that works for too
 long commits no progress for max.poll.interval.ms, and comes back when it is done.
+
+The record of a generation comes when all others have joined, which takes long where they are slow. The others
+commit until they learn of the rebalance: their last commit tells when it began. A member was silent for its
+session timeout only if the others went on committing meanwhile.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,6 +21,8 @@ RETURN_MS_MAX = 600_000
 REJOIN_MS_MAX = 6_000
 """How long the others take to notice a rebalance and to join it: two heartbeats."""
 HEARTBEAT_MS_MAX = 5_000
+LATE_COMMIT_MS_MAX = 2_000
+"""How long after its last poll a busy client may still commit: at most an eighth of its poll interval."""
 INTERVALS_MIN = 3
 """A member whose commits are further apart than a third of a timeout proves nothing about that timeout."""
 
@@ -32,13 +38,12 @@ def departure_findings(
         return [facts.exceeded_poll_interval(Likelihood.LIKELY)]
     if facts.is_alive_until_late:
         return [facts.left(Likelihood.LIKELY)]
-    if facts.is_silent_for_session:
+    if facts.is_silent_for_session and facts.is_known_alone:
         return [facts.expired(Likelihood.LIKELY)]
-    return [
-        facts.left(Likelihood.POSSIBLE),
-        facts.expired(Likelihood.POSSIBLE),
-        facts.exceeded_poll_interval(Likelihood.POSSIBLE),
-    ]
+    left, expired, late = (
+        each(Likelihood.POSSIBLE) for each in (facts.left, facts.expired, facts.exceeded_poll_interval)
+    )
+    return [expired, left, late] if facts.is_silent_for_session else [left, expired, late]
 
 
 class _Facts:
@@ -56,6 +61,11 @@ class _Facts:
         self._silent_ms = _since(departure.last_commit_ms, change.at_ms)
         self._stuck_ms = _since(departure.last_progress_ms, change.at_ms)
         self._is_by_broker = change.is_by_broker
+        # How long others committed after its last commit; where none is left, the record was written at once.
+        self.is_known_alone = change.is_by_broker or not change.members or bool(change.others_commit_ms)
+        self._alone_ms = self._silent_ms
+        if self._silent_ms is not None and not change.is_by_broker and change.others_commit_ms:
+            self._alone_ms = max(change.others_commit_ms - departure.last_commit_ms, 0)
         # Of a group with epochs: the last heartbeat was at most this long before the last commit.
         self._heartbeat_ms = min(HEARTBEAT_MS_MAX, session_ms // 3) if change.is_by_broker else 0
 
@@ -65,7 +75,11 @@ class _Facts:
         if self._stuck_ms is None or not _is_often(self._departure.progress_interval_ms, self._poll_ms):
             return False
         after_ms = self._stuck_ms - self._poll_ms
-        if not 0 <= after_ms <= self._departure.progress_interval_ms + REJOIN_MS_MAX:
+        if (
+            not -min(LATE_COMMIT_MS_MAX, self._poll_ms // 8)
+            <= after_ms
+            <= self._departure.progress_interval_ms + REJOIN_MS_MAX
+        ):
             return False
         return not (self.is_silent_for_session and self._session_ms + REJOIN_MS_MAX >= self._poll_ms)
 
@@ -77,10 +91,13 @@ class _Facts:
     @property
     def is_silent_for_session(self) -> bool:
         """Whether it was silent for its session timeout, when it had committed often before."""
-        if self._silent_ms is None or not _is_often(self._departure.commit_interval_ms, self._session_ms):
+        interval_ms = self._departure.commit_interval_ms
+        if self._alone_ms is None or not _is_often(interval_ms, self._session_ms):
             return False
-        after_ms = self._silent_ms - self._session_ms + self._heartbeat_ms
-        return 0 <= after_ms <= self._departure.commit_interval_ms + REJOIN_MS_MAX
+        after_ms = self._alone_ms - self._session_ms + self._heartbeat_ms
+        # The others' last commit may be an interval older than the rebalance.
+        early_ms = interval_ms if self._alone_ms != self._silent_ms else 0
+        return -early_ms <= after_ms <= interval_ms + REJOIN_MS_MAX
 
     def left(self, likelihood: Likelihood) -> Finding:
         """Return that it left."""
@@ -108,6 +125,8 @@ class _Facts:
             yield f"its last commit was {duration(self._silent_ms)} before the group was seen without it"
         if self._session_ms:
             yield f"its session timeout is {duration(self._session_ms)}"
+        if self._alone_ms is not None and self._alone_ms != self._silent_ms:
+            yield f"the others committed for {duration(self._alone_ms)} after it"
         if self._silent_ms is not None and self._stuck_ms is not None and self._stuck_ms > self._silent_ms:
             yield f"its offsets had stood still for {duration(self._stuck_ms)}"
         if self._poll_ms and not self._is_by_broker:

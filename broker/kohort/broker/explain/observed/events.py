@@ -84,7 +84,7 @@ class GroupChanged(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True)
 
     `former_generation_id` is -1 where none is known. `moved`: partitions with another owner.
     `advanced`: partitions whose committed offset moved since the change before. `session_timeout_ms`: of a
-    group with epochs, for all members.
+    group with epochs, for all members. `others_commit_ms`: the last commit of a member that stays.
     """
 
     generation_id: int
@@ -100,6 +100,7 @@ class GroupChanged(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True)
     subscribers: tuple[Subscribers, ...] = ()
     moved: int = 0
     advanced: int = 0
+    others_commit_ms: int = TIMES_UNKNOWN
     session_timeout_ms: int = 0
     is_by_broker: bool = False
     is_metadata_changed: bool = False

@@ -28,6 +28,8 @@ from kohort.broker.explain.observed.patterns import (
 
 LOOK_BACK_MS = POISON_MS_MAX
 """No rule looks at changes that are older, except at the last one before."""
+EARLIER_MAX = 256
+"""A start is compared with so many changes before it at most."""
 LOOK_AHEAD_MS = RETURN_MS_MAX
 """No rule looks at changes that come later."""
 
@@ -38,6 +40,7 @@ def explain(events: Iterable[AnyObserved]) -> list[Explanation]:
     changes = [each for each in history if isinstance(each, GroupChanged)]
     topics = [each for each in history if isinstance(each, TopicsChanged)]
     told = _changes(changes, topics)
+    times = [each.at_ms for each in changes]
     returns: list[StaticMemberReturned] = []
     for each in history:
         if isinstance(each, StaticMemberReturned):
@@ -47,12 +50,19 @@ def explain(events: Iterable[AnyObserved]) -> list[Explanation]:
             told.append(Explanation(each.at_ms, each.at_ms, in_order(removal_findings(each, topics))))
         elif isinstance(each, OffsetsSet):
             ended_ms = max(each.last_ms, each.at_ms)
-            told.append(Explanation(each.at_ms, ended_ms, in_order(set_findings(each))))
+            found = in_order(set_findings(each, _last_rebalance(each.at_ms, changes, times)))
+            told.append(Explanation(each.at_ms, ended_ms, found))
         elif isinstance(each, TransactionStands):
             told.append(Explanation(each.since_ms, each.at_ms, (transaction_finding(each),)))
         elif isinstance(each, CoordinatorMoved):
             told.append(_coordinator_moved(each))
     return sorted(told, key=lambda each: each.started_ms)
+
+
+def _last_rebalance(at_ms: int, changes: Sequence[GroupChanged], times: Sequence[int]) -> GroupChanged | None:
+    """Return the last change of the group before this time."""
+    place = bisect_right(times, at_ms)
+    return changes[place - 1] if place else None
 
 
 def _changes(changes: Sequence[GroupChanged], topics: Sequence[TopicsChanged]) -> list[Explanation]:
@@ -61,7 +71,7 @@ def _changes(changes: Sequence[GroupChanged], topics: Sequence[TopicsChanged]) -
     times = [each.at_ms for each in changes]
     for run in runs(changes):
         found = [_change_findings(changes, times, index, topics) for index in range(begin, begin + len(run))]
-        whole = run_finding(run)
+        whole = run_finding(run, changes[max(begin - EARLIER_MAX, 0) : begin])
         if whole is None:
             told += [_explanation([each], one) for each, one in zip(run, found, strict=True) if one]
         else:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from kohort.broker.explain.findings import Finding, FindingKind, Likelihood
 from kohort.broker.explain.observed.events import (
+    GroupChanged,
     OffsetMove,
     OffsetsRemoved,
     OffsetsSet,
@@ -16,6 +17,8 @@ TOPIC_MS_MAX = 900_000
 EARLY_MS = 2_000
 """The clocks of the broker and of the committing client may differ by this much."""
 MOVES_TOLD = 4
+NEW_OWNER_MS_MAX = 60_000
+"""The first commits of a partition's new owner come this soon."""
 
 
 def removal_findings(event: OffsetsRemoved, topics: Sequence[TopicsChanged]) -> list[Finding]:
@@ -54,8 +57,8 @@ def removal_findings(event: OffsetsRemoved, topics: Sequence[TopicsChanged]) -> 
     ]
 
 
-def set_findings(event: OffsetsSet) -> list[Finding]:
-    """Return who may have committed these offsets."""
+def set_findings(event: OffsetsSet, rebalance: GroupChanged | None = None) -> list[Finding]:
+    """Return who may have committed these offsets; `rebalance` is the last one before."""
     evidence = [_move(each) for each in event.moves[:MOVES_TOLD]]
     if len(event.moves) > MOVES_TOLD or event.partitions > len(event.moves):
         evidence.append(f"{_partitions(event.partitions)} together")
@@ -65,7 +68,15 @@ def set_findings(event: OffsetsSet) -> list[Finding]:
         text = f"a member went back in {_partitions(event.backward)}: its application sought there"
         evidence.append(f"the group has {event.members} members, and no tool may set offsets then")
         kind = FindingKind.OFFSETS_WENT_BACK
-        return [Finding(kind, Likelihood.LIKELY, text, tuple(evidence))]
+        passed_ms = None if rebalance is None or not rebalance.moved else event.at_ms - rebalance.at_ms
+        if passed_ms is None or passed_ms > NEW_OWNER_MS_MAX:
+            return [Finding(kind, Likelihood.LIKELY, text, tuple(evidence))]
+        evidence.append(f"partitions had moved {duration(passed_ms)} before")
+        again = "a new owner began before what the owner before it committed last, and reads records twice"
+        return [
+            Finding(FindingKind.READ_AGAIN, Likelihood.POSSIBLE, again, tuple(evidence)),
+            Finding(kind, Likelihood.POSSIBLE, text, tuple(evidence)),
+        ]
     evidence.append("the group had no member at that time")
     text = f"offsets of {_partitions(event.partitions)} were reset by a tool"
     sure = Likelihood.LIKELY if event.has_had_members and event.backward else Likelihood.POSSIBLE

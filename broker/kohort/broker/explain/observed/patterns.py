@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from kohort.broker.explain.findings import Finding, FindingKind, Likelihood
+from kohort.broker.explain.observed.departures import RETURN_MS_MAX
 from kohort.broker.explain.observed.events import (
     Departure,
     GroupChanged,
@@ -57,15 +58,24 @@ def _is_apart(change: GroupChanged, run: Run) -> bool:
     return passed_ms >= QUIET_MS
 
 
-def run_finding(run: Run) -> Finding | None:
+def run_finding(run: Run, earlier: Run) -> Finding | None:
     """Return the finding for a run as a whole, None if its changes have nothing in common."""
     if _is_start(run):
-        return _start(run) if sum(bool(each.joined) for each in run) >= START_UP_CHANGES_MIN else None
+        is_long = sum(bool(each.joined) for each in run) >= START_UP_CHANGES_MIN
+        return _start(run) if is_long and not _were_there(run, earlier) else None
     return _deployment(run) or _storm(run)
 
 
 def _is_start(run: Run) -> bool:
     return not run[0].former_members and all(_only_joins(each) for each in run)
+
+
+def _were_there(run: Run, earlier: Run) -> bool:
+    """Whether members of this run were members a while before: they may have lost their sessions alone."""
+    began_ms = run[0].at_ms
+    recent = takewhile(lambda each: began_ms - each.at_ms <= RETURN_MS_MAX, reversed(earlier))
+    gone = {departure.member.process for each in recent for departure in each.gone}
+    return any(member.process in gone for each in run for member in each.joined)
 
 
 def _only_joins(change: GroupChanged) -> bool:
@@ -82,7 +92,10 @@ def _span(run: Run) -> str:
 def _start(run: Run) -> Finding:
     members = sum(len(each.joined) for each in run)
     text = f"{members} members started one by one: {len(run)} rebalances within {_span(run)}"
-    evidence = ("the group had no member before, and nobody left", _numbers(run))
+    evidence = (
+        "the group had no member before, none of these was one lately, and nobody left",
+        _numbers(run),
+    )
     return Finding(FindingKind.STARTED_ONE_BY_ONE, Likelihood.CERTAIN, text, evidence)
 
 

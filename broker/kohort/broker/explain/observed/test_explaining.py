@@ -6,6 +6,7 @@ import pytest
 from kohort.broker.explain.findings import Explanation, Finding, FindingKind, Likelihood
 from kohort.broker.explain.observed import explaining
 from kohort.broker.explain.observed.changes import change_findings
+from kohort.broker.explain.observed.departures import RETURN_MS_MAX
 from kohort.broker.explain.observed.events import (
     CoordinatorMoved,
     Departure,
@@ -84,8 +85,63 @@ def test_a_member_that_committed_within_its_session_timeout_has_left(silent_ms: 
 
 @pytest.mark.parametrize("silent_ms", [SESSION, SESSION + 3_000, SESSION + 10_000])
 def test_a_member_that_was_silent_for_its_session_timeout_has_died(silent_ms: int) -> None:
-    found = first(changed(gone=(gone(silent_ms=silent_ms),)))
+    found = first(changed(gone=(gone(silent_ms=silent_ms),), others_commit_ms=NOW - 100))
     assert named(found) == (FindingKind.MEMBER_EXPIRED, Likelihood.LIKELY)
+    alone = first(changed(gone=(gone(silent_ms=silent_ms),), members=0))
+    assert named(alone) == (FindingKind.MEMBER_EXPIRED, Likelihood.LIKELY)
+
+
+@pytest.mark.parametrize("slow_ms", [SESSION, SESSION + 5_000, 200_000])
+def test_a_rebalance_that_takes_long_makes_no_silence_of_a_member_that_left(slow_ms: int) -> None:
+    """Its last commit is older than its session timeout, but the others stopped as early as it did."""
+    change = changed(gone=(gone(silent_ms=slow_ms),), others_commit_ms=NOW - slow_ms + 2_000)
+    found = only(change).findings
+    assert found[0].kind is FindingKind.MEMBER_LEFT
+    assert {each.likelihood for each in found} == {Likelihood.POSSIBLE}
+
+
+@pytest.mark.parametrize("slow_ms", [0, 20_000, 200_000])
+def test_a_member_has_died_also_where_the_rebalance_took_long(slow_ms: int) -> None:
+    change = changed(gone=(gone(silent_ms=SESSION + slow_ms),), others_commit_ms=NOW - slow_ms + 500)
+    assert named(first(change)) == (FindingKind.MEMBER_EXPIRED, Likelihood.LIKELY)
+
+
+@pytest.mark.parametrize("away_ms", [70_000, 300_000, RETURN_MS_MAX - 40_000])
+def test_members_that_come_back_one_by_one_have_not_been_started(away_ms: int) -> None:
+    """A whole group that lost its sessions comes back as one that is started does."""
+    names = ("a", "b", "c")
+    lost = changed(gone=tuple(gone(name, silent_ms=SESSION, client_id=name) for name in names), members=0)
+    joins = [
+        changed(
+            NOW + away_ms + 10_000 * place,
+            10 + place,
+            joined=(member(f"{name}-again", name),),
+            former_members=place,
+            members=place + 1,
+        )
+        for place, name in enumerate(names)
+    ]
+    kinds = [each.findings[0].kind for each in explain([lost, *joins])]
+    assert kinds[-3:] == [FindingKind.MEMBER_JOINED] * 3
+    assert explain(joins)[0].findings[0].kind is FindingKind.STARTED_ONE_BY_ONE
+
+
+@pytest.mark.parametrize("passed_ms, is_sure", [(0, False), (20_000, False), (61_000, True)])
+def test_an_offset_that_goes_back_behind_a_rebalance_may_be_the_new_owner(
+    passed_ms: int, is_sure: bool
+) -> None:
+    moved = changed(gone=(gone(silent_ms=10),), moved=2)
+    back = OffsetsSet(at_ms=NOW + passed_ms, partitions=1, backward=1, members=2, has_had_members=True)
+    found = explain([moved, back])[-1].findings
+    assert (found[0].likelihood is Likelihood.LIKELY) == is_sure
+    assert FindingKind.OFFSETS_WENT_BACK in {each.kind for each in found}
+    assert (FindingKind.READ_AGAIN in {each.kind for each in found}) != is_sure
+
+
+def test_a_silent_member_among_members_that_never_commit_has_no_certain_cause() -> None:
+    found = only(changed(gone=(gone(silent_ms=SESSION + 3_000),))).findings
+    assert found[0].kind is FindingKind.MEMBER_EXPIRED
+    assert {each.likelihood for each in found} == {Likelihood.POSSIBLE}
 
 
 @pytest.mark.parametrize("silent_ms", [0, 2_000, POLL, POLL + 9_000])
