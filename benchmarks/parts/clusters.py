@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Protocol
 
 from tests.cluster.etcd_binary import etcd_binary
-from tests.cluster.etcd_process import EtcdMembers, free_port
+from tests.cluster.etcd_process import EtcdMembers
 from tests.differential.apache_kafka import CLUSTER_ID, MissingTool, jars
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.waiting import wait_until
+from tests.ports import free_port
 
 NODES = (1, 2, 3)
 START_SECONDS = 120.0

@@ -1,5 +1,6 @@
 """A member of a group in a process of its own, which does as it is told on standard input.
 
+`join` comes first: it prints `ready` once it has its consumer, and joins when it is told so.
 `stall SECONDS`: work for so long without a poll. `subscribe TOPIC...`. `rewind`: read again from the
 beginning. `close`, or the end of the input: leave the group. A record `poison` ends the process at once, with
 what came before it committed.
@@ -50,6 +51,13 @@ def read_commands() -> queue.SimpleQueue[str]:
     return commands
 
 
+def is_to_join(commands: queue.SimpleQueue[str]) -> bool:
+    """Say that the consumer is there, and return whether it is to join."""
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    return commands.get() == "join"
+
+
 def settings_of(job: Job) -> dict[str, Any]:
     """Return the settings for which kafka-python and aiokafka have the same names."""
     return {
@@ -82,14 +90,17 @@ class KafkaPython:
         from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
         assignors = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
+        self._job = job
         self._consumer: Any = KafkaConsumer(
             **settings_of(job),
             partition_assignment_strategy=[assignors[job.strategy]],
         )
-        if job.pattern:
-            self._consumer.subscribe(pattern=job.pattern)
+
+    def join(self) -> None:
+        if self._job.pattern:
+            self._consumer.subscribe(pattern=self._job.pattern)
         else:
-            self._consumer.subscribe(topics=job.topics)
+            self._consumer.subscribe(topics=self._job.topics)
 
     def poll(self) -> None:
         for partition, records in self._consumer.poll(timeout_ms=self.poll_ms).items():
@@ -138,8 +149,11 @@ class Librdkafka:
                 "heartbeat.interval.ms": 1_500,
                 "partition.assignment.strategy": job.strategy,
             }
+        self._job = job
         self._consumer = Consumer(settings)
-        self._consumer.subscribe([job.pattern] if job.pattern else job.topics)
+
+    def join(self) -> None:
+        self._consumer.subscribe([self._job.pattern] if self._job.pattern else self._job.topics)
 
     def poll(self) -> None:
         from confluent_kafka import TopicPartition
@@ -169,6 +183,9 @@ class Librdkafka:
 
 
 def run(consumer: KafkaPython | Librdkafka, commands: queue.SimpleQueue[str]) -> None:
+    if not is_to_join(commands):
+        return
+    consumer.join()
     while True:
         while not commands.empty():
             name, *words = commands.get().split()
@@ -195,6 +212,8 @@ async def run_aiokafka(job: Job, commands: queue.SimpleQueue[str]) -> None:
         rebalance_timeout_ms=job.poll_ms,
         partition_assignment_strategy=[assignors[job.strategy]],
     )
+    if not await asyncio.to_thread(is_to_join, commands):
+        return
     if job.pattern:
         consumer.subscribe(pattern=job.pattern)
     else:

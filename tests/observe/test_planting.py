@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.differential.apache_kafka import MissingTool
+from tests.observe.kinds import KINDS
 from tests.observe.observer_process import ObserverProcess
-from tests.observe.planting import KINDS, cluster, plant_all, table
+from tests.observe.planting import cluster, plant_all, table
 
 NIGHTLY = "KOHORT_TEST_NIGHTLY"
 BY_DAY = ("joins", "leaves", "dies", "resets offsets", "two applications", "static bounce")
