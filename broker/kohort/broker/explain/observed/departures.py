@@ -43,7 +43,7 @@ def departure_findings(
     left, expired, late = (
         each(Likelihood.POSSIBLE) for each in (facts.left, facts.expired, facts.exceeded_poll_interval)
     )
-    return [expired, left, late] if facts.is_silent_for_session else [left, expired, late]
+    return [expired, left, late] if facts.is_almost_silent_for_session else [left, expired, late]
 
 
 class _Facts:
@@ -75,11 +75,8 @@ class _Facts:
         if self._stuck_ms is None or not _is_often(self._departure.progress_interval_ms, self._poll_ms):
             return False
         after_ms = self._stuck_ms - self._poll_ms
-        if (
-            not -min(LATE_COMMIT_MS_MAX, self._poll_ms // 8)
-            <= after_ms
-            <= self._departure.progress_interval_ms + REJOIN_MS_MAX
-        ):
+        early_ms = min(LATE_COMMIT_MS_MAX, self._poll_ms // 8)
+        if not -early_ms <= after_ms <= self._departure.progress_interval_ms + REJOIN_MS_MAX:
             return False
         return not (self.is_silent_for_session and self._session_ms + REJOIN_MS_MAX >= self._poll_ms)
 
@@ -91,12 +88,18 @@ class _Facts:
     @property
     def is_silent_for_session(self) -> bool:
         """Whether it was silent for its session timeout, when it had committed often before."""
+        return self._is_silent(0)
+
+    @property
+    def is_almost_silent_for_session(self) -> bool:
+        """The same, where the others may have committed an interval before they learnt of the rebalance."""
+        return self._is_silent(self._departure.commit_interval_ms)
+
+    def _is_silent(self, early_ms: int) -> bool:
         interval_ms = self._departure.commit_interval_ms
         if self._alone_ms is None or not _is_often(interval_ms, self._session_ms):
             return False
         after_ms = self._alone_ms - self._session_ms + self._heartbeat_ms
-        # The others' last commit may be an interval older than the rebalance.
-        early_ms = interval_ms if self._alone_ms != self._silent_ms else 0
         return -early_ms <= after_ms <= interval_ms + REJOIN_MS_MAX
 
     def left(self, likelihood: Likelihood) -> Finding:

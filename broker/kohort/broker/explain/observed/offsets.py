@@ -68,8 +68,9 @@ def set_findings(event: OffsetsSet, rebalance: GroupChanged | None = None) -> li
         text = f"a member went back in {_partitions(event.backward)}: its application sought there"
         evidence.append(f"the group has {event.members} members, and no tool may set offsets then")
         kind = FindingKind.OFFSETS_WENT_BACK
-        passed_ms = None if rebalance is None or not rebalance.moved else event.at_ms - rebalance.at_ms
-        if passed_ms is None or passed_ms > NEW_OWNER_MS_MAX:
+        has_new_owners = rebalance is not None and rebalance.moved and rebalance.former_members
+        passed_ms = event.at_ms - rebalance.at_ms if rebalance is not None else 0
+        if not has_new_owners or passed_ms > NEW_OWNER_MS_MAX:
             return [Finding(kind, Likelihood.LIKELY, text, tuple(evidence))]
         evidence.append(f"partitions had moved {duration(passed_ms)} before")
         again = "a new owner began before what the owner before it committed last, and reads records twice"

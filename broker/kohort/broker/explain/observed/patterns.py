@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from kohort.broker.explain.findings import Finding, FindingKind, Likelihood
-from kohort.broker.explain.observed.departures import RETURN_MS_MAX
+from kohort.broker.explain.observed.departures import RETURN_MS_MAX, departure_findings
 from kohort.broker.explain.observed.events import (
     Departure,
     GroupChanged,
@@ -119,9 +119,18 @@ def _deployment(run: Run) -> Finding | None:
         "as many members of the same client ids came as had gone, and none of them is gone again",
         _numbers(run),
     )
-    return Finding(
-        FindingKind.ROLLING_DEPLOYMENT, Likelihood.LIKELY, text, evidence, ", ".join(sorted(stems))
-    )
+    is_sure = len(run) > 1 and 2 * sum(_is_expired(*each) for each in _departures(run)) < len(gone)
+    sure = Likelihood.LIKELY if is_sure else Likelihood.POSSIBLE
+    return Finding(FindingKind.ROLLING_DEPLOYMENT, sure, text, evidence, ", ".join(sorted(stems)))
+
+
+def _departures(run: Run) -> Iterator[tuple[GroupChanged, Departure]]:
+    return ((change, departure) for change in run for departure in change.gone)
+
+
+def _is_expired(change: GroupChanged, departure: Departure) -> bool:
+    """Whether it rather missed its session: one that is cut off comes back like one that is restarted."""
+    return departure_findings(change, departure, ())[0].kind is FindingKind.MEMBER_EXPIRED
 
 
 def _storm(run: Run) -> Finding | None:

@@ -85,7 +85,7 @@ def test_a_member_that_committed_within_its_session_timeout_has_left(silent_ms: 
 
 @pytest.mark.parametrize("silent_ms", [SESSION, SESSION + 3_000, SESSION + 10_000])
 def test_a_member_that_was_silent_for_its_session_timeout_has_died(silent_ms: int) -> None:
-    found = first(changed(gone=(gone(silent_ms=silent_ms),), others_commit_ms=NOW - 100))
+    found = first(changed(gone=(gone(silent_ms=silent_ms),), others_commit_ms=NOW))
     assert named(found) == (FindingKind.MEMBER_EXPIRED, Likelihood.LIKELY)
     alone = first(changed(gone=(gone(silent_ms=silent_ms),), members=0))
     assert named(alone) == (FindingKind.MEMBER_EXPIRED, Likelihood.LIKELY)
@@ -104,6 +104,24 @@ def test_a_rebalance_that_takes_long_makes_no_silence_of_a_member_that_left(slow
 def test_a_member_has_died_also_where_the_rebalance_took_long(slow_ms: int) -> None:
     change = changed(gone=(gone(silent_ms=SESSION + slow_ms),), others_commit_ms=NOW - slow_ms + 500)
     assert named(first(change)) == (FindingKind.MEMBER_EXPIRED, Likelihood.LIKELY)
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_members_that_lost_their_sessions_and_came_back_are_no_sure_deployment(count: int) -> None:
+    """Those that are cut off come back with other member ids, as those that are restarted do."""
+    names = [f"app-{each}" for each in range(count)]
+    lost = tuple(gone(name, silent_ms=SESSION + 1_000, client_id=name) for name in names)
+    back = tuple(member(f"{name}-again", name) for name in names)
+    together = changed(gone=lost, joined=back, members=count, others_commit_ms=NOW - 100)
+    at_once = changed(gone=tuple(gone(name, client_id=name) for name in names), joined=back, members=count)
+    apart = [changed(gone=lost, members=0), changed(NOW + 9_000, 9, joined=back, former_members=0)]
+    for told in (explain([together]), explain([at_once]), explain(apart)):
+        found = [each for one in told for each in one.findings]
+        assert all(
+            each.likelihood is Likelihood.POSSIBLE
+            for each in found
+            if each.kind is FindingKind.ROLLING_DEPLOYMENT
+        )
 
 
 @pytest.mark.parametrize("away_ms", [70_000, 300_000, RETURN_MS_MAX - 40_000])
@@ -126,11 +144,13 @@ def test_members_that_come_back_one_by_one_have_not_been_started(away_ms: int) -
     assert explain(joins)[0].findings[0].kind is FindingKind.STARTED_ONE_BY_ONE
 
 
-@pytest.mark.parametrize("passed_ms, is_sure", [(0, False), (20_000, False), (61_000, True)])
+@pytest.mark.parametrize(
+    "passed_ms, former, is_sure", [(0, 3, False), (20_000, 3, False), (61_000, 3, True), (1_000, 0, True)]
+)
 def test_an_offset_that_goes_back_behind_a_rebalance_may_be_the_new_owner(
-    passed_ms: int, is_sure: bool
+    passed_ms: int, former: int, is_sure: bool
 ) -> None:
-    moved = changed(gone=(gone(silent_ms=10),), moved=2)
+    moved = changed(joined=(member("b"),), former_members=former, moved=2)
     back = OffsetsSet(at_ms=NOW + passed_ms, partitions=1, backward=1, members=2, has_had_members=True)
     found = explain([moved, back])[-1].findings
     assert (found[0].likelihood is Likelihood.LIKELY) == is_sure
