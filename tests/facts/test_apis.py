@@ -19,7 +19,6 @@ OF_BROKERS = {key for key, (_, _, _, listeners, _) in KAFKA.items() if "broker" 
 NO_TOKENS = "there are no delegation tokens"
 NO_RAFT = "there is no quorum and no feature level: metadata is a file"
 NO_DESCRIPTIONS = "nobody keeps descriptions of topologies: Kafka does with a plugin alone"
-NO_TELEMETRY = "nothing takes clients' metrics, and a client that does not find the API sends none"
 ABSENT = {
     34: "there is one log directory",
     38: NO_TOKENS,
@@ -28,8 +27,6 @@ ABSENT = {
     41: NO_TOKENS,
     55: NO_RAFT,
     57: NO_RAFT,
-    71: NO_TELEMETRY,
-    72: NO_TELEMETRY,
     80: NO_RAFT,
     81: NO_RAFT,
     93: NO_DESCRIPTIONS,

@@ -179,6 +179,7 @@ CLASSES = {
     "kafka-cluster": f"{_TOOLS}.ClusterTool",
     "kafka-acls": f"{_TOOLS}.AclCommand",
     "kafka-transactions": f"{_TOOLS}.TransactionsCommand",
+    "kafka-client-metrics": f"{_TOOLS}.ClientMetricsCommand",
 }
 
 

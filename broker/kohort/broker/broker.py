@@ -41,6 +41,7 @@ from kohort.broker.http.health import Health
 from kohort.broker.http.page_parts import PageParts
 from kohort.broker.http.view import Counters, PageLimits
 from kohort.broker.lag import LagWatch, LocalEnds
+from kohort.broker.metadata.client_metrics import TelemetryReceiver
 from kohort.broker.metadata.configs import Configs, follow_broker_config
 from kohort.broker.metadata.leadership_counters import LeadershipCounters
 from kohort.broker.metadata.topics import Topics
@@ -268,6 +269,7 @@ class Broker:
             transactions,
             partial(self._on_demand.permissions, transactions),
         )
+        self.telemetry = TelemetryReceiver(self.metadata, self.clock.now_ms)
         administration = Administration(
             self.metadata,
             self.topics,
@@ -277,6 +279,7 @@ class Broker:
             self.node_id,
             self.data.path,
             self.workers,
+            self.telemetry,
             self._parts.expel,
             self._parts.forget_life,
         )
@@ -446,6 +449,7 @@ class Broker:
             asks=partial(self._request_path.asks, self.mailbox),
             quota_uses=self._request_path.quota_uses,
             share_partitions=self._on_demand.share_partitions,
+            telemetry=self.telemetry.current,
             others=self._parts.others,
             catching_up=self._parts.catching_up(),
             looked_at=self._audit.looked_at,

@@ -19,8 +19,10 @@ from kohort.broker.explain.history import REBALANCES_KEPT
 from kohort.broker.explain.story import began, still_missing, story
 from kohort.broker.explain.timeline import OngoingRebalance, Timeline
 from kohort.broker.group.events import GroupLoaded, RebalanceStarted
+from kohort.broker.telemetry.evidence import ClientEvidence
 from kohort.cli.client_settings import with_settings
 from kohort.cli.completion import complete_groups
+from kohort.cli.explain_clients import client_lines, clients_of_body
 from kohort.cli.explain_source import EventReader, is_observed, timeline_of_body
 from kohort.cli.http_source import group_json, http_option, share_group_jsons
 from kohort.cli.options import API_TIMEOUT_MS, bootstrap_option, json_option, open_admin, require_broker
@@ -119,6 +121,7 @@ def _over_http(telling: "_Telling", http: str, last: int, *, follow: bool) -> No
             look = partial(_look_at_observed, observed, http)
         else:
             telling.is_of_memory = True
+            telling.clients = clients_of_body(body)
             telling.all(timeline_of_body(body), last)
             look = partial(_look_at_rebalances, telling, http)
     while follow:
@@ -200,6 +203,7 @@ class _Telling:
         self.group_id = group_id
         self.as_json = as_json
         self.since_ms = since_ms
+        self.clients: tuple[ClientEvidence, ...] = ()
         self.is_of_memory = False  # A broker keeps the newest rebalances of each group there.
         self._last_shown = (-1, -1)  # When the newest rebalance ended that was told, and its generation.
         self._reminded = time.monotonic()
@@ -212,6 +216,8 @@ class _Telling:
             self._print(self._page(timeline, self.since_ms))
         else:
             self._print(explanation(self.group_id, timeline, last, _now_ms()))
+        if not self.as_json and self.clients:
+            self._print(client_lines(self.clients, _now_ms()))
         if timeline.reports:
             self._last_shown = _place_of(timeline.reports[-1])
 
@@ -244,6 +250,7 @@ class _Telling:
             "fail_overs": moves,
             "ongoing": None if ongoing is None else _ongoing_object(ongoing),
             "advice": same_instance(timeline.fenced),
+            "clients": self.clients,
         }
 
     def begins(self, ongoing: OngoingRebalance | None) -> None:

@@ -151,6 +151,8 @@ CLIENT_ONLY = ("UpdateFeatures",)
 """APIs that kohort sends to Apache Kafka, but that its own broker does not serve."""
 
 IMPORTED_WHEN_USED = (
+    LazyApi(71, "GetTelemetrySubscriptions", "0"),
+    LazyApi(72, "PushTelemetry", "0"),
     LazyApi(76, "ShareGroupHeartbeat", "1"),
     LazyApi(77, "ShareGroupDescribe", "1"),
     LazyApi(78, "ShareFetch", "1-2"),
@@ -166,12 +168,14 @@ IMPORTED_WHEN_USED = (
     LazyApi(91, "AlterShareGroupOffsets", "0"),
     LazyApi(92, "DeleteShareGroupOffsets", "0"),
 )
-"""The APIs of share groups and streams groups."""
+"""The APIs of clients' metrics, share groups and streams groups."""
 
 API_NAMES = frozenset((*IMPORTED_AT_START, *CLIENT_ONLY, *(each.name for each in IMPORTED_WHEN_USED)))
 """The names of all APIs with messages."""
 
-APIS: dict[int, Api] = {**declared(IMPORTED_AT_START), **{each.api_key: each for each in IMPORTED_WHEN_USED}}
+APIS: dict[int, Api] = dict(
+    sorted({**declared(IMPORTED_AT_START), **{each.api_key: each for each in IMPORTED_WHEN_USED}}.items())
+)
 """Every API of the broker by its key, sorted."""
 
 READABLE_OFFSETS_KEY = 30_001

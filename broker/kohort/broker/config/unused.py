@@ -86,7 +86,7 @@ _NAMES = """
     share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
     socket.connection.setup.timeout.ms ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites
     ssl.engine.factory.class ssl.keymanager.algorithm ssl.protocol
-    ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm telemetry.max.bytes
+    ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
     transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.partition.verification.enable
     transaction.state.log.load.buffer.size transaction.two.phase.commit.enable
     unclean.leader.election.interval.ms unstable.api.versions.enable unstable.feature.versions.enable

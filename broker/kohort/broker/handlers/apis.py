@@ -77,6 +77,8 @@ ADMINISTRATION = {
     51: "alter_user_scram_credentials",
     60: "describe_cluster",
     64: "unregister_broker",
+    71: "get_telemetry_subscriptions",
+    72: "push_telemetry",
     74: "list_config_resources",
     75: "describe_topic_partitions",
 }

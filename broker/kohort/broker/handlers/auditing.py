@@ -25,14 +25,14 @@ LOOK_ALONE = (
     " DescribeUserScramCredentials DescribeCluster DescribeProducers DescribeTransactions ListTransactions"
     " ConsumerGroupDescribe ListConfigResources DescribeTopicPartitions ShareGroupDescribe"
     " ReadShareGroupState ReadShareGroupStateSummary StreamsGroupDescribe DescribeShareGroupOffsets"
-    " ReadableOffsets"
+    " ReadableOffsets GetTelemetrySubscriptions"
 )
 """APIs that change nothing."""
 TRAFFIC = (
     "Produce Fetch OffsetCommit JoinGroup Heartbeat LeaveGroup SyncGroup SaslHandshake SaslAuthenticate"
     " InitProducerId AddPartitionsToTxn AddOffsetsToTxn EndTxn WriteTxnMarkers TxnOffsetCommit"
     " ConsumerGroupHeartbeat StreamsGroupHeartbeat ShareGroupHeartbeat ShareFetch ShareAcknowledge"
-    " InitializeShareGroupState WriteShareGroupState DeleteShareGroupState"
+    " InitializeShareGroupState WriteShareGroupState DeleteShareGroupState PushTelemetry"
 )
 """Frequent requests of clients about records, offsets, groups and transactions."""
 UNAUDITED_KEYS = frozenset(BY_NAME[name].api_key for name in (*LOOK_ALONE.split(), *TRAFFIC.split()))

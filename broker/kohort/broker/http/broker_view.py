@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kohort.broker.http.page_parts import T
     from kohort.broker.lag.ends import Ends
     from kohort.broker.runtime.other_brokers import OtherBrokers
+    from kohort.broker.telemetry.taking import ClientMetrics
 
 MESSAGES_ENABLE = "kohort.http.messages.enable"
 
@@ -54,6 +55,7 @@ class BrokerView:
         asks: "Callable[[], Ask]",
         quota_uses: "Callable[[int], Iterable[QuotaUse]]",
         share_partitions: "Callable[[], SharePartitions | None]",
+        telemetry: "Callable[[], ClientMetrics | None]",
         looked_at: Callable[[str, str, str], None],
         parts: PageParts,
         others: "OtherBrokers | None" = None,
@@ -64,6 +66,7 @@ class BrokerView:
         self._share_partitions = share_partitions
         self._asks = asks
         self._quota_uses = quota_uses
+        self.telemetry = telemetry
         self._looked_at = looked_at
         self._parts = parts
         self.cluster_id = cluster_id

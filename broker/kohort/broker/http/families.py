@@ -333,6 +333,26 @@ UNCLEAN_ELECTIONS = Family(
     f"{_STATS}uncleanleaderelections_total", "counter", (), "Of them those that may have lacked something."
 )
 
+TELEMETRY_CLIENTS = Family(
+    "kohort_client_metrics_clients", "gauge", (), "Clients whose own metrics (KIP-714) are kept."
+)
+TELEMETRY_SERIES = Family("kohort_client_metrics_series", "gauge", (), "Series that these clients have sent.")
+TELEMETRY_PUSHES = Family(
+    "kohort_client_metrics_pushes_total", "counter", (), "Times that a client has sent its metrics."
+)
+TELEMETRY_REFUSED = Family(
+    "kohort_client_metrics_refused_total",
+    "counter",
+    ("error",),
+    "Questions for subscriptions and pushes of metrics that were refused.",
+)
+TELEMETRY_LEFT_OUT = Family(
+    "kohort_client_metrics_left_out_total",
+    "counter",
+    (),
+    "Values of clients that there was no room for.",
+)
+
 _CLIENT = ("user", "client_id")
 _THROTTLE = "For how long a client that waits now was told to, in ms; 0 where none does."
 QUOTA_USES = {

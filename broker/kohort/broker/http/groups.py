@@ -6,7 +6,7 @@ Times are in milliseconds since 1970, durations in milliseconds.
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from operator import attrgetter
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -20,6 +20,9 @@ from kohort.broker.http.share_lag import lag_of
 from kohort.broker.http.slices import Slices
 from kohort.broker.http.view import View
 from kohort.broker.lag import PartitionLag, worst
+
+if TYPE_CHECKING:
+    from kohort.broker.telemetry.evidence import ClientEvidence
 
 SLICE = 200
 
@@ -84,11 +87,22 @@ async def describe_group(view: View, group: AnyGroup, now_ms: int) -> Json:
             for report, found in advice_of(rebalances.history)
             if found
         ],
+        "clients": _clients(view, group.group_id),
         "verdict": worst(*verdicts),
         "lag": sum(each.lag or 0 for each in lag),
         "lag_seconds": max((each.lag_seconds or 0 for each in lag), default=0),
         "offsets": await in_slices(partial(_offset, group), lag),
     }
+
+
+def _clients(view: View, group_id: str) -> "list[ClientEvidence]":
+    """Return what the group's clients have sent of their metrics to this broker."""
+    taken = view.telemetry()
+    if taken is None:
+        return []
+    from kohort.broker.telemetry.evidence import evidence_of  # noqa: PLC0415  # Most brokers need none.
+
+    return evidence_of(taken.reports.of_group(group_id, taken.now_ms()))
 
 
 def _offset(group: AnyGroup, lag: PartitionLag) -> Json:

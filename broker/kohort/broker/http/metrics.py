@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 import trio
 from prometheus_client import GCCollector, Metric, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import CollectorRegistry
 
-from kohort.broker.http import families
+from kohort.broker.http import client_metrics, families
 from kohort.broker.http.facts import Facts, gather
 from kohort.broker.http.metric_rows import histogram, one, rows
 from kohort.broker.http.readiness import not_ready
@@ -18,6 +19,9 @@ from kohort.broker.http.table_text import add_tables
 from kohort.broker.http.view import View
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.registry import api_of
+
+if TYPE_CHECKING:
+    from kohort.broker.telemetry.reports import ClientValues
 
 PAGE_SECONDS = 1.0  # Rendering is slow, and nobody needs it more often.
 
@@ -41,6 +45,7 @@ class BrokerCollector:
         yield from self._as_kafka()
         yield from replica_metrics(view.replicas(), view.counters.leaderships)
         yield from self._quotas()
+        yield from client_metrics.totals(view.telemetry())
 
     def _health(self) -> Iterator[Metric]:
         health = self._view.health
@@ -161,14 +166,16 @@ def _name(api_key: int) -> str:
 class _Gathered:
     """What was gathered, for an encoder that collects in another thread."""
 
-    def __init__(self, metrics: list[Metric], facts: Facts) -> None:
+    def __init__(self, metrics: list[Metric], facts: Facts, clients: "list[ClientValues]") -> None:
         self._metrics = metrics
         self._facts = facts
+        self._clients = clients
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics that are no tables."""
         yield from self._metrics
         yield from totals(self._facts)
+        yield from client_metrics.client_series(self._clients)
 
     def page(self, encode: Callable[["_Gathered"], bytes]) -> bytes:
         """Return all of it as text. Takes long: for a worker thread."""
@@ -196,7 +203,9 @@ class MetricsPage:
             if trio.current_time() - written_at >= PAGE_SECONDS:
                 now = trio.current_time()
                 facts = await gather(self._view)
-                gathered = _Gathered(list(self.registry.collect()), facts)
+                taken = self._view.telemetry()
+                clients = [] if taken is None else taken.reports.values(taken.now_ms())
+                gathered = _Gathered(list(self.registry.collect()), facts, clients)
                 page = await trio.to_thread.run_sync(gathered.page, encode)
                 self._pages = {  # Formats that nobody has asked for lately are let go.
                     kind: kept for kind, kept in self._pages.items() if now - kept[0] < PAGE_SECONDS

@@ -40,6 +40,7 @@ from kohort.broker.lag.ends import Ends
 from kohort.broker.metadata import BrokerState, PartitionState, TopicState
 from kohort.broker.partitions.counters import PartitionCounters
 from kohort.broker.quotas.meter import Use
+from kohort.broker.telemetry.taking import ClientMetrics
 from kohort.broker.transport.counters import TransportCounters
 from kohort.protocol.messages.join_group import JoinGroupRequestProtocol
 from kohort.protocol.offsets_topic import OffsetCommitValue
@@ -123,6 +124,7 @@ class FakeView:
     )
     cluster_id: str = "the-cluster"
     node_id: int = 1
+    taken: ClientMetrics | None = None
     health: FakeHealth = field(default_factory=FakeHealth)
     shards_failed: list[int] = field(default_factory=list)
     limits: PageLimits = field(default_factory=PageLimits)
@@ -169,6 +171,9 @@ class FakeView:
 
     def is_loading(self, group_id: str) -> bool:
         return group_id.startswith("loading")
+
+    def telemetry(self) -> ClientMetrics | None:
+        return self.taken
 
     def share_group(self, group_id: str) -> None:
         return None

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kohort.broker.http.brokers import Brokers
     from kohort.broker.http.page_parts import T
     from kohort.broker.lag.ends import Ends
+    from kohort.broker.telemetry.taking import ClientMetrics
 
 
 class Counters(msgspec.Struct, frozen=True):
@@ -100,6 +101,10 @@ class View(Protocol):
 
     def share_group(self, group_id: str) -> "ShareGroupExplained | None":
         """Return what this broker knows of a share group, None where that is nothing."""
+        ...
+
+    def telemetry(self) -> "ClientMetrics | None":
+        """Return what clients have sent of their metrics, None while nobody asks for any."""
         ...
 
     def shards(self) -> Mapping[str, int]:

@@ -98,10 +98,11 @@ class Configs:
             return self._plan_broker(snapshot, planned, change)
         if change.type == ResourceType.GROUP:
             return _plan_group(self._current.config, snapshot, change)
-        if change.type in (ResourceType.CLIENT_METRICS, ResourceType.BROKER_LOGGER):
-            kind = ResourceType(change.type).name.lower().replace("_", " ")
+        if change.type == ResourceType.CLIENT_METRICS:
+            return _plan_client_metrics(snapshot, change)
+        if change.type == ResourceType.BROKER_LOGGER:
             names = ", ".join(step.name for step in change.steps)
-            raise ApiError(ErrorCode.INVALID_CONFIG, f"kohort has no {kind} configs; unknown: {names}")
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"kohort has no broker logger configs; unknown: {names}")
         raise invalid_request(f"there is no resource type {change.type}")
 
     def _plan_broker(self, snapshot: Snapshot, planned: Mutation, change: ConfigChange) -> Mutation:
@@ -206,6 +207,33 @@ def group_resource(name: str) -> ConfigResource:
     if not name:
         raise invalid_request("Default group resources are not allowed.")
     return ConfigResource(ResourceType.GROUP, name)
+
+
+# -- client metrics ---------------------------------------------------------------------------------------
+
+
+def _plan_client_metrics(snapshot: Snapshot, change: ConfigChange) -> Mutation:
+    from kohort.broker.telemetry.subscriptions import check_client_metrics  # noqa: PLC0415  # Few have any.
+
+    resource = client_metrics_resource(change.name)
+    before = snapshot.configs.get(resource, {})
+    configs = _stepped({} if change.replace else before, change.steps, _lists_of_client_metrics)
+    try:
+        check_client_metrics(configs)
+    except ConfigError as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    return Mutation() if configs == before else Mutation(configs={resource: configs})
+
+
+def _lists_of_client_metrics(name: str) -> tuple[str, ...] | None:
+    return () if name in ("metrics", "match") else None
+
+
+def client_metrics_resource(name: str) -> ConfigResource:
+    """Return the resource of this subscription to clients' metrics. Raises: ApiError for none."""
+    if not name:
+        raise invalid_request("Subscription name can't be empty")
+    return ConfigResource(ResourceType.CLIENT_METRICS, name)
 
 
 # -- brokers ----------------------------------------------------------------------------------------------

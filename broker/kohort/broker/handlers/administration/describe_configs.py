@@ -8,6 +8,7 @@ from kohort.broker.metadata import ResourceType
 from kohort.broker.metadata.configs import (
     EVERY_BROKER,
     broker_resource,
+    client_metrics_resource,
     cluster_wide,
     existing_topic,
     group_resource,
@@ -152,10 +153,15 @@ def _entries(admin: Administration, resource: DescribeConfigsResource) -> Sequen
             from kohort.broker.config.group_settings import describe_group  # noqa: PLC0415
 
             return describe_group(admin.current.config, admin.metadata.snapshot().group_config(name))
-        case ResourceType.CLIENT_METRICS | ResourceType.BROKER_LOGGER:
+        case ResourceType.CLIENT_METRICS:
+            from kohort.broker.config.client_metrics_settings import describe_client_metrics  # noqa: PLC0415
+
+            resource_configs = admin.metadata.snapshot().configs.get(client_metrics_resource(name), {})
+            return describe_client_metrics(resource_configs)
+        case ResourceType.BROKER_LOGGER:
             if not name:
                 raise invalid_request("the resource needs a name")
-            return ()  # These have no configuration here.
+            return ()  # It has no configuration here.
     raise invalid_request(f"there is no resource type {resource.resource_type}")
 
 

@@ -7,6 +7,7 @@ import msgspec
 
 from kohort.broker.config.current import CurrentConfig
 from kohort.broker.metadata import BrokerState, MetadataStore, Snapshot
+from kohort.broker.metadata.client_metrics import TelemetryReceiver
 from kohort.broker.metadata.configs import Configs
 from kohort.broker.metadata.topics import Topics
 from kohort.broker.runtime.workers import Workers
@@ -24,6 +25,7 @@ class Administration(msgspec.Struct, frozen=True):
     data_path: Path
     """The folder with the logs."""
     workers: Workers
+    telemetry: TelemetryReceiver
     expel: Callable[[BrokerState], Awaitable[Snapshot]] | None = None
     """Takes a broker's registration away; None where there is one broker."""
     forget_life: Callable[[int], Awaitable[None]] | None = None

@@ -26,7 +26,7 @@ def handle(
 ) -> ListConfigResourcesResponse:
     """Return the resources of the types that are asked for; of all where none is.
 
-    Version 0 asks for client metrics alone, and there are none.
+    Version 0 asks for client metrics alone.
     """
     types = (message.resource_types or LISTED) if request.version > 0 else (ResourceType.CLIENT_METRICS,)
     if not set(types) <= set(LISTED):
@@ -48,6 +48,6 @@ def _names(admin: Administration, kind: int) -> Iterable[str]:
         return admin.metadata.snapshot().topics
     if kind == ResourceType.BROKER:
         return (str(each.node_id) for each in admin.metadata.snapshot().brokers)
-    if kind == ResourceType.GROUP:
-        return (each.name for each in admin.metadata.snapshot().configs if each.type is ResourceType.GROUP)
-    return ()  # Loggers and client metrics are not configured here.
+    if kind in (ResourceType.GROUP, ResourceType.CLIENT_METRICS):
+        return (each.name for each in admin.metadata.snapshot().configs if each.type == kind)
+    return ()  # Loggers are not configured here.

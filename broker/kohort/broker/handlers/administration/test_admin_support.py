@@ -15,6 +15,7 @@ from kohort.broker.handlers.groups.family import GroupServices
 from kohort.broker.handlers.prepared import Prepared
 from kohort.broker.handlers.table import HandlerTable
 from kohort.broker.metadata import BrokerState, EmbeddedMetadataStore, Snapshot
+from kohort.broker.metadata.client_metrics import TelemetryReceiver
 from kohort.broker.metadata.configs import Configs, follow_broker_config
 from kohort.broker.metadata.topics import Topics
 from kohort.broker.runtime.workers import TrioWorkers
@@ -36,10 +37,13 @@ class AdminWorld:
     def __init__(self, folder: Path, filesystem: FileSystem | None = None, **config: ConfigValue) -> None:
         self.deleted: list[frozenset[str]] = []
         self.made_ready: list[str] = []
+        self.now_ms = 1_000_000_000
         self.store = EmbeddedMetadataStore.open(
             filesystem or OsFileSystem(), folder, cluster_id="cluster", node_id=1
         )
-        self.connection = SimpleNamespace(client_software="", listener=0, principal=ANONYMOUS, closed=False)
+        self.connection = SimpleNamespace(
+            client_host="/127.0.0.1", client_software="", listener=0, principal=ANONYMOUS, closed=False
+        )
         self.current = CurrentConfig(BrokerConfig(**config))
         follow_broker_config(self.store, self.current, 1)
         self.topics = Topics(self.store, self.current, self._ready)
@@ -52,6 +56,7 @@ class AdminWorld:
             1,
             folder,
             TrioWorkers(cast(trio.Nursery, None)),
+            TelemetryReceiver(self.store, lambda: self.now_ms),
         )
         self.handlers = HandlerTable(cast(GroupServices, None), cast(Data, None), self.administration)
         self.store.watch(self._note_deletions)

@@ -143,7 +143,7 @@ async def test_a_broker_is_described_by_its_own_number(tmp_path: Path) -> None:
         (TOPIC, "a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
         (BROKER, "2", ErrorCode.INVALID_REQUEST),
         (BROKER, "x", ErrorCode.INVALID_REQUEST),
-        (ResourceType.CLIENT_METRICS, "g", ErrorCode.NONE),
+        (ResourceType.CLIENT_METRICS, "", ErrorCode.INVALID_REQUEST),
         (ResourceType.GROUP, "", ErrorCode.INVALID_REQUEST),
         (99, "x", ErrorCode.INVALID_REQUEST),
         (0, "x", ErrorCode.INVALID_REQUEST),
@@ -534,3 +534,31 @@ async def test_nothing_is_described_after_the_client_disconnected(tmp_path: Path
     answering = cast(Awaitable[object], world.handlers.handler_of(32)(asked, request))
     world.connection.closed = True
     assert await answering is None
+
+
+# -- client metrics -----------------------------------------------------------------------------------------
+
+
+async def test_a_subscription_to_clients_metrics_is_set_described_listed_and_deleted(tmp_path: Path) -> None:
+    world = await AdminWorld(tmp_path).start()
+    kind = ResourceType.CLIENT_METRICS
+    steps = [("metrics", SET, "a.,b."), ("match", SET, "client_id=x.*,client_software_name=y")]
+    assert await stepped(world, kind, "slow", *steps) == ErrorCode.NONE
+    found = {
+        each.name: (each.value, each.config_source) for each in (await described(world, kind, "slow")).configs
+    }
+    assert found == {
+        "interval.ms": ("300000", ConfigSource.DEFAULT),
+        "metrics": ("a.,b.", ConfigSource.CLIENT_METRICS),
+        "match": ("client_id=x.*,client_software_name=y", ConfigSource.CLIENT_METRICS),
+    }
+    assert await listed(world, kind) == (0, [("slow", kind)])
+    assert await listed(world, version=0) == (0, [("slow", kind)])
+    assert await stepped(world, kind, "slow", ("interval.ms", SET, "50")) == ErrorCode.INVALID_CONFIG
+    assert await stepped(world, kind, "slow", ("match", SET, "who=x")) == ErrorCode.INVALID_CONFIG
+    assert await stepped(world, kind, "", ("metrics", SET, "*")) == ErrorCode.INVALID_REQUEST
+    assert (
+        await stepped(world, kind, "slow", ("metrics", DELETE, None), ("match", DELETE, None))
+        == ErrorCode.NONE
+    )
+    assert await listed(world, kind) == (0, [])

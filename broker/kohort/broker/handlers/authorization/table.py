@@ -154,6 +154,8 @@ RULES: dict[int, Rule] = {
     69: Changed(
         Each(DESCRIBE, GROUP, _GROUPS._replace(asked="group_ids"), key=""), with_seen_members, _GROUP_HIDDEN
     ),
+    71: FREE,
+    72: FREE,
     74: Whole(DESCRIBE_CONFIGS),
     75: DescribeTopicPartitions(),
     76: Every(_of_group(), Subscribed()),

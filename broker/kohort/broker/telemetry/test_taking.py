@@ -1,0 +1,222 @@
+"""Clients that ask what to send, and send it: Kafka's rules, and what is kept of them."""
+
+from uuid import UUID
+
+import pytest
+
+from kohort.broker.config.values import ConfigError
+from kohort.broker.telemetry.evidence import evidence_of
+from kohort.broker.telemetry.otlp import Point, Resource
+from kohort.broker.telemetry.reports import (
+    CLIENTS_MAX,
+    KEPT_MS_MIN,
+    SERIES_PER_CLIENT_MAX,
+    SIZE_BYTES_MAX,
+    Report,
+    Reports,
+)
+from kohort.broker.telemetry.subscriptions import EVERY_METRIC, Requester, check_client_metrics
+from kohort.broker.telemetry.taking import ClientMetrics, Push
+from kohort.broker.telemetry.test_otlp import SUM, metric, metrics_data, point
+from kohort.protocol.errors import ErrorCode
+from kohort.protocol.records.compression import compress
+from kohort.protocol.records.header import Compression
+
+CLIENT = UUID(int=(7 << 32) + 9)
+BILLING = Requester(str(CLIENT), "billing-1", "apache-kafka-java", "4.4.0", "10.0.0.1")
+SECOND = 1_000
+BYTES_MAX = 10_000
+NONE = ErrorCode.NONE
+DATA = metrics_data(metric("a", point(2), kind=SUM, temporality=1), attributes=[("group_id", "billing")])
+
+
+class World:
+    def __init__(self, **configs: dict[str, str]) -> None:
+        self.now_ms = 1_800_000_000_000
+        self.metrics = ClientMetrics(lambda: self.now_ms)
+        self.metrics.configure(configs or {"one": {"metrics": "a", "interval.ms": "1000"}})
+
+    def ask(self, requester: Requester = BILLING) -> ErrorCode:
+        error, self.wanted = self.metrics.ask(CLIENT, requester)
+        return error
+
+    def push(self, data: bytes = DATA, **other: object) -> ErrorCode:
+        told = {
+            "client_instance_id": CLIENT,
+            "subscription_id": self.wanted.subscription_id(CLIENT),
+            "is_terminating": False,
+            "compression_type": 0,
+            "metrics": data,
+            **other,
+        }
+        return self.metrics.push(Push(**told), BILLING, BYTES_MAX)  # type: ignore[arg-type]
+
+
+def test_a_client_asks_and_sends_and_deltas_add_up() -> None:
+    world = World()
+    assert world.ask() is NONE
+    assert (world.wanted.metrics, world.wanted.interval_ms) == (("a",), SECOND)
+    assert world.push() is NONE
+    world.now_ms += SECOND
+    for codec in (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY):
+        assert world.push(compress(codec, DATA), compression_type=int(codec)) is NONE
+        world.now_ms += SECOND
+    (client,) = world.metrics.reports.values(world.now_ms)
+    assert client.values == {("a", ()): (10.0, True)}
+    assert (client.client_id, client.group_id) == ("billing-1", "billing")
+
+
+def test_who_asks_or_sends_too_soon_is_told_so() -> None:
+    world = World()
+    assert world.ask() is NONE
+    world.now_ms += SECOND - 1
+    assert world.ask() is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert world.push() is NONE  # The first one may follow at any time.
+    world.now_ms += SECOND - 1
+    assert world.push() is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert world.push(is_terminating=True) is NONE
+    assert world.push() is ErrorCode.INVALID_REQUEST
+    assert world.metrics.refusals[ErrorCode.THROTTLING_QUOTA_EXCEEDED] == 2
+
+
+def test_another_subscription_is_learnt_at_once() -> None:
+    world = World()
+    world.ask()
+    world.push()
+    world.metrics.configure({"one": {"metrics": "b", "interval.ms": "2000"}})
+    assert world.push() is ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+    assert world.ask() is NONE
+    assert world.wanted.metrics == ("b",)
+    assert world.push() is NONE
+
+
+@pytest.mark.parametrize(
+    "other, error",
+    [
+        ({"client_instance_id": UUID(int=0)}, ErrorCode.INVALID_REQUEST),
+        ({"client_instance_id": UUID(int=1)}, ErrorCode.INVALID_REQUEST),
+        ({"subscription_id": 5}, ErrorCode.UNKNOWN_SUBSCRIPTION_ID),
+        ({"compression_type": 9}, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        ({"data": b"x" * (BYTES_MAX + 1)}, ErrorCode.TELEMETRY_TOO_LARGE),
+        ({"data": b"\x0b"}, ErrorCode.INVALID_RECORD),
+        ({"data": b"no zstd", "compression_type": 4}, ErrorCode.INVALID_RECORD),
+        ({"data": compress(Compression.GZIP, bytes(20_000_000), 1)[:BYTES_MAX]}, ErrorCode.INVALID_RECORD),
+    ],
+)
+def test_what_is_wrong_with_a_push(other: dict[str, object], error: ErrorCode) -> None:
+    world = World()
+    world.ask()
+    assert world.push(**other) is error  # type: ignore[arg-type]
+    assert len(world.metrics.reports) == 0
+    assert world.metrics.refusals == {error: 1}
+
+
+def test_a_bomb_is_not_inflated() -> None:
+    world = World()
+    world.ask()
+    bomb = compress(Compression.ZSTD, bytes(64_000_000))
+    assert len(bomb) < BYTES_MAX
+    assert world.push(bomb, compression_type=4) is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize(
+    "match, is_asked",
+    [
+        ("", True),
+        ("client_id=billing-.*", True),
+        ("client_id=billing", False),
+        ("client_id=billing-.*,client_software_name=apache-kafka-java", True),
+        ("client_id=billing-.*,client_software_name=librdkafka", False),
+        ("client_software_version=4\\..*,client_source_address=10\\.0\\..*", True),
+        (f"client_instance_id={CLIENT}", True),
+    ],
+)
+def test_only_matching_clients_are_asked(match: str, is_asked: bool) -> None:
+    world = World(one={"metrics": "a", "interval.ms": "1000", "match": match})
+    assert world.ask() is NONE
+    assert world.wanted.metrics == (("a",) if is_asked else ())
+    assert world.wanted.interval_ms == (SECOND if is_asked else 300_000)
+
+
+def test_several_subscriptions_are_asked_together() -> None:
+    world = World(
+        one={"metrics": "b,a", "interval.ms": "5000"}, two={"metrics": "c,a", "interval.ms": "9000"}
+    )
+    world.ask()
+    assert (world.wanted.metrics, world.wanted.interval_ms) == (("a", "b", "c"), 5_000)
+    world.metrics.configure({"one": {"metrics": "a"}, "two": {"metrics": "*"}})
+    world.ask()
+    assert world.wanted.metrics == (EVERY_METRIC,)
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [
+        {"interval.ms": "99"},
+        {"interval.ms": "3600001"},
+        {"interval.ms": "soon"},
+        {"match": "client_id"},
+        {"match": "who=x"},
+        {"match": "client_id=("},
+        {"match": "client_source_port=9"},
+        {"matches": "x"},
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(configs: dict[str, str]) -> None:
+    with pytest.raises(ConfigError):
+        check_client_metrics(configs)
+
+
+def report(reports: Reports, number: int, *points: Point, now_ms: int = 0, group_id: str = "g") -> None:
+    about = Report(f"client-{number}", "10.0.0.1", "librdkafka 2.16")
+    reports.take(UUID(int=number), about, [Resource((("group_id", group_id),), points)], now_ms, 1_000)
+
+
+def test_what_clients_send_is_bounded() -> None:
+    reports = Reports()
+    names = [Point(f"metric-{each}", 1.0) for each in range(SERIES_PER_CLIENT_MAX + 5)]
+    report(reports, 1, *names)
+    assert (reports.series, reports.left_out) == (SERIES_PER_CLIENT_MAX, 5)
+    for number in range(2, CLIENTS_MAX + 3):
+        report(reports, number, Point("a", 1.0))
+    assert len(reports) == CLIENTS_MAX
+    assert reports.left_out == 7
+    big = Reports()
+    for number in range(200):
+        report(big, number, *(Point(f"{'m' * 200}{each}", 1.0) for each in range(400)))
+    assert SIZE_BYTES_MAX - 1_000 < big.size_bytes <= SIZE_BYTES_MAX
+    assert big.left_out
+
+
+def test_clients_that_send_no_more_are_forgotten_and_make_room() -> None:
+    reports = Reports()
+    report(reports, 1, Point("a", 1.0), now_ms=0)
+    report(reports, 2, Point("a", 1.0), now_ms=KEPT_MS_MIN)
+    reports.end(UUID(int=2))
+    assert [each.client_id for each in reports.of_group("g", KEPT_MS_MIN + 1)] == ["client-2"]
+    assert reports.values(KEPT_MS_MIN + 1) == []  # One that has ended has no series, but still says why.
+    assert reports.of_group("g", 2 * KEPT_MS_MIN + 1) == []
+    assert (len(reports), reports.size_bytes) == (0, 0)
+
+
+def test_what_clients_say_is_told_in_words() -> None:
+    reports = Reports()
+    prefix = "org.apache.kafka.consumer."
+    report(
+        reports,
+        1,
+        Point(f"{prefix}time.between.poll.max", 21_000.0),
+        Point(f"{prefix}coordinator.commit.latency.avg", 3.0),
+        Point(f"{prefix}coordinator.rebalance.latency.max", 1_250.0),
+        Point(f"{prefix}poll.idle.ratio.avg", 0.25),
+        Point("other", 3.0),
+    )
+    report(reports, 2, Point(f"{prefix}poll.idle.ratio.avg", 0.5), group_id="another")
+    (evidence,) = evidence_of(reports.of_group("g", 1))
+    assert evidence.client_id == "client-1"
+    assert evidence.facts == (
+        "at most 21 s between two polls",
+        "its application works 75 % of the time",
+        "a commit takes 3 ms on average",
+        "a rebalance took 1,250 ms at most",
+    )
