@@ -19,7 +19,6 @@ from kohort.protocol.records.header import (
     TRANSACTIONAL_FLAG,
     Compression,
 )
-from kohort.protocol.records.runs import offset_delta_columns
 from kohort.protocol.records.varint import VARINTS, encode_varint
 
 RecordHeaders = Sequence[tuple[str, bytes | None]]
@@ -90,13 +89,13 @@ class RecordWriter:
             and following <= _TABLE_SIZE
             and key_size + len(value) < _TABLE_RECORD_BYTES
         ):
-            for first, last, width in (
-                (index, min(following, _ONE_BYTE_MAX), 1),
-                (max(index, _ONE_BYTE_MAX), following, 2),
+            for first, last in (
+                (index, min(following, _ONE_BYTE_MAX)),
+                (max(index, _ONE_BYTE_MAX), following),
             ):
                 if first < last:
-                    offsets = offset_delta_columns(first, last - first, width)
                     some = keys[(first - index) * key_size : (last - index) * key_size]
+                    offsets = VARINTS[first:last]
                     encoded.append(_encode_keys(offsets, VARINTS[time_delta_ms], some, key_size, value))
         else:
             for number in range(count):
@@ -149,21 +148,19 @@ def encode_records(records: Iterable[RecordFields]) -> bytes:
 def _encode_keys(offsets: Sequence[bytes], time: bytes, keys: bytes, key_size: int, value: bytes) -> bytes:
     """Return records that differ in offset and key alone, and in the length of neither.
 
-    `offsets` are the columns of their offset deltas: records are as long as each other, so that a byte of
-    all is written at once.
+    They are as long as each other, so that a byte of all of them is written at once.
     """
-    size = len(value)
+    size, offset_size = len(value), len(offsets[0])
     key_length, length = VARINTS[key_size], VARINTS[size]
-    lengths_size = len(time) + len(offsets) + len(key_length) + len(length)
+    lengths_size = len(time) + offset_size + len(key_length) + len(length)
     head = _LENGTHS[key_size + size + lengths_size + 2] + time
-    first = b"".join((head, b"\0" * len(offsets), key_length, keys[:key_size], length, value, b"\0"))
-    step = len(first)
-    records = bytearray(first * (len(keys) // key_size))
-    at = len(head)
-    for column in offsets:
-        records[at::step] = column
-        at += 1
-    at += len(key_length)
+    first = b"".join((head, offsets[0], key_length, keys[:key_size], length, value, b"\0"))
+    step, at = len(first), len(head)
+    records = bytearray(first * len(offsets))
+    joined = b"".join(offsets)
+    for number in range(offset_size):
+        records[at + number :: step] = joined[number::offset_size]
+    at += offset_size + len(key_length)
     for number in range(key_size):
         column = keys[number::key_size]
         if column.lstrip(column[:1]):  # Otherwise the first record has what all have.

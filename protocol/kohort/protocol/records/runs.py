@@ -72,7 +72,7 @@ def find_run(payload: bytes, start: int, index: int, count_max: int, shape: Shap
     if count_max < RUN_RECORDS_MIN:
         return NO_RUN
     for at, expected in enumerate(
-        offset_delta_columns(index, count_max, shape.key - shape.offset_delta), shape.offset_delta
+        _offset_deltas(index, count_max, shape.key - shape.offset_delta), shape.offset_delta
     ):
         if column(at) != expected:
             return NO_RUN
@@ -81,13 +81,13 @@ def find_run(payload: bytes, start: int, index: int, count_max: int, shape: Shap
 
 
 def _end_of_table(index: int, width: int) -> int:
-    """Return the end of the indexes that `offset_delta_columns` can return together with this one."""
+    """Return the end of the indexes that `_offset_deltas` can return together with this one."""
     if width == 3 and _TWO_BYTES <= index < _THREE_BYTES:
         return (index // _TWO_BYTES + 1) * _TWO_BYTES
     return (0, _ONE_BYTE, _TWO_BYTES)[width] if width < 3 else 0
 
 
-def offset_delta_columns(index: int, count: int, width: int) -> tuple[bytes, ...]:
+def _offset_deltas(index: int, count: int, width: int) -> tuple[bytes, ...]:
     """Return the bytes of `count` offset deltas from `index` on, column by column."""
     if width < 3:
         return tuple(each[index : index + count] for each in (_LOWEST, _HIGHEST)[:width])
