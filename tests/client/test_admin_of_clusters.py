@@ -36,6 +36,8 @@ SETTINGS = (
     "group.initial.rebalance.delay.ms=0",
     "share.coordinator.state.topic.replication.factor=1",
     "share.coordinator.state.topic.min.isr=1",
+    "transaction.state.log.replication.factor=1",
+    "transaction.state.log.min.isr=1",
 )
 FAR_AWAY = 99
 
@@ -71,6 +73,28 @@ def new_topic(admin: Admin, partitions: int = 2) -> str:
 
 def codes(error: ItemsError) -> dict[object, int | None]:
     return {item: each.code for item, each in error.errors.items()}
+
+
+def test_open_transactions_have_their_partitions_until_they_end(bootstrap: str) -> None:
+    name = f"id-{uuid.uuid4().hex[:8]}"
+    with (
+        Admin(bootstrap_servers=bootstrap) as admin,
+        Producer(
+            bootstrap_servers=bootstrap, transactional_id=name, transaction_timeout_ms=61_000
+        ) as producer,
+    ):
+        topic = new_topic(admin)
+        with producer.transaction():
+            producer.send(topic, b"x", partition=1).result()
+            (found,) = [each for each in admin.open_transactions() if each.transactional_id == name]
+            assert (found.partitions, found.timeout_ms) == ((TopicPartition(topic, 1),), 61_000)
+            assert found.started_ms > 0
+            assert found.state == "Ongoing"
+
+        def is_over() -> bool:
+            return name not in [each.transactional_id for each in admin.open_transactions()]
+
+        wait_until(is_over, "its markers are written")
 
 
 def test_log_dirs_have_the_size_of_each_replica(bootstrap: str) -> None:

@@ -10,7 +10,7 @@ from kohort.client.admin_groups import GroupAdmin
 from kohort.client.admin_quotas import QuotaAdmin
 from kohort.client.admin_topics import TopicAdmin
 from kohort.client.admin_users import UserAdmin
-from kohort.client.admin_values import ShareGroupOffset
+from kohort.client.admin_values import OpenTransaction, ShareGroupOffset
 from kohort.client.arguments import by_name_alone, one_by_one
 from kohort.client.async_client import AsyncClient
 from kohort.client.client_metrics import RequestMetrics
@@ -51,6 +51,15 @@ class Admin(
 
     def __repr__(self) -> str:
         return f"<aio.Admin of {describe_servers(self._cluster.config)}>"
+
+    async def open_transactions(self) -> tuple[OpenTransaction, ...]:
+        """Return the transactions that are open, or whose markers are not written yet.
+
+        Those whose transactional id the principal may not describe are left out.
+        """
+        from kohort.client.admin_transactions import open_transactions  # noqa: PLC0415  # Few programs ask.
+
+        return await self._cluster.retrying(lambda: open_transactions(self._cluster))
 
     async def list_share_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None

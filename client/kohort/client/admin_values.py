@@ -135,6 +135,20 @@ class ShareGroupOffset(msgspec.Struct, frozen=True):
     lag: int | None = None
 
 
+class OpenTransaction(msgspec.Struct, frozen=True):
+    """A transaction whose markers are not written yet, with the partitions that it has written to.
+
+    `state`: Ongoing, PrepareCommit, PrepareAbort or PrepareEpochFence.
+    """
+
+    transactional_id: str
+    producer_id: int
+    state: str
+    started_ms: int
+    timeout_ms: int
+    partitions: tuple[TopicPartition, ...] = ()
+
+
 class ElectionType(IntEnum):
     """Which replicas can be elected. Source: ElectionType."""
 

@@ -65,7 +65,9 @@ class Asker:
         if self._looks % STABLE_LOOKS == 0 and TRANSACTIONS_TOPIC in seen.look.partition_counts:
             places = [each for each in watched.places() if each[0] != GROUPS_TOPIC]
             stable = questions.ends(places, seen.leaders, committed_only=True)
-            watched.note_stable(stable, watched.now_ms())
+            standing = watched.note_stable(stable, watched.now_ms())
+            if standing:
+                watched.tell_standing(standing, questions.open_transactions(), watched.now_ms())
         if status.reads_records:
             self._ask_share_groups()
         else:

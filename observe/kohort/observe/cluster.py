@@ -17,7 +17,7 @@ from kohort.client import (
     TopicPartition,
     UnsupportedVersionError,
 )
-from kohort.client.admin_values import ShareGroupOffset
+from kohort.client.admin_values import OpenTransaction, ShareGroupOffset
 from kohort.observe.facts import Facts
 from kohort.observe.pace import Pace
 from kohort.observe.topics import ClusterLook, with_known
@@ -178,6 +178,11 @@ class ClusterQuestions:
         """Return what a group has committed, None where that may not be known."""
         self._pace.wait()
         return self._allowed("OffsetFetch", partial(self._admin.list_group_offsets, group_id))
+
+    def open_transactions(self) -> tuple[OpenTransaction, ...] | None:
+        """Return the transactions that are open now, None where that may not be known."""
+        self._pace.wait(2 * self._brokers_count)
+        return self._allowed("ListTransactions", self._admin.open_transactions)
 
     def share_offsets(self, group_id: str) -> dict[TopicPartition, ShareGroupOffset] | None:
         """Return where a share group begins in each partition, None where that may not be known."""

@@ -11,6 +11,7 @@ from kohort.broker.explain.observed.events import (
     CoordinatorMoved,
     GroupChanged,
     TopicsChanged,
+    TransactionHolder,
     TransactionStands,
 )
 from kohort.client import (
@@ -30,6 +31,7 @@ from kohort.client.admin_values import (
     GroupDescription,
     GroupListing,
     MemberDescription,
+    OpenTransaction,
 )
 from kohort.client.values import Node
 from kohort.observe.asking import Asker
@@ -58,6 +60,7 @@ class FakeAdmin:
         self.listed: list[str] | None = None
         self.offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
         self.stable: dict[str, int] = {}
+        self.open_transactions_: list[OpenTransaction] = []
         self.calls: list[str] = []
 
     def list_topics(self, *, include_internal: bool) -> tuple[str, ...]:
@@ -101,6 +104,12 @@ class FakeAdmin:
             raise NetworkError("no answer")
         stable = self.stable if committed_only else {}
         return {each: OffsetAndTimestamp(stable.get(each.topic, 100), -1, 0) for each in wanted}
+
+    def open_transactions(self) -> tuple[OpenTransaction, ...]:
+        self.calls.append("open_transactions")
+        if "open_transactions" in self.errors:
+            raise self.errors["open_transactions"]
+        return tuple(self.open_transactions_)
 
     def list_groups(self) -> tuple[GroupListing, ...]:
         names = self.groups if self.listed is None else self.listed
@@ -384,6 +393,11 @@ def test_a_group_at_a_last_stable_offset_that_stands_is_told_of_the_transaction(
     admin, stopping = FakeAdmin(), Event()
     admin.leaders = {"t": [1], "u": [1], "__transaction_state": [1]}
     admin.stable = {"t": 40}
+    where = (TopicPartition("t", 0),)
+    admin.open_transactions_ = [
+        OpenTransaction("mine", 7, "Ongoing", NOW - 1, 60_000, where),
+        OpenTransaction("other", 8, "Ongoing", NOW - 1, 60_000, (TopicPartition("t", 1),)),
+    ]
     pace = Pace(1e6, stopping)
     questions = ClusterQuestions(admin, pace, lambda: now_ms)  # type: ignore[arg-type]  # It has what is called.
     asker = Asker(found, questions, pace, Limits(), stopping)
@@ -399,6 +413,9 @@ def test_a_group_at_a_last_stable_offset_that_stands_is_told_of_the_transaction(
     assert isinstance(event, TransactionStands)
     assert (event.topic, event.last_stable_offset, event.end_offset) == ("t", 40, 100)
     assert event.at_ms - event.since_ms == 120_000
+    assert event.holders == (TransactionHolder("mine", NOW - 1, 60_000, "Ongoing"),)
+    assert not event.is_without_holder
+    assert admin.calls.count("open_transactions") == 1
     assert [each.topic for each in found.transactions.standing] == ["t"]
     admin.stable = {}
     for _ in range(6):

@@ -1,10 +1,14 @@
 """Transactions that stay open: the last stable offset of a partition stands, and its log grows. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
+
+from kohort.broker.explain.observed.events import TransactionHolder, TransactionStands
+from kohort.client.admin_values import OpenTransaction
 
 STANDS_MS = 120_000
 """A last stable offset that has stood for so long holds up who reads committed records alone."""
+HOLDERS_TOLD = 4
 Ends = Mapping[str, Mapping[int, int]]
 
 
@@ -16,6 +20,29 @@ class Standing(NamedTuple):
     last_stable_offset: int
     end_offset: int
     since_ms: int
+
+
+def standing_event(
+    standing: Standing, opened: Iterable[OpenTransaction] | None, timeout_ms_max: int, at_ms: int
+) -> TransactionStands:
+    """Return the event of a last stable offset that does not move, with the transactions that hold it."""
+    where = standing.topic, standing.partition
+    holders = [
+        TransactionHolder(each.transactional_id, each.started_ms, each.timeout_ms, each.state)
+        for each in sorted(opened or (), key=lambda each: each.started_ms)
+        if where in each.partitions
+    ]
+    return TransactionStands(
+        at_ms=at_ms,
+        since_ms=standing.since_ms,
+        topic=standing.topic,
+        partition=standing.partition,
+        last_stable_offset=standing.last_stable_offset,
+        end_offset=standing.end_offset,
+        timeout_ms_max=timeout_ms_max,
+        holders=tuple(holders[:HOLDERS_TOLD]),
+        is_without_holder=opened is not None and not holders,
+    )
 
 
 class OpenTransactions:

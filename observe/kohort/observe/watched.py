@@ -6,8 +6,9 @@ from threading import RLock
 
 import msgspec
 
-from kohort.broker.explain.observed.events import AnyObserved, TransactionStands
+from kohort.broker.explain.observed.events import AnyObserved
 from kohort.client import BrokerError
+from kohort.client.admin_values import OpenTransaction
 from kohort.client.batches import FetchedBatch
 from kohort.observe.cluster import GROUPS_TOPIC, Seen
 from kohort.observe.facts import Facts
@@ -16,7 +17,7 @@ from kohort.observe.lags import Lags
 from kohort.observe.records import Records
 from kohort.observe.store import CLUSTER_WIDE, GroupNews, Store
 from kohort.observe.topics import ClusterLook, coordinators_moved, topics_changed
-from kohort.observe.transactions import OpenTransactions, Standing
+from kohort.observe.transactions import OpenTransactions, Standing, standing_event
 from kohort.protocol.errors import ErrorCode, WireError
 
 log = logging.getLogger(__name__)
@@ -204,20 +205,22 @@ class Watched:
         if self.status.reads_records:
             self._note_reading(ends.get(GROUPS_TOPIC, {}))
 
-    def note_stable(self, stable: Mapping[str, Mapping[int, int]], at_ms: int) -> None:
-        """Take last stable offsets. A group that waits at one that has not moved for long gets an event."""
+    def note_stable(self, stable: Mapping[str, Mapping[int, int]], at_ms: int) -> list[Standing]:
+        """Take last stable offsets; return those that have now not moved for long."""
         with self.lock:
             self.transactions.forget(self.look.partition_counts)
-            for each in self.transactions.look(stable, self.facts.ends, at_ms):
-                event = TransactionStands(
-                    at_ms=at_ms,
-                    since_ms=each.since_ms,
-                    topic=each.topic,
-                    partition=each.partition,
-                    last_stable_offset=each.last_stable_offset,
-                    end_offset=each.end_offset,
-                    timeout_ms_max=self.facts.transaction_timeout_ms_max,
-                )
+            return self.transactions.look(stable, self.facts.ends, at_ms)
+
+    def tell_standing(
+        self, standing: Iterable[Standing], opened: Iterable[OpenTransaction] | None, at_ms: int
+    ) -> None:
+        """Give each group that waits at one of these offsets an event. `opened`: all open transactions.
+
+        It is None where nobody may know them.
+        """
+        with self.lock:
+            for each in standing:
+                event = standing_event(each, opened, self.facts.transaction_timeout_ms_max, at_ms)
                 self._cluster_news += (
                     (group_id, event)
                     for group_id, group in self.records.groups.items()

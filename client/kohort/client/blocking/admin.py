@@ -63,6 +63,8 @@ class Admin(BlockingClient[admin.Admin]):
     alter_share_group_offsets = blocking(admin.Admin.alter_share_group_offsets)
     delete_share_group_offsets = blocking(admin.Admin.delete_share_group_offsets)
 
+    open_transactions = blocking(admin.Admin.open_transactions)
+
     describe_log_dirs = blocking(admin.Admin.describe_log_dirs)
     elect_leaders = blocking(admin.Admin.elect_leaders)
     alter_partition_reassignments = blocking(admin.Admin.alter_partition_reassignments)

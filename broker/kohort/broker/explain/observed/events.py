@@ -178,6 +178,15 @@ class CoordinatorMoved(ObservedEvent, frozen=True, kw_only=True, omit_defaults=T
     is_former_gone: bool = False
 
 
+class TransactionHolder(msgspec.Struct, frozen=True, array_like=True):
+    """An open transaction: its transactional id, when it began, and when its coordinator aborts it."""
+
+    transactional_id: str
+    started_ms: int
+    timeout_ms: int
+    state: str
+
+
 class TransactionStands(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True):
     """The last stable offset of a partition has not moved since `since_ms`, and the group stands at it.
 
@@ -190,6 +199,10 @@ class TransactionStands(ObservedEvent, frozen=True, kw_only=True, omit_defaults=
     last_stable_offset: int
     end_offset: int
     timeout_ms_max: int = 0
+    holders: tuple[TransactionHolder, ...] = ()
+    """The open transactions that have written to the partition, the oldest first; none where not known."""
+    is_without_holder: bool = False
+    """The coordinators were asked, and told of no open transaction of the partition."""
 
 
 AnyObserved = (

@@ -99,7 +99,18 @@ def transaction_finding(event: TransactionStands) -> Finding:
     ]
     if event.timeout_ms_max:
         evidence.append(f"transaction.max.timeout.ms is {duration(event.timeout_ms_max)}")
-    text = f"a transaction on {where} stays open, and holds up who reads committed records alone"
+    evidence += [
+        f"the transaction of {each.transactional_id} is open for {duration(event.at_ms - each.started_ms)}; "
+        f"its timeout is {duration(each.timeout_ms)}, its state {each.state}"
+        for each in event.holders
+    ]
+    whose = f" of {event.holders[0].transactional_id}" if event.holders else ""
+    if event.is_without_holder:
+        evidence.append(
+            "no coordinator tells of it: it hangs, and kafka-transactions.sh abort ends it; "
+            "or the observer may not describe its transactional id"
+        )
+    text = f"a transaction{whose} on {where} stays open, and holds up who reads committed records alone"
     return Finding(FindingKind.TRANSACTION_HANGS, Likelihood.LIKELY, text, tuple(evidence), where)
 
 

@@ -21,6 +21,7 @@ from kohort.broker.explain.observed.events import (
     StaticMemberReturned,
     Subscribers,
     TopicsChanged,
+    TransactionHolder,
     TransactionStands,
     read_observed,
 )
@@ -440,6 +441,21 @@ def test_a_transaction_that_stays_open_holds_the_group_up() -> None:
     assert found.about == "t-3"
     assert "the last stable offset of t-3 is 117 for 3 min at least" in found.evidence
     assert "transaction.max.timeout.ms is 15 min" in found.evidence
+
+
+def test_a_transaction_is_told_with_the_transactional_id_that_holds_it() -> None:
+    holder = TransactionHolder("payments-1", NOW - 240_000, 900_000, "Ongoing")
+    found = first(msgspec.structs.replace(stands(), holders=(holder,)))
+    assert "a transaction of payments-1 on t-3 stays open" in found.text
+    assert (
+        "the transaction of payments-1 is open for 4 min; its timeout is 15 min, its state Ongoing"
+        in found.evidence
+    )
+
+
+def test_a_transaction_that_no_coordinator_knows_is_told_with_what_ends_it() -> None:
+    found = first(msgspec.structs.replace(stands(), is_without_holder=True))
+    assert any("kafka-transactions.sh abort" in each for each in found.evidence)
 
 
 def test_a_long_history_is_explained_in_time_for_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
