@@ -47,6 +47,7 @@ def test_every_library_has_a_guide() -> None:
     libraries = ("confluent-kafka", "kafka-python", "aiokafka", "faststream", "quixstreams")
     assert names == {
         *(f"testing-{each}" for each in libraries),
+        "client-metrics",
         "from-testcontainers",
         "kubernetes",
         "observe",

@@ -295,8 +295,8 @@ class ObservedGroup:
 
     def _last_commit_ms(self, new: Snapshot) -> int:
         """Return when a member of both generations committed last, 0 for never."""
-        staying = (each for member_id, each in self.activities.items() if member_id in new.members)
-        return max((each.last_commit_ms for each in staying), default=0)
+        known = self.activities.items()
+        return max((each.last_commit_ms for member, each in known if member in new.members), default=0)
 
     def _grown(self, old: Snapshot, new: Snapshot) -> Iterable[Grown]:
         """Yield the topics with more assigned partitions than ever before, or with none any more."""
@@ -485,14 +485,11 @@ def _subscribers(members: Iterable[ObservedMember]) -> tuple[Subscribers, ...]:
     for each in members:
         topics = tuple(sorted(each.topics)) or ((each.topic_regex,) if each.topic_regex else ())
         by_topics.setdefault(topics, []).append(each)
-    return tuple(
-        Subscribers(
-            topics[:TOLD_MAX],
-            len(those),
-            tuple(sorted({each.client_id for each in those}))[:SUBSCRIBERS_TOLD],
-        )
-        for topics, those in list(by_topics.items())[:SUBSCRIBERS_TOLD]
-    )
+    found: list[Subscribers] = []
+    for topics, those in list(by_topics.items())[:SUBSCRIBERS_TOLD]:
+        clients = sorted({each.client_id for each in those})
+        found.append(Subscribers(topics[:TOLD_MAX], len(those), tuple(clients)[:SUBSCRIBERS_TOLD]))
+    return tuple(found)
 
 
 def _moved(old: Snapshot, new: Snapshot) -> int:
