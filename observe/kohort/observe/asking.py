@@ -116,7 +116,8 @@ class Asker:
             offsets = self._questions.share_offsets(group_id)
             with watched.lock:
                 group = watched.records.groups.get(group_id)
-                if offsets is not None and group is not None and group.kind == SHARE:
+                is_there = group is not None and group.kind == SHARE and group.snapshot.generation_id >= 0
+                if offsets is not None and is_there:  # It may have been deleted meanwhile.
                     end_offset, now_ms = watched.facts.end_offset, watched.now_ms()
                     take_share_offsets(watched.records.group(group_id), offsets, end_offset, now_ms)
 

@@ -32,10 +32,12 @@ from kohort.client.admin_values import (
     GroupListing,
     MemberDescription,
     OpenTransaction,
+    ShareGroupOffset,
 )
 from kohort.client.values import Node
 from kohort.observe.asking import Asker
 from kohort.observe.cluster import ClusterQuestions, Seen
+from kohort.observe.group import Snapshot
 from kohort.observe.observer import Observer, Target
 from kohort.observe.pace import Limits, Pace, Stopped
 from kohort.observe.store import Store
@@ -110,6 +112,10 @@ class FakeAdmin:
         if "open_transactions" in self.errors:
             raise self.errors["open_transactions"]
         return tuple(self.open_transactions_)
+
+    def list_share_group_offsets(self, group_id: str) -> dict[TopicPartition, ShareGroupOffset]:
+        self.calls.append(f"share offsets of {group_id}")
+        return {TopicPartition("t", 0): ShareGroupOffset(5)}
 
     def list_groups(self) -> tuple[GroupListing, ...]:
         names = self.groups if self.listed is None else self.listed
@@ -384,6 +390,22 @@ def test_descriptions_change_nothing_once_records_may_be_read() -> None:
     world.admin.describe_groups = allowed_meanwhile  # type: ignore[method-assign]
     world.asker.ask()
     assert world.watched.records.groups == {}
+
+
+def test_a_share_group_that_was_deleted_while_it_was_asked_about_has_no_offsets() -> None:
+    found, admin, stopping = watched(), FakeAdmin(), Event()
+    admin.leaders = {"t": [1]}
+    pace = Pace(1e6, stopping)
+    asker = Asker(found, questions_of(admin, pace), pace, Limits(), stopping)
+    group = found.records.group("s")
+    group.kind, group.is_by_broker = "share", True
+    group.become(Snapshot(1, NOW))
+    asker.ask()
+    assert group.places["t", 0].offset == 5
+    group.removed(NOW)
+    asker.ask()
+    assert admin.calls.count("share offsets of s") == 2
+    assert group.is_nothing
 
 
 def test_a_group_at_a_last_stable_offset_that_stands_is_told_of_the_transaction(store: Store) -> None:
