@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kohort.testing import Broker
+from tests.registry.asking import ask
 
 pytest.importorskip(
     "confluent_kafka.schema_registry", reason="the group `registry` has what Confluent's client needs"
@@ -242,6 +243,14 @@ def test_a_proto_text_and_its_descriptor_are_one_version(
     assert descriptor is not None
     assert descriptor != text
     assert client.lookup_schema(subject, Schema(descriptor, "PROTOBUF")).version == 1
+    for method, path, body in (
+        ("GET", "versions/1", None),
+        ("GET", "metadata", None),
+        ("POST", "", {"schema": text, "schemaType": "PROTOBUF"}),
+    ):
+        for query, wanted in (("", text), ("?format=serialized", descriptor)):
+            told = ask(url, method, f"/subjects/{subject}/{path}".rstrip("/") + query, body)
+            assert told.content["schema"] == wanted
     assert client.register_schema(subject, Schema(descriptor, "PROTOBUF")) == schema_id
     wrong = Schema(text.replace("string", "int32"), "PROTOBUF")
     assert not client.test_compatibility(subject, wrong)

@@ -138,7 +138,13 @@ class Schemas:
     # -- looking up ---------------------------------------------------------------------------------------
 
     def lookup(
-        self, subject: str, new: NewSchema, *, normalize: bool = False, with_deleted: bool = False
+        self,
+        subject: str,
+        new: NewSchema,
+        *,
+        normalize: bool = False,
+        with_deleted: bool = False,
+        form: str = "",
     ) -> Decision:
         """Return the version of the subject that has this schema. Raises: RegistryError."""
         versions = self._state.versions(subject, with_deleted=with_deleted)
@@ -148,7 +154,7 @@ class Schemas:
         has_besides = new.metadata is not None or new.ruleSet is not None
         for each in reversed(versions):
             if self._parser.equals(each, candidate, with_metadata=has_besides):
-                return Decision(version_answer(each))
+                return Decision(version_answer(self._parser.shown(each, form)))
         raise errors.schema_not_found()
 
     # -- checking -----------------------------------------------------------------------------------------

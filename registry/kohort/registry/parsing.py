@@ -93,10 +93,16 @@ class Parser:
         return self.registered(value).normalized == candidate.parsed.normalized
 
     def shown(self, value: SchemaValue, form: str) -> SchemaValue:
-        """Return a version with its schema in another form: `serialized` is a descriptor in base64."""
+        """Return a version with its schema in another form: `serialized` is a descriptor in base64.
+
+        Raises: RegistryError for a schema that cannot be read.
+        """
         if form != SERIALIZED or value.schemaType != PROTOBUF:
             return value
-        parsed = self.registered(value)
+        try:
+            parsed = self.registered(value)
+        except InvalidSchema as error:
+            raise errors.invalid_schema(str(error)) from None
         assert isinstance(parsed, ProtobufSchema)
         return msgspec.structs.replace(value, schema=parsed.serialized)
 

@@ -176,7 +176,7 @@ class Routes:
         add("GET", "subjects", self._list_subjects)
         add("POST", "subjects/*", lambda asked: schemas.lookup(
             asked.subject, asked.body(NewSchema),
-            normalize=asked.flag("normalize"), with_deleted=asked.flag("deleted"),
+            normalize=asked.flag("normalize"), with_deleted=asked.flag("deleted"), form=asked.text("format"),
         ))  # fmt: skip
         add("DELETE", "subjects/*", lambda asked: self._administration.delete_subject(
             asked.subject, permanent=asked.flag("permanent")
@@ -203,6 +203,7 @@ class Routes:
             asked.subject,
             dict(zip(asked.texts("key"), asked.texts("value"), strict=False)),
             with_deleted=asked.flag("deleted"),
+            form=asked.text("format"),
         ))  # fmt: skip
         add("POST", "compatibility/subjects/*/versions", lambda asked: schemas.check(
             asked.subject, None, asked.body(NewSchema),

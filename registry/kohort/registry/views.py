@@ -4,7 +4,6 @@ from typing import Any, TypeVar
 
 from kohort.registry import errors
 from kohort.registry.core import Decision, schema_answer, version_answer
-from kohort.registry.errors import InvalidSchema
 from kohort.registry.parsing import Parser
 from kohort.registry.records import LATEST, SchemaValue
 from kohort.registry.state import State
@@ -33,7 +32,7 @@ class Views:
         self, schema_id: int, subject: str | None, *, with_max_id: bool = False, form: str = ""
     ) -> Decision:
         """Return the schema of an id. Raises: RegistryError."""
-        found = self._shown(self._with_id(schema_id, subject)[0], form)
+        found = self._parser.shown(self._with_id(schema_id, subject)[0], form)
         answer = schema_answer(found)
         if with_max_id:
             answer["maxId"] = self._state.newest_id(context_of(found.subject))
@@ -41,7 +40,7 @@ class Views:
 
     def text_by_id(self, schema_id: int, subject: str | None, *, form: str = "") -> Decision:
         """Return the text of an id alone. Raises: RegistryError."""
-        return Decision(Text(self._shown(self._with_id(schema_id, subject)[0], form).schema))
+        return Decision(Text(self._parser.shown(self._with_id(schema_id, subject)[0], form).schema))
 
     def versions_of_id(self, schema_id: int, subject: str | None, *, with_deleted: bool) -> Decision:
         """Return the subjects and versions that have an id. Raises: RegistryError."""
@@ -82,12 +81,12 @@ class Views:
     def version(self, subject: str, number: int, *, with_deleted: bool, form: str = "") -> Decision:
         """Return one version of a subject. Raises: RegistryError."""
         found = self._version(subject, number, with_deleted=with_deleted)
-        return Decision(version_answer(self._shown(found, form)))
+        return Decision(version_answer(self._parser.shown(found, form)))
 
     def text(self, subject: str, number: int, *, with_deleted: bool, form: str = "") -> Decision:
         """Return the text of one version alone. Raises: RegistryError."""
         found = self._version(subject, number, with_deleted=with_deleted)
-        return Decision(Text(self._shown(found, form).schema))
+        return Decision(Text(self._parser.shown(found, form).schema))
 
     def referrers(self, subject: str, number: int, *, with_deleted: bool) -> Decision:
         """Return the ids of the schemas that refer to a version. Raises: RegistryError."""
@@ -95,7 +94,9 @@ class Views:
         there = self._state.referrers(subject, found.version, with_deleted=with_deleted)
         return Decision(sorted({each.id for each in there}))
 
-    def latest_with_metadata(self, subject: str, wanted: dict[str, str], *, with_deleted: bool) -> Decision:
+    def latest_with_metadata(
+        self, subject: str, wanted: dict[str, str], *, with_deleted: bool, form: str = ""
+    ) -> Decision:
         """Return the newest version whose metadata have these properties. Raises: RegistryError."""
         versions = self._state.versions(subject, with_deleted=with_deleted)
         if not versions:
@@ -104,14 +105,8 @@ class Views:
             properties = (each.metadata or {}).get("properties")
             properties = properties if isinstance(properties, dict) else {}
             if all(properties.get(name) == value for name, value in wanted.items()):
-                return Decision(version_answer(each))
+                return Decision(version_answer(self._parser.shown(each, form)))
         raise errors.schema_not_found()
-
-    def _shown(self, value: SchemaValue, form: str) -> SchemaValue:
-        try:
-            return self._parser.shown(value, form)
-        except InvalidSchema as error:
-            raise errors.invalid_schema(str(error)) from None
 
     def _version(self, subject: str, number: int, *, with_deleted: bool) -> SchemaValue:
         found = self._state.version(subject, number, with_deleted=with_deleted)
