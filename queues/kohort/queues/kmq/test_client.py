@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from unittest.mock import Mock
 
+import anyio
+import anyio.lowlevel
 import pytest
 import trio
 import trio.testing
@@ -57,7 +59,7 @@ class Written:
     async def send_keys(
         self, producer: object, topic: str, partition: int, keys: bytes, value: bytes, *, key_size: int
     ) -> "Written":
-        await trio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
         if self.has_no_room:
             await trio.sleep_forever()
         if self.fails:
@@ -67,7 +69,7 @@ class Written:
         return self
 
     async def wait(self) -> None:
-        await trio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
 
     def when_done(self, callback: Callable[[KohortError | None], None]) -> None:
         if self.answers:
@@ -161,6 +163,22 @@ async def test_end_markers_that_nobody_waits_for_are_sent_soon(
             await ends._settled.wait()
     assert written.runs == [(0, pack_keys(0, [each]), END) for each in (3, 4)]
     await ends.end(is_waiting=False)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_end_markers_are_sent_under_both_loops(written: Written, backend: str) -> None:
+    async def main() -> None:
+        ends = EndMarkers(Mock(), "markers")
+        await ends.start()
+        with anyio.fail_after(60):
+            for offset in (3, 4):
+                add(ends, 0, offset)
+                await ends._settled.wait()
+            await add(ends, 0, 5)
+        await ends.end(is_waiting=True)
+
+    anyio.run(main, backend=backend)
+    assert written.runs == [(0, pack_keys(0, [each]), END) for each in (3, 4, 5)]
 
 
 async def test_end_markers_of_a_cancelled_batch_are_sent_all_the_same(
