@@ -43,7 +43,7 @@ class Connections(ClusterTasks):
         self.observer: Observer | None = None
         self._told_by = ""  # The broker that answered the metadata.
         self._connections: dict[tuple[str, int, str], Connection] = {}
-        self._served: set[Connection] = set()
+        self._served: dict[Connection, None] = {}
         self._locks: dict[tuple[str, int, str], anyio.Lock] = {}
         self._backoffs: dict[tuple[str, int], tuple[Backoff, float]] = {}
         self._tls = _tls_context(config)
@@ -131,12 +131,12 @@ class Connections(ClusterTasks):
         """Serve until the connection is closed, also where everything around the cluster was cancelled."""
         if self.tasks.cancel_scope.cancel_called:
             connection.close()
-        self._served.add(connection)
+        self._served[connection] = None
         try:
             with anyio.CancelScope(shield=True):
                 await connection.serve()
         finally:
-            self._served.discard(connection)
+            self._served.pop(connection, None)
             if connection.likely_cause:  # A retry is not logged.
                 words = f"{connection.address} closed the connection{connection.likely_cause}"
                 self.warnings.say((connection.address, "large"), words)

@@ -276,7 +276,7 @@ class ProducerSession(Session):
                 backoff.reset()
 
     def _take_over(self, topics: set[str]) -> None:
-        for topic in topics:
+        for topic in sorted(topics):
             found = self.cluster.metadata.topics.get(topic)
             if found is not None and not found.error and found.partitions:
                 self.accumulator.learn(topic, len(found.partitions), found.topic_id)

@@ -100,7 +100,7 @@ class DataDirectory:
         self.meta = None if content is None else MetaProperties.decode(content)
         self.directory_id = None if content is None else decode_directory_id(content)
         self._finish_deletions()
-        folders = set(self._folder_names())
+        folders = dict.fromkeys(self._folder_names())
         names = (RECOVERY_POINTS, LOG_START_OFFSETS, SYNCED_OFFSETS, CLEANER_OFFSETS)
         self.records.load(Checkpoint(*map(self._read_checkpoint, names)), folders)
         self.is_clean = self.file_system.read(self.path / CLEAN_SHUTDOWN) is not None

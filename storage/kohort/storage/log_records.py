@@ -89,8 +89,8 @@ class LogRecords:
 
         Entries of other partitions are stale since a crash.
         """
-        present = set(folders)
-        self._stale = found.keys() - present
+        present = dict.fromkeys(folders)
+        self._stale = found.keys() - present.keys()
         self._missing = frozenset(
             key for offsets in found for key, offset in offsets.items() if offset and key not in present
         )

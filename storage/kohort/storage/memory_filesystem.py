@@ -130,6 +130,8 @@ class MemoryFileSystem:
         """Called before each operation: simulates other threads."""
         self.on_sync: Callable[[], None] | None = None
         """Called after each sync."""
+        self.on_operation: Callable[[Operation], None] | None = None
+        """Called with each operation once it is done."""
         self._names: dict[str, MemoryFile | None] = {}  # A folder is None.
         self._files: list[MemoryFile] = []
         self._locked: set[str] = set()
@@ -173,6 +175,8 @@ class MemoryFileSystem:
             self.interrupt()
         self.operations.append(operation)
         self._apply(operation)
+        if self.on_operation is not None:
+            self.on_operation(operation)
 
     def _apply(self, operation: Operation) -> None:
         match operation.kind:

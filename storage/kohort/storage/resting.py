@@ -101,8 +101,9 @@ def look_at(
             file.sync()
         sizes.append(0 if file is None else file.size())
     if sync:
-        for name in {PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT}.intersection(names):
-            file_system.open(f"{path}/{name}").sync()
+        for name in (PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT):
+            if name in names:
+                file_system.open(f"{path}/{name}").sync()
         file_system.sync_directory(path)
     size_bytes, index_bytes, time_index_bytes = sizes
     return RestingLog(topic_id, base_offset, end_offset, size_bytes, index_bytes, time_index_bytes)
@@ -133,8 +134,9 @@ class RestingLogs:
         match the note again by chance. Raises: OSError.
         """
         noted = decode_resting_logs(self._file_system.read(self._path))
-        for key in noted.keys() & folders:
-            note = noted[key]
+        for key, note in noted.items():
+            if key not in folders:
+                continue
             newest = f"{self._folder(key)}/{file_name(note.base_offset, LOG_SUFFIX)}"
             is_as_long = self._file_system.size(newest) == note.size_bytes
             if is_as_long and known_ends.get(key, 0) <= note.end_offset:

@@ -83,7 +83,7 @@ class Fetcher:
         ] = {}  # The last logged error of each partition, until a fetch succeeds.
         self._paused: dict[Partition, float] = {}  # Those with an error, until when.
         self._asked: dict[PartitionKey, Asked] = {}
-        self._due: set[Partition] = set()  # Those whose place in the next fetch may be another.
+        self._due: dict[Partition, None] = {}  # Those whose place in the next fetch may be another.
         self._look_at_all_seconds = -math.inf
         self._waiting: trio.CancelScope | None = None
 
@@ -100,8 +100,8 @@ class Fetcher:
                 known = changed
                 self._look_at_all_seconds = now + LOOK_AT_ALL_SECONDS
                 await self._cut_gaps()
-                self._due.update(self._replicas.followed(self._leader))
-                self._due.update(each.partition for each in self._asked.values())
+                self._due.update(dict.fromkeys(self._replicas.followed(self._leader)))
+                self._due.update(dict.fromkeys(each.partition for each in self._asked.values()))
             self._look_at_due()
             if not self._asked:
                 with trio.move_on_after(IDLE_SECONDS):
@@ -142,7 +142,7 @@ class Fetcher:
         if self._paused:
             now = trio.current_time()
             self._paused = {partition: until for partition, until in self._paused.items() if until > now}
-        left: set[Partition] = set()
+        left: dict[Partition, None] = {}
         followed = self._replicas.followed(self._leader)
         for partition in self._due:
             key = partition.topic_id, partition.index
@@ -154,11 +154,11 @@ class Fetcher:
                 self._asked.pop(key, None)
                 self._session.want(key, None)
                 if partition in followed:
-                    left.add(partition)
+                    left[partition] = None
         self._due = left
 
     def _is_due(self, partition: Partition) -> None:
-        self._due.add(partition)
+        self._due[partition] = None
 
     def _next(self, partition: Partition) -> Asked | None:
         following = partition.following
@@ -225,7 +225,7 @@ class Fetcher:
                 each = self._asked.get((topic.topic_id, data.partition_index))
                 if each is None:
                     continue
-                self._due.add(each.partition)
+                self._due[each.partition] = None
                 if each.partition.following is not each.following:
                     continue
                 try:

@@ -48,7 +48,7 @@ class Connections:
         """Have `app` answer; `security` says how connections are encrypted, if they are."""
         self._app = app
         self._security = security
-        self._open: set[Conversation] = set()
+        self._open: dict[Conversation, None] = {}
         self._warned_at = float("-inf")
 
     def __len__(self) -> int:
@@ -82,7 +82,7 @@ class Connections:
             return
         encrypted = self._encrypted(stream)
         conversation = Conversation(self._app, encrypted, host, may_ask_health_alone=is_full)
-        self._open.add(conversation)
+        self._open[conversation] = None
         nursery.start_soon(self._converse, conversation, stream)
 
     @property
@@ -106,7 +106,7 @@ class Connections:
     def _evict(self, conversation: Conversation | None) -> bool:
         if conversation is None:
             return False
-        self._open.discard(conversation)
+        self._open.pop(conversation, None)
         conversation.evict()
         return True
 
@@ -117,7 +117,7 @@ class Connections:
         except Exception:  # The supervisor of one connection.
             log.exception("an HTTP connection failed")
         finally:
-            self._open.discard(conversation)
+            self._open.pop(conversation, None)
             stream.socket.close()
 
     def _warn(self, event: str, **facts: object) -> None:

@@ -3,7 +3,7 @@
 It also has the revision that last changed each key, which transactions compare. Pure.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from uuid import UUID
 
@@ -55,7 +55,7 @@ class EtcdImage:
 
         Unchanged values stay the same objects.
         """
-        renewed: set[bytes] = set()
+        renewed: dict[bytes, None] = {}
         partitions: dict[PartitionKey, PartitionState] = {}
         for change in changes:
             found = self._keys.parsed(change.item.key)
@@ -63,7 +63,7 @@ class EtcdImage:
             if isinstance(found, tuple) and not isinstance(found, ConfigResource):
                 self._take_partition(found, change, partitions)
             elif found == "topic":
-                renewed.add(change.item.key)
+                renewed[change.item.key] = None
                 self._take_topic(change)
             else:
                 self._take_other(found, change)
@@ -142,7 +142,7 @@ class EtcdImage:
     # -- the whole --------------------------------------------------------------------------------------
 
     def _next(
-        self, renewed: set[bytes], partitions: dict[PartitionKey, PartitionState], revision: int
+        self, renewed: Collection[bytes], partitions: dict[PartitionKey, PartitionState], revision: int
     ) -> Snapshot:
         before = self.snapshot
         topics, by_id = self._with_topics(renewed) if renewed else (before.topics, before.topics_by_id)
@@ -167,7 +167,9 @@ class EtcdImage:
             controller_epoch=controller_epoch,
         )
 
-    def _with_topics(self, renewed: set[bytes]) -> tuple[dict[str, TopicState], dict[UUID, TopicState]]:
+    def _with_topics(
+        self, renewed: Collection[bytes]
+    ) -> tuple[dict[str, TopicState], dict[UUID, TopicState]]:
         """Return all topics, those under these keys as they are now."""
         topics = {
             name: topic

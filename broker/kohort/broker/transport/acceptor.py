@@ -71,7 +71,7 @@ class Acceptor:
         self._hosts: dict[str, int] = {}
         self._open = 0
         self._reserve: int | None = _spare_descriptor()
-        self._turned_away: set[socket.socket] = set()
+        self._turned_away: dict[socket.socket, None] = {}
         self.wait_ms: Callable[[str], int] | None = None
         """Returns the delay before a connection of an address is refused; 0 accepts it. None accepts all."""
 
@@ -141,11 +141,11 @@ class Acceptor:
         if len(self._turned_away) >= TURNED_AWAY_MAX:
             sock.close()
             return
-        self._turned_away.add(sock)
+        self._turned_away[sock] = None
         self._timers.set(("turned away", sock), self._clock.now_ms() + wait_ms, partial(self._gone, sock))
 
     def _gone(self, sock: socket.socket) -> None:
-        self._turned_away.discard(sock)
+        self._turned_away.pop(sock, None)
         sock.close()
 
     def _is_full_for(self, host: str) -> bool:

@@ -37,7 +37,7 @@ class AsyncWorkerPool(
     def _set_up(self) -> None:
         self._done = Signal()
         self._stopping = False
-        self._handling: set[anyio.CancelScope] = set()
+        self._handling: dict[anyio.CancelScope, None] = {}
 
     async def run(self) -> None:
         """Handle records until `stop`, or until one fails; then drain, commit and leave the group. Once.
@@ -111,10 +111,10 @@ class AsyncWorkerPool(
     async def _work(self, work: Work) -> None:
         failure: HandlerError | None = None
         with anyio.CancelScope() as scope:
-            self._handling.add(scope)
+            self._handling[scope] = None
             failure = await self._handle(work.record)
             self._failure = self._failure or failure
-        self._handling.discard(scope)
+        del self._handling[scope]
         self._running -= 1
         if scope.cancelled_caught or failure is not None:
             self._backlog.give_up(work)

@@ -28,7 +28,7 @@ def assign(
         wish = (member.topic_names, member.topic_regex)
         topic_ids = known.get(wish)
         if topic_ids is None:
-            topics = [metadata.topics[n] for n in topics_of(member, regexes) if n in metadata.topics]
+            topics = [metadata.topics[n] for n in sorted(topics_of(member, regexes)) if n in metadata.topics]
             counts.update((each.topic_id, len(each.partitions)) for each in topics)
             topic_ids = known[wish] = frozenset(each.topic_id for each in topics)
         subscriptions[member_id] = topic_ids
