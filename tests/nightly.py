@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[1]
 LOGS = ROOT / "build" / "nightly"
 PYTEST = f"{shlex.quote(sys.executable)} -m pytest"
 REPEATED = (  # Where `tests.repetitions` is asked.
+    "tests/simulation/whole/test_same_run.py",
     "protocol/kohort/protocol/test_codec.py",
     "cli/kohort/cli/test_wire_frames.py",
     "client/kohort/client/test_columns.py",

@@ -8,8 +8,10 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import structlog
@@ -37,6 +39,7 @@ class Outcome(NamedTuple):
     error: str
     story: str
     broker_failures: list[str]
+    fingerprint: str
 
 
 def run_one(asked: tuple[str, int, Shape]) -> Outcome:
@@ -44,7 +47,8 @@ def run_one(asked: tuple[str, int, Shape]) -> Outcome:
     scenario, seed, shape = asked
     _be_quiet()
     books, test = SCENARIOS[scenario](shape)
-    world, error = run_seed(test, seed)
+    with _written(shape.trace) as on_line:
+        world, error = run_seed(test, seed, on_line=on_line)
     faults = Counter(_kind(each.words) for each in world.faults if each.words != "nothing")
     failures = [repr(failure) for broker in world.brokers for failure in broker.failures]
     gc.collect()
@@ -58,7 +62,18 @@ def run_one(asked: tuple[str, int, Shape]) -> Outcome:
         "" if error is None else f"{type(error).__module__}.{type(error).__qualname__}: {error}",
         world.story_told,
         failures,
+        world.fingerprint,
     )
+
+
+@contextmanager
+def _written(path: Path | None) -> Iterator[Callable[[str], object] | None]:
+    """Yield what writes lines to a new file, None without a path."""
+    if path is None:
+        yield None
+        return
+    with path.open("w") as lines:
+        yield lines.write
 
 
 def _kind(words: str) -> str:
@@ -87,8 +102,9 @@ def main() -> int:
     parser.add_argument("--scenario", choices=SCENARIOS, help="one broker, or three")
     parser.add_argument("--act", choices=ACTS, help="what three brokers do behind the faults; else any")
     parser.add_argument("--seconds", type=float, default=CHAOS_SECONDS, help="how long there are faults")
+    parser.add_argument("--trace", type=Path, help="with --seed: write all that happens to this file")
     options = parser.parse_args()
-    shape = Shape(options.seconds, options.act)
+    shape = Shape(options.seconds, options.act, options.trace)
     scenarios = [options.scenario] if options.scenario else list(SCENARIOS)
     seeds = (
         [options.seed] if options.seed is not None else range(options.first, options.first + options.seeds)
@@ -114,7 +130,10 @@ def _tell(outcome: Outcome, shape: Shape) -> None:
     options += f" --seconds {shape.seconds:g}" if shape.seconds != CHAOS_SECONDS else ""
     again = f'make sim-whole SEED={outcome.seed} ARGS="{options}"'
     failures = "".join(f"a broker failed: {each}\n" for each in outcome.broker_failures)
-    sys.stderr.write(f"{outcome.story}\n\n{outcome.error}\n{failures}to see it again: {again}\n")
+    sys.stderr.write(
+        f"{outcome.story}\n\n{outcome.error}\n{failures}"
+        f"the fingerprint of the run: {outcome.fingerprint}\nto see it again: {again}\n"
+    )
 
 
 def _summarise(outcomes: list[Outcome], seconds: float) -> None:
@@ -131,6 +150,8 @@ def _summarise(outcomes: list[Outcome], seconds: float) -> None:
         f"{len(outcomes)} runs, {virtual:,.0f} simulated seconds in {seconds:,.1f} s, "
         f"{shown:,} records shown\n"
     )
+    fingerprint = blake2b("".join(each.fingerprint for each in outcomes).encode(), digest_size=8)
+    sys.stdout.write(f"fingerprint {fingerprint.hexdigest()}: the same whenever these seeds run\n")
 
 
 if __name__ == "__main__":

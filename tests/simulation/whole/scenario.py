@@ -7,6 +7,7 @@ that lose what was not synced. The clients are kohort's own, on asyncio, each in
 import asyncio
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
@@ -50,10 +51,11 @@ LAG_MS = "5000"  # In acts that wait until a follower counts no more.
 
 
 class Shape(NamedTuple):
-    """How long a run has faults, and the act of three brokers behind them: None for any."""
+    """How long a run has faults, the act of three brokers behind them (None: any), and the trace's file."""
 
     seconds: float = CHAOS_SECONDS
     act: str | None = None
+    trace: Path | None = None
 
 
 async def one_run(world: World, books: Books, shape: Shape) -> None:

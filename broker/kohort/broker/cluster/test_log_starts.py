@@ -172,7 +172,7 @@ def fetcher_of(partition: Any, appending: Appending, disk: Disk) -> Fetcher:
         lambda: (1, 1),
         starts=disk.starts,
     )
-    fetcher._due.add(partition)
+    fetcher._due[partition] = None
     fetcher._look_at_due()
     return fetcher
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from weakref import WeakSet
 
-from kohort.storage.memory_filesystem import MemoryFileSystem
+from kohort.storage.memory_filesystem import MemoryFileSystem, Operation
 
 Choose = Callable[[int], int]
 
@@ -17,6 +17,7 @@ class VirtualDisk:
         """How long a sync takes."""
         self._choose = choose
         self._on_sync: Callable[[], None] | None = None
+        self._on_operation: Callable[[Operation], None] | None = None
         self._file_systems = WeakSet((self.file_system,))
 
     def let_go(self) -> None:
@@ -36,6 +37,14 @@ class VirtualDisk:
     def tell_syncs(self, on_sync: Callable[[], None]) -> None:
         """Call `on_sync` after each sync from now on."""
         self._on_sync = self.file_system.on_sync = on_sync
+
+    def tell_operations(self, on_operation: Callable[[str, bytes], None]) -> None:
+        """Call `on_operation` with words for each operation from now on, and with what it writes."""
+
+        def tell(each: Operation) -> None:
+            on_operation(f"{each.kind} {each.path} {each.target} {each.file} {each.position}", each.data)
+
+        self._on_operation = self.file_system.on_operation = tell
 
     def interrupt_at(self, operation: int, action: Callable[[], None]) -> None:
         """Call `action` before a later operation of this process: 0 is the next one."""
@@ -88,5 +97,6 @@ class VirtualDisk:
         survivor.syncs_until_failure = self.file_system.syncs_until_failure
         survivor.failures_behind_it = self.file_system.failures_behind_it
         survivor.on_sync = self._on_sync
+        survivor.on_operation = self._on_operation
         self.file_system = survivor
         self._file_systems.add(survivor)

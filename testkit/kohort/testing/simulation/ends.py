@@ -110,6 +110,11 @@ class End:
         if process is not None:
             process.on_death[self.close] = None
 
+    @property
+    def name(self) -> str:
+        """From where to where it sends."""
+        return f"{self.host.name}:{self.local[1]} > {self.peer.host.name}:{self.remote[1]}"
+
     # -- the owner's side ---------------------------------------------------------------------------------
 
     @property

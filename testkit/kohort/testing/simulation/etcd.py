@@ -61,6 +61,7 @@ class SimulatedEtcd:
         """Tell the watches of what changes within the block."""
         revision = self.store.revision
         yield
+        self.kernel.note(f"etcd has revision {self.store.revision}")
         if self.store.revision != revision:
             for each in self.members:
                 each.tell()

@@ -72,7 +72,7 @@ class EtcdMember(Program[TrioProcess]):
         """Watches hear of a change so much later: the member is behind."""
         self._etcd = etcd
         self._changed: trio.Event
-        self._streams: set[trio.CancelScope]
+        self._streams: dict[trio.CancelScope, None]
         self.start()
 
     @property
@@ -92,7 +92,7 @@ class EtcdMember(Program[TrioProcess]):
 
     def begin(self) -> TrioProcess:
         """Return a process that serves what is stored: etcd syncs it before it answers."""
-        self._changed, self._streams = trio.Event(), set()
+        self._changed, self._streams = trio.Event(), {}
         process = TrioProcess(self.kernel, self.name, self._serve)
         put_on_network(process, self.network, self.host)
         return process
@@ -109,7 +109,7 @@ class EtcdMember(Program[TrioProcess]):
 
     def break_watches(self) -> None:
         """Close the connections of all watches."""
-        self.process.post(lambda: [each.cancel() for each in sorted(self._streams, key=id)])
+        self.process.post(lambda: [each.cancel() for each in tuple(self._streams)])
 
     # -- serving ------------------------------------------------------------------------------------------
 
@@ -192,12 +192,12 @@ class EtcdMember(Program[TrioProcess]):
         head = h11.Response(status_code=HTTP_OK, headers=[JSON_HEADER, ("transfer-encoding", "chunked")])
         await stream.send_all(protocol.send(head) or b"")
         async with trio.open_nursery() as nursery:
-            self._streams.add(nursery.cancel_scope)
+            self._streams[nursery.cancel_scope] = None
             nursery.start_soon(_until_gone, stream, nursery.cancel_scope)
             async for message in self._news(form):
                 line = msgspec.json.encode({"result": message}) + b"\n"
                 await stream.send_all(protocol.send(h11.Data(line)) or b"")
-        self._streams.discard(nursery.cancel_scope)
+        self._streams.pop(nursery.cancel_scope, None)
 
     async def _news(self, form: dict[str, Any]) -> AsyncIterator[Json]:
         first, goes_on = created(self._etcd.store, form)

@@ -22,6 +22,8 @@ from random import Random
 
 from structlog.testing import capture_logs
 
+from kohort.testing.simulation.trace import Trace
+
 Action = Callable[[], object]
 
 MILLISECOND = 1_000_000
@@ -74,6 +76,8 @@ class Kernel:
         self.random = Random(seed)
         self.time_ns = 0
         """The virtual time since the start of the run."""
+        self.trace = Trace()
+        """What has happened. Two runs of a seed have the same."""
         self.actions_run = 0
         self.current: Process | None = None
         """The process whose code runs now; None in the world outside of all processes."""
@@ -111,6 +115,10 @@ class Kernel:
                 action()
                 return True
         return False
+
+    def note(self, event: str, data: bytes = b"") -> None:
+        """Add to the trace what happens now, and the bytes that it carries."""
+        self.trace.note(self.time_ns, event, data)
 
     def run(self, until: Callable[[], object], seconds_max: float = math.inf) -> None:
         """Go on until `until` returns something true. Raises: SimulationStuck, also after `seconds_max`."""

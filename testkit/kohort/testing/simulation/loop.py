@@ -32,6 +32,25 @@ class _NoSelector:
         return []
 
 
+class _Numbered:
+    """Has a hash that is the same in each run, so that sets of tasks and futures have the same order."""
+
+    def __init__(self, number: int, *arguments: Any, **options: Any) -> None:
+        self._number = number
+        super().__init__(*arguments, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class _NumberedTask(_Numbered, asyncio.Task[Any]):
+    """A task of a simulated process."""
+
+
+class _NumberedFuture(_Numbered, asyncio.Future[Any]):
+    """A future of a simulated process."""
+
+
 _BaseEventLoop: Any = base_events.BaseEventLoop  # Its attributes have no public names.
 
 
@@ -47,6 +66,7 @@ class SimulatedLoop(_BaseEventLoop):  # type: ignore[misc]
         self._clock_resolution = 1e-9
         self._connected: dict[int, End] = {}  # Of sockets that the application has made, by descriptor.
         self._executor_free_ns = 0
+        self._number = 0  # Of the last task or future.
         self.signal_handlers: dict[int, Callable[[], object]] = {}
 
     # -- for the process ------------------------------------------------------------------------------------
@@ -85,6 +105,20 @@ class SimulatedLoop(_BaseEventLoop):  # type: ignore[misc]
     def time(self) -> float:
         """Return the process's clock, in seconds."""
         return self._process.elapsed_ns() / SECOND
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """Return a future of this loop."""
+        self._number += 1
+        return _NumberedFuture(self._number, loop=self)
+
+    def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
+        """Return a task of this loop."""
+        if self._task_factory is not None:
+            task: asyncio.Task[Any] = super().create_task(coro, **options)
+            return task
+        self._check_closed()
+        self._number += 1
+        return _NumberedTask(self._number, coro, loop=self, **options)
 
     def _process_events(self, _event_list: list[Any]) -> None:
         """Nothing comes by the selector."""

@@ -128,6 +128,7 @@ class Network:
 
     def send(self, sender: End, piece: bytes) -> None:
         """Let bytes arrive at the peer, some of them in two pieces."""
+        self.kernel.note(f"{sender.name} sends", piece)
         if len(piece) > 1 and self.random.randrange(SPLIT_ONE_IN) == 0:
             at = self.random.randrange(1, len(piece))
             self.deliver(sender, sender.peer, partial(sender.peer.take, piece[:at]), at)
@@ -144,6 +145,7 @@ class Network:
             return
         time_ns = self.kernel.time_ns + self.latency_between(sender.host, receiver.host, link, size)
         sender.arrives_ns = time_ns = max(time_ns, sender.arrives_ns)
+        self.kernel.note(f"{sender.name} is heard at {time_ns}")
         self.kernel.call_at(time_ns, partial(self.arrive, link, receiver.host, arrive, sender))
 
     def arrive(self, link: Link, target: Host, arrive: Callable[[], None], sender: End | None = None) -> None:

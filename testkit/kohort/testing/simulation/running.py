@@ -32,14 +32,20 @@ class SimulationFailed(AssertionError):
 
 
 def run_seed(
-    test: Test, seed: int, *arguments: object, without: frozenset[int] = frozenset()
+    test: Test,
+    seed: int,
+    *arguments: object,
+    without: frozenset[int] = frozenset(),
+    on_line: Callable[[str], object] | None = None,
 ) -> tuple[World, BaseException | None]:
-    """Run the test once. Return its world, and what it has raised.
+    """Run the test once. Return its world, and what it has raised. `on_line` is given all that happens.
 
     Raises: what broke the simulation itself, with the seed in a note.
     """
     with _Noted(seed):
-        return _run_seed(World(seed, without), test, *arguments)
+        world = World(seed, without)
+        world.kernel.trace.on_line = on_line
+        return _run_seed(world, test, *arguments)
 
 
 class _Noted:

@@ -38,6 +38,7 @@ class SimulatedBroker(Program[TrioProcess]):
         self._boots = 0
         self._die_now: Callable[[], None] | None = None  # While it is as good as dead.
         self.disk.tell_syncs(self._take_time)
+        self.disk.tell_operations(self._note_operation)
         self.group_story = GroupStory(network.name_of)
         """What the groups went through."""
         self.broker: Broker | None = None
@@ -133,6 +134,9 @@ class SimulatedBroker(Program[TrioProcess]):
         else:
             self.kill()
             self.disk.lose_process(operations)
+
+    def _note_operation(self, words: str, data: bytes) -> None:
+        self.kernel.note(f"{self.name} disk {words}", data)
 
     def _take_time(self) -> None:
         if self.disk.latency_ms <= 1:

@@ -9,7 +9,6 @@ from concurrent.futures import Future
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, TypeVar
-from weakref import WeakSet
 
 import outcome
 import trio
@@ -120,27 +119,29 @@ class VirtualQueue(VirtualThread):
 
     def __init__(self, process: Process) -> None:
         super().__init__(process)
-        self._futures: WeakSet[Future[Any]] = WeakSet()
+        self._futures: dict[Future[Any], None] = {}  # In the order of their work, until it begins.
 
     def submit(self, function: Callable[..., T], /, *arguments: object) -> "Future[T]":
         """Do it a while later."""
         future: VirtualFuture[T] = VirtualFuture(self)
-        self._futures.add(future)
-        self.add(partial(_complete, future, function, arguments))
+        self._futures[future] = None
+        self.add(partial(self._complete, future, function, arguments))
         return future
 
     def shutdown(self, *, cancel_futures: bool = False) -> None:
         """Do the remaining work now, or drop it with `cancel_futures`."""
         if cancel_futures:
-            for future in self._futures:
+            for future in tuple(self._futures):
                 future.cancel()
         self.close()
 
-
-def _complete(future: "Future[T]", function: Callable[..., T], arguments: tuple[object, ...]) -> None:
-    if not future.set_running_or_notify_cancel():
-        return
-    try:
-        future.set_result(function(*arguments))
-    except BaseException as error:  # noqa: BLE001  # As a thread of an executor does.
-        future.set_exception(error)
+    def _complete(
+        self, future: "Future[T]", function: Callable[..., T], arguments: tuple[object, ...]
+    ) -> None:
+        del self._futures[future]
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            future.set_result(function(*arguments))
+        except BaseException as error:  # noqa: BLE001  # As a thread of an executor does.
+            future.set_exception(error)

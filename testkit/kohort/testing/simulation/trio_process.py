@@ -22,6 +22,7 @@ from trio._core import _run
 
 from kohort.testing.simulation.closing import close_coroutine, close_generators
 from kohort.testing.simulation.kernel import SECOND, Kernel, SteppedProcess
+from kohort.testing.simulation.order import put_orders
 
 trio_run: Any = _run  # The current run and the seeded order of tasks have no public names.
 
@@ -36,6 +37,7 @@ class _Order(threading.local):
         return getattr(self.source, name)
 
 
+put_orders()
 _order = _Order()
 trio_run._r = _order
 trio_run._ALLOW_DETERMINISTIC_SCHEDULING = True  # Tasks are sorted before they are shuffled.

@@ -91,6 +91,8 @@ class World:
         """What happened: seconds since the start, and words."""
         self.story_told = ""
         """The whole story, with what the groups went through, once the world is closed."""
+        self.fingerprint = ""
+        """A hash of all that happened, once the world is closed: the same in each run of the seed."""
         self._without = without
 
     @property
@@ -206,6 +208,8 @@ class World:
         lines = [*self.story, *(each for broker in self.brokers for each in broker.group_story.lines)]
         lines.sort(key=lambda each: each[0])
         self.story_told = "\n".join(f"{seconds:10.3f} s  {words}" for seconds, words in lines)
+        self.kernel.note(f"{self.kernel.actions_run} actions", repr(self.kernel.random.getstate()).encode())
+        self.fingerprint = self.kernel.trace.fingerprint()
         self.kernel.close()
         for broker in self.brokers:
             broker.disk.let_go()
