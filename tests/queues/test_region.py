@@ -48,7 +48,7 @@ async def until(
 ) -> RegionState:
     """Return the region's state as soon as it is so."""
     state = None
-    with trio.move_on_after(40):
+    with trio.move_on_after(120):  # On a busy machine a member misses 15 s, and the region starts it anew.
         while True:
             state = await region_state(region, **options)
             if state is not None and holds(state):
