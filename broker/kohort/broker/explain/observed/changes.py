@@ -217,17 +217,24 @@ def _known_by_now(change: GroupChanged, topic: str, evidence: list[str]) -> Find
 def _seen_topics(change: GroupChanged, recent: list[TopicsChanged]) -> list[Finding]:
     hashed = f"the metadata hash of group epoch {change.generation_id} is another one"
     found: list[Finding] = []
+    subscribed = {topic for each in change.subscribers for topic in each.topics}
     for seen in recent[-1:]:
-        for grown in seen.grown:
-            text = f"partitions were added to {grown.topic}: {grown.before} before, {grown.after} now"
-            kind = FindingKind.PARTITIONS_ADDED
-            found.append(Finding(kind, Likelihood.LIKELY, text, (hashed,), grown.topic))
-        for topic in seen.created:
-            text = f"{topic} was created"
-            found.append(Finding(FindingKind.TOPIC_CREATED, Likelihood.LIKELY, text, (hashed,), topic))
-        for topic in seen.deleted:
-            text = f"{topic} was deleted"
-            found.append(Finding(FindingKind.TOPIC_DELETED, Likelihood.LIKELY, text, (hashed,), topic))
+        told = [
+            *(
+                (
+                    FindingKind.PARTITIONS_ADDED,
+                    each.topic,
+                    f"partitions were added to {each.topic}: {each.before} before, {each.after} now",
+                )
+                for each in seen.grown
+            ),
+            *((FindingKind.TOPIC_CREATED, each, f"{each} was created") for each in seen.created),
+            *((FindingKind.TOPIC_DELETED, each, f"{each} was deleted") for each in seen.deleted),
+        ]
+        for kind, topic, text in told:
+            # Of a pattern nobody says here what it matches: the topic may be of no concern to the group.
+            sure = Likelihood.LIKELY if topic in subscribed else Likelihood.POSSIBLE
+            found.append(Finding(kind, sure, text, (hashed,), topic))
     return found
 
 

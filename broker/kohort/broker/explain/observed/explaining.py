@@ -16,7 +16,12 @@ from kohort.broker.explain.observed.events import (
     TopicsChanged,
     TransactionStands,
 )
-from kohort.broker.explain.observed.offsets import removal_findings, set_findings, transaction_finding
+from kohort.broker.explain.observed.offsets import (
+    NEW_OWNER_MS_MAX,
+    removal_findings,
+    set_findings,
+    transaction_finding,
+)
 from kohort.broker.explain.observed.patterns import (
     POISON_MS_MAX,
     poison,
@@ -50,7 +55,7 @@ def explain(events: Iterable[AnyObserved]) -> list[Explanation]:
             told.append(Explanation(each.at_ms, each.at_ms, in_order(removal_findings(each, topics))))
         elif isinstance(each, OffsetsSet):
             ended_ms = max(each.last_ms, each.at_ms)
-            found = in_order(set_findings(each, _last_rebalance(each.at_ms, changes, times)))
+            found = in_order(set_findings(each, _last_move(each.at_ms, changes, times)))
             told.append(Explanation(each.at_ms, ended_ms, found))
         elif isinstance(each, TransactionStands):
             told.append(Explanation(each.since_ms, each.at_ms, (transaction_finding(each),)))
@@ -59,10 +64,11 @@ def explain(events: Iterable[AnyObserved]) -> list[Explanation]:
     return sorted(told, key=lambda each: each.started_ms)
 
 
-def _last_rebalance(at_ms: int, changes: Sequence[GroupChanged], times: Sequence[int]) -> GroupChanged | None:
-    """Return the last change of the group before this time."""
-    place = bisect_right(times, at_ms)
-    return changes[place - 1] if place else None
+def _last_move(at_ms: int, changes: Sequence[GroupChanged], times: Sequence[int]) -> GroupChanged | None:
+    """Return the last change before this time by which partitions of members got other owners."""
+    begin, end = bisect_left(times, at_ms - NEW_OWNER_MS_MAX), bisect_right(times, at_ms)
+    moves = (each for each in reversed(changes[begin:end]) if each.moved and each.former_members)
+    return next(moves, None)
 
 
 def _changes(changes: Sequence[GroupChanged], topics: Sequence[TopicsChanged]) -> list[Explanation]:

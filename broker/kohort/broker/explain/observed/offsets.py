@@ -57,8 +57,8 @@ def removal_findings(event: OffsetsRemoved, topics: Sequence[TopicsChanged]) -> 
     ]
 
 
-def set_findings(event: OffsetsSet, rebalance: GroupChanged | None = None) -> list[Finding]:
-    """Return who may have committed these offsets; `rebalance` is the last one before."""
+def set_findings(event: OffsetsSet, moved: GroupChanged | None = None) -> list[Finding]:
+    """Return who may have committed these offsets; `moved` gave partitions to other owners shortly before."""
     evidence = [_move(each) for each in event.moves[:MOVES_TOLD]]
     if len(event.moves) > MOVES_TOLD or event.partitions > len(event.moves):
         evidence.append(f"{_partitions(event.partitions)} together")
@@ -68,11 +68,9 @@ def set_findings(event: OffsetsSet, rebalance: GroupChanged | None = None) -> li
         text = f"a member went back in {_partitions(event.backward)}: its application sought there"
         evidence.append(f"the group has {event.members} members, and no tool may set offsets then")
         kind = FindingKind.OFFSETS_WENT_BACK
-        has_new_owners = rebalance is not None and rebalance.moved and rebalance.former_members
-        passed_ms = event.at_ms - rebalance.at_ms if rebalance is not None else 0
-        if not has_new_owners or passed_ms > NEW_OWNER_MS_MAX:
+        if moved is None:
             return [Finding(kind, Likelihood.LIKELY, text, tuple(evidence))]
-        evidence.append(f"partitions had moved {duration(passed_ms)} before")
+        evidence.append(f"partitions had moved {duration(event.at_ms - moved.at_ms)} before")
         again = "a new owner began before what the owner before it committed last, and reads records twice"
         return [
             Finding(FindingKind.READ_AGAIN, Likelihood.POSSIBLE, again, tuple(evidence)),

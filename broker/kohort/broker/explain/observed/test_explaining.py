@@ -108,6 +108,19 @@ def test_a_member_has_died_also_where_the_rebalance_took_long(slow_ms: int) -> N
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
+def test_an_epoch_is_not_surely_owed_to_a_topic_that_nobody_has_subscribed_to(count: int) -> None:
+    """Other applications make topics as well; a pattern may match them or not."""
+    topics = tuple(f"other-{each}" for each in range(count))
+    seen = TopicsChanged(at_ms=NOW - 1_000, since_ms=NOW - 9_000, created=(*topics, "t"), deleted=("gone",))
+    change = changed(
+        is_by_broker=True, is_metadata_changed=True, subscribers=(Subscribers(("t",), 2, ("app",)),)
+    )
+    found = {each.about: each.likelihood for each in only(seen, change).findings}
+    assert found.pop("t") is Likelihood.LIKELY
+    assert set(found.values()) == {Likelihood.POSSIBLE}
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
 def test_members_that_lost_their_sessions_and_came_back_are_no_sure_deployment(count: int) -> None:
     """Those that are cut off come back with other member ids, as those that are restarted do."""
     names = [f"app-{each}" for each in range(count)]
