@@ -264,7 +264,8 @@ sbom: $(STAMP)  ## List every package that an installation has, with its version
 	@build/sbom/bin/python -m pip --disable-pip-version-check install --quiet $(PINNED) ".[arrow,cluster,queues,registry,security]"
 	@build/sbom/bin/python -m pip --disable-pip-version-check uninstall --quiet --yes pip setuptools
 	@$(PIP) install --quiet $(PINNED) cyclonedx-bom
-	@$(BIN)/cyclonedx-py environment build/sbom/bin/python --pyproject pyproject.toml --mc-type application \
+	@sed "s/^dynamic = .*/version = \"$$($(PY) -m hatchling metadata version)\"/" pyproject.toml >build/pyproject.toml
+	@$(BIN)/cyclonedx-py environment build/sbom/bin/python --pyproject build/pyproject.toml --mc-type application \
 		--output-reproducible --output-format JSON --output-file build/kohort.cdx.json
 
 # pip refuses a package whose hash is not among these. setuptools compiles wheels.
