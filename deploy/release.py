@@ -199,6 +199,7 @@ def kit(python: Path, _wheel: Path) -> None:
     pip(python, "install", "pytest", "confluent-kafka", "kafka-python")
     folder = _empty(python)
     shutil.copy(USES / "kit.py", folder / "test_kit.py")
+    (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")  # Not the settings of this checkout.
     run(python, "-I", "-m", "pytest", "-q", "-W", "error::pytest.PytestWarning", folder, folder=folder)
 
 

@@ -20,13 +20,13 @@ def main() -> None:
         try:
             assert broker.stdout is not None
             ready = dict(word.split("=", 1) for word in broker.stdout.readline().split() if "=" in word)
-            use(ready["kafka"])
+            use(ready["kafka"], ready["http"])
         finally:
             broker.send_signal(signal.SIGTERM)
     assert broker.returncode == 0, broker.returncode
 
 
-def use(bootstrap: str) -> None:
+def use(bootstrap: str, http: str) -> None:
     with Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topics(NewTopic("orders", partitions=3))
     with Producer(bootstrap_servers=bootstrap, compression_type="zstd") as producer:
@@ -38,8 +38,9 @@ def use(bootstrap: str) -> None:
         while len(found) < RECORDS:
             found |= {each.value for each in consumer.poll(timeout_ms=60_000)}
         consumer.commit()
+    asked = ["--bootstrap-server", bootstrap, "--http", http]
     for words in (["groups", "describe", "billing", "--lag"], ["groups", "explain", "billing"], ["doctor"]):
-        subprocess.run([KOHORT, *words, "--bootstrap-server", bootstrap], check=True)
+        subprocess.run([KOHORT, *words, *asked], check=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Spark reads a topic, and so it does when `kafka` alone becomes `kohort` in a job of its own source's."""
 
 from kohort.client import Producer
-from kohort.pipeline import local_session
+from kohort.pipeline.session import local_session
 from kohort.testing import Broker
 
 RECORDS = 500
