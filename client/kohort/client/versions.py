@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from kohort.client.errors import UnsupportedVersionError
 from kohort.protocol.schema import Message
 
-__version__ = "0.1.0"  # The version of the whole distribution: `make version VERSION=...` changes it.
+__version__ = "0.2.0"  # The version of the whole distribution: `make version VERSION=...` changes it.
 SOFTWARE_VERSION = __version__
 FIRST_API_VERSIONS = 4  # Every broker since Kafka 4.0 supports it; an older one returns its versions.
 MAX_ANSWER_BYTES = 512 << 20
