@@ -74,17 +74,22 @@ class ProtobufSerializer(Generic[M]):
             raise TypeError(f"{type(value).__name__} is no {self._messages.message.__name__}")
         if self._header is None:
             descriptor = self._messages.descriptor
-            schema_id, _ = self._registered(self._subject, descriptor.file)
+            schema_id, _ = self._registered(self._subject, descriptor.file, {})
             self._header = with_header(schema_id, write_indexes(indexes_of(descriptor)))
         return self._header + value.SerializeToString()
 
-    def _registered(self, subject: str, file: Any) -> tuple[int, int]:
-        """Return the id and the version of a file; its imports are registered before. Raises: KohortError."""
+    def _registered(self, subject: str, file: Any, versions: dict[str, int]) -> tuple[int, int]:
+        """Return the id and the version of a file; its imports are registered before. Raises: KohortError.
+
+        `versions` are those of the imports so far, by name: several files may import the same one.
+        """
         references = []
         for each in file.dependencies:
-            if not each.name.startswith(KNOWN):
-                _, version = self._registered(each.name, each)
-                references.append(SchemaReference(each.name, each.name, version))
+            if each.name.startswith(KNOWN):
+                continue
+            if each.name not in versions:
+                _, versions[each.name] = self._registered(each.name, each, versions)
+            references.append(SchemaReference(each.name, each.name, versions[each.name]))
         text = b64encode(file.serialized_pb).decode()
         registry = self._messages.registry
         if self._may_register:
