@@ -88,6 +88,32 @@ def test_schemas_that_are_referred_to_are_read_with_it(url: str) -> None:
     assert Avro(url)(data) == {"a": {"street": {"s": "hi"}}}
 
 
+@pytest.mark.parametrize(
+    "schema, value, data",
+    [
+        ("n.Street", {"s": "hi"}, b"\x04hi"),
+        (["null", "n.Street"], {"s": "hi"}, b"\x02\x04hi"),
+        ({"type": "array", "items": ["n.Street", "n.Way"]}, [{"a": {"s": "hi"}, "b": {"s": "ho"}}],
+         b"\x02\x02\x04hi\x04ho\x00"),
+        ({"type": "map", "values": "n.Way"}, {}, b"\0"),
+    ],
+)  # fmt: skip
+def test_a_schema_of_nothing_but_references_is_read(
+    url: str, schema: Any, value: object, data: bytes
+) -> None:
+    street, way, subject = (f"{each}-{uuid.uuid4().hex}" for each in ("street", "way", "subject"))
+    fields = [{"name": "s", "type": "string"}]
+    register(url, street, {"type": "record", "name": "Street", "namespace": "n", "fields": fields})
+    both = [{"name": "a", "type": "Street"}, {"name": "b", "type": "Street"}]
+    used = {"name": "n.Street", "subject": street, "version": 1}
+    register(url, way, {"type": "record", "name": "Way", "namespace": "n", "fields": both}, references=[used])
+    references = [used, {"name": "n.Way", "subject": way, "version": 1}]
+    schema_id = register(url, subject, schema, references=references)
+    found = b"\0" + schema_id.to_bytes(4, "big") + data
+    avro = Avro(url)
+    assert avro(found) == value
+
+
 def test_confluents_serializers_and_ours_read_each_other(url: str, topic: str) -> None:
     pytest.importorskip("confluent_kafka.schema_registry", reason="the group `registry` has what it needs")
     from confluent_kafka.schema_registry import SchemaRegistryClient

@@ -8,6 +8,18 @@ from kohort.client.errors import MissingExtraError
 from kohort.client.schema_header import HEADER, Schema, id_in_header, text_of, with_header
 from kohort.client.schema_registry import RegisteredSchema, SchemaRegistry
 
+VALUE = "value"
+"""The field of `wrapped`."""
+
+
+def wrapped(schema: Any) -> Any:
+    """Return the schema of a record with nothing but a `value` of this schema. Its bytes are the value's.
+
+    fastavro keeps the schemas that others refer to with a parsed record. It forgets them with a union, an
+    array, a map or a name.
+    """
+    return {"type": "record", "name": "kohort_value", "fields": [{"name": VALUE, "type": schema}]}
+
 
 class Avro:
     """A deserializer of Avro: `Consumer("orders", value_deserializer=Avro("http://127.0.0.1:8081"))`.
@@ -31,7 +43,8 @@ class Avro:
         writer = self._writers.get(schema_id)
         if writer is None:
             writer = self._writers[schema_id] = self._parsed(self.registry.schema(schema_id))
-        return self._avro.schemaless_reader(BytesIO(data[HEADER.size :]), writer, self._reader)
+        record = self._avro.schemaless_reader(BytesIO(data[HEADER.size :]), writer, self._reader)
+        return record[VALUE]
 
     def serializer(self, subject: str, schema: Schema, *, register: bool = True) -> "AvroSerializer":
         """Return a serializer: `Producer(value_serializer=avro.serializer("orders-value", schema))`.
@@ -44,7 +57,7 @@ class Avro:
         named: dict[str, Any] = {}
         for _, text in schema.dependencies:
             self._avro.parse_schema(json.loads(text), named)
-        return self._avro.parse_schema(json.loads(schema.text), named)
+        return self._avro.parse_schema(wrapped(json.loads(schema.text)), named)
 
 
 class AvroSerializer:
@@ -67,7 +80,7 @@ class AvroSerializer:
             self._schema = self._avro._parsed(registry.schema(schema_id))
             self._id = schema_id
         target = BytesIO()
-        self._avro._avro.schemaless_writer(target, self._schema, value)
+        self._avro._avro.schemaless_writer(target, self._schema, {VALUE: value})
         return with_header(self._id, target.getvalue())
 
 

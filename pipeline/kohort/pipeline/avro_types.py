@@ -34,6 +34,8 @@ from kohort.pipeline.errors import OptionError
 Convert = Callable[[Any], Any]
 """Makes of a decoded value one that Arrow takes. None never comes to it."""
 DECIMAL_DIGITS_MAX = 38
+TYPES_MAX = 20_000
+"""A schema with more types, those in its types included, has no columns."""
 _PRIMITIVES: dict[str, Callable[[], DataType]] = {
     "null": NullType,
     "boolean": BooleanType,
@@ -81,6 +83,22 @@ def _logical_type(schema: Mapping[str, Any]) -> DataType | None:
     return None if found is None else found()
 
 
+class TypesLimit:
+    """Counts the types of a schema: definitions that are used twice at every level make billions of them."""
+
+    def __init__(self) -> None:
+        self._left = TYPES_MAX
+
+    def count(self) -> None:
+        """Count one more type. Raises: OptionError."""
+        self._left -= 1
+        if self._left < 0:
+            raise OptionError(
+                f"the schema of values has more than {TYPES_MAX} types: give value_schema, a schema to read"
+                " with that leaves some out"
+            )
+
+
 class AvroTypes:
     """The types of a schema that fastavro has parsed, with all schemas that have a name."""
 
@@ -88,12 +106,14 @@ class AvroTypes:
         self._named = named
         self._open: list[str] = []
         """The records around the present place: a type cannot contain itself."""
+        self._limit = TypesLimit()
 
     def of(self, schema: Any, place: str = "the value") -> tuple[DataType, Convert | None]:
         """Return the type, and what values need, None for nothing. Raises: OptionError.
 
         `place` says where in the value it is.
         """
+        self._limit.count()
         if isinstance(schema, list):
             return self._of_union(schema, place)
         if isinstance(schema, str):

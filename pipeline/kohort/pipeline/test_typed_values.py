@@ -6,6 +6,7 @@ import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from io import BytesIO
+from itertools import pairwise
 from typing import Any
 
 import fastavro
@@ -140,6 +141,62 @@ def test_each_value_is_read_by_the_schema_of_its_id(monkeypatch: pytest.MonkeyPa
     assert registry.asked == [1, 2, 3, 4, 9]
 
 
+CITY = {"type": "record", "name": "City", "namespace": "geo", "fields": [CARRIER]}
+TRIP = {
+    "type": "record",
+    "name": "Trip",
+    "namespace": "geo",
+    "fields": [{"name": "to", "type": "City"}, {"name": "back", "type": ["null", "geo.City"]}],
+}
+THERE = {"to": {"carrier": "AA"}, "back": {"carrier": "DL"}}
+
+
+@pytest.mark.parametrize(
+    "schema, value, read",
+    [
+        ("geo.City", {"carrier": "AA"}, {"carrier": "AA"}),
+        (["geo.City", "null"], {"carrier": "AA"}, {"carrier": "AA"}),
+        (["geo.City", "null"], None, None),
+        ("geo.Trip", THERE, THERE),
+        (["null", "geo.Trip"], THERE, THERE),
+        ({"type": "array", "items": "geo.Trip"}, [THERE], [THERE]),
+        ({"type": "map", "values": ["null", "geo.Trip"]}, {"a": THERE}, [("a", THERE)]),
+        (record({"name": "trip", "type": "geo.Trip"}), {"trip": THERE}, {"trip": THERE}),
+    ],
+)
+@pytest.mark.parametrize("with_header", [True, False])
+def test_a_schema_of_nothing_but_references_is_read(
+    monkeypatch: pytest.MonkeyPatch, schema: Any, value: Any, read: Any, with_header: bool
+) -> None:
+    used = (("geo.City", json.dumps(CITY)), ("geo.Trip", json.dumps(TRIP)))
+    registered = RegisteredSchema(json.dumps(schema), used)
+    monkeypatch.setattr(SchemaRegistry, "schema", lambda _self, _id: registered)
+    decoder = ValueDecoder(registered, URL if with_header else (), 1_000)
+    named: dict[str, Any] = {}
+    for each in (CITY, TRIP):
+        fastavro.parse_schema(each, named)
+    # The bytes of a record with one field are those of the field.
+    alone = fastavro.parse_schema(
+        {"type": "record", "name": "alone", "fields": [{"name": "a", "type": schema}]}, named
+    )
+    target = BytesIO(b"\0\0\0\0\x01" if with_header else b"")
+    target.seek(0, 2)
+    fastavro.schemaless_writer(target, alone, {"a": value})
+    assert decode(decoder, target.getvalue()) == ([read], [None])
+
+
+def test_a_schema_that_lacks_a_name_is_no_fault_of_the_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder = by_schema("string")
+    unknown = fastavro.schema.UnknownType("geo.City")
+
+    def forget(*_: object) -> None:
+        raise unknown
+
+    monkeypatch.setattr(fastavro, "schemaless_reader", forget)
+    with pytest.raises(fastavro.schema.UnknownType):
+        decode(decoder, avro("string", "AA"))
+
+
 JSON_SCHEMA = {
     "type": "object",
     "properties": {
@@ -200,6 +257,66 @@ def test_json_of_a_registry_has_its_header() -> None:
 def test_a_schema_without_columns_is_refused(schema: str, form: str, says: str) -> None:
     with pytest.raises(OptionError, match=says):
         parse(RegisteredSchema(schema, (), form))
+
+
+def tree(*names: str) -> dict[str, Any]:
+    """Return a definition whose properties are of these definitions."""
+    return {"properties": {f"to_{name}": {"$ref": f"#/definitions/{name}"} for name in names}}
+
+
+@pytest.mark.parametrize(
+    "schema, simple",
+    [
+        (
+            {"properties": {"left": {"$ref": "#"}, "right": {"oneOf": [{"type": "null"}, {"$ref": "#"}]}}},
+            "struct<left:struct<left:string,right:string>,right:struct<left:string,right:string>>",
+        ),
+        (
+            {"$ref": "#/definitions/a", "definitions": {"a": tree("a", "b"), "b": tree("a", "b")}},
+            "struct<to_a:string,to_b:struct<to_a:string,to_b:string>>",
+        ),
+        (
+            {"items": {"$ref": "#/items"}, "type": "array"},
+            "array<string>",
+        ),
+        ({"$ref": "#/definitions/a", "definitions": {"a": {"$ref": "#/definitions/a"}}}, "string"),
+        ({"properties": {"a": {"$ref": "#/definitions/a"}, "b": {"$ref": "#/definitions/a"}},
+          "definitions": {"a": {"type": "integer"}}}, "struct<a:bigint,b:bigint>"),
+    ],
+)  # fmt: skip
+def test_a_definition_in_itself_is_json_at_once(schema: Any, simple: str) -> None:
+    assert parse(RegisteredSchema(json.dumps(schema), (), JSON)).kind.simpleString() == simple
+
+
+def test_json_of_a_definition_in_itself_is_read() -> None:
+    schema = {"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}, "id": {"type": "integer"}}}
+    ((found,), left) = decode(by_schema(schema, JSON), b'{"left": {"id": 2, "right": {"id": 3}}, "id": 1}')
+    assert found == {"left": {"left": None, "right": '{"id":3}', "id": 2}, "right": None, "id": 1}
+    assert left == [None]
+
+
+LEVELS = 30
+
+
+def test_a_schema_with_too_many_types_is_refused() -> None:
+    names = [str(level) for level in range(LEVELS)]
+    definitions: dict[str, Any] = {
+        name: {
+            "properties": {"a": {"$ref": f"#/definitions/{after}"}, "b": {"$ref": f"#/definitions/{after}"}}
+        }
+        for name, after in pairwise(names)
+    }
+    definitions[names[-1]] = {"type": "integer"}
+    with pytest.raises(OptionError, match="more than 20000 types"):
+        parse(RegisteredSchema(json.dumps({"$ref": "#/definitions/0", "definitions": definitions}), (), JSON))
+    schema: Any = "int"
+    for level in range(LEVELS):
+        fields = [{"name": "a", "type": schema}]
+        if level:
+            fields.append({"name": "b", "type": f"R{level - 1}"})
+        schema = {"type": "record", "name": f"R{level}", "fields": fields}
+    with pytest.raises(OptionError, match="more than 20000 types"):
+        parse(RegisteredSchema(json.dumps(schema)))
 
 
 def test_a_json_schema_that_contains_itself_ends_as_json() -> None:

@@ -19,6 +19,8 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import BinaryType, DataType, StructField, StructType
 
+from kohort.client.avro import VALUE as WRAPPED
+from kohort.client.avro import wrapped
 from kohort.client.errors import KohortError
 from kohort.client.schema_registry import RegisteredSchema, SchemaRegistry, SchemaRegistryError
 from kohort.pipeline.avro_types import AvroTypes, Convert, without_unknown_logic
@@ -122,14 +124,15 @@ def parse(schema: RegisteredSchema) -> Reading:
         parsed, named = _parse_avro(schema)
     except (ValueError, KeyError, TypeError, fastavro().schema.SchemaParseException) as error:
         raise OptionError(f"the schema of values is no schema of Avro: {error!r}") from None
-    return Reading(parsed, *AvroTypes(named).of(parsed))
+    return Reading(parsed, *AvroTypes(named).of(parsed["fields"][0]["type"]))
 
 
 def _parse_avro(schema: RegisteredSchema) -> tuple[Any, dict[str, Any]]:
+    """Return the schema, wrapped, and all schemas that have a name."""
     named: dict[str, Any] = {}
     for _, text in schema.dependencies:
         fastavro().parse_schema(without_unknown_logic(json.loads(text)), named)
-    return fastavro().parse_schema(without_unknown_logic(json.loads(schema.text)), named), named
+    return fastavro().parse_schema(wrapped(without_unknown_logic(json.loads(schema.text))), named), named
 
 
 def fastavro() -> Any:
@@ -161,8 +164,11 @@ class ValueDecoder:
         self._writers: dict[int, Any] = {}
         """By id; None of those that are no schemas of Avro."""
         self._misfits: tuple[type[Exception], ...] = _MISFITS
+        self._faults: tuple[type[Exception], ...] = ()
+        """What says nothing of the bytes: the schema was not prepared as it should be."""
         if self._kind == AVRO:
             self._misfits = (*_MISFITS, fastavro().read.SchemaResolutionError)
+            self._faults = (fastavro().schema.UnknownType,)
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -187,6 +193,8 @@ class ValueDecoder:
             found = self._json(data) if self._kind == JSON else self._avro(data)
             convert = self._reading.convert
             return found if convert is None or found is None or found is _MISFIT else convert(found)
+        except self._faults:
+            raise
         except self._misfits:
             return _MISFIT
 
@@ -204,7 +212,7 @@ class ValueDecoder:
             if writer is None:
                 return _MISFIT
         found = fastavro().schemaless_reader(text, writer, self._reading.schema)
-        return _MISFIT if text.read(1) else found
+        return _MISFIT if text.read(1) else found[WRAPPED]
 
     def _writer(self, schema_id: int) -> Any:
         """Return the schema of an id; None where it is none of Avro's, or not known to the registry."""
