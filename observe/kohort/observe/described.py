@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from kohort.broker.explain.observed.events import ObservedMember
 from kohort.client import GroupDescription, OffsetAndMetadata, TopicPartition
 from kohort.client.admin_values import ShareGroupOffset
-from kohort.observe.group import ObservedGroup, Owners, Snapshot
+from kohort.observe.group import ObservedGroup
+from kohort.observe.snapshots import Owners, Snapshot
 
 SETTLED = frozenset({"Stable", "Empty", "Assigning", "Reconciling"})
 

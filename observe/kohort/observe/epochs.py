@@ -13,7 +13,7 @@ import msgspec
 
 from kohort.broker.explain.observed.events import ObservedMember, Resubscription
 from kohort.observe.facts import Facts
-from kohort.observe.group import ObservedGroup, Owners, Snapshot
+from kohort.observe.group import ObservedGroup
 from kohort.observe.kinds import (
     SHARE,
     STREAMS,
@@ -28,6 +28,7 @@ from kohort.observe.kinds import (
     TopologyChange,
     partitions_of,
 )
+from kohort.observe.snapshots import Owners, Snapshot
 
 TARGET_MS_MAX = 5_000
 """A change is told without its target assignment if that has not come within this time."""

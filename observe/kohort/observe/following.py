@@ -22,9 +22,12 @@ FETCHING: ConsumerOptions = {
     "fetch_min_bytes": 2 << 20,
     "fetch_max_wait_ms": 1_000,
     "fetch_max_bytes": 16 << 20,
+    "max_partition_fetch_bytes": 16 << 20,
     "prefetch_max_bytes": 32 << 20,
 }
 """One or two fetches a second of each broker, however much is committed. The user's settings come first."""
+WAIT_SHARE = 4
+"""A broker waits for a quarter at most of what a partition may answer with: a busy one alone reaches that."""
 FETCH_TOTAL = "consumer-fetch-manager-metrics", "fetch-total"
 SAVE_SECONDS = 2.0
 FORGET_SECONDS = 60.0
@@ -35,6 +38,15 @@ RIGHTS_LOOKS = 6
 """Without the right to read the records, reading is tried again after this number of looks."""
 DAY_MS = 86_400_000
 READING = "reading"
+
+
+def fetching(options: ConsumerOptions) -> ConsumerOptions:
+    """Return the user's settings, completed so that one busy partition alone fills a fetch."""
+    found: ConsumerOptions = {**FETCHING, **options}
+    if "fetch_min_bytes" not in options:
+        most = min(found["fetch_max_bytes"], found["max_partition_fetch_bytes"])
+        found["fetch_min_bytes"] = max(min(found["fetch_min_bytes"], most // WAIT_SHARE), 1)
+    return found
 
 
 class Follower:
@@ -97,8 +109,7 @@ class Follower:
 
     def _follow(self) -> None:
         watched, status = self._watched, self._watched.status
-        options: ConsumerOptions = {**FETCHING, **self._options}
-        with Consumer(**options) as consumer:
+        with Consumer(**fetching(self._options)) as consumer:
             fetches_before = status.fetches
             partitions, missing = self._led(consumer)
             ends = self._begin(consumer, partitions)

@@ -1,7 +1,7 @@
 """Classic groups: each record has the whole group in one generation. Pure."""
 
 from kohort.broker.explain.observed.events import ObservedMember
-from kohort.observe.group import Owners, Snapshot
+from kohort.observe.snapshots import Owners, Snapshot
 from kohort.protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kohort.protocol.errors import WireError
 from kohort.protocol.offsets_topic import GroupMetadataValue, MemberMetadata

@@ -6,6 +6,7 @@ import msgspec
 
 from kohort.broker.explain.observed.events import (
     AnyObserved,
+    Departure,
     GroupChanged,
     Grown,
     ObservedMember,
@@ -15,11 +16,11 @@ from kohort.broker.explain.observed.events import (
     OwnedPartition,
     Resubscription,
     StaticMemberReturned,
-    Subscribers,
 )
 from kohort.observe.facts import Facts
 from kohort.observe.kinds import CONSUMER, SHARE
 from kohort.observe.places import OWNED_KEPT, Activity, Place
+from kohort.observe.snapshots import TOLD_MAX, Snapshot, moved, resubscription, subscribers
 
 TOGETHER_MS = 1_000
 """Offsets that change within this time after each other are changed by one request."""
@@ -27,44 +28,6 @@ HELD_MS, HELD_MS_MAX = 60_000, 3_600_000
 """Offsets that are set again and again are told together, after this time at first, then ever more seldom."""
 FORWARD_TOLD = 2
 """A consumer without a group commits again and again: of that the first times are told."""
-TOLD_MAX = 16
-SUBSCRIBERS_TOLD = 8
-
-Owners = dict[str, dict[int, str]]
-
-
-class Snapshot(msgspec.Struct):
-    """A group in one generation, or at one group epoch. `owners` has the member of each partition."""
-
-    generation_id: int = -1
-    at_ms: int = 0
-    protocol_name: str = ""
-    members: dict[str, ObservedMember] = {}
-    owners: Owners = {}
-    shared: dict[str, dict[str, tuple[int, ...]]] = {}
-    """Of a share group: the partitions of each member. In `owners` a partition has one of its members."""
-
-    def owned(self) -> dict[str, list[tuple[str, int]]]:
-        """Return the partitions of all members that have some."""
-        if self.shared:
-            return {each: self.owned_by(each) for each in self.shared}
-        found: dict[str, list[tuple[str, int]]] = {}
-        for topic, owners in sorted(self.owners.items()):
-            for partition, member_id in sorted(owners.items()):
-                found.setdefault(member_id, []).append((topic, partition))
-        return found
-
-    def owned_by(self, member_id: str) -> list[tuple[str, int]]:
-        """Return the partitions of a member, in order."""
-        if self.shared:
-            of_member = self.shared.get(member_id, {})
-            return sorted((topic, each) for topic, partitions in of_member.items() for each in partitions)
-        return sorted(
-            (topic, partition)
-            for topic, owners in self.owners.items()
-            for partition, owner in owners.items()
-            if owner == member_id
-        )
 
 
 class Burst(msgspec.Struct):
@@ -267,7 +230,7 @@ class ObservedGroup:
         gone = [each for member_id, each in old.members.items() if member_id not in new.members]
         joined = [each for member_id, each in new.members.items() if member_id not in old.members]
         resubscribed = [
-            _resubscription(old.members[member_id], each)
+            resubscription(old.members[member_id], each)
             for member_id, each in new.members.items()
             if member_id in old.members and set(old.members[member_id].topics) != set(each.topics)
         ]
@@ -280,17 +243,34 @@ class ObservedGroup:
             protocol_name=new.protocol_name,
             former_protocol_name=self._last_protocol_name,
             joined=tuple(joined),
-            gone=tuple(self._activity(each).departure(self._owned(old, each.member_id)) for each in gone),
+            gone=self._departures(old, gone),
             resubscribed=(*resubscribed, *by_pattern),
             grown=tuple(self._grown(old, new)),
-            subscribers=_subscribers(new.members.values()),
-            moved=_moved(old, new),
+            subscribers=subscribers(new.members.values()),
+            moved=moved(old, new),
             advanced=self.advanced,
             others_commit_ms=self._last_commit_ms(new) if gone else 0,
             session_timeout_ms=self._facts.session_timeout_of(self.kind) if self.is_by_broker else 0,
             is_by_broker=self.is_by_broker,
             is_metadata_changed=is_metadata_changed,
             group_type=self.kind if self.is_by_broker else "",
+        )
+
+    def _departures(self, old: Snapshot, gone: list[ObservedMember]) -> tuple[Departure, ...]:
+        """Return what is known of members that are gone, with their first partitions."""
+        owned = old.owned() if gone else {}
+        return tuple(
+            self._activity(each).departure(
+                tuple(
+                    OwnedPartition(
+                        *where,
+                        self.places[where].offset if where in self.places else -1,
+                        self._facts.end_offset(*where),
+                    )
+                    for where in owned.get(each.member_id, [])[:OWNED_KEPT]
+                )
+            )
+            for each in gone
         )
 
     def _last_commit_ms(self, new: Snapshot) -> int:
@@ -367,16 +347,6 @@ class ObservedGroup:
 
     def _activity(self, member: ObservedMember) -> Activity:
         return self.activities.get(member.member_id) or Activity(member)
-
-    def _owned(self, snapshot: Snapshot, member_id: str) -> tuple[OwnedPartition, ...]:
-        return tuple(
-            OwnedPartition(
-                *each,
-                self.places[each].offset if each in self.places else -1,
-                self._facts.end_offset(*each),
-            )
-            for each in snapshot.owned_by(member_id)[:OWNED_KEPT]
-        )
 
     def removed(self, at_ms: int) -> None:
         """Take it that the group is gone."""
@@ -468,36 +438,3 @@ def commit_each(commits: Iterable[tuple[tuple[ObservedGroup, Place], int, int]])
             place.offset = offset
         place.at_ms = at_ms
     return group_ids
-
-
-def _resubscription(old: ObservedMember, new: ObservedMember) -> Resubscription:
-    before, after = set(old.topics), set(new.topics)
-    return Resubscription(
-        new.member_id,
-        new.client_id,
-        tuple(sorted(after - before))[:TOLD_MAX],
-        tuple(sorted(before - after))[:TOLD_MAX],
-    )
-
-
-def _subscribers(members: Iterable[ObservedMember]) -> tuple[Subscribers, ...]:
-    by_topics: dict[tuple[str, ...], list[ObservedMember]] = {}
-    for each in members:
-        topics = tuple(sorted(each.topics)) or ((each.topic_regex,) if each.topic_regex else ())
-        by_topics.setdefault(topics, []).append(each)
-    found: list[Subscribers] = []
-    for topics, those in list(by_topics.items())[:SUBSCRIBERS_TOLD]:
-        clients = sorted({each.client_id for each in those})
-        found.append(Subscribers(topics[:TOLD_MAX], len(those), tuple(clients)[:SUBSCRIBERS_TOLD]))
-    return tuple(found)
-
-
-def _moved(old: Snapshot, new: Snapshot) -> int:
-    """Return how many partitions have another owner than before, or have one for the first time."""
-    if new.shared:
-        return sum(len({*new.owned_by(each)}.difference(old.owned_by(each))) for each in new.shared)
-    return sum(
-        old.owners.get(topic, {}).get(partition) != owner
-        for topic, owners in new.owners.items()
-        for partition, owner in owners.items()
-    )

@@ -37,9 +37,9 @@ from kohort.client.admin_values import (
 from kohort.client.values import Node
 from kohort.observe.asking import Asker
 from kohort.observe.cluster import ClusterQuestions, Seen
-from kohort.observe.group import Snapshot
 from kohort.observe.observer import Observer, Target
 from kohort.observe.pace import Limits, Pace, Stopped
+from kohort.observe.snapshots import Snapshot
 from kohort.observe.store import Store
 from kohort.observe.test_records import Log
 from kohort.observe.topics import ClusterLook, topics_changed

@@ -1,3 +1,4 @@
+from collections.abc import ItemsView
 from uuid import UUID
 
 import pytest
@@ -444,3 +445,29 @@ def test_an_offset_that_is_cut_short_is_passed_over_and_counted(value: bytes) ->
     log.records.take(encode_key(OffsetCommitKey(group="g", topic="t", partition=0)), value, NOW)
     assert log.records.undecoded == 1
     assert log.records.groups["g"].places["t", 0].offset == 5
+
+
+def test_many_members_that_leave_at_once_cost_one_pass_over_the_partitions() -> None:
+    """A pass for each of them would take the square of their number."""
+    passes = 0
+
+    class Counted(dict[int, str]):
+        def items(self) -> ItemsView[int, str]:  # type: ignore[override]
+            nonlocal passes
+            passes += 1
+            return super().items()
+
+    log = Log()
+    names = [f"m-{each:03}" for each in range(200)]
+    log.generation(1, {name: [each] for each, name in enumerate(names)})
+    log.events()
+    owners = log.records.groups["g"].snapshot.owners
+    owners["t"] = Counted(owners["t"])
+    log.now_ms += 1_000
+    log.generation(2, {names[0]: [0]})
+    (change,) = log.events()
+    assert isinstance(change, GroupChanged)
+    assert [each.owned for each in change.gone] == [
+        (OwnedPartition("t", each, -1, -1),) for each in range(1, 200)
+    ]
+    assert passes == 1
