@@ -7,8 +7,8 @@
 
 It builds the sdist, a wheel in pure Python, and a compiled wheel for each Python of this machine. Each wheel
 goes into a fresh environment of each Python that it fits. There `kohort serve` runs with a client, pytest
-with the test kit, and Spark reads a topic. What this machine does not have is skipped, and named. The table
-at the end has the seconds.
+with the test kit, and Spark reads a topic. What this machine does not have is skipped, and named; but with
+`--check` each Python has to use its wheels. The table at the end has the seconds.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -167,18 +168,38 @@ def wheel_of_the_sdist() -> None:
 
 
 def fits(wheel: Path, version: str) -> bool:
-    """Whether a wheel is for any Python, or for this one."""
-    tag = wheel.stem.split("-")[-3]
-    return tag in ("py3", f"cp{version.replace('.', '')}")
+    """Whether a wheel is for any Python, or for this one on this machine."""
+    return is_pure(wheel) or (is_compiled_for(wheel, version) and any(map(_runs_here, _platforms(wheel))))
+
+
+def is_pure(wheel: Path) -> bool:
+    """Whether a wheel is for any Python."""
+    return wheel.stem.endswith("-none-any")
+
+
+def is_compiled_for(wheel: Path, version: str) -> bool:
+    """Whether a wheel has compiled modules for a Python, on any machine."""
+    return wheel.stem.split("-")[-3] == f"cp{version.replace('.', '')}"
+
+
+def _platforms(wheel: Path) -> list[str]:
+    return wheel.stem.rsplit("-", maxsplit=1)[-1].split(".")
+
+
+def _runs_here(tag: str) -> bool:
+    """Whether a platform tag is for this system, its C library and its processor."""
+    library = "manylinux" if platform.libc_ver()[0] == "glibc" else "musllinux"
+    system = "macosx" if platform.system() == "Darwin" else ("linux_", library)
+    return tag.startswith(system) and tag.endswith((f"_{platform.machine()}", "_universal2"))
 
 
 def check(wheels: Sequence[Path], pythons: Sequence[str], without: Sequence[str], report: Report) -> None:
     """Use each wheel in a fresh environment of each Python that it fits."""
     for version in pythons:
         for wheel in (each for each in wheels if fits(each, version)):
-            kind = "pure" if wheel.stem.endswith("-none-any") else "compiled"
+            kind = "pure" if is_pure(wheel) else "compiled"
             name = f"Python {version}, {kind}"
-            with report.timed(f"{name}: install"):
+            with report.timed(_install(version, kind)):
                 python = fresh(python_of(version), f"{kind}-{version}")
                 pip(python, "install", wheel)
             if report.rows[-1][1] != "passed":
@@ -187,6 +208,22 @@ def check(wheels: Sequence[Path], pythons: Sequence[str], without: Sequence[str]
                 if use not in without:
                     with report.timed(f"{name}: {use}"):
                         action(python, wheel)
+
+
+def _install(version: str, kind: str) -> str:
+    return f"Python {version}, {kind}: install"
+
+
+def unused(wheels: Sequence[Path], pythons: Sequence[str], report: Report) -> list[str]:
+    """Return the installations that the wheels are for, and of which none has passed."""
+    wanted = [_install(version, "pure") for version in pythons]
+    wanted += [
+        _install(version, "compiled")
+        for version in pythons
+        if any(is_compiled_for(each, version) for each in wheels)
+    ]
+    passed = {what for what, verdict, _ in report.rows if verdict == "passed"}
+    return [each for each in wanted if each not in passed]
 
 
 def serve(python: Path, _wheel: Path) -> None:
@@ -235,11 +272,14 @@ def main() -> int:
     SCRATCH.mkdir(parents=True, exist_ok=True)
     wheels = sorted(options.check.resolve().glob("kohort-*.whl")) if options.check else build(pythons, report)
     check(wheels, pythons, options.without, report)
-    if not wheels:
-        print("there is no wheel to check")
     (SCRATCH / "report.md").write_text(report.table(), encoding="utf-8")
     print(f"\n{report.table()}")
-    return int(report.failed or not wheels)
+    missing = unused(wheels, pythons, report) if options.check else []
+    for each in missing:
+        print(f"{each}: has not passed with any wheel")
+    if not wheels:
+        print("there is no wheel to check")
+    return int(report.failed or bool(missing) or not wheels)
 
 
 if __name__ == "__main__":

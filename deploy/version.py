@@ -11,6 +11,8 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+from packaging.version import Version
+
 ROOT = Path(__file__).resolve().parents[1]
 VERSIONS = ROOT / "client" / "kohort" / "client" / "versions.py"
 CHANGELOG = ROOT / "CHANGELOG.md"
@@ -24,8 +26,8 @@ def with_version(text: str, version: str) -> str:
     found = VERSION.search(text)
     if found is None or not NEW.fullmatch(version):
         raise ValueError(f"{version!r} is no version such as 0.3.0")
-    if version == found[1]:
-        raise ValueError(f"the version is {version} already")
+    if Version(version) <= Version(found[1]):
+        raise ValueError(f"{version} is not newer than the version {found[1]}")
     return VERSION.sub(f'__version__ = "{version}"', text, count=1)
 
 

@@ -56,9 +56,11 @@ def test_a_release_gets_what_was_unreleased(tool: ModuleType) -> None:
         tool.cut(tool.cut(CHANGES, "7.2.0", "2026-11-27"), "7.3.0", "2026-11-28")
 
 
-@pytest.mark.parametrize("wrong", ["", "7.2", "v7.2.0", "7.2.0-beta", "7.1.0"])
+@pytest.mark.parametrize("wrong", ["", "7.2", "v7.2.0", "7.2.0-beta", "7.1.0", "7.0.9", "6.10.0", "7.1.0rc1"])
 def test_a_wrong_version_changes_nothing(tool: ModuleType, wrong: str) -> None:
     text = 'x = 1\n__version__ = "7.1.0"  # Here.\n'
     with pytest.raises(ValueError, match="version"):
         tool.with_version(text, wrong)
-    assert tool.with_version(text, "7.2.0") == 'x = 1\n__version__ = "7.2.0"  # Here.\n'
+    for newer in ("7.2.0", "7.1.1rc1", "7.10.0"):
+        assert tool.with_version(text, newer) == f'x = 1\n__version__ = "{newer}"  # Here.\n'
+    assert "7.1.0" in tool.with_version('__version__ = "7.1.0rc2"\n', "7.1.0")
