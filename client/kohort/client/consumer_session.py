@@ -193,14 +193,7 @@ class ConsumerSession(PollingSession):
     def take_columns(self, most_bytes: int) -> "list[tuple[TopicPartition, RecordColumns]]":
         """Return available columns, in the same way, until they have so many bytes."""
         now_ms = monotonic_ms()
-        found: list[tuple[TopicPartition, RecordColumns]] = []
-        size_bytes = 0
-        while size_bytes < most_bytes and not self._needs_attention(now_ms):
-            more = self._buffer.take_columns(may_raise=not found)
-            if more is None:
-                break
-            found.append(more)
-            size_bytes += more[1].size_bytes
+        found = [] if self._needs_attention(now_ms) else self._buffer.take_columns(most_bytes)
         if found:
             self._taken(now_ms, HeldBatch.of_columns(found))
         return found
@@ -208,14 +201,7 @@ class ConsumerSession(PollingSession):
     def take_batches(self, most_bytes: int) -> list[FetchedBatch]:
         """Return available batches, in the same way, until they have so many bytes."""
         now_ms = monotonic_ms()
-        found: list[FetchedBatch] = []
-        size_bytes = 0
-        while size_bytes < most_bytes and not self._needs_attention(now_ms):
-            more = self._buffer.take_batches(may_raise=not found)
-            if not more:
-                break
-            found += more
-            size_bytes += sum(len(each.records) for each in more)
+        found = [] if self._needs_attention(now_ms) else self._buffer.take_batches(most_bytes)
         if found:
             self._taken(now_ms, HeldBatch.of_batches(found))
         return found

@@ -1,9 +1,9 @@
 """Fetched records that are not read yet, returned batch by batch in the user's thread."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kohort.client.batches import Aborted, FetchedBatch, plain_records, visible_batches
 from kohort.client.decoding import PartitionRecords
@@ -175,38 +175,90 @@ class Chunk:
             self.stand.position = max(self.stand.position or 0, self._header.next_offset)
             self.left, self._header = (), None
 
-    def take_columns(self) -> "RecordColumns | None":
-        """Return some megabytes of records, counted as consumed; None when all is read. Raises: WireError."""
-        from kohort.client.columns import decode_columns  # noqa: PLC0415  numpy is only for columns.
+    def take_columns(self, most_bytes: int) -> "list[tuple[TopicPartition, RecordColumns]]":
+        """Return records of about so many bytes, counted as consumed; none when all is read.
 
-        if self._columns is None:
-            position = self.stand.position or 0
-            self.handed_out += self.taken
-            self.left, self.taken, self._header, self._batches = (), 0, None, None
-            self._columns = decode_columns(
-                self.data, fetch_offset=position, check_crcs=self.check_crcs, aborted=self.aborted
+        Raises: WireError.
+        """
+        from kohort.client.columns import (  # noqa: PLC0415  numpy is only for columns.
+            MAX_CHUNK_BYTES,
+            decode_columns,
+        )
+
+        columns, self._columns = self._columns, None  # An interrupted one is begun again at the position.
+        if columns is None:
+            self._leave_batch()
+            columns = decode_columns(
+                self.data,
+                fetch_offset=self.stand.position or 0,
+                check_crcs=self.check_crcs,
+                aborted=self.aborted,
+                max_chunk_bytes=min(most_bytes, MAX_CHUNK_BYTES),
             )
-        found = next(self._columns, None)
-        if found is not None:
-            self.handed_out += len(found)
+        for found in columns:
+            if self.is_void:  # Since the check: reading takes a while.
+                break
             self.stand.position = found.next_offset
             self.stand.leader_epoch = found.leader_epoch
+            if len(found):
+                self._columns = columns
+                self.handed_out += len(found)
+                return [(self.state.partition, found)]
+        return []
+
+    def take_batches(self, most_bytes: int) -> list[FetchedBatch]:
+        """Return batches until they have so many bytes, counted as consumed; none when all is read.
+
+        Raises: WireError for a batch that can't be read, when all before it were returned.
+        """
+        if self.left or self._header is not None:
+            self._leave_batch()
+        self._columns = None
+        if self._batches is None:
+            self._batches = visible_batches(self.data, check_crcs=self.check_crcs, aborted=self.aborted)
+        batches, self._batches = self._batches, None  # Where it is not read whole, it is met again.
+        found: list[FetchedBatch] = []
+        last: BatchHeader | None = None
+        try:
+            last = self._find_batches(batches, most_bytes, found)
+        except WireError:
+            if not found:
+                raise
+            last = found[-1].header
+        else:
+            self._batches = batches
+        if last is None or self.is_void:  # Since the check: reading takes a while.
+            return []
+        self.handed_out += sum(each.header.record_count for each in found)
+        self.stand.position = last.next_offset
+        self.stand.leader_epoch = last.partition_leader_epoch
         return found
 
-    def take_batches(self, batches: list[FetchedBatch]) -> None:
-        """Add all batches that are left, counted as consumed. Raises: WireError; those before are added."""
-        stand, begin = self.stand, self.stand.position or 0
-        self.handed_out += self.taken
-        self.left, self.taken, self._header, self._batches, self._columns = (), 0, None, None, None
-        for header, payload in visible_batches(self.data, check_crcs=self.check_crcs, aborted=self.aborted):
+    def _find_batches(
+        self,
+        batches: Iterator[tuple[BatchHeader, memoryview | None]],
+        most_bytes: int,
+        found: list[FetchedBatch],
+    ) -> BatchHeader | None:
+        """Add batches; return the header of the last one that was read. Raises: WireError."""
+        begin, size_bytes = self.stand.position or 0, 0
+        last: BatchHeader | None = None
+        for header, payload in batches:
             if header.next_offset <= begin:
                 continue
             if payload is not None:
                 records = plain_records(header, payload)
-                batches.append(FetchedBatch(self.state.partition, header, records, begin))
-                self.handed_out += header.record_count
-            stand.position = header.next_offset
-            stand.leader_epoch = header.partition_leader_epoch
+                found.append(FetchedBatch(self.state.partition, header, records, begin))
+                size_bytes += len(records)
+            last = header
+            if size_bytes >= most_bytes:
+                break
+        return last
+
+    def _leave_batch(self) -> None:
+        """Forget the batch that a poll reads: it is met again, and its other records read in another form."""
+        self.handed_out += self.taken
+        self.left, self.taken, self._header, self._batches = (), 0, None, None
 
     def detach(self) -> None:
         """Copy the chunk out of its answer.
@@ -216,6 +268,27 @@ class Chunk:
         if not isinstance(self.data, bytes):
             self.data = bytes(self.data)
             self._batches = self._columns = None  # From the position on, they are met again.
+
+
+Part = TypeVar("Part")
+
+
+class _Place:
+    """Where a partition was read before a call took more of its records."""
+
+    __slots__ = ("_chunk", "_leader_epoch", "_position")
+
+    def __init__(self, chunk: Chunk) -> None:
+        self._chunk = chunk
+        self._position = chunk.stand.position
+        self._leader_epoch = chunk.stand.leader_epoch
+
+    def restore(self) -> None:
+        """Read and fetch from here again, unless the partition has another position by now."""
+        chunk = self._chunk
+        if not chunk.is_void and chunk.stand.position != self._position:
+            chunk.stand.position, chunk.stand.leader_epoch = self._position, self._leader_epoch
+            chunk.state.void()
 
 
 class FetchBuffer:
@@ -294,24 +367,32 @@ class FetchBuffer:
     def take(self, most: int) -> list[AnyRecord]:
         """Return up to `most` records, counted as consumed. Raises: KohortError for unreadable ones."""
         taken: list[AnyRecord] = []
-        while len(taken) < most:
-            chunk = self._first(may_raise=not taken)
-            if chunk is None:
-                break
-            try:
-                more = chunk.take(most - len(taken))
-            except WireError as error:
-                self._fail(chunk, error)
-                continue
-            except DeserializationError as error:
-                chunk.failure = error
-                continue
-            if not more:
-                self._used(chunk)
-            elif taken or not isinstance(more, list):
-                taken += more
-            else:
-                taken = more
+        places: list[_Place] = []
+        try:
+            while len(taken) < most:
+                chunk = self._first(may_raise=not taken)
+                if chunk is None:
+                    break
+                places.append(_Place(chunk))
+                try:
+                    more = chunk.take(most - len(taken))
+                except WireError as error:
+                    self._fail(chunk, error)
+                    continue
+                except DeserializationError as error:
+                    chunk.failure = error
+                    continue
+                if not more:
+                    self._used(chunk)
+                elif taken or not isinstance(more, list):
+                    taken += more
+                else:
+                    taken = more
+        except KohortError:  # Only where nothing was taken.
+            raise
+        except BaseException:
+            self._take_back(places, len(taken))
+            raise
         return taken
 
     def next_record(self) -> AnyRecord | None:
@@ -337,42 +418,61 @@ class FetchBuffer:
                 return chunk
         return None
 
-    def take_columns(self, *, may_raise: bool = True) -> "tuple[TopicPartition, RecordColumns] | None":
-        """Return some megabytes of a partition's records, counted as consumed, or None if none are available.
+    def take_columns(self, most_bytes: int) -> "list[tuple[TopicPartition, RecordColumns]]":
+        """Return columns until they have so many bytes, counted as consumed. Raises: KohortError."""
+        return self._gathered(
+            most_bytes,
+            lambda chunk, _: chunk.take_columns(most_bytes),
+            lambda each: (each[1].size_bytes, len(each[1])),
+        )
 
-        Raises: KohortError for unreadable records, unless the caller wants to return others first.
+    def take_batches(self, most_bytes: int) -> list[FetchedBatch]:
+        """Return batches until they have so many bytes, counted as consumed. Raises: KohortError."""
+        return self._gathered(
+            most_bytes,
+            Chunk.take_batches,
+            lambda each: (len(each.records), each.header.record_count),
+        )
+
+    def _gathered(
+        self,
+        most_bytes: int,
+        take: Callable[[Chunk, int], list[Part]],
+        measure: Callable[[Part], tuple[int, int]],
+    ) -> list[Part]:
+        """Return parts of chunks; `measure` tells the bytes and the records of one.
+
+        Raises: KohortError for unreadable records, when all before them were returned.
         """
-        while True:
-            chunk = self._first(may_raise=may_raise)
-            if chunk is None:
-                return None
-            try:
-                found = chunk.take_columns()
-            except WireError as error:
-                self._fail(chunk, error)
-                continue
-            if found is None:
-                self._used(chunk)
-            elif len(found):
-                return chunk.state.partition, found
-
-    def take_batches(self, *, may_raise: bool = True) -> list[FetchedBatch]:
-        """Return a fetch's batches of one partition, counted as consumed; none if none are available.
-
-        Raises: KohortError for unreadable batches, unless the caller wants to return others first.
-        """
-        found: list[FetchedBatch] = []
-        while not found:
-            chunk = self._first(may_raise=may_raise)
-            if chunk is None:
-                break
-            try:
-                chunk.take_batches(found)
-            except WireError as error:
-                self._fail(chunk, error)
-            else:
-                self._used(chunk)
+        found: list[Part] = []
+        places: list[_Place] = []
+        size_bytes = record_count = 0
+        try:
+            while size_bytes < most_bytes and (chunk := self._first(may_raise=not found)) is not None:
+                places.append(_Place(chunk))
+                try:
+                    more = take(chunk, most_bytes - size_bytes)
+                except WireError as error:
+                    self._fail(chunk, error)
+                    continue
+                if not more:
+                    self._used(chunk)
+                for each in more:
+                    size, count = measure(each)
+                    size_bytes, record_count = size_bytes + size, record_count + count
+                found += more
+        except KohortError:  # Only where nothing was found.
+            raise
+        except BaseException:
+            self._take_back(places, record_count)
+            raise
         return found
+
+    def _take_back(self, places: "list[_Place]", record_count: int) -> None:
+        """Go back to these places: an interrupted call has returned none of the records that it took."""
+        for each in places:
+            each.restore()
+        self._handed_out -= record_count
 
     def _first(self, *, may_raise: bool) -> Chunk | None:
         """Return the first chunk that may be read now; handle errors that are due."""

@@ -21,6 +21,8 @@ from kohort.protocol.messages.fetch import (
 )
 from kohort.protocol.records import ControlType, build_batch, build_transaction_marker
 
+KIB = 1024
+
 
 def records_of(first_offset: int, *values: bytes, leader_epoch: int = 0) -> bytes:
     return build_batch(
@@ -366,32 +368,31 @@ def test_polls_and_columns_can_alternate() -> None:
     world = World(0)
     world.receive(records_of(0, b"a", b"b", b"c"))
     assert world.values(1) == [b"a"]
-    found = world.buffer.take_columns()
-    assert found is not None
+    (found,) = world.buffer.take_columns(KIB)
     assert (found[0], found[1].values.to_list()) == (TopicPartition("t", 0), [b"b", b"c"])
     assert world.state().position == 3
     world.receive(records_of(3, b"d"))
     assert world.values() == [b"d"]
-    assert world.buffer.take_columns() is None
+    assert world.buffer.take_columns(KIB) == []
 
 
 def test_polls_and_batches_can_alternate() -> None:
     world = World(0)
     world.receive(records_of(0, b"a", b"b", b"c"))
     assert world.values(1) == [b"a"]
-    (found,) = world.buffer.take_batches()
+    (found,) = world.buffer.take_batches(KIB)
     assert (found.partition, found.header.base_offset, found.from_offset) == (TopicPartition("t", 0), 0, 1)
     assert found.records.count(b"c") == 1
     assert world.state().position == 3
     world.receive(records_of(3, b"d"))
     assert world.values() == [b"d"]
-    assert world.buffer.take_batches() == []
+    assert world.buffer.take_batches(KIB) == []
 
 
 def test_batches_of_aborted_transactions_are_passed_over() -> None:
     world = World(0, isolation_level="read_committed")
     world.receive(ABORTED, aborted=[AbortedTransaction(producer_id=7, first_offset=1)])
-    found = world.buffer.take_batches()
+    found = world.buffer.take_batches(KIB)
     assert sum(each.header.record_count for each in found) == 2
     assert world.values() == []
 
@@ -401,10 +402,10 @@ def test_batches_before_a_damaged_one_are_taken_first() -> None:
     damaged = bytearray(records_of(1, b"b"))
     damaged[-1] ^= 1
     world.receive(records_of(0, b"a") + bytes(damaged))
-    assert [each.header.base_offset for each in world.buffer.take_batches()] == [0]
+    assert [each.header.base_offset for each in world.buffer.take_batches(KIB)] == [0]
     assert world.state().position == 1
     with pytest.raises(BrokerError, match="t-0 at offset 1"):
-        world.buffer.take_batches()
+        world.buffer.take_batches(KIB)
 
 
 MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
@@ -471,7 +472,7 @@ def test_returned_records_are_counted_for_every_way_of_reading() -> None:
     assert world.buffer.next_record() is not None
     assert world.buffer.handed_out == 2
     assert len(world.values(1)) == 1
-    assert world.buffer.take_columns() is not None
+    assert len(world.buffer.take_columns(1)) == 1
     assert world.buffer.handed_out == 4
     world.state(1).seek(1)
     assert world.values() == []
