@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from kohort.client.cluster import Cluster
 from kohort.client.config import ConsumerConfig
 from kohort.client.errors import BrokerError
-from kohort.client.fetch_buffer import Chunk, FetchBuffer, next_offset_behind
+from kohort.client.fetch_buffer import FetchBuffer
+from kohort.client.fetched_chunk import Chunk, next_offset_behind
 from kohort.client.positions import Fetching, PartitionState
 from kohort.client.retry import monotonic_ms
 from kohort.client.values import Node

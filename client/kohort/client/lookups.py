@@ -9,7 +9,8 @@ from typing import NamedTuple
 from kohort.client.cluster import PATIENCE_MS, Cluster
 from kohort.client.config import ConsumerConfig, duration_ms
 from kohort.client.errors import BrokerError, KohortError, LogTruncationError, NetworkError, NoOffsetError
-from kohort.client.fetch_buffer import Chunk, FetchBuffer
+from kohort.client.fetch_buffer import FetchBuffer
+from kohort.client.fetched_chunk import Chunk
 from kohort.client.offsets import (
     EARLIEST,
     LATEST,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from kohort.client import Consumer, DeserializationError, SerializationError, TopicPartition
-from kohort.client.fetch_buffer import Chunk
+from kohort.client.fetched_chunk import Chunk
 from kohort.client.values import AnyRecord
 from kohort.protocol.records import build_batch
 

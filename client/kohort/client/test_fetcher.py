@@ -9,7 +9,8 @@ from kohort.client.cluster import Cluster
 from kohort.client.config import consumer_config
 from kohort.client.errors import BrokerError, NoOffsetError
 from kohort.client.fetch_answers import FetchAnswers
-from kohort.client.fetch_buffer import Chunk, FetchBuffer
+from kohort.client.fetch_buffer import FetchBuffer
+from kohort.client.fetched_chunk import Chunk
 from kohort.client.positions import RESET, Fetching, PartitionState, Positions
 from kohort.client.values import Node, PartitionInfo, TopicPartition
 from kohort.protocol.errors import ErrorCode

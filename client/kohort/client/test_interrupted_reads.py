@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 import pytest
 
-from kohort.client import columns, fetch_buffer
+from kohort.client import columns, fetched_chunk
 from kohort.client.batches import plain_records
 from kohort.client.errors import BrokerError
 from kohort.client.test_fetcher import ABORTED, World
@@ -59,7 +59,7 @@ class FailsAt:
 def interrupted(world: World, read: Read, number: int, error: BaseException) -> None:
     fails = FailsAt(number, error)
     with (
-        patch.object(fetch_buffer, "plain_records", fails),
+        patch.object(fetched_chunk, "plain_records", fails),
         patch.object(columns, "plain_records", fails),
         pytest.raises(type(error)),
     ):
@@ -75,7 +75,7 @@ def test_batches_are_decompressed_up_to_the_bound_and_the_next_call_goes_on(
     world.receive(compressed(12, compression))
     offsets: list[int] = []
     for _ in range(12):
-        with patch.object(fetch_buffer, "plain_records", wraps=plain_records) as decompressed:
+        with patch.object(fetched_chunk, "plain_records", wraps=plain_records) as decompressed:
             found = world.buffer.take_batches(most_bytes)
         assert decompressed.call_count == len(found)
         assert sum(len(each.records) for each in found[:-1]) < most_bytes
@@ -201,7 +201,7 @@ def test_an_interruption_leaves_a_position_that_was_set_meanwhile(read: Read) ->
 
     fails = SoughtMeanwhile(1, KeyboardInterrupt())
     with (
-        patch.object(fetch_buffer, "plain_records", fails),
+        patch.object(fetched_chunk, "plain_records", fails),
         patch.object(columns, "plain_records", fails),
         pytest.raises(KeyboardInterrupt),
     ):

@@ -9,8 +9,9 @@ import pytest
 from kohort.client.cluster import Cluster
 from kohort.client.config import consumer_config
 from kohort.client.errors import LogTruncationError
-from kohort.client.fetch_buffer import Chunk, FetchBuffer
+from kohort.client.fetch_buffer import FetchBuffer
 from kohort.client.fetch_plan import plan_fetches
+from kohort.client.fetched_chunk import Chunk
 from kohort.client.lookups import Lookups
 from kohort.client.positions import RESET, PartitionState
 from kohort.client.values import OffsetAndMetadata, PartitionInfo, TopicPartition

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from kohort.client import Consumer, KohortError, NetworkError, OffsetAndMetadata, TopicPartition, commits
 from kohort.client.cluster import Cluster
-from kohort.client.fetch_buffer import Chunk
+from kohort.client.fetched_chunk import Chunk
 from kohort.protocol.records import build_batch
 
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)

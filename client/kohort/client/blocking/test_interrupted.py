@@ -20,7 +20,7 @@ from kohort.client import (
     WouldBlockError,
     accumulator,
 )
-from kohort.client.fetch_buffer import Chunk
+from kohort.client.fetched_chunk import Chunk
 from kohort.client.positions import NOT_COMMITTED
 from kohort.protocol.records import build_batch
 
