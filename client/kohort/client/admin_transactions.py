@@ -4,6 +4,7 @@ from kohort.client.admin_values import OpenTransaction
 from kohort.client.cluster import Cluster
 from kohort.client.errors import check
 from kohort.client.values import TopicPartition
+from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -13,12 +14,15 @@ from kohort.protocol.messages.list_transactions import ListTransactionsRequest, 
 
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 """Until its markers are written, a transaction that ends holds up readers as well."""
+_NOT_TOLD = (ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+"""The answer about a transactional id that is removed meanwhile, or that this user may not describe."""
 
 
 async def open_transactions(cluster: Cluster) -> tuple[OpenTransaction, ...]:
     """Return the open transactions that the brokers coordinate, sorted by id.
 
-    Raises: UnsupportedVersionError before Kafka 3.0.
+    Raises: BrokerError where a coordinator does not know them all yet, or one moves meanwhile;
+        UnsupportedVersionError before Kafka 3.0.
     """
     await cluster.refresh_metadata(())
     found: list[OpenTransaction] = []
@@ -38,11 +42,10 @@ async def _of_broker(cluster: Cluster, node_id: int) -> list[OpenTransaction]:
         return []
     wanted = DescribeTransactionsRequest(transactional_ids=ids)
     answer = await connection.request(wanted, DescribeTransactionsResponse, timeout_ms=timeout_ms)
-    return [
-        _open_transaction(each)
-        for each in answer.transaction_states  # One that has ended, or moved, meanwhile has an error.
-        if not each.error_code and each.transaction_state in OPEN_STATES
-    ]
+    told = [each for each in answer.transaction_states if each.error_code not in _NOT_TOLD]
+    for each in told:
+        check(each.error_code, f"transactional id {each.transactional_id!r}")
+    return [_open_transaction(each) for each in told if each.transaction_state in OPEN_STATES]
 
 
 def _open_transaction(told: DescribeTransactionsTransactionState) -> OpenTransaction:

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Mapping
 from threading import Event
 
 from kohort.client import KohortError
@@ -63,11 +64,7 @@ class Asker:
         watched.note_ends(ends, watched.now_ms())
         self._looks += 1
         if self._looks % STABLE_LOOKS == 0 and TRANSACTIONS_TOPIC in seen.look.partition_counts:
-            places = [each for each in watched.places() if each[0] != GROUPS_TOPIC]
-            stable = questions.ends(places, seen.leaders, committed_only=True)
-            standing = watched.note_stable(stable, watched.now_ms())
-            if standing:
-                watched.tell_standing(standing, questions.open_transactions(), watched.now_ms())
+            self._ask_transactions(seen.leaders)
         if status.reads_records:
             self._ask_share_groups()
         else:
@@ -76,6 +73,24 @@ class Asker:
         status.calls = self._pace.calls
         status.refused = dict(questions.refused)
         status.note(ASKING)
+
+    def _ask_transactions(self, leaders: Mapping[tuple[str, int], int]) -> None:
+        """Ask for last stable offsets, and for the transactions that hold those that do not move."""
+        watched, questions = self._watched, self._questions
+        places = [each for each in watched.places() if each[0] != GROUPS_TOPIC]
+        stable = questions.ends(places, leaders, committed_only=True)
+        standing = watched.note_stable(stable, watched.now_ms())
+        if not standing:
+            return
+        opened = questions.open_transactions(leaders)
+        # A transaction that ended before the coordinators were asked holds nothing any more.
+        now = questions.ends([each[:2] for each in standing], leaders, committed_only=True)
+        standing = [
+            each
+            for each in standing
+            if now.get(each.topic, {}).get(each.partition, each.last_stable_offset) == each.last_stable_offset
+        ]
+        watched.tell_standing(standing, opened, watched.now_ms())
 
     def _describe(self) -> None:
         """Take the groups' descriptions: their records may not be read."""

@@ -17,10 +17,11 @@ from kohort.client import (
     TopicPartition,
     UnsupportedVersionError,
 )
-from kohort.client.admin_values import OpenTransaction, ShareGroupOffset
+from kohort.client.admin_values import ShareGroupOffset
 from kohort.observe.facts import Facts
 from kohort.observe.pace import Pace
 from kohort.observe.topics import ClusterLook, with_known
+from kohort.observe.transactions import Opened
 from kohort.protocol.errors import ErrorCode
 
 T = TypeVar("T")
@@ -179,10 +180,22 @@ class ClusterQuestions:
         self._pace.wait()
         return self._allowed("OffsetFetch", partial(self._admin.list_group_offsets, group_id))
 
-    def open_transactions(self) -> tuple[OpenTransaction, ...] | None:
-        """Return the transactions that are open now, None where that may not be known."""
+    def open_transactions(self, leaders: Mapping[tuple[str, int], int]) -> Opened | None:
+        """Return the transactions that are open now, None where that may not be known.
+
+        `leaders`: of each partition before. Nobody asks a coordinator that moves while others are asked.
+        """
+        before = {each[1]: leader for each, leader in leaders.items() if each[0] == TRANSACTIONS_TOPIC}
         self._pace.wait(2 * self._brokers_count)
-        return self._allowed("ListTransactions", self._admin.open_transactions)
+        found = self._allowed("ListTransactions", self._admin.open_transactions)
+        if found is None:
+            return None
+        self._pace.wait()
+        ask = partial(self._admin.describe_topics, TRANSACTIONS_TOPIC)
+        told = (self._allowed("the coordinators of transactions", ask) or {}).get(TRANSACTIONS_TOPIC)
+        after = {each.partition: each.leader for each in told.partitions} if told is not None else {}
+        is_whole = before == after and NOWHERE not in after.values() and bool(after)
+        return Opened(found, is_whole)
 
     def share_offsets(self, group_id: str) -> dict[TopicPartition, ShareGroupOffset] | None:
         """Return where a share group begins in each partition, None where that may not be known."""

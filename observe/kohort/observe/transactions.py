@@ -1,6 +1,6 @@
 """Transactions that stay open: the last stable offset of a partition stands, and its log grows. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from kohort.broker.explain.observed.events import TransactionHolder, TransactionStands
@@ -22,14 +22,21 @@ class Standing(NamedTuple):
     since_ms: int
 
 
+class Opened(NamedTuple):
+    """The open transactions. `is_whole`: every coordinator was asked, and none of them moved meanwhile."""
+
+    transactions: tuple[OpenTransaction, ...]
+    is_whole: bool
+
+
 def standing_event(
-    standing: Standing, opened: Iterable[OpenTransaction] | None, timeout_ms_max: int, at_ms: int
+    standing: Standing, opened: Opened | None, timeout_ms_max: int, at_ms: int
 ) -> TransactionStands:
     """Return the event of a last stable offset that does not move, with the transactions that hold it."""
     where = standing.topic, standing.partition
     holders = [
         TransactionHolder(each.transactional_id, each.started_ms, each.timeout_ms, each.state)
-        for each in sorted(opened or (), key=lambda each: each.started_ms)
+        for each in sorted(opened.transactions if opened else (), key=lambda each: each.started_ms)
         if where in each.partitions
     ]
     return TransactionStands(
@@ -41,7 +48,7 @@ def standing_event(
         end_offset=standing.end_offset,
         timeout_ms_max=timeout_ms_max,
         holders=tuple(holders[:HOLDERS_TOLD]),
-        is_without_holder=opened is not None and not holders,
+        is_without_holder=opened is not None and opened.is_whole and not holders,
     )
 
 

@@ -8,7 +8,6 @@ import msgspec
 
 from kohort.broker.explain.observed.events import AnyObserved
 from kohort.client import BrokerError
-from kohort.client.admin_values import OpenTransaction
 from kohort.client.batches import FetchedBatch
 from kohort.observe.cluster import GROUPS_TOPIC, Seen
 from kohort.observe.facts import Facts
@@ -17,7 +16,7 @@ from kohort.observe.lags import Lags
 from kohort.observe.records import Records
 from kohort.observe.store import CLUSTER_WIDE, GroupNews, Store
 from kohort.observe.topics import ClusterLook, coordinators_moved, topics_changed
-from kohort.observe.transactions import OpenTransactions, Standing, standing_event
+from kohort.observe.transactions import Opened, OpenTransactions, Standing, standing_event
 from kohort.protocol.errors import ErrorCode, WireError
 
 log = logging.getLogger(__name__)
@@ -211,12 +210,10 @@ class Watched:
             self.transactions.forget(self.look.partition_counts)
             return self.transactions.look(stable, self.facts.ends, at_ms)
 
-    def tell_standing(
-        self, standing: Iterable[Standing], opened: Iterable[OpenTransaction] | None, at_ms: int
-    ) -> None:
-        """Give each group that waits at one of these offsets an event. `opened`: all open transactions.
+    def tell_standing(self, standing: Iterable[Standing], opened: Opened | None, at_ms: int) -> None:
+        """Give each group that waits at one of these offsets an event.
 
-        It is None where nobody may know them.
+        `opened` is None where nobody may know the open transactions.
         """
         with self.lock:
             for each in standing:

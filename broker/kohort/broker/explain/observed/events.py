@@ -202,7 +202,7 @@ class TransactionStands(ObservedEvent, frozen=True, kw_only=True, omit_defaults=
     holders: tuple[TransactionHolder, ...] = ()
     """The open transactions that have written to the partition, the oldest first; none where not known."""
     is_without_holder: bool = False
-    """The coordinators were asked, and told of no open transaction of the partition."""
+    """Every coordinator was asked, and none told of an open transaction of the partition."""
 
 
 AnyObserved = (

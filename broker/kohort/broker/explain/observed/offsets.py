@@ -105,8 +105,8 @@ def transaction_finding(event: TransactionStands) -> Finding:
     whose = f" of {event.holders[0].transactional_id}" if event.holders else ""
     if event.is_without_holder:
         evidence.append(
-            "no coordinator tells of it: it hangs, and kafka-transactions.sh abort ends it; "
-            "or the observer may not describe its transactional id"
+            "no coordinator tells of it: it may hang, or the observer may not describe its transactional id. "
+            "kafka-transactions.sh find-hanging says which hang; only those may be ended with its abort"
         )
     text = f"a transaction{whose} on {where} stays open, and holds up who reads committed records alone"
     return Finding(FindingKind.TRANSACTION_HANGS, Likelihood.LIKELY, text, tuple(evidence), where)

@@ -466,9 +466,14 @@ def test_a_transaction_is_told_with_the_transactional_id_that_holds_it() -> None
     )
 
 
-def test_a_transaction_that_no_coordinator_knows_is_told_with_what_ends_it() -> None:
-    found = first(msgspec.structs.replace(stands(), is_without_holder=True))
-    assert any("kafka-transactions.sh abort" in each for each in found.evidence)
+def test_a_transaction_that_no_coordinator_knows_may_hang_and_is_looked_up_before_it_is_ended() -> None:
+    (text,) = [
+        each
+        for each in first(msgspec.structs.replace(stands(), is_without_holder=True)).evidence
+        if "no coordinator tells of it" in each
+    ]
+    assert "it may hang" in text
+    assert 0 < text.index("kafka-transactions.sh find-hanging") < text.index("abort")
 
 
 def test_a_long_history_is_explained_in_time_for_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
