@@ -7,6 +7,7 @@ epoch, which a coordinator may also make later. The change is told with the targ
 not come, it is told with the next epoch, or after a while.
 """
 
+from typing import TypeVar
 from uuid import UUID
 
 import msgspec
@@ -36,6 +37,7 @@ TOPICS_KEPT = 64
 NAME_MS_MAX = 60_000
 """A change with a topic whose name is unknown waits for the name up to this time."""
 
+T = TypeVar("T")
 Assignments = dict[str, Assignment]
 """What each member has."""
 
@@ -110,10 +112,10 @@ class Epochs:
         for topic_id in self.state.unnamed & known.keys():
             self.state.unnamed.discard(topic_id)
             before, name = str(topic_id), known[topic_id]
-            if before in group.snapshot.owners:
-                group.snapshot.owners[name] = group.snapshot.owners.pop(before)
-            if before in group.partition_counts:
-                group.partition_counts[name] = group.partition_counts.pop(before)
+            _rename(group.snapshot.owners, before, name)
+            _rename(group.partition_counts, before, name)
+            for topics in group.snapshot.shared.values():
+                _rename(topics, before, name)
         self.own()
 
     def tell(self) -> None:
@@ -242,6 +244,11 @@ def _set(assignments: Assignments, member_id: str, assignment: Assignment | None
         assignments.pop(member_id, None)
     else:
         assignments[member_id] = assignment
+
+
+def _rename(by_topic: dict[str, T], before: str, name: str) -> None:
+    if before in by_topic:
+        by_topic[name] = by_topic.pop(before)
 
 
 def _nothing(kind: str) -> SavedEpochs:

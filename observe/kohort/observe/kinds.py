@@ -219,11 +219,16 @@ def _topics(subtopology: streams.StreamsGroupSubtopology) -> tuple[str, ...]:
 def partitions_of(
     assignment: Assignment, topology: Mapping[str, tuple[str, ...]], counts: Mapping[str, int]
 ) -> Assignment:
-    """Return the partitions by topic that tasks read. A topic with fewer partitions has no such task's."""
-    found: Assignment = {}
+    """Return the partitions by topic that tasks read.
+
+    A subtopology has as many tasks as its largest topic has partitions. The last ones do not read the others.
+    `counts` may be older than the assignment: where all of them are lower than a task's number, none is used.
+    """
+    found: dict[str, set[int]] = {}
     for subtopology, partitions in assignment.items():
-        for topic in topology.get(subtopology, ()):
-            there = tuple(each for each in partitions if each < counts.get(topic, each + 1))
-            if there:
-                found[topic] = tuple(sorted({*found.get(topic, ()), *there}))
-    return found
+        topics = topology.get(subtopology, ())
+        for partition in partitions:
+            there = [topic for topic in topics if partition < counts.get(topic, partition + 1)]
+            for topic in there or topics:
+                found.setdefault(topic, set()).add(partition)
+    return {topic: tuple(sorted(partitions)) for topic, partitions in found.items()}

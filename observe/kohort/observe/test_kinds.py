@@ -3,13 +3,14 @@ from uuid import UUID
 import pytest
 
 from kohort.broker.explain.findings import FindingKind, Likelihood
-from kohort.broker.explain.observed.events import AnyObserved, GroupChanged, OffsetsSet
+from kohort.broker.explain.observed.events import AnyObserved, GroupChanged, Grown, OffsetsSet, TopicsChanged
 from kohort.broker.explain.observed.explaining import explain
 from kohort.client import TopicPartition
 from kohort.client.admin_values import ShareGroupOffset
 from kohort.observe.described import take_share_offsets
 from kohort.observe.facts import Facts
 from kohort.observe.group import ObservedGroup
+from kohort.observe.kinds import partitions_of
 from kohort.observe.records import Records
 from kohort.observe.test_records import Log
 from kohort.protocol import consumer_group_records as consumer
@@ -227,6 +228,76 @@ def test_tasks_of_a_streams_group_are_partitions_of_the_topics_that_they_read() 
     first, second = changes(log.events())
     assert (first.session_timeout_ms, second.moved) == (42_000, 2)
     assert first_kinds([first, second]) == [FindingKind.MEMBER_JOINED] * 2
+
+
+@pytest.mark.parametrize("known_again", [False, True])
+def test_partitions_that_were_added_to_a_topic_of_a_streams_group_are_told_before_the_next_look(
+    known_again: bool,
+) -> None:
+    known = facts()
+    known.partition_counts = {"t": 2}
+    log = StreamsLog(known)
+    log.topology(0, "t")
+    log.epoch(1, {"a": [0, 1]})
+    log.now_ms += 100_000
+    log.epoch(2, {"a": [0, 1, 2, 3]})
+    if known_again:
+        known.partition_counts = {"t": 4}
+    log.now_ms += 7_200_000
+    log.epoch(3, {"a": [0, 1], "b": [2, 3]})
+    assert [each.grown for each in changes(log.events())] == [(), (Grown("t", 2, 4),), ()]
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"t": 4, "u": 2}, {"t": (0, 3), "u": (0,)}),
+        ({"t": 2, "u": 1}, {"t": (0, 3), "u": (0, 3)}),  # One of them has grown, or both.
+        ({"u": 2}, {"t": (0, 3), "u": (0,)}),  # The other one may have more.
+        ({}, {"t": (0, 3), "u": (0, 3)}),
+    ],
+)
+def test_tasks_are_cut_only_where_another_topic_has_so_many_partitions(
+    counts: dict[str, int], expected: dict[str, tuple[int, ...]]
+) -> None:
+    topology = {"0": ("t", "u"), "1": ("v",)}
+    assert partitions_of({"0": (3, 0)}, topology, counts) == expected
+    assert partitions_of({"0": (0,), "1": (7,)}, topology, {**counts, "v": 5})["v"] == (7,)
+
+
+def test_which_topic_of_a_streams_group_has_grown_is_certain_only_by_the_cluster() -> None:
+    known = facts()
+    known.partition_counts = {"t": 2, "u": 2}
+    log = StreamsLog(known)
+    log.topology(0, "t", "u")
+    log.epoch(1, {"a": [0, 1]})
+    log.now_ms += 100_000
+    log.epoch(2, {"a": [0, 1, 2, 3]})
+    events = log.events()
+    assert [each.likelihood for each in explain(events)[-1].findings] == [Likelihood.POSSIBLE] * 2
+    seen = TopicsChanged(at_ms=log.now_ms + 5_000, since_ms=log.now_ms - 5_000, grown=(Grown("t", 2, 4),))
+    found = {each.about: each.likelihood for each in explain([*events, seen])[-1].findings}
+    assert found == {"t": Likelihood.CERTAIN, "u": Likelihood.POSSIBLE}
+
+
+@pytest.mark.parametrize("told_first", [False, True])
+def test_a_share_group_uses_the_name_of_a_topic_that_it_learns_later(told_first: bool) -> None:
+    known = facts()
+    known.topic_names = {}
+    log = ShareLog(known)
+    log.epoch(1, {"a": [0, 1, 2, 3], "b": [0, 1]})
+    if told_first:
+        log.now_ms += 61_000
+        log.records.settle(log.now_ms)
+    else:
+        log.epoch(2, {"a": [0, 1, 2, 3], "b": [0, 1]})
+    known.topic_names[TOPIC_ID] = "t"
+    log.records.name_topics()
+    if told_first:
+        assert log.group.snapshot.owned()["b"] == [("t", 0), ("t", 1)]
+    log.now_ms += 1_000
+    log.epoch(3, {"a": [0, 1, 2], "b": [0, 1, 3]})
+    assert changes(log.events())[-1].moved == 1
 
 
 def test_a_member_of_a_streams_group_that_committed_shortly_before_has_left() -> None:

@@ -14,7 +14,7 @@ from kohort.broker.explain.observed.events import (
 from kohort.broker.explain.words import duration, member_name
 
 MEMBERS_TOLD = 8
-COOPERATIVE, SHARE = "cooperative", "share"
+COOPERATIVE, SHARE, STREAMS = "cooperative", "share", "streams"
 SECOND_STEP_MS_MAX = 60_000
 TOPIC_MS_MAX = 900_000
 """A client looks for new topics every metadata.max.age.ms, 5 min by default; twice that, and a rebalance."""
@@ -170,14 +170,18 @@ def _grown(
         f"the one before {grown.before}"
     ]
     if grown.before and grown.after > grown.before:
-        evidence += [
+        told = [
             f"the cluster says the same: {each.before} partitions before, {each.after} now"
             for seen in recent
             for each in seen.grown
             if each.topic == grown.topic
         ][:1]
+        sure = Likelihood.CERTAIN
+        if change.group_type == STREAMS and not told and len(change.grown) > 1:
+            sure = Likelihood.POSSIBLE
+            told = ["there are more tasks, which do not say to which of their topics partitions were added"]
         text = f"partitions were added to {grown.topic}: {grown.before} before, {grown.after} now"
-        return Finding(FindingKind.PARTITIONS_ADDED, Likelihood.CERTAIN, text, tuple(evidence), grown.topic)
+        return Finding(FindingKind.PARTITIONS_ADDED, sure, text, (*evidence, *told), grown.topic)
     if not grown.before and not change.joined and not change.resubscribed:
         return _first_assigned(change, grown.topic, evidence, earlier, recent)
     if not grown.after and any(grown.topic in each.deleted for each in recent):
