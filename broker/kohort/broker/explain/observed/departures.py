@@ -61,8 +61,10 @@ class _Facts:
         self._silent_ms = _since(departure.last_commit_ms, change.at_ms)
         self._stuck_ms = _since(departure.last_progress_ms, change.at_ms)
         self._is_by_broker = change.is_by_broker
-        # How long others committed after its last commit; where none is left, the record was written at once.
-        self.is_known_alone = change.is_by_broker or not change.members or bool(change.others_commit_ms)
+        # How long others committed after its last commit. Where none is left, the record was written at once,
+        # unless others have gone as well: the first may have left, and the rest later, instead of a rejoin.
+        is_last = not change.members and len(change.gone) == 1
+        self.is_known_alone = change.is_by_broker or is_last or bool(change.others_commit_ms)
         self._alone_ms = self._silent_ms
         if self._silent_ms is not None and not change.is_by_broker and change.others_commit_ms:
             self._alone_ms = max(change.others_commit_ms - departure.last_commit_ms, 0)

@@ -107,6 +107,19 @@ def test_a_member_has_died_also_where_the_rebalance_took_long(slow_ms: int) -> N
     assert named(first(change)) == (FindingKind.MEMBER_EXPIRED, Likelihood.LIKELY)
 
 
+@pytest.mark.parametrize("later_ms", [SESSION, SESSION + 5_000, SESSION + 10_000])
+@pytest.mark.parametrize("others", [1, 3])
+def test_a_member_that_left_before_the_rest_of_the_group_is_not_surely_dead(
+    later_ms: int, others: int
+) -> None:
+    """The others worked on and did not rejoin: the group had no generation before they left, too."""
+    rest = [gone(f"b-{each}", silent_ms=500) for each in range(others)]
+    change = changed(gone=(gone("a", silent_ms=later_ms), *rest), members=0)
+    about_a = [each for each in only(change).findings if each.text.startswith("a ")]
+    assert len(about_a) == 3
+    assert {each.likelihood for each in about_a} == {Likelihood.POSSIBLE}
+
+
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_an_epoch_is_not_surely_owed_to_a_topic_that_nobody_has_subscribed_to(count: int) -> None:
     """Other applications make topics as well; a pattern may match them or not."""
