@@ -34,8 +34,8 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.parts import history
-from benchmarks.parts.conversations import WORKLOADS, Scripts, Workload
 from benchmarks.parts.in_process import Meter, World, with_world
+from benchmarks.parts.workloads import WORKLOADS, Scripts, Workload
 
 BUDGET = Path(__file__).parent / "budget.json"
 PYTHON = f"{sys.implementation.name}-{sys.version_info.major}.{sys.version_info.minor}"

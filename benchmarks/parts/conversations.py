@@ -1,11 +1,11 @@
-"""The requests of clients to a broker in memory, API by API: scripts for `in_process.World`."""
+"""The requests of clients to a broker in memory, and the scripts that send them: for `in_process.World`."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import cache
 from itertools import count
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 import trio
@@ -13,15 +13,7 @@ from benchmarks.parts.in_process import PATIENCE_SECONDS, Line, Script, Step, Wo
 
 from kohort.protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartitions
 from kohort.protocol.errors import ErrorCode
-from kohort.protocol.messages.api_versions import ApiVersionsRequest
-from kohort.protocol.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    ConsumerGroupHeartbeatTopicPartitions,
-)
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from kohort.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kohort.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kohort.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
@@ -35,7 +27,6 @@ from kohort.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
-    OffsetFetchResponse,
 )
 from kohort.protocol.messages.produce import (
     PartitionProduceData,
@@ -71,9 +62,7 @@ from kohort.protocol.schema import Message
 TOPIC = "budget"
 SESSION_MS = 60_000
 RECORD_BYTES = 100
-FETCHED_RECORDS = 16
 ROUNDS_MAX = 500  # Of a member that waits to be given something.
-WAIT_MS = 100
 HEARTBEAT_MS = 1_000
 SUBSCRIPTIONS = tuple(
     ConsumerProtocolSubscription(
@@ -81,7 +70,6 @@ SUBSCRIPTIONS = tuple(
     ).encode_versioned()
     for number in range(2)
 )
-STOCK = 3_000  # Records for members of share groups, which acquire each one once.
 _numbers = count(1)
 A = TypeVar("A", bound=Message)
 R = TypeVar("R")
@@ -97,8 +85,6 @@ class Coded(Protocol):
         ...
 
 
-Scripts = Callable[[int], list[Script]]
-"""Makes the scripts that together send so many units of a workload."""
 LOADING = frozenset(
     (
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -107,15 +93,6 @@ LOADING = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     )
 )
-
-
-class Workload(NamedTuple):
-    """A measurement with its name."""
-
-    name: str
-    prepare: Callable[[World], Awaitable[Scripts]]
-    units: int = 64
-    """How many are asked for at a time."""
 
 
 # -- what all of them take ------------------------------------------------------------------------------
@@ -183,6 +160,16 @@ async def topic_id_of(world: World, line: Line, name: str) -> UUID:
 def a_group() -> str:
     """Return an id that no group has had."""
     return f"group-{next(_numbers)}"
+
+
+def a_member_id() -> str:
+    """Return an id that no member of a newer group has had."""
+    return str(UUID(int=next(_numbers)))
+
+
+def error_code(found: Coded) -> int:
+    """Return the one code of an answer."""
+    return found.error_code
 
 
 # -- requests -------------------------------------------------------------------------------------------
@@ -274,8 +261,8 @@ def first_join(line: Line, group_id: str) -> Asking[str]:
 def joined_alone(line: Line, group_id: str) -> Asking[JoinGroupResponse]:
     """Make a group of one."""
     member_id = yield from first_join(line, group_id)
-    found = yield from ask(line, join(group_id, member_id), JoinGroupResponse, _code)
-    yield from ask(line, sync(group_id, found), SyncGroupResponse, _code)
+    found = yield from ask(line, join(group_id, member_id), JoinGroupResponse, error_code)
+    yield from ask(line, sync(group_id, found), SyncGroupResponse, error_code)
     return found
 
 
@@ -302,195 +289,7 @@ def together(
     return joined
 
 
-async def forming(world: World) -> Scripts:
-    """A group of two is formed: 2 JoinGroups get an id, 3 join the group, 3 SyncGroups, a Heartbeat."""
-    one, other = await world.lines(2)
-
-    def form(times: int) -> Script:
-        for _ in range(times):
-            yield from pair(one, other, a_group())
-
-    return lambda times: [form(times)]
-
-
-async def rounds(world: World) -> Scripts:
-    """A group of two goes through a rebalance: 2 JoinGroups and 2 SyncGroups."""
-    lines, group_id = await world.lines(2), a_group()
-    joined: list[list[JoinGroupResponse]] = []
-    await world.play([kept(pair(lines[0], lines[1], group_id), joined)])
-    members = [each.member_id for each in joined[0]]
-    number = count(1)
-
-    def go_round(times: int) -> Script:
-        for _ in range(times):
-            turn = next(number)
-            sends = [(line, join(group_id, each, turn)) for line, each in zip(lines, members, strict=True)]
-            yield from together(sends, lines, group_id)
-
-    return lambda times: [go_round(times)]
-
-
-async def heartbeats(world: World) -> Scripts:
-    """A member of a classic group sends heartbeats."""
-    (line,), group_id = await world.lines(1), a_group()
-    joined: list[JoinGroupResponse] = []
-    await world.play([kept(joined_alone(line, group_id), joined)])
-    request = frame(heartbeat(group_id, joined[0]))
-    return lambda times: [repeated(line, request, times, lambda a: decoded(a, HeartbeatResponse).error_code)]
-
-
-# -- offsets --------------------------------------------------------------------------------------------
-
-
-def commits(connections: int, depth: int) -> Callable[[World], Awaitable[Scripts]]:
-    """Groups without members commit a partition, one group on each connection."""
-
-    async def prepare(world: World) -> Scripts:
-        lines = await world.lines(connections)
-        topic = await a_topic(world, lines[0])
-        groups = [a_group() for _ in lines]
-        for line, group_id in zip(lines, groups, strict=True):
-            await asked(world, line, commit(group_id, topic), OffsetCommitResponse, committed)
-        requests = [frame(commit(each, topic)) for each in groups]
-
-        def check(answer: bytes) -> int:
-            return committed(decoded(answer, OffsetCommitResponse))
-
-        return lambda times: [
-            repeated(line, request, times // connections, check, depth)
-            for line, request in zip(lines, requests, strict=True)
-        ]
-
-    return prepare
-
-
-def offset_fetches(connections: int, depth: int) -> Callable[[World], Awaitable[Scripts]]:
-    """The committed offsets of groups in a partition are read, one group on each connection."""
-
-    async def prepare(world: World) -> Scripts:
-        lines = await world.lines(connections)
-        topic = await a_topic(world, lines[0])
-        groups = [a_group() for _ in lines]
-        for line, group_id in zip(lines, groups, strict=True):
-            await asked(world, line, commit(group_id, topic), OffsetCommitResponse, committed)
-        requests = [frame(offset_fetch(each, topic)) for each in groups]
-
-        def check(answer: bytes) -> int:
-            (group,) = decoded(answer, OffsetFetchResponse).groups
-            assert group.topics[0].partitions[0].committed_offset == 1
-            return group.error_code
-
-        return lambda times: [
-            repeated(line, request, times // connections, check, depth)
-            for line, request in zip(lines, requests, strict=True)
-        ]
-
-    return prepare
-
-
-# -- records --------------------------------------------------------------------------------------------
-
-
-def produces(depth: int) -> Callable[[World], Awaitable[Scripts]]:
-    """A record of 100 bytes is written, with so many requests in flight."""
-
-    async def prepare(world: World) -> Scripts:
-        (line,) = await world.lines(1)
-        request = frame(produce(await a_topic(world, line)))
-        return lambda times: [
-            repeated(line, request, times, lambda a: produced(decoded(a, ProduceResponse)), depth)
-        ]
-
-    return prepare
-
-
-async def fetches(world: World) -> Scripts:
-    """The same 16 records are read, without a session."""
-    (line,) = await world.lines(1)
-    topic = await a_topic(world, line)
-    values = [bytes(RECORD_BYTES)] * FETCHED_RECORDS
-    await asked(world, line, produce(topic, values), ProduceResponse, produced)
-    partition = FetchPartition(partition=0, fetch_offset=1, partition_max_bytes=1_048_576)
-    request = FetchRequest(
-        max_wait_ms=WAIT_MS, min_bytes=1, topics=(FetchTopic(topic=topic, partitions=(partition,)),)
-    )
-
-    def check(answer: bytes) -> int:
-        (found,) = decoded(answer, FetchResponse).responses[0].partitions
-        assert found.records, found
-        return found.error_code
-
-    return lambda times: [repeated(line, frame(request), times, check)]
-
-
-# -- questions ------------------------------------------------------------------------------------------
-
-
-async def api_versions(world: World) -> Scripts:
-    """A client reads the supported versions of the broker."""
-    (line,) = await world.lines(1)
-    request = frame(ApiVersionsRequest(client_software_name="budget", client_software_version="1"))
-    return lambda times: [repeated(line, request, times, lambda answer: int.from_bytes(answer[4:6], "big"))]
-
-
-async def metadatas(world: World) -> Scripts:
-    """A client reads the leaders of a topic of eight partitions."""
-    (line,) = await world.lines(1)
-    request = metadata(await a_topic(world, line, 8))
-
-    def check(answer: bytes) -> int:
-        (topic,) = decoded(answer, MetadataResponse).topics
-        assert len(topic.partitions) == 8
-        return topic.error_code
-
-    return lambda times: [repeated(line, frame(request), times, check)]
-
-
-async def find_coordinators(world: World) -> Scripts:
-    """A client looks up the coordinator of a group."""
-    (line,) = await world.lines(1)
-    request = FindCoordinatorRequest(coordinator_keys=(a_group(),))
-
-    def code(found: FindCoordinatorResponse) -> int:
-        return found.coordinators[0].error_code
-
-    await asked(world, line, request, FindCoordinatorResponse, code)
-    return lambda times: [
-        repeated(line, frame(request), times, lambda answer: code(decoded(answer, FindCoordinatorResponse)))
-    ]
-
-
-# -- newer groups ---------------------------------------------------------------------------------------
-
-
-async def consumer_heartbeats(world: World) -> Scripts:
-    """A member of a consumer-protocol group sends heartbeats; it owns its target assignment."""
-    (line,), group_id, member_id = await world.lines(1), a_group(), str(UUID(int=next(_numbers)))
-    topic = await a_topic(world, line)
-    topic_id = await topic_id_of(world, line, topic)
-    hello = ConsumerGroupHeartbeatRequest(
-        group_id=group_id,
-        member_id=member_id,
-        member_epoch=0,
-        rebalance_timeout_ms=SESSION_MS,
-        subscribed_topic_names=(topic,),
-        topic_partitions=(),
-    )
-    found = await asked(world, line, hello, ConsumerGroupHeartbeatResponse, _code)
-    own = ConsumerGroupHeartbeatTopicPartitions(topic_id=topic_id, partitions=(0,))
-    for topic_partitions in ((own,), None):
-        alive = ConsumerGroupHeartbeatRequest(
-            group_id=group_id,
-            member_id=member_id,
-            member_epoch=found.member_epoch,
-            topic_partitions=topic_partitions,
-        )
-        found = await asked(world, line, alive, ConsumerGroupHeartbeatResponse, _code)
-
-    def check(answer: bytes) -> int:
-        return decoded(answer, ConsumerGroupHeartbeatResponse).error_code
-
-    return lambda times: [repeated(line, frame(alive), times, check)]
+# -- share groups ---------------------------------------------------------------------------------------
 
 
 class ShareMember:
@@ -499,7 +298,7 @@ class ShareMember:
     def __init__(self, line: Line, topic_id: UUID) -> None:
         self.line = line
         self.group_id = a_group()
-        self.member_id = str(UUID(int=next(_numbers)))
+        self.member_id = a_member_id()
         self._topic_id = topic_id
         self._epoch = 0
 
@@ -508,7 +307,7 @@ class ShareMember:
         hello = ShareGroupHeartbeatRequest(
             group_id=self.group_id, member_id=self.member_id, member_epoch=0, subscribed_topic_names=(topic,)
         )
-        found = await asked(world, self.line, hello, ShareGroupHeartbeatResponse, _code)
+        found = await asked(world, self.line, hello, ShareGroupHeartbeatResponse, error_code)
         for _ in range(ROUNDS_MAX):
             if found.assignment is not None and found.assignment.topic_partitions:
                 break
@@ -516,9 +315,9 @@ class ShareMember:
             alive = ShareGroupHeartbeatRequest(
                 group_id=self.group_id, member_id=self.member_id, member_epoch=found.member_epoch
             )
-            found = await asked(world, self.line, alive, ShareGroupHeartbeatResponse, _code)
+            found = await asked(world, self.line, alive, ShareGroupHeartbeatResponse, error_code)
         assert found.assignment is not None
-        await asked(world, self.line, self._fetch(), ShareFetchResponse, _code)
+        await asked(world, self.line, self._fetch(), ShareFetchResponse, error_code)
         self._epoch += 1
 
     def worked(self, times: int) -> Script:
@@ -557,42 +356,3 @@ class ShareMember:
             topics=(ShareFetchTopic(topic_id=self._topic_id, partitions=(partition,)),),
             forgotten_topics_data=(),
         )
-
-
-async def share_fetches(world: World) -> Scripts:
-    """A member of a share group takes a record and accepts it: a ShareFetch and a ShareAcknowledge."""
-    (line,) = await world.lines(1)
-    topic = await a_topic(world, line)
-    member = ShareMember(line, await topic_id_of(world, line, topic))
-    await member.enter(world, topic)
-    written = frame(produce(topic))
-
-    def check(answer: bytes) -> int:
-        return produced(decoded(answer, ProduceResponse))
-
-    await world.play([repeated(line, written, STOCK, check)])
-    return lambda times: [member.worked(times)]
-
-
-WORKLOADS = (
-    Workload("ApiVersions", api_versions),
-    Workload("Metadata, 8 partitions", metadatas),
-    Workload("FindCoordinator", find_coordinators),
-    Workload("Heartbeat", heartbeats),
-    Workload("a group of two formed", forming, 32),
-    Workload("a round of a group of two", rounds, 32),
-    Workload("OffsetCommit", commits(1, 1)),
-    Workload("OffsetCommit, 16 connections", commits(16, 1), 256),
-    Workload("OffsetCommit, 16 x 16", commits(16, 16), 512),
-    Workload("OffsetFetch", offset_fetches(1, 1)),
-    Workload("OffsetFetch, 16 x 16", offset_fetches(16, 16), 512),
-    Workload("Produce, 1 record", produces(1)),
-    Workload("Produce, 1 record, 5 in flight", produces(5), 65),
-    Workload("Fetch, 16 records", fetches),
-    Workload("ConsumerGroupHeartbeat", consumer_heartbeats),
-    Workload("ShareFetch and ShareAcknowledge", share_fetches, 32),
-)
-
-
-def _code(found: Coded) -> int:
-    return found.error_code

@@ -79,7 +79,7 @@ def test_an_interpreter_without_a_budget_is_reported_and_not_checked(tmp_path: P
 
 
 def test_the_recorded_budget_has_every_workload() -> None:
-    from benchmarks.parts.conversations import WORKLOADS
+    from benchmarks.parts.workloads import WORKLOADS
 
     every = json.loads((ROOT / "benchmarks" / "budget.json").read_text(encoding="utf-8"))
     names = [each.name for each in WORKLOADS]
