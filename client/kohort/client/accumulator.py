@@ -6,15 +6,15 @@ as little as Python allows: its encoding, under a lock. The rest happens once fo
 
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Collection
 from types import FrameType
 from uuid import UUID
 
 from kohort.client.batch import PLAIN_RECORD_BYTES, Appended, Batch, Headers, ProducerIdentity
 from kohort.client.config import ProducerConfig
-from kohort.client.errors import BrokerError, KohortError
+from kohort.client.errors import BrokerError
 from kohort.client.home_loop import HomeLoop
+from kohort.client.partition_queue import PartitionQueue, TopicQueues
 from kohort.client.partitioner import (
     SHORT_KEY_BYTES,
     choose_by_queue,
@@ -22,7 +22,6 @@ from kohort.client.partitioner import (
     partition_for_short_key,
 )
 from kohort.client.retry import monotonic_ms
-from kohort.client.sequences import PartitionSequences
 from kohort.client.values import TopicPartition
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.records import HEADER_BYTES, max_record_bytes
@@ -30,77 +29,6 @@ from kohort.protocol.schema import ZERO_UUID
 
 _ENOUGH_ROOM_BYTES = 1 << 20
 _GROWS_FOR_MS = 1_000  # All records of a batch share the delivery_timeout_ms of the first one.
-
-
-class PartitionQueue:
-    """The batches of one partition that wait to be sent; the last one may still accept records."""
-
-    __slots__ = (
-        "batches",
-        "failures",
-        "in_flight",
-        "largest_bytes",
-        "last_error",
-        "not_before_ms",
-        "open",
-        "partition",
-        "sequences",
-        "topic_id",
-    )
-
-    def __init__(self, partition: TopicPartition, largest_bytes: int) -> None:
-        self.partition = partition
-        self.topic_id = (
-            ZERO_UUID  # The topic id of its sequences, even if the metadata has another one by now.
-        )
-        self.largest_bytes = largest_bytes  # The size limit of a batch.
-        self.batches: deque[Batch] = deque()
-        self.open: Batch | None = None
-        self.in_flight: list[Batch] = []
-        self.sequences = PartitionSequences()
-        self.not_before_ms = 0
-        self.failures = 0
-        self.last_error: KohortError | None = None  # Why nothing was written lately.
-
-    @property
-    def waiting_bytes(self) -> int:
-        """How much waits to be sent."""
-        return sum([each.size_bytes for each in self.batches])
-
-
-class _TopicQueues:
-    """A topic's partitions, and the current one for records without a key."""
-
-    __slots__ = ("partitions", "sticky", "sticky_batch", "sticky_bytes", "topic_id", "vanished")
-
-    def __init__(self) -> None:
-        self.topic_id = ZERO_UUID
-        self.partitions: list[PartitionQueue] = []
-        self.vanished: dict[
-            int, PartitionQueue
-        ] = {}  # Former partitions of the topic: they may be created again.
-        self.sticky: PartitionQueue | None = None
-        self.sticky_batch: Batch | None = None
-        self.sticky_bytes = 0
-
-    def resize(self, topic: str, partition_count: int, largest_bytes: int) -> None:
-        """Set the number of partitions; a restored one continues its sequences."""
-        for number in range(len(self.partitions), partition_count):
-            known = self.vanished.pop(number, None)
-            self.partitions.append(known or PartitionQueue(TopicPartition(topic, number), largest_bytes))
-        for queue in self.partitions[partition_count:]:
-            self.vanished[queue.partition.partition] = queue
-            queue.open = None
-        if self.sticky is not None and self.sticky.partition.partition >= partition_count:
-            self.sticky = self.sticky_batch = None
-        del self.partitions[partition_count:]
-        for queue in (*self.partitions, *self.vanished.values()):
-            queue.topic_id = self.topic_id
-
-    def have_new_logs(self) -> None:
-        """Take note that the topic is another one of that name by now."""
-        for queue in (*self.partitions, *self.vanished.values()):
-            queue.sequences.has_new_log = True
 
 
 class Accumulator:
@@ -118,8 +46,8 @@ class Accumulator:
         self._kind = kind
         self._wake = wake
         self._lock = threading.Lock()
-        self._topics: dict[str, _TopicQueues] = {}
-        self._missing: dict[str, _TopicQueues] = {}  # Of topics that do not exist at the moment.
+        self._topics: dict[str, TopicQueues] = {}
+        self._missing: dict[str, TopicQueues] = {}  # Of topics that do not exist at the moment.
         self._is_closed = False
         self._pending: dict[TopicPartition, PartitionQueue] = {}  # Those with batches to be sent.
         self._reserved_bytes = 0
@@ -147,7 +75,7 @@ class Accumulator:
         with self._lock:
             if self._is_closed:
                 return
-            queues = self._missing.pop(topic, None) or self._topics.get(topic) or _TopicQueues()
+            queues = self._missing.pop(topic, None) or self._topics.get(topic) or TopicQueues()
             if topic_id == queues.topic_id != ZERO_UUID:
                 partition_count = max(partition_count, len(queues.partitions))
             elif queues.topic_id != ZERO_UUID:
@@ -279,7 +207,7 @@ class Accumulator:
             raise
 
     def _next_batch(
-        self, queues: _TopicQueues, queue: PartitionQueue, size_bytes: int, is_sticky: bool
+        self, queues: TopicQueues, queue: PartitionQueue, size_bytes: int, is_sticky: bool
     ) -> Batch | None:
         """Return a batch with room for a record, or None while there is no memory for one.
 
@@ -347,7 +275,7 @@ class Accumulator:
                     f"a record of {size_bytes} bytes for {queue.partition.topic!r}; {name} is {most}",
                 )
 
-    def _sticky_queue(self, queues: _TopicQueues, queue: PartitionQueue) -> PartitionQueue:
+    def _sticky_queue(self, queues: TopicQueues, queue: PartitionQueue) -> PartitionQueue:
         """Return the queue for records without a key; it changes after a batch's worth of bytes.
 
         Source: KIP-794. A partition with a slow broker has a longer queue, and is chosen less often.
@@ -361,7 +289,7 @@ class Accumulator:
             return queue
         return self._next_sticky(queues)
 
-    def _next_sticky(self, queues: _TopicQueues) -> PartitionQueue:
+    def _next_sticky(self, queues: TopicQueues) -> PartitionQueue:
         queue = queues.sticky = choose_by_queue(queues.partitions)
         queues.sticky_bytes = 0
         return queue

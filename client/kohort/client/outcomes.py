@@ -6,7 +6,7 @@ Source: org.apache.kafka.clients.producer.internals.Sender.completeBatch, Transa
 import logging
 from collections.abc import Callable
 
-from kohort.client.accumulator import Accumulator, PartitionQueue
+from kohort.client.accumulator import Accumulator
 from kohort.client.batch import NOBODY, Batch
 from kohort.client.config import ProducerConfig
 from kohort.client.errors import (
@@ -17,6 +17,7 @@ from kohort.client.errors import (
     ProducerFencedError,
 )
 from kohort.client.identity import Identifier
+from kohort.client.partition_queue import PartitionQueue
 from kohort.client.produce_messages import QueuedBatch
 from kohort.client.producer_metrics import ProducerMetrics
 from kohort.client.retry import backoff_ms, monotonic_ms

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
-from kohort.client.accumulator import PartitionQueue
 from kohort.client.batch import Batch, Codec
 from kohort.client.config import ProducerConfig
+from kohort.client.partition_queue import PartitionQueue
 from kohort.client.values import TopicPartition
 from kohort.protocol.messages.produce import (
     PartitionProduceData,

@@ -8,9 +8,10 @@ unanswered attempt may be written: another partition would have its records a se
 import logging
 from collections.abc import Callable
 
-from kohort.client.accumulator import Accumulator, PartitionQueue
+from kohort.client.accumulator import Accumulator
 from kohort.client.batch import Batch
 from kohort.client.errors import BrokerError, KohortError
+from kohort.client.partition_queue import PartitionQueue
 from kohort.client.partitioner import Partitioner, partition_for_key
 from kohort.client.produce_messages import QueuedBatch
 from kohort.client.values import TopicPartition

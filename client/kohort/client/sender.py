@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 
-from kohort.client.accumulator import Accumulator, PartitionQueue
+from kohort.client.accumulator import Accumulator
 from kohort.client.batch import Batch, Codec
 from kohort.client.cluster import PATIENCE_MS, Cluster
 from kohort.client.config import ProducerConfig
@@ -18,6 +18,7 @@ from kohort.client.connection import Connection
 from kohort.client.errors import BrokerError, KohortError, SerializationError
 from kohort.client.identity import Identifier, TransactionalIdentifier
 from kohort.client.outcomes import Outcomes
+from kohort.client.partition_queue import PartitionQueue
 from kohort.client.partitioner import Partitioner
 from kohort.client.produce_messages import NAMES_IN_PRODUCE, Load, QueuedBatch, produce_request, read_answers
 from kohort.client.producer_metrics import ProducerMetrics

@@ -2,10 +2,11 @@ import threading
 
 import pytest
 
-from kohort.client.accumulator import Accumulator, PartitionQueue
+from kohort.client.accumulator import Accumulator
 from kohort.client.batch import Appended, Batch, Codec
 from kohort.client.config import producer_config
 from kohort.client.errors import BrokerError, NetworkError
+from kohort.client.partition_queue import PartitionQueue
 from kohort.client.partitioner import partition_for_key
 from kohort.client.retry import monotonic_ms
 from kohort.client.values import TopicPartition

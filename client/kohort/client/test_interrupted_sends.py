@@ -15,7 +15,7 @@ import pytest
 
 from kohort.client.test_sender import World, numbers
 
-TRACED = ("accumulator.py", "batch.py", "builder.py", "partitioner.py", "sequences.py")
+TRACED = ("accumulator.py", "batch.py", "builder.py", "partition_queue.py", "partitioner.py", "sequences.py")
 TURNS_MOST = 10_000
 HARMLESS = frozenset(
     {
