@@ -12,6 +12,7 @@ from kohort.broker.coordination.group_shards import GroupShards
 from kohort.broker.coordination.log_ends import LogEndsAnywhere
 from kohort.broker.coordination.peer_requests import peers_of
 from kohort.broker.coordination.services import CoordinatorServices
+from kohort.broker.coordination.shard import Requester
 from kohort.broker.coordination.share_machine import ShareStateMachine
 from kohort.broker.coordination.share_partitions import SharePartitions
 from kohort.broker.coordination.share_state_shards import ShareStateShards
@@ -25,6 +26,7 @@ from kohort.broker.share_state.state import UNKNOWN_OFFSET, ShareKey
 from kohort.protocol.errors import ApiError, ErrorCode
 from kohort.protocol.messages.initialize_share_group_state import InitializeShareGroupStatePartitionResult
 from kohort.protocol.schema import Message
+from kohort.storage import StorageError
 
 log = structlog.get_logger("kohort.share")
 
@@ -51,42 +53,57 @@ class Shares:
             self._workers.spawn(self._initialize, group_id, asked)
 
     async def _initialize(self, group_id: str, asked: Mapping[UUID, frozenset[int]]) -> None:
-        try:
-            await self.states.ensure_topic()
-        except ApiError as error:
-            log.error("the topic of share state could not be created", error=str(error))
-            self._initializing.discard(group_id)
-            return
         keys = [
             ShareKey(group_id, topic_id, index)
             for topic_id in sorted(asked)
             for index in sorted(asked[topic_id])
         ]
+        try:
+            if await self._load(keys):
+                _Initializing(self, group_id, keys, self._initialized).begin()
+                return
+        except Exception:  # A supervisor: one group's state shall not end the broker.
+            log.exception("the state of a share group could not be initialized", group_id=group_id)
+        self._initializing.discard(group_id)
+
+    async def _load(self, keys: Sequence[ShareKey]) -> bool:
+        """Wait for the coordinators of share partitions; return False if there can be none."""
+        try:
+            await self.states.ensure_topic()
+        except (ApiError, StorageError) as error:
+            log.error("the topic of share state could not be created", error=str(error))
+            return False
         await self.states.ready(keys)
-        _Initializing(self, group_id, keys, self._initialized).begin()
+        return True
 
     def _initialized(self, group_id: str, done: Mapping[UUID, frozenset[int]]) -> None:
         self._initializing.discard(group_id)
         if done:
             self._groups.submit_if_active(group_id, ShareStateReady(group_id, done))
 
-    def when_kept(self, keys: Sequence[ShareKey], then: Callable[[], None]) -> None:
+    def when_kept(self, keys: Sequence[ShareKey], then: Callable[[], None], requester: Requester) -> None:
         """Call `then` when the coordinators of these share partitions are loaded, or have failed to load.
 
-        The first request after a start would be refused otherwise: nobody else loads them before.
+        The first request after a start would be refused otherwise: nobody else loads them before. If `then`
+        fails later, the requester gets no answer, and its connection is closed.
         """
         if self.states.are_ready(keys):
             then()
         else:
-            self._workers.spawn(self._make_ready, keys, then)
+            self._workers.spawn(self._make_ready, keys, then, requester)
 
-    async def _make_ready(self, keys: Sequence[ShareKey], then: Callable[[], None]) -> None:
+    async def _make_ready(
+        self, keys: Sequence[ShareKey], then: Callable[[], None], requester: Requester
+    ) -> None:
         try:
-            await self.states.ensure_topic()
-            await self.states.ready(keys)
-        except ApiError as error:
-            log.error("the topic of share state could not be created", error=str(error))
-        then()
+            await self._load(keys)
+        except Exception:  # A supervisor: what follows answers with an error of its own.
+            log.exception("the state of share partitions could not be loaded")
+        try:
+            then()
+        except Exception:  # A supervisor, as where a handler fails at once: one bug costs one connection.
+            log.exception("a request about share partitions met an impossible state")
+            requester.hang_up()
 
     def close(self) -> None:
         """End every share partition; their state stays."""

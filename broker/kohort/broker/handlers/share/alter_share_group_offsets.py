@@ -4,6 +4,7 @@ from collections import defaultdict
 from uuid import UUID
 
 from kohort.broker.coordination.group_shards import GroupShard
+from kohort.broker.coordination.shard import ShardState
 from kohort.broker.group.share.commands import NOT_EMPTY, StartShareState
 from kohort.broker.group.share.group import ShareGroup
 from kohort.broker.handlers.gather import Gather
@@ -76,9 +77,11 @@ class _Altering:
         if not self._starts:
             self._answer()
             return
-        self._sharing.shares().when_kept(list(self._starts), self._begin_anew)
+        self._sharing.shares().when_kept(list(self._starts), self._begin_anew, self._request)
 
     def _begin_anew(self) -> None:
+        if self._has_moved():
+            return
         group = self._shard.core.find(self._group_id, ShareGroup)
         if group is not None and not group.is_empty:  # A member has joined meanwhile.
             self._request.respond(_refused(ErrorCode.NON_EMPTY_GROUP, NOT_EMPTY))
@@ -89,6 +92,13 @@ class _Altering:
         for position, (key, start_offset) in enumerate(self._starts.items()):
             shares.states.begin_life(key, start_offset, gather.place(position))
 
+    def _has_moved(self) -> bool:
+        """Refuse the request if the group's shard does not serve any more: its core has no groups."""
+        if self._shard.state is ShardState.ACTIVE:
+            return False
+        self._request.respond(_refused(ErrorCode.NOT_COORDINATOR))
+        return True
+
     def _begun(self, answers: tuple[Message, ...]) -> None:
         begun: dict[UUID, set[int]] = defaultdict(set)
         for key, answer in zip(self._starts, answers, strict=True):
@@ -98,6 +108,8 @@ class _Altering:
                 begun[key.topic_id].add(key.partition)
         if not begun:
             self._answer()
+            return
+        if self._has_moved():
             return
         partitions = {topic_id: frozenset(each) for topic_id, each in begun.items()}
         request_id = self._shard.ask(self._request, self._noted)

@@ -1,12 +1,15 @@
 """Deletes a share group, or some of its topics: first in the group's log, then the state of their partitions.
 
-A crash between the two leaves state that nobody reads. An existing group has to be empty.
+A crash between the two leaves state that nobody reads. An existing group has to be empty. The group may move
+to another broker between two steps. The answer is then NOT_COORDINATOR, so that the client asks that broker.
+The core of a shard that is not active has no groups, and would say that the group does not exist.
 """
 
 from collections.abc import Callable, Iterable
 from uuid import UUID
 
 from kohort.broker.coordination.group_shards import GroupShard
+from kohort.broker.coordination.shard import ShardState
 from kohort.broker.coordination.shares import Shares
 from kohort.broker.group import DeleteGroup
 from kohort.broker.group.share.commands import ForgetShareState
@@ -33,6 +36,8 @@ def delete_share_group(
 
     def forgotten(code: ErrorCode, message: str | None, codes: Codes) -> None:
         failed = next((each for each in codes.values() if each is not ErrorCode.NONE), code)
+        if failed is ErrorCode.NONE and shard.state is not ShardState.ACTIVE:
+            failed = ErrorCode.NOT_COORDINATOR
         if failed is not ErrorCode.NONE:
             respond(DeletableGroupResult(group_id=group_id, error_code=failed, error_message=message))
         else:
@@ -80,11 +85,14 @@ def forget_topics(
         finish(ErrorCode.NONE, None, codes)
 
     def begin() -> None:
+        if shard.state is not ShardState.ACTIVE:
+            finish(ErrorCode.NOT_COORDINATOR, None, {})
+            return
         request_id = shard.ask(request, forgotten)
         shard.submit(ForgetShareState(request_id, group.group_id, gone))
 
     if keys:
-        shares.when_kept(keys, begin)
+        shares.when_kept(keys, begin, request)
     else:
         begin()
 

@@ -41,7 +41,7 @@ def handle(
     gather = Gather(len(wanted), finish)
     for position, asked in enumerate(wanted):
         try:
-            _Describing(sharing, asked).begin(gather, position)
+            _Describing(sharing, asked, request).begin(gather, position)
         except ApiError as error:
             gather.put(position, _refused(asked.group_id, error))
     return None
@@ -50,7 +50,9 @@ def handle(
 class _Describing:
     """One running request for a group."""
 
-    def __init__(self, sharing: ShareServices, asked: DescribeShareGroupOffsetsGroup) -> None:
+    def __init__(
+        self, sharing: ShareServices, asked: DescribeShareGroupOffsetsGroup, request: Request
+    ) -> None:
         """Find the group. Raises: ApiError."""
         if not sharing.is_enabled:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
@@ -62,6 +64,7 @@ class _Describing:
             words = f"Group {asked.group_id} is not a share group."
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, words)
         self._sharing = sharing
+        self._request = request
         self._group_id = asked.group_id
         self._topics: tuple[ShareTopics, ...] = (
             () if group is None else (group.initialized, group.initializing)
@@ -107,7 +110,7 @@ class _Describing:
                 self._describe(key, partitions, number)
 
         if kept:
-            self._sharing.shares().when_kept(list(kept.values()), describe_all)
+            self._sharing.shares().when_kept(list(kept.values()), describe_all, self._request)
 
     def _key_or_answer(self, asked: Asked) -> ShareKey | DescribeShareGroupOffsetsPartition:
         """Return the key of a share partition that has state, or else what is answered about it."""

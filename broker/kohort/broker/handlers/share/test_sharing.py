@@ -1,5 +1,6 @@
 """Share groups on the wire: what members acquire, say of it, and get back; whole brokers with real files."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 import trio
 
 from kohort.broker.broker import Broker
+from kohort.broker.coordination.shard import ShardState
 from kohort.broker.coordination.share_partitions import SharePartitions
 from kohort.broker.coordination.test_shard import Client
 from kohort.broker.group.decision import Decision
@@ -64,6 +66,7 @@ from kohort.protocol.messages.share_group_describe import (
     ShareGroupDescribeResponse,
 )
 from kohort.protocol.records import ControlType, build_batch, build_transaction_marker
+from kohort.protocol.schema import Message
 
 
 def led(broker: Broker) -> SharePartitions:
@@ -427,6 +430,143 @@ async def test_a_group_that_is_deleted_right_after_a_restart_leaves_no_state(tmp
         deleted = await client.ask(DeleteGroupsRequest(groups_names=(GROUP,)), DeleteGroupsResponse)
         assert [each.error_code for each in deleted.results] == [ErrorCode.NONE]
         assert states(broker) == []
+
+
+def altering(start_offset: int) -> AlterShareGroupOffsetsRequest:
+    """Return a request for the start of partition 0."""
+    start = AlterShareGroupOffsetsPartition(partition_index=0, start_offset=start_offset)
+    topic = AlterShareGroupOffsetsTopic(topic_name=TOPIC, partitions=(start,))
+    return AlterShareGroupOffsetsRequest(group_id=GROUP, topics=(topic,))
+
+
+async def code_of(client: Client, what: str) -> int:
+    """Return the error of a request that changes the group."""
+    if what == "delete group":
+        request = DeleteGroupsRequest(groups_names=(GROUP,))
+        return (await client.ask(request, DeleteGroupsResponse)).results[0].error_code
+    if what == "delete offsets":
+        topics = (DeleteShareGroupOffsetsTopic(topic_name=TOPIC),)
+        delete = DeleteShareGroupOffsetsRequest(group_id=GROUP, topics=topics)
+        return (await client.ask(delete, DeleteShareGroupOffsetsResponse)).error_code
+    return (await client.ask(altering(1), AlterShareGroupOffsetsResponse)).error_code
+
+
+@pytest.mark.requirement("R32")
+@pytest.mark.parametrize(
+    "what, moment",
+    [
+        ("delete group", "loaded"),
+        ("delete group", "deleted"),
+        ("delete offsets", "loaded"),
+        ("alter offsets", "loaded"),
+        ("alter offsets", "begun"),
+    ],
+)
+async def test_a_group_that_moves_during_a_change_of_its_state_is_not_told_as_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, moment: str
+) -> None:
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(client, "a", "b")
+        member = await Member.join(broker, "one")
+        await member.fetch()
+        await member.leave()
+        shares, shards = broker.shares(), broker.group_shards
+        shard = shards.shard_of(GROUP)
+        ready, ask = shares.states.ready, shares.states.ask
+
+        async def move_while_loading(keys: list[ShareKey]) -> None:
+            await ready(keys)
+            shard.close()
+
+        def move_before_the_answer(
+            key: ShareKey, command: Callable[[int], object], respond: Callable[[Message], None]
+        ) -> None:
+            def answered(answer: Message) -> None:
+                if shard.state is ShardState.ACTIVE:
+                    shard.close()
+                respond(answer)
+
+            ask(key, command, answered)
+
+        if moment == "loaded":
+            monkeypatch.setattr(shares.states, "are_ready", lambda _keys: False)
+            monkeypatch.setattr(shares.states, "ready", move_while_loading)
+        else:
+            monkeypatch.setattr(shares.states, "ask", move_before_the_answer)
+        assert await code_of(client, what) == ErrorCode.NOT_COORDINATOR
+        monkeypatch.undo()
+        shards.refresh()
+        await shards.ready([GROUP])
+        assert await code_of(client, what) == ErrorCode.NONE
+
+
+@pytest.mark.requirement("R32")
+async def test_a_bug_as_share_state_is_loaded_ends_neither_the_broker_nor_the_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail() -> None:
+        raise LookupError("a bug")
+
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(client, "a", "b")
+        member = await Member.join(broker, "one")
+        await member.fetch()
+        await member.leave()
+        states = broker.shares().states
+        monkeypatch.setattr(states, "are_ready", lambda _keys: False)
+        monkeypatch.setattr(states, "ensure_topic", fail)
+        assert await described(client) == (0, 2)
+
+
+@pytest.mark.requirement("R32")
+@pytest.mark.parametrize("what", ["delete group", "describe"])
+async def test_a_bug_after_share_state_is_loaded_costs_one_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise LookupError("a bug")
+
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(client, "a", "b")
+        member = await Member.join(broker, "one")
+        await member.fetch()
+        await member.leave()
+        shares = broker.shares()
+        monkeypatch.setattr(shares.states, "are_ready", lambda _keys: False)
+        monkeypatch.setattr(shares.states, "ask", fail)
+        monkeypatch.setattr(broker.group_shards.shard_of(GROUP), "ask", fail)
+        with pytest.raises(AssertionError, match="closed the connection"):
+            await (described(client) if what == "describe" else code_of(client, what))
+        monkeypatch.undo()
+        assert await described(await Client.to(broker)) == (0, 2)
+
+
+@pytest.mark.requirement("R32")
+async def test_a_group_whose_state_could_not_be_initialized_tries_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed: list[None] = []
+
+    async def fail() -> None:
+        failed.append(None)
+        raise LookupError("a bug")
+
+    async with running(tmp_path) as broker:
+        client = await prepared(broker)
+        await produce(client, "a")
+        monkeypatch.setattr(broker.shares().states, "ensure_topic", fail)
+        topic_id = broker.metadata.snapshot().topics[TOPIC].topic_id
+        member = Member(await Client.to(broker), "one", topic_id)
+        with trio.fail_after(60):
+            while not failed:
+                await member.heartbeat()
+                await trio.sleep(0.01)
+        monkeypatch.undo()
+        member = await Member.join(broker, "one")
+        assert await member.fetch() == [Record(0, "a", 1)]
 
 
 async def test_a_deleted_group_leaves_no_state(tmp_path: Path) -> None:
