@@ -131,7 +131,7 @@ class ServerSettings(BrokerSettings):
         INT, 104857600, "The largest request in bytes. A larger request closes its connection.", at_least(1)
     )
     telemetry_max_bytes: int = setting(
-        INT, 1048576, "The largest push of a client's metrics, compressed.", at_least(1)
+        INT, 1048576, "The largest push of a client's metrics, compressed and uncompressed.", at_least(1)
     )
     socket_send_buffer_bytes: int = setting(
         INT,

@@ -31,6 +31,10 @@ class Wanted(NamedTuple):
     metrics: tuple[str, ...] = ()
     interval_ms: int = INTERVAL_MS_DEFAULT
 
+    def asks_for(self, name: str) -> bool:
+        """Return whether it asks for the metric of this name."""
+        return self.metrics == (EVERY_METRIC,) or name.startswith(self.metrics)
+
     def subscription_id(self, client_instance_id: UUID) -> int:
         """Return a number that is another one for other metrics or another interval."""
         words = f"{self.metrics}{self.interval_ms}".encode()

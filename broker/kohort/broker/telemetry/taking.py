@@ -8,17 +8,17 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
-from kohort.broker.telemetry.otlp import OtlpError, read_metrics
+from kohort.broker.telemetry.otlp import OtlpError, Resource, TooManyFields, read_metrics
 from kohort.broker.telemetry.reports import SERIES_PER_CLIENT_MAX, Report, Reports
 from kohort.broker.telemetry.subscriptions import Requester, Subscription, Wanted, wanted_of
 from kohort.protocol.errors import ErrorCode, WireError
+from kohort.protocol.records.compressed_framing import DecompressedSizeExceeded
 from kohort.protocol.records.compression import decompress
 from kohort.protocol.records.header import Compression
 from kohort.protocol.schema import ZERO_UUID
 
 INSTANCES_MAX = 16_384
 """Clients whose intervals are watched; those that asked longest ago make room. As in Kafka."""
-INFLATED_BYTES_MAX = 8 * 1024 * 1024
 RESERVED = frozenset((ZERO_UUID, UUID(int=1)))
 ASKS_AGAIN = frozenset((ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE))
 """Errors after which a client asks at once what to send."""
@@ -93,27 +93,34 @@ class ClientMetrics:
         """Take what a client sends, and return the error, or NONE."""
         if push.client_instance_id in RESERVED:
             return self._refused(ErrorCode.INVALID_REQUEST)
+        if push.client_instance_id not in self._instances:  # It is to ask first what is wanted of it.
+            return self._refused(ErrorCode.UNKNOWN_SUBSCRIPTION_ID)
         instance, now_ms = self._instance(push.client_instance_id, requester), self.now_ms()
         error = _refusal(push, instance, now_ms, bytes_max)
         instance.is_terminating = push.is_terminating
-        if error is ErrorCode.NONE and push.metrics:
-            error = self._take(push, instance, requester, now_ms)
+        if error is ErrorCode.NONE and push.metrics and instance.wanted.metrics:
+            error = self._take(push, instance, requester, now_ms, bytes_max)
         if push.is_terminating:
             self.reports.end(push.client_instance_id)
         instance.last_error = error
         return error if error is ErrorCode.NONE else self._refused(error)
 
-    def _take(self, push: Push, instance: Instance, requester: Requester, now_ms: int) -> ErrorCode:
+    def _take(
+        self, push: Push, instance: Instance, requester: Requester, now_ms: int, bytes_max: int
+    ) -> ErrorCode:
         try:
-            data = decompress(Compression(push.compression_type), push.metrics, INFLATED_BYTES_MAX)
+            data = decompress(Compression(push.compression_type), push.metrics, bytes_max)
             resources = read_metrics(data, 2 * SERIES_PER_CLIENT_MAX)
+        except (DecompressedSizeExceeded, TooManyFields):  # After INVALID_RECORD a client sends no more.
+            return ErrorCode.TELEMETRY_TOO_LARGE
         except (WireError, OtlpError):
             return ErrorCode.INVALID_RECORD
         self.pushes += 1
         software = f"{requester.client_software_name} {requester.client_software_version}"
         about = Report(requester.client_id, requester.client_source_address, software.strip())
         interval_ms = instance.wanted.interval_ms
-        self.reports.take(push.client_instance_id, about, resources, now_ms, interval_ms)
+        wanted = [_wanted(each, instance.wanted) for each in resources]
+        self.reports.take(push.client_instance_id, about, wanted, now_ms, interval_ms)
         return ErrorCode.NONE
 
     def _instance(self, instance_id: UUID, requester: Requester) -> Instance:
@@ -129,6 +136,11 @@ class ClientMetrics:
     def _refused(self, error: ErrorCode) -> ErrorCode:
         self.refusals[error] = self.refusals.get(error, 0) + 1
         return error
+
+
+def _wanted(resource: Resource, wanted: Wanted) -> Resource:
+    """Return the resource with those of its numbers that its client was asked for."""
+    return resource._replace(points=tuple(each for each in resource.points if wanted.asks_for(each.name)))
 
 
 def _refusal(push: Push, instance: Instance, now_ms: int, bytes_max: int) -> ErrorCode:

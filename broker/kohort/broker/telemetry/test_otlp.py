@@ -2,11 +2,20 @@
 
 import random
 import struct
+import tracemalloc
 from collections.abc import Iterable
 
 import pytest
 
-from kohort.broker.telemetry.otlp import ATTRIBUTES_MAX, TEXT_MAX, OtlpError, Point, read_metrics
+from kohort.broker.telemetry.otlp import (
+    ATTRIBUTES_MAX,
+    FIELDS_MAX,
+    TEXT_MAX,
+    OtlpError,
+    Point,
+    TooManyFields,
+    read_metrics,
+)
 
 GAUGE, SUM, HISTOGRAM = 5, 7, 9
 
@@ -118,3 +127,33 @@ def test_no_damage_raises_anything_else(seed: int) -> None:
     except OtlpError:
         return
     assert all(isinstance(each.value, float) for resource in found for each in resource.points)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        metrics_data(piece(1, "x") + piece(GAUGE, b"\x0a\x00" * 500_000)),  # Empty numbers,
+        metrics_data(piece(1, "x") + piece(GAUGE, piece(1, b"\x3a\x00" * 500_000))),  # empty attributes,
+        metrics_data(piece(1, "x") + piece(SUM, b"\x10\x01" * 500_000)),  # temporalities,
+        piece(1, piece(1, b"\x0a\x00" * 500_000)),  # attributes of a resource,
+        piece(1, piece(2, b"\x12\x00" * 500_000)),  # empty metrics,
+        b"\x0a\x00" * 500_000,  # empty resources,
+        b"\x10\x00" * 500_000,  # unknown fields.
+    ],
+)
+def test_very_many_fields_are_refused_before_they_are_read(data: bytes) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooManyFields):
+            read_metrics(data, 1_000)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 16 * FIELDS_MAX * 16
+
+
+def test_as_many_numbers_as_java_sends_at_once_are_read() -> None:
+    labels = {f"label-{each}": "value" for each in range(6)}
+    one = metrics_data(metric("m" * 60, point(1.5, **labels)), attributes=list(labels.items()))
+    found = read_metrics(one * 2_000, 1_000)
+    assert sum(len(each.points) for each in found) == 1_000

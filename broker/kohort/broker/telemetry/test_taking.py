@@ -6,7 +6,7 @@ import pytest
 
 from kohort.broker.config.values import ConfigError
 from kohort.broker.telemetry.evidence import evidence_of
-from kohort.broker.telemetry.otlp import Point, Resource
+from kohort.broker.telemetry.otlp import FIELDS_MAX, Point, Resource
 from kohort.broker.telemetry.reports import (
     CLIENTS_MAX,
     KEPT_MS_MIN,
@@ -116,7 +116,57 @@ def test_a_bomb_is_not_inflated() -> None:
     world.ask()
     bomb = compress(Compression.ZSTD, bytes(64_000_000))
     assert len(bomb) < BYTES_MAX
-    assert world.push(bomb, compression_type=4) is ErrorCode.INVALID_RECORD
+    assert world.push(bomb, compression_type=4) is ErrorCode.TELEMETRY_TOO_LARGE
+    world.now_ms += SECOND
+    larger = metrics_data(metric("a", *(point(each) for each in range(1_000))))
+    assert len(larger) > BYTES_MAX > len(compress(Compression.ZSTD, larger))
+    assert world.push(compress(Compression.ZSTD, larger), compression_type=4) is ErrorCode.TELEMETRY_TOO_LARGE
+    assert len(world.metrics.reports) == 0
+
+
+def test_a_push_of_very_many_fields_is_too_large() -> None:
+    world = World()
+    world.ask()
+    data = compress(Compression.ZSTD, b"\x0a\x00" * FIELDS_MAX + b"\x0a\x00")
+    told = Push(CLIENT, world.wanted.subscription_id(CLIENT), False, int(Compression.ZSTD), data)
+    assert world.metrics.push(told, BILLING, 1_048_576) is ErrorCode.TELEMETRY_TOO_LARGE
+
+
+def test_who_has_not_asked_is_told_to_ask_first() -> None:
+    world = World()
+    stranger = UUID(int=77)
+    world.ask()
+    right = world.wanted.subscription_id(stranger)
+    for is_terminating in (False, True):
+        refused = world.push(
+            client_instance_id=stranger, subscription_id=right, is_terminating=is_terminating
+        )
+        assert refused is ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+    assert len(world.metrics.reports) == 0
+    assert world.metrics.ask(stranger, BILLING)[0] is NONE
+    assert world.push(client_instance_id=stranger, subscription_id=right) is NONE
+    world.metrics.configure({"one": {"metrics": "a", "interval.ms": "1000"}, "two": {}})
+    assert world.push(client_instance_id=stranger, subscription_id=right) is NONE  # It need not ask again.
+
+
+@pytest.mark.parametrize(
+    "metrics, kept",
+    [
+        ("a", ["a", "a.b", "ab"]),
+        ("a.,b", ["a.b", "b"]),
+        ("*", ["a", "a.b", "ab", "b", "up"]),
+        ("c", []),
+        ("", []),
+    ],
+)
+def test_only_what_was_asked_for_is_kept(metrics: str, kept: list[str]) -> None:
+    world = World(one={"metrics": metrics, "interval.ms": "1000"})
+    world.ask()
+    assert (
+        world.push(metrics_data(*(metric(each, point(1)) for each in ("a", "a.b", "ab", "b", "up")))) is NONE
+    )
+    found = [name for each in world.metrics.reports.values(world.now_ms) for name, _ in each.values]
+    assert found == kept
 
 
 @pytest.mark.parametrize(
