@@ -10,7 +10,8 @@ from kohort.cli.options import DEFAULT_SERVERS
 from kohort.cli.output import print_script
 from kohort.cli.probe import answers_kafka
 from kohort.client import Admin, ResourceType
-from kohort.client.config import AdminOptions, parse_address
+from kohort.client.addresses import parse_address
+from kohort.client.config import AdminOptions
 from kohort.client.errors import KohortError
 
 SHELLS = ("bash", "zsh", "fish")

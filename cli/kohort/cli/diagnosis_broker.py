@@ -13,8 +13,9 @@ from kohort.cli.diagnosis import Finding, Level
 from kohort.cli.options import API_TIMEOUT_MS
 from kohort.cli.probe import answers_kafka
 from kohort.client import Admin
+from kohort.client.addresses import parse_address
 from kohort.client.admin_values import ClusterDescription
-from kohort.client.config import AdminOptions, parse_address
+from kohort.client.config import AdminOptions
 from kohort.client.errors import ConfigurationError, KohortError
 from kohort.client.values import Node
 

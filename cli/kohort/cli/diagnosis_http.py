@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 
 from kohort.cli.diagnosis import Finding, Level
 from kohort.cli.http_source import TIMEOUT_SECONDS, page_request
-from kohort.client.config import parse_address
+from kohort.client.addresses import parse_address
 
 HTTP_PORT = 9644
 CLOCK_SECONDS_MAX = 5.0

@@ -9,7 +9,8 @@ import click
 
 from kohort.cli.client_settings import read_settings, with_settings
 from kohort.cli.options import API_TIMEOUT_MS, key_values, require_broker
-from kohort.client.config import AdminOptions, ConsumerOptions, parse_address
+from kohort.client.addresses import parse_address
+from kohort.client.config import AdminOptions, ConsumerOptions
 from kohort.client.errors import ConfigurationError
 from kohort.observe.observer import Target
 

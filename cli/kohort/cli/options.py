@@ -11,7 +11,8 @@ from kohort.cli.client_settings import take_file, with_settings
 from kohort.cli.lazy import SERVERS, ServersOption
 from kohort.cli.probe import CLIENT_ID, answers_kafka
 from kohort.client import Admin
-from kohort.client.config import AdminOptions, parse_address
+from kohort.client.addresses import parse_address
+from kohort.client.config import AdminOptions
 from kohort.client.errors import ConfigurationError, NetworkError
 
 Parameters = ParamSpec("Parameters")

@@ -15,7 +15,8 @@ from kohort.cli.client_settings import with_settings
 from kohort.cli.options import bootstrap_option, require_broker
 from kohort.cli.output import print_line
 from kohort.cli.queue_options import log_to_standard_error, run_async
-from kohort.client.config import ClientOptions, parse_address
+from kohort.client.addresses import parse_address
+from kohort.client.config import ClientOptions
 from kohort.client.errors import ConfigurationError
 
 LISTEN_BACKLOG = 128

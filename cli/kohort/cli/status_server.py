@@ -10,7 +10,7 @@ from typing import NamedTuple
 import click
 
 from kohort.broker.http.guard import HEADERS, AllowedHosts
-from kohort.client.config import parse_address
+from kohort.client.addresses import parse_address
 from kohort.client.errors import ConfigurationError
 
 CONNECTIONS_MAX = 16

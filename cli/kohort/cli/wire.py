@@ -14,7 +14,7 @@ from kohort.cli.options import json_option
 from kohort.cli.output import print_encoded, print_line
 from kohort.cli.wire_frames import FrameReading, Reading, as_json, known_api, lines_of, split_frames
 from kohort.cli.wire_input import bytes_of
-from kohort.client.config import parse_address
+from kohort.client.addresses import parse_address
 from kohort.client.errors import ConfigurationError
 from kohort.protocol.registry import BY_NAME, CLIENT_ONLY, Api, declared
 

@@ -1,14 +1,15 @@
 """The clients' settings, under Kafka's names with underscores, checked when a client is created."""
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, TypedDict, TypeVar
 
 import msgspec
 from msgspec import Meta
 
+from kohort.client.addresses import parse_address
 from kohort.client.assignors import ASSIGNORS, Assignor
+from kohort.client.durations import is_duration
 from kohort.client.errors import ConfigurationError
 from kohort.client.partitioner import Partitioner
 from kohort.client.setting_names import unknown_setting
@@ -20,7 +21,6 @@ Serializer = Callable[..., bytes | None]
 """Encodes a key or a value as bytes; None stays None without a call."""
 Deserializer = Callable[[bytes], object]
 """Makes a key or a value of bytes; None stays None without being asked."""
-DEFAULT_PORT = 9092
 INSTANCE_ID_VARIABLE = "KOHORT_GROUP_INSTANCE_ID"
 """The environment variable with the group_instance_id of consumers that are given none: a pod's name."""
 
@@ -291,7 +291,7 @@ def consumer_config(options: Mapping[str, object]) -> ConsumerConfig:
     )
     _require_protocol(config, options)
     require(
-        config.auto_offset_reset in {"earliest", "latest", "none"} or _is_duration(config.auto_offset_reset),
+        config.auto_offset_reset in {"earliest", "latest", "none"} or is_duration(config.auto_offset_reset),
         f"auto_offset_reset is {config.auto_offset_reset!r}: give 'earliest', 'latest', 'none' or"
         " 'by_duration:' with an ISO 8601 duration such as PT1H",
     )
@@ -392,37 +392,6 @@ def describe_servers(config: ClientConfig) -> str:
     """Return bootstrap_servers as they are shown."""
     given = config.bootstrap_servers
     return given if isinstance(given, str) else ",".join(given)
-
-
-def parse_address(text: str) -> tuple[str, int]:
-    """Return host and port of `host:port`, `host` or `[ipv6]:port`. Raises: ConfigurationError.
-
-    A listener name before it, as in `PLAINTEXT://host:port`, is ignored, as in Kafka's clients: the
-    security_protocol decides. Source: org.apache.kafka.common.utils.Utils, HOST_PORT_PATTERN.
-    """
-    found = re.fullmatch(_ADDRESS, text)
-    if found is None or int(found["port"] or DEFAULT_PORT) > 65_535:
-        raise ConfigurationError(f"{text!r} is not an address: give HOST:PORT, such as localhost:9092")
-    return found["six"] or found["host"], int(found["port"] or DEFAULT_PORT)
-
-
-_ADDRESS = r"(?:[\w.%-]*://)?(?:\[(?P<six>[^\]]+)\]|(?P<host>[^:\s/]+))(?::(?P<port>\d+))?"
-_DURATION = re.compile(
-    r"by_duration:P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
-)
-
-
-def _is_duration(text: str) -> bool:
-    found = _DURATION.fullmatch(text)
-    return found is not None and any(found.groupdict().values())
-
-
-def duration_ms(text: str) -> int:
-    """Return the milliseconds of `by_duration:PnDTnHnMnS`, which has been checked before."""
-    found = _DURATION.fullmatch(text)
-    assert found is not None, text
-    days, hours, minutes, seconds = (float(each or 0) for each in found.groups())
-    return int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
 
 
 def _assignor(given: object) -> Assignor:

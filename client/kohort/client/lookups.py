@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from kohort.client.cluster import PATIENCE_MS, Cluster
-from kohort.client.config import ConsumerConfig, duration_ms
+from kohort.client.config import ConsumerConfig
+from kohort.client.durations import duration_ms
 from kohort.client.errors import BrokerError, KohortError, LogTruncationError, NetworkError, NoOffsetError
 from kohort.client.fetch_buffer import FetchBuffer
 from kohort.client.fetched_chunk import Chunk

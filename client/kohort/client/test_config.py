@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from kohort.client import Assignor, ConfigurationError
+from kohort.client.addresses import parse_address
 from kohort.client.assignors import assign_range
 from kohort.client.config import (
     AdminConfig,
@@ -15,10 +16,9 @@ from kohort.client.config import (
     ProducerOptions,
     admin_config,
     consumer_config,
-    duration_ms,
-    parse_address,
     producer_config,
 )
+from kohort.client.durations import duration_ms
 
 
 @pytest.mark.parametrize(

@@ -242,7 +242,8 @@ class _Reader:
 
     def servers(self) -> Servers:
         # Each query has its own processes which import all this: those that read files need none of it.
-        from kohort.client.config import ClientConfig, parse_address, parse_setting  # noqa: PLC0415
+        from kohort.client.addresses import parse_address  # noqa: PLC0415
+        from kohort.client.config import ClientConfig, parse_setting  # noqa: PLC0415
 
         bootstrap = self.bootstrap()
         names = [each for each in ClientConfig.__struct_fields__ if each not in _SAID_OTHERWISE]
