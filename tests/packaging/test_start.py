@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,31 @@ def test_the_commands_of_the_start_page_work(tmp_path: Path) -> None:
 def test_the_commands_of_the_tour_work_and_leave_nothing(tmp_path: Path) -> None:
     play(DOCS / "tour.md", tmp_path)
     assert {each.name for each in tmp_path.iterdir()} <= {"__pycache__", ".pytest_cache"}
+
+
+STARTS = [
+    (page, lines)
+    for page in ("start.md", "tour.md")
+    for lines in re.findall(
+        r"^kohort serve.*\nuntil .*\n.*\n", (DOCS / page).read_text(encoding="utf-8"), re.MULTILINE
+    )
+]
+
+
+@pytest.mark.parametrize("page, lines", STARTS, ids=[f"{page}-{n}" for n, (page, _) in enumerate(STARTS)])
+def test_a_broker_whose_port_is_taken_says_so(tmp_path: Path, page: str, lines: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        kafka = f"127.0.0.1:{taken.getsockname()[1]}"
+        http, registry = (f"127.0.0.1:{free_port()}" for _ in range(2))
+        script = lines.replace("127.0.0.1:8081", registry)
+        script = script.replace("kohort serve", f"kohort serve --listen {kafka} --http {http}")
+        done = run(script, tmp_path, {})
+    assert kafka in done.stdout, done.stdout + done.stderr
+    assert "in use" in done.stdout
+
+
+def test_each_page_starts_a_broker() -> None:
+    assert {page for page, _ in STARTS} == {"start.md", "tour.md"}
 
 
 def play(page: Path, folder: Path) -> None:
