@@ -64,21 +64,37 @@ def take_share_offsets(
     how many records are left: what counts is the end of the log without those.
     """
     for where, told in offsets.items():
-        start = told.start_offset
-        if start is None:
-            continue
-        end, place = end_offset(*where), group.places.get(where)
-        done = max(start, end - told.lag) if told.lag is not None and end >= 0 else start
-        if start < group.share_starts.get(where, start):
-            group.commit(*where, start, at_ms)
-        elif place is None:
-            group.commit(*where, done, at_ms)
-        elif done > place.offset:
-            place.offset, place.at_ms, place.progress_ms = done, at_ms, at_ms
-            group.advanced += 1
-        group.share_starts[where] = start
-    for gone in group.places.keys() - offsets.keys():
-        del group.places[gone]
+        if told.start_offset is not None:
+            _take_share_offset(group, where, told, end_offset(*where), at_ms)
+    there = {where for where, told in offsets.items() if told.start_offset is not None}
+    group.drop(group.places.keys() - there)
+
+
+def _take_share_offset(
+    group: ObservedGroup, where: TopicPartition, told: ShareGroupOffset, end: int, at_ms: int
+) -> None:
+    start, place = told.start_offset or 0, group.places.get(where)
+    former, former_lag = group.share_starts.get(where), group.share_lags.pop(where, None)
+    is_end_known = told.lag is None or end >= 0
+    done = max(start, end - told.lag) if told.lag is not None and end >= 0 else start
+    if place is None:
+        group.commit(*where, done, at_ms)
+    elif former is not None and start < former:
+        group.commit(*where, start, at_ms)
+    elif done > place.offset:
+        place.offset, place.at_ms, place.progress_ms = done, at_ms, at_ms
+        group.advanced += 1
+    elif not is_end_known:
+        return
+    elif former is None:
+        place.offset = done  # The start before is unknown: nobody can say whether the group was reset.
+    elif told.lag is not None and done < place.offset:
+        # The end may be older than the lag. That of this look is newer than the lag of the look before.
+        if former_lag is not None and max(start, end - former_lag) < place.offset:
+            place.offset = done
+        else:
+            group.share_lags[where] = told.lag
+    group.share_starts[where] = start
 
 
 def take_offsets(

@@ -39,6 +39,7 @@ class Burst(msgspec.Struct):
     newest_commit_ms: int = 0
     times: int = 1
     last_ms: int = 0
+    is_transactional: bool = False
 
     def add(self, move: OffsetMove) -> None:
         """Take one more; of a partition that is set again the step backward counts."""
@@ -89,6 +90,10 @@ class ObservedGroup:
         self.partition_counts: dict[str, int] = {}
         self.share_starts: dict[tuple[str, int], int] = {}
         """Of a share group: where it began at the last look. It is not stored."""
+        self.share_lags: dict[tuple[str, int], int] = {}
+        """Of a share group: its lag, where it seems to have come less far than at a look before."""
+        self.has_dropped_places = False
+        """Whether places were dropped without a record of `__consumer_offsets` that says so."""
         self.events: list[AnyObserved] = []
         self._facts = facts
         self._last_protocol_name = ""
@@ -102,11 +107,13 @@ class ObservedGroup:
 
     # Offsets
 
-    def commit(self, topic: str, partition: int, offset: int, at_ms: int) -> Place:
+    def commit(
+        self, topic: str, partition: int, offset: int, at_ms: int, *, is_transactional: bool = False
+    ) -> Place:
         """Take a commit of a partition that has none, and return what the next ones go to."""
         place = self.places.get((topic, partition))
         if place is not None:
-            self.commit_again(place, offset, at_ms)
+            commit_each([((self, place), offset, at_ms)], is_transactional=is_transactional)
             return place
         place = Place(topic, partition, offset, at_ms, at_ms)
         self.places[topic, partition] = place
@@ -117,10 +124,6 @@ class ObservedGroup:
             place.activity.progressed(at_ms)
         self.advanced += 1
         return place
-
-    def commit_again(self, place: Place, offset: int, at_ms: int) -> None:
-        """Take the next commit of a partition."""
-        commit_each([((self, place), offset, at_ms)])
 
     def remove(self, topic: str, partition: int, at_ms: int) -> None:
         """Take it that an offset was removed."""
@@ -133,7 +136,15 @@ class ObservedGroup:
         self._removed.add(OffsetMove(topic, partition, place.offset, -1))
         self._removed.newest_commit_ms = max(self._removed.newest_commit_ms, place.at_ms)
 
-    def was_set(self, place: Place, offset: int, at_ms: int) -> None:
+    def drop(self, places: Iterable[tuple[str, int]]) -> None:
+        """Forget offsets of which no record says that they are removed."""
+        for where in places:
+            self.share_starts.pop(where, None)
+            self.share_lags.pop(where, None)
+            if self.places.pop(where, None) is not None:
+                self.has_dropped_places = True
+
+    def was_set(self, place: Place, offset: int, at_ms: int, *, is_transactional: bool) -> None:
         """Take it that an offset is set by something else than the progress of a member."""
         if self._set is not None and at_ms > self._set.until_ms:
             self.settle()
@@ -147,6 +158,7 @@ class ObservedGroup:
         elif at_ms - self._set.last_ms > TOGETHER_MS:
             self._set.times += 1
             self._set.last_ms = at_ms
+        self._set.is_transactional |= is_transactional
         self._set.add(OffsetMove(place.topic, place.partition, place.offset, offset))
 
     def settle(self, now_ms: int | None = None) -> None:
@@ -188,12 +200,14 @@ class ObservedGroup:
                     at_ms=burst.at_ms,
                     partitions=len(moves),
                     backward=backward,
-                    # No member moves a share group back: a tool has done so, while there was no member.
+                    # No member moves a share group back.
                     members=0 if self.kind == SHARE else len(self.snapshot.members),
                     has_had_members=self._has_had_members,
                     moves=tuple(moves)[:TOLD_MAX],
                     times=burst.times,
                     last_ms=burst.last_ms if burst.times > 1 else 0,
+                    is_shared=self.kind == SHARE,
+                    is_transactional=burst.is_transactional,
                 )
             )
 
@@ -353,8 +367,7 @@ class ObservedGroup:
         self._is_removed = True
         self.snapshot = Snapshot(at_ms=at_ms)
         if self.kind == SHARE:
-            self.share_starts.clear()
-            self.places.clear()  # Of these there are no records, which would be removed one by one.
+            self.drop(tuple(self.places))  # Of these there are no records, which would be removed one by one.
         self.activities = {}
 
     @property
@@ -410,10 +423,13 @@ class ObservedGroup:
         self.own(saved.snapshot.owners)
 
 
-def commit_each(commits: Iterable[tuple[tuple[ObservedGroup, Place], int, int]]) -> set[str]:
+def commit_each(
+    commits: Iterable[tuple[tuple[ObservedGroup, Place], int, int]], *, is_transactional: bool = False
+) -> set[str]:
     """Take commits of partitions that have been committed before, each with its offset and time.
 
-    Return the ids of the groups. This is the hot path.
+    Return the ids of the groups. This is the hot path. `is_transactional`: they count also where their
+    transaction is aborted later.
     """
     group_ids: set[str] = set()
     former: ObservedGroup | None = None
@@ -434,7 +450,7 @@ def commit_each(commits: Iterable[tuple[tuple[ObservedGroup, Place], int, int]])
                 if activity is not None and at_ms > activity.last_progress_ms:
                     activity.progressed(at_ms)
             if offset < before or not has_members:
-                group.was_set(place, offset, at_ms)
+                group.was_set(place, offset, at_ms, is_transactional=is_transactional)
             place.offset = offset
         place.at_ms = at_ms
     return group_ids

@@ -60,23 +60,22 @@ class Records:
             commits = known_commits(header, data, self._places.get)
             if commits:
                 self.records += len(commits)
-                self._changed |= commit_each(commits)
+                self._changed |= commit_each(commits, is_transactional=header.is_transactional)
                 return commits[-1][2]
         newest_ms = 0
         for each in [*iterate_payload(data, header)]:  # As a whole first: all of the batch, or nothing.
             if each.key is not None and each.offset >= batch.from_offset:
-                self.take(each.key, each.value, each.timestamp)
+                self.take(each.key, each.value, each.timestamp, is_transactional=header.is_transactional)
                 newest_ms = max(newest_ms, each.timestamp)
         return newest_ms
 
-    def take(self, key: bytes, value: bytes | None, at_ms: int) -> None:
+    def take(self, key: bytes, value: bytes | None, at_ms: int, *, is_transactional: bool = False) -> None:
         """Take one record."""
         self.records += 1
         known = self._places.get(key)
         if known is not None and value is not None and len(value) >= _OFFSET_BYTES:
-            group, place = known
-            group.commit_again(place, _OFFSET(value)[1], at_ms)
-            self._changed.add(group.group_id)
+            commits = [(known, _OFFSET(value)[1], at_ms)]
+            self._changed |= commit_each(commits, is_transactional=is_transactional)
             return
         try:
             record = decode_record(key, value)
@@ -84,13 +83,13 @@ class Records:
             self.undecoded += 1
             return
         if isinstance(record, OffsetCommitRecord):
-            self._offset(key, record, at_ms)
+            self._offset(key, record, at_ms, is_transactional)
         elif isinstance(record, GroupMetadataRecord):
             self._generation(record, at_ms)
         elif isinstance(record, ModernGroupRecord):
             self._epoch(record, at_ms)
 
-    def _offset(self, key: bytes, record: OffsetCommitRecord, at_ms: int) -> None:
+    def _offset(self, key: bytes, record: OffsetCommitRecord, at_ms: int, is_transactional: bool) -> None:
         of, value = record.key, record.value
         group = self.group(of.group)
         if value is None:
@@ -99,7 +98,8 @@ class Records:
             return
         if value.topic_id.int:
             self.facts.topic_names.setdefault(value.topic_id, of.topic)
-        self._places[key] = group, group.commit(of.topic, of.partition, value.offset, at_ms)
+        place = group.commit(of.topic, of.partition, value.offset, at_ms, is_transactional=is_transactional)
+        self._places[key] = group, place
 
     def _generation(self, record: GroupMetadataRecord, at_ms: int) -> None:
         group_id = record.key.group
@@ -150,6 +150,7 @@ class Records:
 
     def drain(self) -> Iterator[tuple[str, bytes | None, list[AnyObserved]]]:
         """Yield each group that has changed since the last time: its state, None for gone, and its events."""
+        self._forget_dropped()
         changed, self._changed = self._changed, set()
         for group_id in changed:
             group, epochs = self.groups[group_id], self._epochs.get(group_id)
@@ -164,6 +165,19 @@ class Records:
                 self._changed.add(group_id)  # It has more to tell, without another record.
             saved = Saved(FORMAT, group.saved(), None if epochs is None else epochs.state)
             yield group_id, _ENCODE(saved), events
+
+    def _forget_dropped(self) -> None:
+        """Look up no place that its group has dropped: the next commit makes a new one."""
+        dropped = [self.groups[each] for each in self._changed if self.groups[each].has_dropped_places]
+        if not dropped:
+            return
+        for group in dropped:
+            group.has_dropped_places = False
+        self._places = {
+            key: (group, place)
+            for key, (group, place) in self._places.items()
+            if group.places.get((place.topic, place.partition)) is place
+        }
 
     def restore(self, group_id: str, state: bytes) -> None:
         """Go on with a group from what `drain` gave. Raises: msgspec.DecodeError for another format."""

@@ -42,9 +42,9 @@ class NotedLog(Log):
         self.taken: list[Taken] = []
         take = self.records.take
 
-        def note(key: bytes, value: bytes | None, at_ms: int) -> None:
+        def note(key: bytes, value: bytes | None, at_ms: int, *, is_transactional: bool = False) -> None:
             self.taken.append((key, value, at_ms))
-            take(key, value, at_ms)
+            take(key, value, at_ms, is_transactional=is_transactional)
 
         self.records.take = note  # type: ignore[method-assign]
 

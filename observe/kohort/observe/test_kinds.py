@@ -201,6 +201,108 @@ def test_a_share_group_has_come_as_far_as_the_records_that_are_left_say() -> Non
     assert not [each for each in log.events() if isinstance(each, OffsetsSet)]
 
 
+def sets(log: ShareLog) -> list[OffsetsSet]:
+    log.now_ms += 100_000
+    return [each for each in log.events() if isinstance(each, OffsetsSet)]
+
+
+@pytest.mark.parametrize("starts", [(0, 0), (0, 10), (300, 300)])
+def test_a_share_group_that_was_reset_while_nobody_looked_is_where_it_is(starts: tuple[int, int]) -> None:
+    log = ShareLog(facts())
+    log.epoch(1, {"a": [0]})
+    where = TopicPartition("t", 0)
+    look(log, {where: 900}, end_offset=1_000, lag=100)
+    ((_, state, _),) = log.records.drain()
+    assert state is not None
+    log.records = Records(log.records.facts)
+    log.records.restore("g", state)
+    look(log, {where: 0}, end_offset=-1, lag=1_000)  # The end is not known yet.
+    assert log.group.places[where].offset == 900
+    for start in starts:
+        look(log, {where: start}, end_offset=1_000, lag=1_000 - start)
+        assert log.group.places[where].offset == start
+    assert sets(log) == []
+
+
+def test_a_share_group_that_is_reset_to_behind_its_start_is_there_after_two_looks() -> None:
+    log = ShareLog(facts())
+    log.epoch(1, {"a": [0]})
+    where = TopicPartition("t", 0)
+    look(log, {where: 100}, end_offset=1_000, lag=500)
+    assert log.group.places[where].offset == 500
+    look(log, {where: 200}, end_offset=1_000, lag=800)
+    assert log.group.places[where].offset == 500
+    look(log, {where: 200}, end_offset=1_000, lag=800)
+    assert log.group.places[where].offset == 200
+    look(log, {where: 200}, end_offset=1_000, lag=700)
+    assert log.group.places[where].offset == 300
+    assert sets(log) == []
+
+
+def test_a_share_group_in_a_log_that_grows_does_not_seem_to_go_back() -> None:
+    """The end is asked for before the lag, which has the records that were written meanwhile."""
+    log = ShareLog(facts())
+    log.epoch(1, {"a": [0]})
+    where = TopicPartition("t", 0)
+    look(log, {where: 100}, end_offset=1_000, lag=500)
+    for end_offset in range(1_000, 5_000, 1_000):
+        look(log, {where: 100}, end_offset=end_offset, lag=end_offset + 1_000 - 500)
+        assert log.group.places[where].offset == 500
+
+
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_a_share_group_without_an_offset_in_a_partition_begins_there_anew(is_listed: bool) -> None:
+    log = ShareLog(facts())
+    log.epoch(1, {"a": [0]})
+    where = TopicPartition("t", 0)
+    look(log, {where: 500})
+    take_share_offsets(
+        log.group, {where: ShareGroupOffset(None)} if is_listed else {}, lambda *_: -1, log.now_ms
+    )
+    assert (log.group.places, log.group.share_starts) == ({}, {})
+    look(log, {where: 0})
+    look(log, {where: 10})
+    assert log.group.places[where].offset == 10
+    assert sets(log) == []
+
+
+def test_a_share_group_that_went_back_may_have_been_reset_or_its_topic_made_anew() -> None:
+    log = ShareLog(facts())
+    log.epoch(1, {"a": [0]})
+    where = TopicPartition("t", 0)
+    look(log, {where: 900})
+    look(log, {where: 0})
+    (told,) = explain(sets(log))
+    assert [(each.kind, each.likelihood) for each in told.findings] == [
+        (FindingKind.OFFSETS_RESET, Likelihood.POSSIBLE),
+        (FindingKind.TOPIC_DELETED, Likelihood.POSSIBLE),
+    ]
+    assert told.findings[1].text == "t was deleted and made anew"
+
+
+def test_a_commit_for_a_share_group_that_was_deleted_is_of_a_new_group() -> None:
+    log = ShareLog(facts())
+    log.commit(0, 5)
+    log.epoch(1, {"a": [0]})
+    log.epoch(2, {}, gone="a")
+    log.write(share.ShareGroupMetadataKey(group_id="g"), None)
+    log.events()
+    assert not log.records.groups
+    log.commit(0, 7)
+    log.records.settle(log.now_ms)
+    assert log.group.places["t", 0].offset == 7
+
+
+def test_a_commit_of_a_partition_that_a_share_group_has_dropped_makes_it_known_again() -> None:
+    log = ShareLog(facts())
+    log.commit(0, 5)
+    log.epoch(1, {"a": [0]})
+    look(log, {})
+    log.events()
+    log.commit(0, 7)
+    assert log.group.places["t", 0].offset == 7
+
+
 def test_a_share_group_that_is_deleted_is_forgotten_with_its_offsets() -> None:
     log = ShareLog(facts())
     log.epoch(1, {"a": [0]})

@@ -1,4 +1,3 @@
-from collections.abc import ItemsView
 from uuid import UUID
 
 import pytest
@@ -396,9 +395,9 @@ def test_a_group_that_is_stored_anywhere_tells_the_same_afterwards(cut: int) -> 
         taken: list[tuple[bytes, bytes | None, int]] = []
         take = log.records.take
 
-        def note(key: bytes, value: bytes | None, at_ms: int) -> None:
+        def note(key: bytes, value: bytes | None, at_ms: int, *, is_transactional: bool = False) -> None:
             taken.append((key, value, at_ms))
-            take(key, value, at_ms)
+            take(key, value, at_ms, is_transactional=is_transactional)
 
         log.records.take = note  # type: ignore[method-assign]
         epoch(log, 1, {"a": [0, 1]})
@@ -445,29 +444,3 @@ def test_an_offset_that_is_cut_short_is_passed_over_and_counted(value: bytes) ->
     log.records.take(encode_key(OffsetCommitKey(group="g", topic="t", partition=0)), value, NOW)
     assert log.records.undecoded == 1
     assert log.records.groups["g"].places["t", 0].offset == 5
-
-
-def test_many_members_that_leave_at_once_cost_one_pass_over_the_partitions() -> None:
-    """A pass for each of them would take the square of their number."""
-    passes = 0
-
-    class Counted(dict[int, str]):
-        def items(self) -> ItemsView[int, str]:  # type: ignore[override]
-            nonlocal passes
-            passes += 1
-            return super().items()
-
-    log = Log()
-    names = [f"m-{each:03}" for each in range(200)]
-    log.generation(1, {name: [each] for each, name in enumerate(names)})
-    log.events()
-    owners = log.records.groups["g"].snapshot.owners
-    owners["t"] = Counted(owners["t"])
-    log.now_ms += 1_000
-    log.generation(2, {names[0]: [0]})
-    (change,) = log.events()
-    assert isinstance(change, GroupChanged)
-    assert [each.owned for each in change.gone] == [
-        (OwnedPartition("t", each, -1, -1),) for each in range(1, 200)
-    ]
-    assert passes == 1

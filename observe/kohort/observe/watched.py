@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from threading import RLock
+from uuid import UUID
 
 import msgspec
 
@@ -12,6 +13,7 @@ from kohort.client.batches import FetchedBatch
 from kohort.observe.cluster import GROUPS_TOPIC, Seen
 from kohort.observe.facts import Facts
 from kohort.observe.group import ObservedGroup
+from kohort.observe.kinds import SHARE
 from kohort.observe.lags import Lags
 from kohort.observe.records import Records
 from kohort.observe.store import CLUSTER_WIDE, GroupNews, Store
@@ -81,6 +83,7 @@ class Watched:
         self.lags = Lags(int(interval_seconds * 1_000))
         self.look = ClusterLook()
         self.transactions = OpenTransactions()
+        self._topic_ids: dict[str, UUID] = {}
         self.leaderless: frozenset[int] = frozenset()
         """Partitions of the groups' topic that had no leader at the last look."""
         self.positions: dict[int, int] = {}
@@ -183,6 +186,18 @@ class Watched:
             self.facts.topic_names.update(seen.topic_names)
             self.facts.partition_counts = seen.look.partition_counts
             self.records.name_topics()
+            self._drop_renewed({name: topic_id for topic_id, name in seen.topic_names.items()})
+
+    def _drop_renewed(self, topic_ids: dict[str, UUID]) -> None:
+        """Drop offsets by descriptions of topics that were made anew: they are those of the former topic."""
+        former = self._topic_ids
+        renewed = {each for each, topic_id in topic_ids.items() if former.get(each, topic_id) != topic_id}
+        self._topic_ids = {**former, **topic_ids}
+        for group_id, group in self.records.groups.items():
+            is_described = group.kind == SHARE or not self.status.reads_records
+            dropped = [each for each in group.places if each[0] in renewed] if is_described else []
+            if dropped:
+                self.records.group(group_id).drop(dropped)
 
     def places(self) -> list[tuple[str, int]]:
         """Return the partitions whose ends are of use: what groups have committed, and the groups' topic."""

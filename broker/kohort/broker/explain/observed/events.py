@@ -159,6 +159,10 @@ class OffsetsSet(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True):
     moves: tuple[OffsetMove, ...] = ()
     times: int = 1
     last_ms: int = TIMES_UNKNOWN
+    is_shared: bool = False
+    """The start of a share group went back between two looks."""
+    is_transactional: bool = False
+    """Some were committed in a transaction: the offset before may be one whose transaction was aborted."""
 
 
 class TopicsChanged(ObservedEvent, frozen=True, kw_only=True, omit_defaults=True):

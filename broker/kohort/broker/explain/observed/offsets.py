@@ -64,12 +64,16 @@ def set_findings(event: OffsetsSet, moved: GroupChanged | None = None) -> list[F
         evidence.append(f"{_partitions(event.partitions)} together")
     if event.times > 1:
         evidence.append(f"it happened {event.times} times within {duration(event.last_ms - event.at_ms)}")
+    if event.is_shared:
+        return _share_findings(event, evidence)
+    aborted = ", or a transaction was aborted" if event.is_transactional else ""
     if event.members:
-        text = f"a member went back in {_partitions(event.backward)}: its application sought there"
+        text = f"a member went back in {_partitions(event.backward)}: its application sought there{aborted}"
         evidence.append(f"the group has {event.members} members, and no tool may set offsets then")
         kind = FindingKind.OFFSETS_WENT_BACK
         if moved is None:
-            return [Finding(kind, Likelihood.LIKELY, text, tuple(evidence))]
+            sure = Likelihood.POSSIBLE if aborted else Likelihood.LIKELY
+            return [Finding(kind, sure, text, tuple(evidence))]
         evidence.append(f"partitions had moved {duration(event.at_ms - moved.at_ms)} before")
         again = "a new owner began before what the owner before it committed last, and reads records twice"
         return [
@@ -78,12 +82,25 @@ def set_findings(event: OffsetsSet, moved: GroupChanged | None = None) -> list[F
         ]
     evidence.append("the group had no member at that time")
     text = f"offsets of {_partitions(event.partitions)} were reset by a tool"
-    sure = Likelihood.LIKELY if event.has_had_members and event.backward else Likelihood.POSSIBLE
+    is_sure = event.has_had_members and event.backward and not aborted
+    sure = Likelihood.LIKELY if is_sure else Likelihood.POSSIBLE
     found = [Finding(FindingKind.OFFSETS_RESET, sure, text, tuple(evidence))]
     if sure is Likelihood.POSSIBLE:
-        text = "a consumer that assigns its partitions itself committed them"
+        text = f"a consumer that assigns its partitions itself committed them{aborted}"
         found.append(Finding(FindingKind.OFFSETS_WENT_BACK, sure, text, tuple(evidence)))
     return found
+
+
+def _share_findings(event: OffsetsSet, evidence: list[str]) -> list[Finding]:
+    """Return why a share group begins at an earlier record. Members cannot do so."""
+    evidence.append("it was seen between two looks: no record says when, and by whom")
+    told = ", ".join(sorted({each.topic for each in event.moves})[:MOVES_TOLD])
+    reset = f"offsets of {_partitions(event.partitions)} were reset by a tool, while the group had no member"
+    anew = f"{told} was deleted and made anew"
+    return [
+        Finding(FindingKind.OFFSETS_RESET, Likelihood.POSSIBLE, reset, tuple(evidence)),
+        Finding(FindingKind.TOPIC_DELETED, Likelihood.POSSIBLE, anew, tuple(evidence), told),
+    ]
 
 
 def transaction_finding(event: TransactionStands) -> Finding:

@@ -1,0 +1,130 @@
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from kohort.broker.explain.observed.events import (
+    TransactionHolder,
+    TransactionStands,
+)
+from kohort.client import (
+    BrokerError,
+    TopicPartition,
+)
+from kohort.client.admin_values import (
+    OpenTransaction,
+)
+from kohort.observe.asking import Asker
+from kohort.observe.cluster import ClusterQuestions
+from kohort.observe.pace import Limits, Pace
+from kohort.observe.store import Store
+from kohort.observe.test_observer import NOW, FakeAdmin
+from kohort.observe.watched import Watched
+from kohort.protocol.errors import ErrorCode
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    found = Store(tmp_path / "observe.db")
+    yield found
+    found.close()
+
+
+def test_a_group_at_a_last_stable_offset_that_stands_is_told_of_the_transaction(store: Store) -> None:
+    now_ms = NOW
+    found = Watched(lambda: now_ms, 10.0)
+    found.status.cluster_id = "c"
+    admin, stopping = FakeAdmin(), Event()
+    admin.leaders = {"t": [1], "u": [1], "__transaction_state": [1]}
+    admin.stable = {"t": 40}
+    where = (TopicPartition("t", 0),)
+    admin.open_transactions_ = [
+        OpenTransaction("mine", 7, "Ongoing", NOW - 1, 60_000, where),
+        OpenTransaction("other", 8, "Ongoing", NOW - 1, 60_000, (TopicPartition("t", 1),)),
+    ]
+    pace = Pace(1e6, stopping)
+    questions = ClusterQuestions(admin, pace, lambda: now_ms)  # type: ignore[arg-type]  # It has what is called.
+    asker = Asker(found, questions, pace, Limits(), stopping)
+    for group_id, offset in (("committed", 40), ("uncommitted", 90), ("behind", 7)):
+        found.records.group(group_id).commit("t", 0, offset, now_ms)
+    found.records.group("committed").commit("u", 0, 100, now_ms)
+    for step in range(19):
+        now_ms = NOW + step * 10_000
+        asker.ask()
+    found.save(store)
+    assert store.events("c", "uncommitted") == store.events("c", "behind") == []
+    (event,) = store.events("c", "committed")
+    assert isinstance(event, TransactionStands)
+    assert (event.topic, event.last_stable_offset, event.end_offset) == ("t", 40, 100)
+    assert event.at_ms - event.since_ms == 120_000
+    assert event.holders == (TransactionHolder("mine", NOW - 1, 60_000, "Ongoing"),)
+    assert not event.is_without_holder
+    assert admin.calls.count("open_transactions") == 1
+    assert [each.topic for each in found.transactions.standing] == ["t"]
+    admin.stable = {}
+    for _ in range(6):
+        asker.ask()
+    assert found.transactions.standing == ()
+    found.save(store)
+    assert len(store.events("c", "committed")) == 1
+
+
+def standing_after(admin: FakeAdmin, meanwhile: Callable[[], None]) -> TransactionStands | None:
+    """Return what is told of the group at t-0, whose last stable offset stands at 40.
+
+    `meanwhile` is called while the coordinators are asked for open transactions.
+    """
+    now_ms = NOW
+    found = Watched(lambda: now_ms, 10.0)
+    ask = admin.open_transactions
+
+    def open_transactions() -> tuple[OpenTransaction, ...]:
+        meanwhile()
+        return ask()
+
+    admin.open_transactions = open_transactions  # type: ignore[method-assign]
+    pace = Pace(1e6, Event())
+    questions = ClusterQuestions(admin, pace, lambda: now_ms)  # type: ignore[arg-type]  # It has what is called.
+    asker = Asker(found, questions, pace, Limits(), Event())
+    found.records.group("g").commit("t", 0, 40, now_ms)
+    for step in range(24):
+        now_ms = NOW + step * 10_000
+        asker.ask()
+    told = [event for _, event in found._cluster_news if isinstance(event, TransactionStands)]
+    return told[0] if told else None
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 1), (1, 2), (-1, -1), (-1, 2), (1, -1)])
+def test_a_transaction_hangs_only_where_all_coordinators_were_asked(before: int, after: int) -> None:
+    admin = FakeAdmin()
+    admin.leaders = {"t": [1], "__transaction_state": [1, before]}
+    admin.stable = {"t": 40}
+
+    def move() -> None:
+        admin.leaders["__transaction_state"] = [1, after]
+
+    event = standing_after(admin, move)
+    assert event is not None
+    assert event.holders == ()
+    assert event.is_without_holder == (before == after == 1)
+
+
+def test_where_coordinators_may_not_be_known_nothing_is_said_of_hanging() -> None:
+    admin = FakeAdmin()
+    admin.leaders = {"t": [1], "__transaction_state": [1]}
+    admin.stable = {"t": 40}
+
+    def refuse() -> None:
+        admin.errors["__transaction_state"] = BrokerError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+    event = standing_after(admin, refuse)
+    assert event is not None
+    assert not event.is_without_holder
+
+
+def test_a_transaction_that_ends_while_coordinators_are_asked_is_not_told() -> None:
+    admin = FakeAdmin()
+    admin.leaders = {"t": [1], "__transaction_state": [1]}
+    admin.stable = {"t": 40}
+    assert standing_after(admin, admin.stable.clear) is None
