@@ -4,6 +4,7 @@ Both keep tasks and cancel scopes in sets, and go through these when they cancel
 comes from the addresses of its members, so it would differ from run to run.
 """
 
+from collections.abc import Iterable
 from itertools import count
 from typing import Any, TypeVar
 
@@ -15,6 +16,9 @@ T = TypeVar("T")
 
 class OrderedSet(dict[T, None]):
     """The part of a set that trio and anyio use, in the order of insertion."""
+
+    def __init__(self, members: Iterable[T] = ()) -> None:
+        super().__init__(dict.fromkeys(members))
 
     add = dict.setdefault
     remove = dict.__delitem__
