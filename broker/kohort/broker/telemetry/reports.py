@@ -1,21 +1,26 @@
 """The newest numbers of each client, within limits. Pure.
 
 A client that sends no more, or says that it ends, is kept for a while: why it ended may be asked. Where there
-is no room for another client or another series it is left out, and counted: those that are there stay whole.
+is no room, clients that have ended make it, then those that sent longest ago. Clients of one host make room
+for each other first: ids are invented easily, addresses are not.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterable
+from sys import getsizeof
 from typing import NamedTuple
 from uuid import UUID
 
-from kohort.broker.telemetry.otlp import Attributes, Point, Resource
+from kohort.broker.telemetry.otlp import TEXT_MAX, Attributes, Point, Resource
 
 CLIENTS_MAX = 2_000
+CLIENTS_PER_HOST_MAX = 200
 SERIES_PER_CLIENT_MAX = 500
-SIZE_BYTES_MAX = 4 * 1024 * 1024
-"""Of all series together, by their texts."""
-SERIES_BYTES = 200
-"""What a series takes beside its texts."""
+SIZE_BYTES_MAX = 8 * 1024 * 1024
+"""Of all clients together."""
+SIZE_PER_HOST_BYTES_MAX = SIZE_BYTES_MAX // 2
+CLIENT_BYTES, SERIES_BYTES, ATTRIBUTE_BYTES = 1_000, 300, 72
+"""What a client, a series and an attribute take beside their texts."""
 INTERVALS_KEPT = 3
 KEPT_MS_MIN = 600_000
 
@@ -38,9 +43,9 @@ class Report:
     )
 
     def __init__(self, client_id: str, client_host: str, software: str) -> None:
-        self.client_id = client_id
+        self.client_id = client_id[:TEXT_MAX]
         self.client_host = client_host
-        self.software = software
+        self.software = software[:TEXT_MAX]
         self.labels: dict[str, str] = {}
         """What the client says of itself: `group_id`, `group_member_id`, `transactional_id` and the like."""
         self.values: dict[SeriesKey, tuple[float, bool]] = {}
@@ -52,7 +57,7 @@ class Report:
 
     @property
     def group_id(self) -> str:
-        """The group that it is a member of, or an empty text."""
+        """The group that it says it is a member of, or an empty text."""
         return self.labels.get("group_id", "")
 
     def value(self, name: str) -> float | None:
@@ -70,11 +75,23 @@ class ClientValues(NamedTuple):
     values: dict[SeriesKey, tuple[float, bool]]
 
 
+class _Host:
+    """The clients of one address."""
+
+    __slots__ = ("reports", "size_bytes")
+
+    def __init__(self) -> None:
+        self.reports: OrderedDict[UUID, Report] = OrderedDict()
+        self.size_bytes = 0
+
+
 class Reports:
     """The reports of all clients by their instance ids."""
 
     def __init__(self) -> None:
-        self._reports: dict[UUID, Report] = {}
+        self._reports: OrderedDict[UUID, Report] = OrderedDict()
+        """Here and of each host: those that have ended, then those that sent longest ago."""
+        self._hosts: dict[str, _Host] = {}
         self.size_bytes = 0
         self.left_out = 0
         """How many values there was no room for."""
@@ -94,42 +111,88 @@ class Reports:
         report = self._reports.get(instance_id)
         if report is None:
             self.forget_old(now_ms)
-            if len(self._reports) >= CLIENTS_MAX:
-                self.left_out += sum(len(each.points) for each in resources)
-                return
-            report = self._reports[instance_id] = about
+            report = self._add_client(instance_id, about)
+        self._reports.move_to_end(instance_id)
+        self._hosts[report.client_host].reports.move_to_end(instance_id)
+        report.is_ended = False
         report.at_ms = now_ms
         report.until_ms = now_ms + max(INTERVALS_KEPT * interval_ms, KEPT_MS_MIN)
         for resource in resources:
-            report.labels = dict(resource.attributes) or report.labels
+            if resource.attributes:
+                self._label(report, resource.attributes)
             for point in resource.points:
                 self._add(report, point)
+
+    def _add_client(self, instance_id: UUID, report: Report) -> Report:
+        host = self._hosts.setdefault(report.client_host, _Host())
+        host.reports[instance_id] = self._reports[instance_id] = report
+        while len(host.reports) > CLIENTS_PER_HOST_MAX:
+            self._leave_out(host.reports)
+        while len(self._reports) > CLIENTS_MAX:
+            self._leave_out(self._reports)
+        self._grow(report, CLIENT_BYTES + getsizeof(report.client_id) + getsizeof(report.software))
+        return report
+
+    def _label(self, report: Report, attributes: Attributes) -> None:
+        """Take what the client says of itself now, if there is room for it."""
+        more_bytes = _size_bytes(attributes) - _size_bytes(report.labels.items())
+        if self._grow(report, more_bytes):
+            report.labels = dict(attributes)
 
     def _add(self, report: Report, point: Point) -> None:
         key = point.name, point.attributes
         before = report.values.get(key)
         if before is None:
-            size_bytes = SERIES_BYTES + len(point.name) + sum(len(a) + len(b) for a, b in point.attributes)
-            is_full = self.size_bytes + size_bytes > SIZE_BYTES_MAX
-            if is_full or len(report.values) >= SERIES_PER_CLIENT_MAX:
+            size_bytes = SERIES_BYTES + getsizeof(point.name) + _size_bytes(point.attributes)
+            if len(report.values) >= SERIES_PER_CLIENT_MAX or not self._grow(report, size_bytes):
                 self.left_out += 1
                 return
-            self.size_bytes += size_bytes
-            report.size_bytes += size_bytes
         value = point.value
         if point.is_delta and before is not None:
             value += before[0]
         report.values[key] = value, point.is_sum
 
+    def _grow(self, report: Report, more_bytes: int) -> bool:
+        """Let the newest report take more, and others make room. Return False where there is none for it."""
+        if report.size_bytes + more_bytes > SIZE_PER_HOST_BYTES_MAX:
+            return False
+        host = self._hosts[report.client_host]
+        while host.size_bytes + more_bytes > SIZE_PER_HOST_BYTES_MAX:
+            self._leave_out(host.reports)
+        while self.size_bytes + more_bytes > SIZE_BYTES_MAX:
+            self._leave_out(self._reports)
+        for each in (report, host, self):
+            each.size_bytes += more_bytes
+        return True
+
+    def _leave_out(self, reports: OrderedDict[UUID, Report]) -> None:
+        """Forget the first of these reports."""
+        instance_id, report = next(iter(reports.items()))
+        if not report.is_ended:
+            self.left_out += len(report.values)
+        self._forget(instance_id)
+
     def end(self, instance_id: UUID) -> None:
         """Take it that a client has ended."""
-        if instance_id in self._reports:
-            self._reports[instance_id].is_ended = True
+        report = self._reports.get(instance_id)
+        if report is not None:
+            report.is_ended = True
+            self._reports.move_to_end(instance_id, last=False)
+            self._hosts[report.client_host].reports.move_to_end(instance_id, last=False)
 
     def forget_old(self, now_ms: int) -> None:
         """Forget clients that have sent nothing for a few intervals."""
         for instance_id in [each for each, report in self._reports.items() if report.until_ms < now_ms]:
-            self.size_bytes -= self._reports.pop(instance_id).size_bytes
+            self._forget(instance_id)
+
+    def _forget(self, instance_id: UUID) -> None:
+        report = self._reports.pop(instance_id)
+        host = self._hosts[report.client_host]
+        del host.reports[instance_id]
+        host.size_bytes -= report.size_bytes
+        self.size_bytes -= report.size_bytes
+        if not host.reports:
+            del self._hosts[report.client_host]
 
     def values(self, now_ms: int) -> list[ClientValues]:
         """Return a copy of the series of all clients that run, for another thread."""
@@ -141,6 +204,10 @@ class Reports:
         ]
 
     def of_group(self, group_id: str, now_ms: int) -> list[Report]:
-        """Return the reports of the members of a group, also of those that have ended lately."""
+        """Return the reports of clients that say they are in a group, also if they have ended lately."""
         self.forget_old(now_ms)
         return [each for each in self._reports.values() if each.group_id == group_id]
+
+
+def _size_bytes(attributes: Iterable[tuple[str, str]]) -> int:
+    return sum(ATTRIBUTE_BYTES + getsizeof(name) + getsizeof(text) for name, text in attributes)

@@ -1,5 +1,6 @@
 """Clients that ask what to send, and send it: Kafka's rules, and what is kept of them."""
 
+import tracemalloc
 from uuid import UUID
 
 import pytest
@@ -9,9 +10,11 @@ from kohort.broker.telemetry.evidence import evidence_of
 from kohort.broker.telemetry.otlp import FIELDS_MAX, Point, Resource
 from kohort.broker.telemetry.reports import (
     CLIENTS_MAX,
+    CLIENTS_PER_HOST_MAX,
     KEPT_MS_MIN,
     SERIES_PER_CLIENT_MAX,
     SIZE_BYTES_MAX,
+    SIZE_PER_HOST_BYTES_MAX,
     Report,
     Reports,
 )
@@ -217,9 +220,15 @@ def test_settings_that_mean_nothing_are_refused(configs: dict[str, str]) -> None
         check_client_metrics(configs)
 
 
-def report(reports: Reports, number: int, *points: Point, now_ms: int = 0, group_id: str = "g") -> None:
-    about = Report(f"client-{number}", "10.0.0.1", "librdkafka 2.16")
+def report(
+    reports: Reports, number: int, *points: Point, now_ms: int = 0, group_id: str = "g", host: str = ""
+) -> None:
+    about = Report(f"client-{number}", host or f"10.0.0.{number}", "librdkafka 2.16")
     reports.take(UUID(int=number), about, [Resource((("group_id", group_id),), points)], now_ms, 1_000)
+
+
+def clients(reports: Reports) -> list[str]:
+    return sorted(each.client_id for each in reports.of_group("g", 0))
 
 
 def test_what_clients_send_is_bounded() -> None:
@@ -230,12 +239,85 @@ def test_what_clients_send_is_bounded() -> None:
     for number in range(2, CLIENTS_MAX + 3):
         report(reports, number, Point("a", 1.0))
     assert len(reports) == CLIENTS_MAX
-    assert reports.left_out == 7
+    assert reports.left_out == 5 + SERIES_PER_CLIENT_MAX + 1  # Those that sent longest ago made room.
     big = Reports()
     for number in range(200):
         report(big, number, *(Point(f"{'m' * 200}{each}", 1.0) for each in range(400)))
-    assert SIZE_BYTES_MAX - 1_000 < big.size_bytes <= SIZE_BYTES_MAX
+    assert SIZE_BYTES_MAX - 400_000 < big.size_bytes <= SIZE_BYTES_MAX
     assert big.left_out
+
+
+@pytest.mark.parametrize("wide", ["m", "\N{GRINNING FACE}"])
+def test_all_that_is_kept_counts(wide: str) -> None:
+    reports = Reports()
+    tracemalloc.start()
+    try:
+        for number in range(1_000):
+            attributes = tuple((f"{each}{wide * 200}{number}", wide * 240) for each in range(16))
+            about = Report(f"{number}{wide * 32_000}", f"10.0.0.{number}", wide * 32_000)
+            points = (Point(f"{wide * 240}{number}", 1.0, attributes),)
+            reports.take(UUID(int=number), about, [Resource(attributes, points)], 0, 1_000)
+        del attributes, about, points
+        kept_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert reports.left_out
+    assert kept_bytes < 1.2 * SIZE_BYTES_MAX
+    for number in range(1_000):  # What clients say of themselves later takes less, and then nothing.
+        reports.end(UUID(int=number))
+    reports.forget_old(KEPT_MS_MIN + 1)
+    assert reports.size_bytes == 0
+
+
+def test_clients_of_one_host_make_room_for_each_other() -> None:
+    reports = Reports()
+    report(reports, 1, Point("a", 1.0))
+    for number in range(1_000, 1_000 + 2 * CLIENTS_MAX):
+        report(reports, number, Point("a", 1.0), host="10.9.9.9")
+    assert len(reports) == CLIENTS_PER_HOST_MAX + 1
+    assert "client-1" in clients(reports)
+    for number in range(10_000, 10_100):
+        report(reports, number, *(Point(f"{'m' * 200}{each}", 1.0) for each in range(400)), host="10.9.9.9")
+    assert "client-1" in clients(reports)
+    assert reports.size_bytes <= SIZE_PER_HOST_BYTES_MAX + 10_000
+
+
+def test_one_client_that_takes_all_of_its_hosts_share_is_cut_and_others_come_in() -> None:
+    reports = Reports()
+    attributes = tuple((f"{each}{'x' * 240}", "\N{GRINNING FACE}" * 240) for each in range(16))
+    huge = [Point(f"m{each}", 1.0, attributes) for each in range(SERIES_PER_CLIENT_MAX)]
+    report(reports, 1, *huge)
+    assert 0 < reports.series < SERIES_PER_CLIENT_MAX
+    assert reports.left_out == SERIES_PER_CLIENT_MAX - reports.series
+    report(reports, 2, *huge[:2], host="10.0.0.1")
+    assert clients(reports) == ["client-2"]
+
+
+def test_clients_that_have_ended_make_room_first_then_the_oldest() -> None:
+    reports = Reports()
+    for number in range(CLIENTS_MAX):
+        report(reports, number, Point("a", 1.0))
+    reports.end(UUID(int=700))
+    report(reports, 0, Point("a", 2.0))  # It is no longer the oldest.
+    report(reports, 5_000, Point("a", 1.0))
+    gone = {f"client-{each}" for each in range(CLIENTS_MAX)} - set(clients(reports))
+    assert gone == {"client-700"}
+    assert reports.left_out == 0
+    report(reports, 5_001, Point("a", 1.0))
+    gone = {f"client-{each}" for each in range(CLIENTS_MAX)} - set(clients(reports))
+    assert gone == {"client-700", "client-1"}
+    assert reports.left_out == 1
+
+
+def test_what_a_client_says_of_itself_is_the_newest() -> None:
+    reports = Reports()
+    report(reports, 1, group_id="another")
+    before_bytes = reports.size_bytes
+    report(reports, 1, group_id="g")
+    assert clients(reports) == ["client-1"]
+    assert reports.size_bytes == before_bytes - len("another") + len("g")
+    reports.take(UUID(int=1), Report("", "", ""), [Resource((), ())], 0, 1_000)
+    assert clients(reports) == ["client-1"]
 
 
 def test_clients_that_send_no_more_are_forgotten_and_make_room() -> None:
