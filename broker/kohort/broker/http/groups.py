@@ -3,7 +3,7 @@
 Times are in milliseconds since 1970, durations in milliseconds.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
@@ -12,7 +12,7 @@ import msgspec
 
 from kohort.broker.explain.advice import advice_of
 from kohort.broker.explain.history import GroupRebalances
-from kohort.broker.explain.views import view_of
+from kohort.broker.explain.views import GroupView, view_of
 from kohort.broker.group.events import Cause
 from kohort.broker.group.group import AnyGroup
 from kohort.broker.group.state import GroupState
@@ -80,14 +80,15 @@ async def describe_group(view: View, group: AnyGroup, now_ms: int) -> Json:
     lag = await lag_of(view, group)
     verdicts = [each.verdict for each in lag if each.verdict is not None]
     rebalances = view.rebalances(group.group_id)
+    seen = view_of(group, rebalances, now_ms)
     return {
-        **msgspec.structs.asdict(view_of(group, rebalances, now_ms)),
+        **msgspec.structs.asdict(seen),
         "advice": [
             {"generation_id": report.generation_id, "started_ms": report.started_ms, "advice": found}
             for report, found in advice_of(rebalances.history)
             if found
         ],
-        "clients": _clients(view, group.group_id),
+        "clients": _clients(view, seen),
         "verdict": worst(*verdicts),
         "lag": sum(each.lag or 0 for each in lag),
         "lag_seconds": max((each.lag_seconds or 0 for each in lag), default=0),
@@ -95,14 +96,46 @@ async def describe_group(view: View, group: AnyGroup, now_ms: int) -> Json:
     }
 
 
-def _clients(view: View, group_id: str) -> "list[ClientEvidence]":
-    """Return what the group's clients have sent of their metrics to this broker."""
+def _clients(view: View, seen: GroupView) -> "list[ClientEvidence]":
+    """Return what the group's clients have sent of their metrics to this broker.
+
+    A client says itself which group it is in: others could write into the explanation of a group that they
+    may not join. Only what a member sends is told, present or past: by member id, or by client id and host.
+    """
     taken = view.telemetry()
-    if taken is None:
+    reports = [] if taken is None else taken.reports.of_group(seen.group_id, taken.now_ms())
+    if not reports:
         return []
     from kohort.broker.telemetry.evidence import evidence_of  # noqa: PLC0415  # Most brokers need none.
+    from kohort.broker.telemetry.otlp import TEXT_MAX  # noqa: PLC0415
 
-    return evidence_of(taken.reports.of_group(group_id, taken.now_ms()))
+    member_ids = _member_ids(seen)
+    found = [(each.client_id, each.client_host) for each in seen.members]
+    found += [(each.client_id, each.client_host) for each in _causes(seen) if each.client_host]
+    clients = {(client_id[:TEXT_MAX], host.removeprefix("/")) for client_id, host in found}
+    return evidence_of(
+        each
+        for each in reports
+        if each.labels.get("group_member_id") in member_ids or (each.client_id, each.client_host) in clients
+    )
+
+
+def _member_ids(seen: GroupView) -> set[str | None]:
+    """Return the ids of all members, also of those that the rebalances name."""
+    found: set[str | None] = {each.member_id for each in seen.members}
+    found.update(each.member_id for each in _causes(seen))
+    for past in seen.history:
+        found.update(past.removed_member_ids)
+        found.update(each.member_id for each in past.waited_for)
+        for move in past.moves:
+            found.update((move.from_member_id, move.to_member_id))
+    return found - {None, ""}
+
+
+def _causes(seen: GroupView) -> Iterator[Cause]:
+    for each in (*seen.history, *(() if seen.rebalance is None else (seen.rebalance,))):
+        yield each.cause
+        yield from each.further_causes
 
 
 def _offset(group: AnyGroup, lag: PartitionLag) -> Json:
