@@ -18,11 +18,12 @@ log = logging.getLogger(__name__)
 POLL_MS = 500
 POLL_BYTES_MAX = 1 << 20
 """Pages wait while so much is taken: some 10,000 records."""
+FETCH_BYTES_MIN, FETCH_BYTES_MAX = 2 << 20, 16 << 20
 FETCHING: ConsumerOptions = {
-    "fetch_min_bytes": 2 << 20,
+    "fetch_min_bytes": FETCH_BYTES_MIN,
     "fetch_max_wait_ms": 1_000,
-    "fetch_max_bytes": 16 << 20,
-    "max_partition_fetch_bytes": 16 << 20,
+    "fetch_max_bytes": FETCH_BYTES_MAX,
+    "max_partition_fetch_bytes": FETCH_BYTES_MAX,
     "prefetch_max_bytes": 32 << 20,
 }
 """One or two fetches a second of each broker, however much is committed. The user's settings come first."""
@@ -42,11 +43,12 @@ READING = "reading"
 
 def fetching(options: ConsumerOptions) -> ConsumerOptions:
     """Return the user's settings, completed so that one busy partition alone fills a fetch."""
-    found: ConsumerOptions = {**FETCHING, **options}
-    if "fetch_min_bytes" not in options:
-        most = min(found["fetch_max_bytes"], found["max_partition_fetch_bytes"])
-        found["fetch_min_bytes"] = max(min(found["fetch_min_bytes"], most // WAIT_SHARE), 1)
-    return found
+    most = min(
+        options.get("fetch_max_bytes", FETCH_BYTES_MAX),
+        options.get("max_partition_fetch_bytes", FETCH_BYTES_MAX),
+    )
+    least = max(min(FETCH_BYTES_MIN, most // WAIT_SHARE), 1)
+    return {**FETCHING, "fetch_min_bytes": least, **options}
 
 
 class Follower:
