@@ -344,9 +344,11 @@ def restart_at_the_checkpoint(core: Coordinating, state: RegionState, without: s
     return core._reset(state, "an operator asked for a restart", forced=True)
 
 
-def go_by_the_first_claim(core: Coordinating, view: RegionView, now_ms: int) -> RegionState | None:
+def go_by_the_first_claim(
+    core: Coordinating, view: RegionView, now_ms: int, wall_ms: int
+) -> RegionState | None:
     epoch = EPOCHS.setdefault(core, view.epoch)
-    return DECIDE(core, view, now_ms) if view.epoch == epoch else None
+    return DECIDE(core, view, now_ms, wall_ms) if view.epoch == epoch else None
 
 
 def restored_and_still_asking(core: Membership, attempt: int) -> None:
