@@ -187,7 +187,7 @@ def test_a_schema_of_nothing_but_references_is_read(
 
 def test_a_schema_that_lacks_a_name_is_no_fault_of_the_value(monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = by_schema("string")
-    unknown = fastavro.schema.UnknownType("geo.City")
+    unknown = fastavro.schema.UnknownType("geo.City")  # type: ignore[no-untyped-call]
 
     def forget(*_: object) -> None:
         raise unknown
