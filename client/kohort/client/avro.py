@@ -1,6 +1,7 @@
 """Keys and values in Avro as Confluent's serializers write them: a zero, the id of the schema, the data."""
 
 import json
+from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 
@@ -9,16 +10,25 @@ from kohort.client.schema_header import HEADER, Schema, id_in_header, text_of, w
 from kohort.client.schema_registry import RegisteredSchema, SchemaRegistry
 
 VALUE = "value"
-"""The field of `wrapped`."""
+"""The field of the record that `parse_avro` returns."""
 
 
-def wrapped(schema: Any) -> Any:
-    """Return the schema of a record with nothing but a `value` of this schema. Its bytes are the value's.
+def parse_avro(
+    schema: RegisteredSchema, named: dict[str, Any], prepare: Callable[[Any], Any] = lambda contents: contents
+) -> Any:
+    """Return a parsed schema of a record with only a `value` of this schema. Its bytes are the value's.
 
     fastavro keeps the schemas that others refer to with a parsed record. It forgets them with a union, an
-    array, a map or a name.
+    array, a map or a name. `named` gets all schemas that have a name. `prepare` changes each decoded text
+    before it is parsed. Raises: MissingExtraError without fastavro, fastavro's errors.
     """
-    return {"type": "record", "name": "kohort_value", "fields": [{"name": VALUE, "type": schema}]}
+    avro = require_fastavro()
+    for _, text in schema.dependencies:
+        avro.parse_schema(prepare(json.loads(text)), named)
+    value = prepare(json.loads(schema.text))
+    return avro.parse_schema(
+        {"type": "record", "name": "kohort_value", "fields": [{"name": VALUE, "type": value}]}, named
+    )
 
 
 class Avro:
@@ -31,10 +41,10 @@ class Avro:
     """
 
     def __init__(self, registry: str | SchemaRegistry, *, reader_schema: Schema | None = None) -> None:
-        self._avro = _require_fastavro()
+        self._avro = require_fastavro()
         self.registry = SchemaRegistry(registry) if isinstance(registry, str) else registry
         reader = None if reader_schema is None else RegisteredSchema(text_of(reader_schema))
-        self._reader = None if reader is None else self._parsed(reader)
+        self._reader = None if reader is None else parse_avro(reader, {})
         self._writers: dict[int, Any] = {}
 
     def __call__(self, data: bytes) -> object:
@@ -42,7 +52,7 @@ class Avro:
         schema_id = id_in_header(data, "Avro")
         writer = self._writers.get(schema_id)
         if writer is None:
-            writer = self._writers[schema_id] = self._parsed(self.registry.schema(schema_id))
+            writer = self._writers[schema_id] = parse_avro(self.registry.schema(schema_id), {})
         record = self._avro.schemaless_reader(BytesIO(data[HEADER.size :]), writer, self._reader)
         return record[VALUE]
 
@@ -52,12 +62,6 @@ class Avro:
         The first value registers the schema under the subject; without `register` it has to be there.
         """
         return AvroSerializer(self, subject, text_of(schema), register=register)
-
-    def _parsed(self, schema: RegisteredSchema) -> Any:
-        named: dict[str, Any] = {}
-        for _, text in schema.dependencies:
-            self._avro.parse_schema(json.loads(text), named)
-        return self._avro.parse_schema(wrapped(json.loads(schema.text)), named)
 
 
 class AvroSerializer:
@@ -77,14 +81,15 @@ class AvroSerializer:
             registry = self._avro.registry
             ask = registry.register if self._may_register else registry.look_up
             schema_id = ask(self._subject, self._text)
-            self._schema = self._avro._parsed(registry.schema(schema_id))
+            self._schema = parse_avro(registry.schema(schema_id), {})
             self._id = schema_id
         target = BytesIO()
         self._avro._avro.schemaless_writer(target, self._schema, {VALUE: value})
         return with_header(self._id, target.getvalue())
 
 
-def _require_fastavro() -> Any:
+def require_fastavro() -> Any:
+    """Return the library. Raises: MissingExtraError that says what to install."""
     try:
         import fastavro  # noqa: PLC0415  # It may not be here.
     except ImportError as error:

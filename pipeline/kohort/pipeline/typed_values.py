@@ -20,20 +20,19 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import BinaryType, DataType, StructField, StructType
 
 from kohort.client.avro import VALUE as WRAPPED
-from kohort.client.avro import wrapped
+from kohort.client.avro import parse_avro, require_fastavro
 from kohort.client.errors import KohortError
+from kohort.client.schema_header import HEADER, MAGIC
 from kohort.client.schema_registry import RegisteredSchema, SchemaRegistry, SchemaRegistryError
 from kohort.pipeline.avro_types import AvroTypes, Convert, without_unknown_logic
 from kohort.pipeline.brokers import Retries
-from kohort.pipeline.errors import OptionError, PipelineError
+from kohort.pipeline.errors import OptionError
 from kohort.pipeline.json_types import json_types
 from kohort.pipeline.options import AVRO, JSON, ReadOptions, ValueOptions
 
 VALUE, UNDECODED = "value", "undecoded"
 _SCHEMA = "kohort.schema"
 """The entry of the column's metadata."""
-_HEADER = struct.Struct(">bi")
-_MAGIC = 0
 _NOT_FOUND = 404
 _MISFITS = (
     ValueError,
@@ -49,10 +48,6 @@ _MISFITS = (
 """What is raised for bytes that do not fit their schema."""
 
 
-class MissingAvroError(PipelineError):
-    """Avro values take fastavro, which is not installed."""
-
-
 class Reading(NamedTuple):
     """A schema to read with: its type in Spark, and what values need to become Arrow's."""
 
@@ -64,7 +59,7 @@ class Reading(NamedTuple):
 def typed_columns(columns: StructType, options: ReadOptions) -> StructType:
     """Return the columns with a typed `value`, and with `undecoded`; without a schema as they are.
 
-    Raises: OptionError, MissingAvroError, SchemaRegistryError, NetworkError.
+    Raises: OptionError, MissingExtraError, SchemaRegistryError, NetworkError.
     """
     if options.values is None:
         return columns
@@ -112,7 +107,7 @@ def _schema_to_read(values: ValueOptions, timeout_ms: int) -> RegisteredSchema:
 
 
 def parse(schema: RegisteredSchema) -> Reading:
-    """Return a schema to read with. Raises: OptionError, MissingAvroError."""
+    """Return a schema to read with. Raises: OptionError, MissingExtraError."""
     if schema.kind == JSON:
         try:
             return Reading(None, *json_types(json.loads(schema.text)))
@@ -122,27 +117,15 @@ def parse(schema: RegisteredSchema) -> Reading:
         raise OptionError(f"values by a schema of {schema.kind} cannot be columns: Avro and JSON Schema can")
     try:
         parsed, named = _parse_avro(schema)
-    except (ValueError, KeyError, TypeError, fastavro().schema.SchemaParseException) as error:
+    except (ValueError, KeyError, TypeError, require_fastavro().schema.SchemaParseException) as error:
         raise OptionError(f"the schema of values is no schema of Avro: {error!r}") from None
     return Reading(parsed, *AvroTypes(named).of(parsed["fields"][0]["type"]))
 
 
 def _parse_avro(schema: RegisteredSchema) -> tuple[Any, dict[str, Any]]:
-    """Return the schema, wrapped, and all schemas that have a name."""
+    """Return the schema, in a record, and all schemas that have a name."""
     named: dict[str, Any] = {}
-    for _, text in schema.dependencies:
-        fastavro().parse_schema(without_unknown_logic(json.loads(text)), named)
-    return fastavro().parse_schema(wrapped(without_unknown_logic(json.loads(schema.text))), named), named
-
-
-def fastavro() -> Any:
-    """Return the library. Raises: MissingAvroError that says what to install."""
-    try:
-        import fastavro as library  # noqa: PLC0415  # Few need it.
-        import fastavro.schema  # noqa: PLC0415
-    except ImportError:
-        raise MissingAvroError("values in Avro take fastavro: pip install 'kohort[registry]'") from None
-    return library
+    return parse_avro(schema, named, without_unknown_logic), named
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +149,10 @@ class ValueDecoder:
         self._misfits: tuple[type[Exception], ...] = _MISFITS
         self._faults: tuple[type[Exception], ...] = ()
         """What says nothing of the bytes: the schema was not prepared as it should be."""
-        if self._kind == AVRO:
-            self._misfits = (*_MISFITS, fastavro().read.SchemaResolutionError)
-            self._faults = (fastavro().schema.UnknownType,)
+        self._fastavro: Any = require_fastavro() if self._kind == AVRO else None
+        if self._fastavro is not None:
+            self._misfits = (*_MISFITS, self._fastavro.read.SchemaResolutionError)
+            self._faults = (self._fastavro.schema.UnknownType,)
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -201,17 +185,17 @@ class ValueDecoder:
     def _json(self, data: bytes) -> Any:
         if self._registry is None:
             return json.loads(data)
-        return json.loads(data[_HEADER.size :]) if data[:1] == b"\0" else _MISFIT
+        return json.loads(data[HEADER.size :]) if data[:1] == b"\0" else _MISFIT
 
     def _avro(self, data: bytes) -> Any:
         text = BytesIO(data)
         writer = self._reading.schema
         if self._registry is not None:
-            magic, schema_id = _HEADER.unpack(text.read(_HEADER.size))
-            writer = self._writer(schema_id) if magic == _MAGIC else None
+            magic, schema_id = HEADER.unpack(text.read(HEADER.size))
+            writer = self._writer(schema_id) if magic == MAGIC else None
             if writer is None:
                 return _MISFIT
-        found = fastavro().schemaless_reader(text, writer, self._reading.schema)
+        found = self._fastavro.schemaless_reader(text, writer, self._reading.schema)
         return _MISFIT if text.read(1) else found[WRAPPED]
 
     def _writer(self, schema_id: int) -> Any:
@@ -242,7 +226,7 @@ def _parsed_writer(schema: RegisteredSchema) -> Any:
         return None
     try:
         return _parse_avro(schema)[0]
-    except (*_MISFITS, fastavro().schema.SchemaParseException):
+    except (*_MISFITS, require_fastavro().schema.SchemaParseException):
         return None
 
 
