@@ -113,11 +113,12 @@ DELAY = {"name": "delay", "type": ["null", "int"], "default": None}
 
 def test_each_value_is_read_by_the_schema_of_its_id(monkeypatch: pytest.MonkeyPatch) -> None:
     older, newer = record(CARRIER), record({"name": "gate", "type": "int"}, CARRIER, DELAY)
+    unlike = record({"name": "carrier", "type": "int"})
     registry = Registered(
         _1=RegisteredSchema(json.dumps(older)),
         _2=RegisteredSchema(json.dumps(newer)),
         _3=RegisteredSchema("{}", (), JSON),
-        _4=RegisteredSchema(json.dumps(record({"name": "carrier", "type": "int"}))),
+        _4=RegisteredSchema(json.dumps(unlike)),
     )
     monkeypatch.setattr(SchemaRegistry, "schema", lambda _self, schema_id: registry.schema(schema_id))
     decoder = ValueDecoder(RegisteredSchema(json.dumps(record(CARRIER, DELAY))), URL, 1_000)
@@ -125,14 +126,13 @@ def test_each_value_is_read_by_the_schema_of_its_id(monkeypatch: pytest.MonkeyPa
         avro(older, {"carrier": "AA"}, 1),
         avro(newer, {"carrier": "DL", "gate": 3, "delay": 5}, 2),
         b"\0\0\0\0\x03{}",
-        avro(registry_4 := record({"name": "carrier", "type": "int"}), {"carrier": 1}, 4),
+        avro(unlike, {"carrier": 1}, 4),
         avro(older, {"carrier": "AA"}, 9),
         b"\x01" + avro(older, {"carrier": "AA"}, 1)[1:],
         b"\0\0",
         None,
         avro(older, {"carrier": "UA"}, 1),
     ]
-    assert registry_4
     read, left = decode(decoder, *values)
     assert read[:2] == [{"carrier": "AA", "delay": None}, {"carrier": "DL", "delay": 5}]
     assert read[2:8] == [None] * 6
