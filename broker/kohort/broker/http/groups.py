@@ -121,7 +121,7 @@ def _clients(view: View, seen: GroupView) -> "list[ClientEvidence]":
 
 
 def _member_ids(seen: GroupView) -> set[str | None]:
-    """Return the ids of all members, also of those that the rebalances name."""
+    """Return the ids of the members, and of all members that the kept rebalances name."""
     found: set[str | None] = {each.member_id for each in seen.members}
     found.update(each.member_id for each in _causes(seen))
     for past in seen.history:

@@ -86,12 +86,12 @@ def _is_address(host: str) -> bool:
 
 
 class SecretCheck:
-    """Says whether a request shows a right secret; who has shown too many wrong ones waits."""
+    """Decides whether a request has a valid secret. After too many wrong secrets a client is locked out."""
 
     def __init__(self, knows: Knows | None, *, lock_out_max_ms: int = 0, listener: str = "http") -> None:
-        """Have `knows` say what is right, None that everything is; `listener` names the port in the log.
+        """`knows` tells whether a secret is valid; if it is None, every request is admitted.
 
-        Who has shown too many wrong ones waits for `lock_out_max_ms` at most before it is looked at again.
+        A lock-out lasts `lock_out_max_ms` at most. `listener` names the port in the log.
         """
         self._knows = knows
         self._lock_out = LockOut()
@@ -101,7 +101,7 @@ class SecretCheck:
         self._said_at = float("-inf")
 
     def admits(self, header: str | None, conversation: Conversation) -> bool:
-        """Return whether an Authorization header is good enough, and note it where it is a guess."""
+        """Return whether an Authorization header has a valid secret, and count it if it has a wrong one."""
         known = self._knows is None or self._is_known(self._knows, header, conversation.host)
         conversation.is_guessing = not known and header is not None
         if conversation.is_guessing:
@@ -109,7 +109,7 @@ class SecretCheck:
         return known
 
     def _is_known(self, knows: Knows, header: str | None, host: str) -> bool:
-        """Return whether a secret is right; nobody's is who has shown too many wrong ones just before."""
+        """Return whether a secret is valid. While a client is locked out, no secret is."""
         if header is None:
             return False
         now_ms, who = int(trio.current_time() * 1000), Credentials.claimed(header)
@@ -123,7 +123,7 @@ class SecretCheck:
         return is_right
 
     def _note_guess(self) -> None:
-        """Log it, but not each of many."""
+        """Log wrong secrets, several in one line."""
         self._refused += 1
         now = trio.current_time()
         if now - self._said_at >= LINE_SECONDS:
@@ -143,7 +143,7 @@ class Guard:
         lock_out_max_ms: int = 0,
         name_of: Callable[[str], str] = lambda _: "",
     ) -> None:
-        """Let `app` answer who shows a secret that `knows` says is one."""
+        """`app` answers the requests whose secret `knows` accepts."""
         self._name_of = name_of
         self._secrets = SecretCheck(knows, lock_out_max_ms=lock_out_max_ms)
         self._app = app

@@ -1,7 +1,7 @@
 """The `client-metrics` resources of the metadata, and what takes clients' metrics by them.
 
-Nearly every client asks what it is to send, and nearly no cluster wants anything: then nothing of
-`kohort.broker.telemetry` is imported, and nothing is kept of the client.
+Nearly every client asks which metrics to send. Most clusters have no subscription: then the broker does not
+import `kohort.broker.telemetry`, and keeps nothing about the client.
 """
 
 from collections.abc import Callable, Mapping

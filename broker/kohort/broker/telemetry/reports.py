@@ -1,8 +1,8 @@
 """The newest numbers of each client, within limits. Pure.
 
-A client that sends no more, or says that it ends, is kept for a while: why it ended may be asked. Where there
-is no room, clients that have ended make it, then those that sent longest ago. Clients of one host make room
-for each other first: ids are invented easily, addresses are not.
+The numbers of a client that is silent or has ended stay for a while, because a user may ask why it ended. If
+there is no room, the clients that have ended are removed first, then the clients with the oldest pushes. A
+new client displaces clients of its own host before others: a client can invent ids, but not addresses.
 """
 
 from collections import OrderedDict
@@ -90,7 +90,7 @@ class Reports:
 
     def __init__(self) -> None:
         self._reports: OrderedDict[UUID, Report] = OrderedDict()
-        """Here and of each host: those that have ended, then those that sent longest ago."""
+        """In the order of removal, as in each host: ended clients, then the others by their newest push."""
         self._hosts: dict[str, _Host] = {}
         self.size_bytes = 0
         self.left_out = 0

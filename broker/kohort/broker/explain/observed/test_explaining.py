@@ -135,7 +135,7 @@ def test_an_epoch_is_not_surely_owed_to_a_topic_that_nobody_has_subscribed_to(co
 
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_members_that_lost_their_sessions_and_came_back_are_no_sure_deployment(count: int) -> None:
-    """Those that are cut off come back with other member ids, as those that are restarted do."""
+    """A member that was cut off comes back with a new member id, as a restarted one does."""
     names = [f"app-{each}" for each in range(count)]
     lost = tuple(gone(name, silent_ms=SESSION + 1_000, client_id=name) for name in names)
     back = tuple(member(f"{name}-again", name) for name in names)

@@ -147,7 +147,7 @@ class Searches:
 def _indexes(view: View, asked: Question) -> tuple[list[int], list[int]]:
     """Return the partitions to search here, and the partitions without a leader, which no broker searches.
 
-    A question for all partitions searches those that this broker leads.
+    Without a partition in the question, the broker searches all partitions that it leads.
     """
     if asked.partition is not None:
         return [asked.partition], []
