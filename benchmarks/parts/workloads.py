@@ -46,6 +46,7 @@ from kohort.protocol.messages.metadata import MetadataResponse
 from kohort.protocol.messages.offset_commit import OffsetCommitResponse
 from kohort.protocol.messages.offset_fetch import OffsetFetchResponse
 from kohort.protocol.messages.produce import ProduceResponse
+from kohort.protocol.schema import Message
 
 FETCHED_RECORDS = 16
 STOCK = 3_000  # Records for members of share groups, which acquire each one once.
@@ -108,42 +109,32 @@ async def heartbeats(world: World) -> Scripts:
 
 def commits(connections: int, depth: int) -> Callable[[World], Awaitable[Scripts]]:
     """Groups without members commit a partition, one group on each connection."""
-
-    async def prepare(world: World) -> Scripts:
-        lines = await world.lines(connections)
-        topic = await a_topic(world, lines[0])
-        groups = [a_group() for _ in lines]
-        for line, group_id in zip(lines, groups, strict=True):
-            await asked(world, line, commit(group_id, topic), OffsetCommitResponse, committed)
-        requests = [frame(commit(each, topic)) for each in groups]
-
-        def check(answer: bytes) -> int:
-            return committed(decoded(answer, OffsetCommitResponse))
-
-        return lambda times: [
-            repeated(line, request, times // connections, check, depth)
-            for line, request in zip(lines, requests, strict=True)
-        ]
-
-    return prepare
+    return _of_groups(connections, depth, commit, lambda a: committed(decoded(a, OffsetCommitResponse)))
 
 
 def offset_fetches(connections: int, depth: int) -> Callable[[World], Awaitable[Scripts]]:
     """The committed offsets of groups in a partition are read, one group on each connection."""
 
+    def check(answer: bytes) -> int:
+        (group,) = decoded(answer, OffsetFetchResponse).groups
+        assert group.topics[0].partitions[0].committed_offset == 1
+        return group.error_code
+
+    return _of_groups(connections, depth, offset_fetch, check)
+
+
+def _of_groups(
+    connections: int, depth: int, request_of: Callable[[str, str], Message], check: Callable[[bytes], int]
+) -> Callable[[World], Awaitable[Scripts]]:
+    """Groups that have committed a partition send a request, one group on each connection."""
+
     async def prepare(world: World) -> Scripts:
         lines = await world.lines(connections)
         topic = await a_topic(world, lines[0])
         groups = [a_group() for _ in lines]
         for line, group_id in zip(lines, groups, strict=True):
             await asked(world, line, commit(group_id, topic), OffsetCommitResponse, committed)
-        requests = [frame(offset_fetch(each, topic)) for each in groups]
-
-        def check(answer: bytes) -> int:
-            (group,) = decoded(answer, OffsetFetchResponse).groups
-            assert group.topics[0].partitions[0].committed_offset == 1
-            return group.error_code
-
+        requests = [frame(request_of(each, topic)) for each in groups]
         return lambda times: [
             repeated(line, request, times // connections, check, depth)
             for line, request in zip(lines, requests, strict=True)
