@@ -8,9 +8,9 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from benchmarks.parts.raw_client import Address, Connection, frame_of, is_committed, is_produced, until
-from crc32c import crc32c
 
 from kohort.observe.topics import partition_of
 from kohort.protocol.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartitions
@@ -29,7 +29,8 @@ from kohort.protocol.offsets_topic import (
     encode_key,
     encode_value,
 )
-from kohort.protocol.records import build_batch
+from kohort.protocol.records import batch_crc, build_batch
+from kohort.protocol.records.header import CRC_POSITION
 
 OFFSETS_TOPIC = "__consumer_offsets"
 OFFSETS_PARTITIONS = 50
@@ -38,7 +39,8 @@ MARK = 0x1122_3344_5566_7788
 MEMBERS = 2
 _MARK = struct.pack(">q", MARK)
 _SET = struct.Struct(">q").pack_into
-_CRC_AT, _CRC_FROM, _TIMES_AT = 17, 21, 27
+_TIMES_POSITION = 27
+"""Where a batch has its base timestamp and its largest one."""
 _CRC, _TIMES = struct.Struct(">I"), struct.Struct(">qq")
 
 
@@ -93,21 +95,14 @@ class CoordinatorBatches:
             place = partition_of(f"group-{group}", OFFSETS_PARTITIONS)
             by_partition.setdefault(place, []).append(group)
         self._frames: list[tuple[bytearray, list[tuple[int, int, list[int]]]]] = []
+        self.generations: list[bytearray] = []
         for nth in range(max(map(len, by_partition.values()))):
             those = {place: groups[nth] for place, groups in by_partition.items() if nth < len(groups)}
             batches = {place: self._batch(group, topics) for place, group in those.items()}
             frame = _produce_frame(batches)
-            self._frames.append((bytearray(frame), [_of_batch(frame, each) for each in batches.values()]))
-        self.generations = [
-            _produce_frame(
-                {
-                    place: _generation(groups[nth], topics)
-                    for place, groups in by_partition.items()
-                    if nth < len(groups)
-                }
-            )
-            for nth in range(len(self._frames))
-        ]
+            self._frames.append((frame, [_of_batch(frame, each) for each in batches.values()]))
+            generations = {place: _generation(group, topics) for place, group in those.items()}
+            self.generations.append(_produce_frame(generations))
 
     @staticmethod
     def _batch(group: int, topics: Sequence[str]) -> bytes:
@@ -127,8 +122,8 @@ class CoordinatorBatches:
             for begin, end, places in batches:
                 for each in places:
                     _SET(frame, each, offset)
-                _TIMES.pack_into(frame, begin + _TIMES_AT, now_ms, now_ms)
-                _CRC.pack_into(frame, begin + _CRC_AT, crc32c(view[begin + _CRC_FROM : end]))
+                _TIMES.pack_into(frame, begin + _TIMES_POSITION, now_ms, now_ms)
+                _CRC.pack_into(frame, begin + CRC_POSITION, batch_crc(view[begin:end]))
                 count += len(places)
             yield frame, count
 
@@ -138,17 +133,18 @@ def _is_written(line: Connection, load: CommitRequests | CoordinatorBatches, fra
     return load.is_taken(line.receive())
 
 
-def _of_batch(frame: bytes, batch: bytes) -> tuple[int, int, list[int]]:
+def _of_batch(frame: bytearray, batch: bytes) -> tuple[int, int, list[int]]:
     """Return where a batch begins and ends in a request, and the places of its offsets."""
     begin = frame.index(batch)
     end = begin + len(batch)
     return begin, end, [each for each in _places(frame, begin) if each < end]
 
 
-def _produce_frame(batches: dict[int, bytes]) -> bytes:
+def _produce_frame(batches: dict[int, bytes]) -> bytearray:
     data = tuple(PartitionProduceData(index=place, records=each) for place, each in batches.items())
     topic = TopicProduceData(name=OFFSETS_TOPIC, partition_data=data)
-    return frame_of(ProduceRequest(acks=1, timeout_ms=30_000, topic_data=(topic,)), "__admin_client")
+    request = ProduceRequest(acks=1, timeout_ms=30_000, topic_data=(topic,))
+    return bytearray(frame_of(request, "__admin_client"))
 
 
 def _generation(group: int, topics: Sequence[str]) -> bytes:
@@ -192,10 +188,9 @@ def write(
     waiting = [0] * len(lines)
     if isinstance(load, CoordinatorBatches) and not begin:
         for each in load.generations:
-            lines[0].send(each)
-            assert load.is_taken(lines[0].receive())
+            assert _is_written(lines[0], load, each)
     for first, _ in load.frames(begin):  # Coordinators may be loading their groups still.
-        until(lambda frame=first: _is_written(lines[0], load, frame))  # type: ignore[misc]  # It is called at once.
+        until(partial(_is_written, lines[0], load, first))
     began, written, offset, turn, answers = time.monotonic(), 0, begin, 0, 0
     while written < count:
         offset += 1
