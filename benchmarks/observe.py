@@ -73,7 +73,7 @@ class Observed:
         return int(text.partition("VmHWM:")[2].split()[0]) / 1_024
 
     def requests(self) -> int:
-        """Return how many requests it has sent, those that read records among them."""
+        """Return the number of requests that it has sent, fetches included."""
         status = self.status()
         return int(str(status["calls"])) + int(str(status["fetches"]))
 
@@ -102,30 +102,34 @@ def wait(condition: Callable[[], bool]) -> None:
 
 
 class Writer:
-    """Writes commits, in a process of its own."""
+    """Writes commits, in a process for each call; its offsets begin after those of the call before."""
 
     def __init__(self, bootstrap: str, by: str) -> None:
         self._command = [sys.executable, __file__, "--write", bootstrap, "--by", by]
+        self._offset = 0
 
-    def write(self, count: int, begin: int = 0) -> None:
-        """Write so many as fast as possible; the offsets begin after `begin`."""
-        subprocess.run([*self._command, f"--backlog={count}", f"--begin={begin}", "--rate=0"], check=True)
+    def write(self, count: int) -> None:
+        """Write so many as fast as possible."""
+        subprocess.run(self._next(count, rate=0), check=True)
 
-    def start(self, rate: int, seconds: float, begin: int) -> subprocess.Popen[str]:
+    def start(self, rate: int, seconds: float) -> subprocess.Popen[str]:
         """Write at this rate for so long."""
-        command = [*self._command, f"--backlog={int(rate * seconds)}", f"--begin={begin}", f"--rate={rate}"]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        return subprocess.Popen(self._next(int(rate * seconds), rate), stdout=subprocess.PIPE, text=True)
+
+    def _next(self, count: int, rate: int) -> list[str]:
+        begin = self._offset
+        self._offset += -(-count // (GROUPS * TOPICS))  # Each partition has one commit for an offset.
+        return [*self._command, f"--backlog={count}", f"--begin={begin}", f"--rate={rate}"]
 
 
 def measure(bootstrap: str, folder: Path, given: argparse.Namespace) -> None:
     """Print the figures."""
     rate, seconds = given.rate, given.seconds
-    rounds = GROUPS * TOPICS
     writer = Writer(bootstrap, given.by)
     writer.write(given.backlog)
     observer = Observed(bootstrap, folder)
     _print_caught_up("backlog", observer, 0)
-    live = writer.start(rate, 2 * START_SECONDS + seconds, given.backlog // rounds)
+    live = writer.start(rate, 2 * START_SECONDS + seconds)
     try:
         time.sleep(START_SECONDS)  # The writer starts, and comes to its rate.
         read, cpu, asked = observer.records(), observer.cpu_seconds(), observer.requests()
@@ -137,13 +141,13 @@ def measure(bootstrap: str, folder: Path, given: argparse.Namespace) -> None:
         print(
             f"live: {told:,.0f}/s read of {rate:,}/s for {seconds:.0f} s, {share:.0%} of a core, "
             f"{observer.status()['behind']} behind at the last look, {observer.peak_mib():.0f} MiB at most, "
-            f"{(observer.requests() - asked) / passed:.1f} requests/s with those that read records",
+            f"{(observer.requests() - asked) / passed:.1f} requests/s, fetches included",
             flush=True,
         )
         wrote, _ = live.communicate()
         print(f"      the writer: {wrote.strip()}")
         observer.kill()
-        writer.write(given.backlog, given.backlog // rounds + int(rate * (seconds + 11)) // rounds)
+        writer.write(given.backlog)
         observer = Observed(bootstrap, folder)
         _print_caught_up("restart after kill -9", observer, given.backlog)
         print(f"      {observer.peak_mib():.0f} MiB at most")
