@@ -10,6 +10,8 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from kohort.client.errors import ConfigurationError
 from kohort.client.schema_header import HEADER, id_in_header, with_header
 from kohort.client.schema_registry import SchemaReference, SchemaRegistry
+from kohort.protocol.errors import WireError
+from kohort.protocol.records.varint import encode_varint, read_varint
 
 KIND = "PROTOBUF"
 INDEXES_MAX = 64
@@ -112,15 +114,7 @@ def write_indexes(indexes: Sequence[int]) -> bytes:
     """Return which message it is, in numbers of zigzag encoding: [0] is a single zero."""
     if list(indexes) == [0]:
         return b"\0"
-    return b"".join(_varint(each << 1) for each in (len(indexes), *indexes))
-
-
-def _varint(number: int) -> bytes:
-    found = bytearray()
-    while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*found, number])
+    return b"".join(map(encode_varint, (len(indexes), *indexes)))
 
 
 def read_indexes(data: bytes, position: int) -> tuple[list[int], int]:
@@ -128,25 +122,14 @@ def read_indexes(data: bytes, position: int) -> tuple[list[int], int]:
 
     Raises: ValueError.
     """
-    count, position = _read_varint(data, position)
-    if not 0 <= count <= INDEXES_MAX:
-        raise ValueError(f"{count} indexes of messages")
     indexes = []
-    for _ in range(count):
-        index, position = _read_varint(data, position)
-        indexes.append(index)
+    try:
+        count, position = read_varint(data, position)
+        if not 0 <= count <= INDEXES_MAX:
+            raise ValueError(f"{count} indexes of messages")
+        for _ in range(count):
+            index, position = read_varint(data, position)
+            indexes.append(index)
+    except (IndexError, WireError):
+        raise ValueError("the indexes of the message are cut off") from None
     return indexes or [0], position
-
-
-def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return a number in zigzag encoding, and the position behind it."""
-    number = shift = 0
-    while True:
-        if position >= len(data) or shift > 63:
-            raise ValueError("the indexes of the message are cut off")
-        byte = data[position]
-        position += 1
-        number |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return (number >> 1) ^ -(number & 1), position
