@@ -28,35 +28,35 @@ class HeldBatch:
     @classmethod
     def of(cls, records: Iterable[AnyRecord]) -> "HeldBatch":
         """Return the summary of these records."""
-        ranges: dict[TopicPartition, tuple[int, int]] = {}
-        size = 0
-        for each in records:
-            size += 1
-            where = TopicPartition(each.topic, each.partition)
-            first, _ = ranges.get(where, (each.offset, each.offset))
-            ranges[where] = (first, each.offset)
-        return cls(size, tuple((where, *span) for where, span in sorted(ranges.items())))
+        return cls._of_runs(
+            (TopicPartition(each.topic, each.partition), 1, each.offset, each.offset) for each in records
+        )
 
     @classmethod
     def of_columns(cls, chunks: "Iterable[tuple[TopicPartition, RecordColumns]]") -> "HeldBatch":
         """Return the summary of the records of a table."""
-        ranges: dict[TopicPartition, tuple[int, int]] = {}
-        size = 0
-        for where, columns in chunks:
-            size += len(columns)
-            first, _ = ranges.get(where, (int(columns.offsets[0]), 0))
-            ranges[where] = (first, int(columns.offsets[-1]))
-        return cls(size, tuple((where, *span) for where, span in sorted(ranges.items())))
+        return cls._of_runs(
+            (where, len(columns), int(columns.offsets[0]), int(columns.offsets[-1]))
+            for where, columns in chunks
+        )
 
     @classmethod
     def of_batches(cls, batches: "Iterable[FetchedBatch]") -> "HeldBatch":
         """Return the summary of the records of batches."""
+        return cls._of_runs(
+            (where, header.record_count, max(header.base_offset, from_offset), header.last_offset)
+            for where, header, _, from_offset in batches
+        )
+
+    @classmethod
+    def _of_runs(cls, runs: "Iterable[tuple[TopicPartition, int, int, int]]") -> "HeldBatch":
+        """Return the summary of runs of records: how many each has, its first offset and its last one."""
         ranges: dict[TopicPartition, tuple[int, int]] = {}
         size = 0
-        for where, header, _, from_offset in batches:
-            size += header.record_count
-            first, _ = ranges.get(where, (max(header.base_offset, from_offset), 0))
-            ranges[where] = (first, header.last_offset)
+        for where, count, begin, last in runs:
+            size += count
+            first, _ = ranges.get(where, (begin, last))
+            ranges[where] = (first, last)
         return cls(size, tuple((where, *span) for where, span in sorted(ranges.items())))
 
     def __str__(self) -> str:
