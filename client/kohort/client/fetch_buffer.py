@@ -1,7 +1,7 @@
 """The chunks that were fetched and are not read yet, in the order in which the user's thread reads them."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from kohort.client.batches import FetchedBatch
@@ -117,34 +117,7 @@ class FetchBuffer:
 
     def take(self, most: int) -> list[AnyRecord]:
         """Return up to `most` records, counted as consumed. Raises: KohortError for unreadable ones."""
-        taken: list[AnyRecord] = []
-        places: list[_Place] = []
-        try:
-            while len(taken) < most:
-                chunk = self._first(may_raise=not taken)
-                if chunk is None:
-                    break
-                places.append(_Place(chunk))
-                try:
-                    more = chunk.take(most - len(taken))
-                except WireError as error:
-                    self._fail(chunk, error)
-                    continue
-                except DeserializationError as error:
-                    chunk.failure = error
-                    continue
-                if not more:
-                    self._used(chunk)
-                elif taken or not isinstance(more, list):
-                    taken += more
-                else:
-                    taken = more
-        except KohortError:  # Only where nothing was taken.
-            raise
-        except BaseException:
-            self._take_back(places, len(taken))
-            raise
-        return taken
+        return self._gathered(most, Chunk.take, lambda records: (len(records), len(records)))
 
     def next_record(self) -> AnyRecord | None:
         """Return the next record, counted as consumed, or None if none is available. Raises: KohortError."""
@@ -174,7 +147,7 @@ class FetchBuffer:
         return self._gathered(
             most_bytes,
             lambda chunk, _: chunk.take_columns(most_bytes),
-            lambda each: (each[1].size_bytes, len(each[1])),
+            lambda found: (sum(each.size_bytes for _, each in found), sum(len(each) for _, each in found)),
         )
 
     def take_batches(self, most_bytes: int) -> list[FetchedBatch]:
@@ -182,36 +155,46 @@ class FetchBuffer:
         return self._gathered(
             most_bytes,
             Chunk.take_batches,
-            lambda each: (len(each.records), each.header.record_count),
+            lambda found: (
+                sum(len(each.records) for each in found),
+                sum(each.header.record_count for each in found),
+            ),
         )
 
     def _gathered(
         self,
-        most_bytes: int,
-        take: Callable[[Chunk, int], list[Part]],
-        measure: Callable[[Part], tuple[int, int]],
+        most: int,
+        take: Callable[[Chunk, int], Sequence[Part]],
+        measure: Callable[[Sequence[Part]], tuple[int, int]],
     ) -> list[Part]:
-        """Return parts of chunks; `measure` tells the bytes and the records of one.
+        """Return parts of chunks until they have the size `most`.
 
+        `measure` tells the size of some parts, and the number of their records.
         Raises: KohortError for unreadable records, when all before them were returned.
         """
         found: list[Part] = []
         places: list[_Place] = []
-        size_bytes = record_count = 0
+        size = record_count = 0
         try:
-            while size_bytes < most_bytes and (chunk := self._first(may_raise=not found)) is not None:
+            while size < most and (chunk := self._first(may_raise=not found)) is not None:
                 places.append(_Place(chunk))
                 try:
-                    more = take(chunk, most_bytes - size_bytes)
+                    more = take(chunk, most - size)
                 except WireError as error:
                     self._fail(chunk, error)
                     continue
+                except DeserializationError as error:
+                    chunk.failure = error
+                    continue
                 if not more:
                     self._used(chunk)
-                for each in more:
-                    size, count = measure(each)
-                    size_bytes, record_count = size_bytes + size, record_count + count
-                found += more
+                    continue
+                more_size, more_records = measure(more)
+                size, record_count = size + more_size, record_count + more_records
+                if found or not isinstance(more, list):
+                    found += more
+                else:
+                    found = more
         except KohortError:  # Only where nothing was found.
             raise
         except BaseException:

@@ -104,10 +104,7 @@ class Chunk:
         all before it is read.
         """
         self._pass_by()
-        self._columns = None
-        if self._batches is None:
-            self._batches = visible_batches(self.data, check_crcs=self.check_crcs, aborted=self.aborted)
-        batches, self._batches = self._batches, None  # Where it is not read whole, it is met again.
+        batches = self._unread_batches()
         records: list[ConsumerRecord] = []
         header: BatchHeader | None = None
         try:
@@ -133,6 +130,13 @@ class Chunk:
             return True
         self._pass_by()
         return False
+
+    def _unread_batches(self) -> Iterator[tuple[BatchHeader, memoryview | None]]:
+        """Return the batches that are left. If the caller does not keep them, they are read again."""
+        batches, self._batches, self._columns = self._batches, None, None
+        if batches is None:
+            return visible_batches(self.data, check_crcs=self.check_crcs, aborted=self.aborted)
+        return batches
 
     def _deserialized(self, deserializing: Deserializing, records: list[ConsumerRecord]) -> list[AnyRecord]:
         try:
@@ -206,10 +210,7 @@ class Chunk:
         """
         if self.left or self._header is not None:
             self._leave_batch()
-        self._columns = None
-        if self._batches is None:
-            self._batches = visible_batches(self.data, check_crcs=self.check_crcs, aborted=self.aborted)
-        batches, self._batches = self._batches, None  # Where it is not read whole, it is met again.
+        batches = self._unread_batches()
         found: list[FetchedBatch] = []
         last: BatchHeader | None = None
         try:
