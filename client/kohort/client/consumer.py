@@ -3,7 +3,7 @@
 import logging
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, Never, Self, Unpack
+from typing import TYPE_CHECKING, Generic, Never, Self, TypeVar, Unpack
 
 from anyio.lowlevel import checkpoint
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+Part = TypeVar("Part")
 ENFORCED = "rebalance enforced by user"
 
 
@@ -168,15 +169,7 @@ class Consumer(AsyncPollingClient[ConsumerSession], PositionCalls, Generic[K_co,
         without pyarrow; KohortError; WakeupError.
         """
         table_of = require_arrow()
-        self._session.check_loop()
-        deadline = None if timeout_ms is None else Deadline(timeout_ms)
-        await checkpoint()
-        while True:
-            found = self._session.take_columns(max_bytes)
-            if self._session.fetcher.is_hungry:
-                self._session.fetcher.wake()
-            if found or not await self._go_on(deadline):
-                return table_of(found)
+        return table_of(await self._poll_bytes(self._session.take_columns, timeout_ms, max_bytes))
 
     async def poll_batches(
         self, *, timeout_ms: float | None = None, max_bytes: int = TABLE_BYTES
@@ -185,11 +178,17 @@ class Consumer(AsyncPollingClient[ConsumerSession], PositionCalls, Generic[K_co,
 
         They have about `max_bytes`. Otherwise this is `poll`. Raises: KohortError; WakeupError.
         """
+        return await self._poll_bytes(self._session.take_batches, timeout_ms, max_bytes)
+
+    async def _poll_bytes(
+        self, take: Callable[[int], list[Part]], timeout_ms: float | None, max_bytes: int
+    ) -> list[Part]:
+        """Return what `take` finds as soon as there is something; nothing at the timeout."""
         self._session.check_loop()
         deadline = None if timeout_ms is None else Deadline(timeout_ms)
         await checkpoint()
         while True:
-            found = self._session.take_batches(max_bytes)
+            found = take(max_bytes)
             if self._session.fetcher.is_hungry:
                 self._session.fetcher.wake()
             if found or not await self._go_on(deadline):

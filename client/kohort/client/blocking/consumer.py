@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from threading import get_ident
-from typing import TYPE_CHECKING, Generic, Never, Self, Unpack
+from typing import TYPE_CHECKING, Generic, Never, Self, TypeVar, Unpack
 
 from kohort.client import consumer
 from kohort.client.arguments import by_name_alone
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from kohort.client.errors import KohortError
 
     CommitCallback = Callable[[Offsets, KohortError | None], None]
+
+Part = TypeVar("Part")
 
 
 class Consumer(BlockingPollingClient[consumer.Consumer[K_co, V_co]], Generic[K_co, V_co]):
@@ -142,13 +144,7 @@ class Consumer(BlockingPollingClient[consumer.Consumer[K_co, V_co]], Generic[K_c
         without pyarrow; KohortError; WakeupError.
         """
         table_of = require_arrow()
-        deadline = None if timeout_ms is None else Deadline(timeout_ms)
-        while True:
-            found = self._session.take_columns(max_bytes)
-            if self._session.fetcher.is_hungry:
-                self._loop.call_soon(self._session.fetcher.wake)
-            if found or not self._go_on(deadline):
-                return table_of(found)
+        return table_of(self._poll_bytes(self._session.take_columns, timeout_ms, max_bytes))
 
     @by_one_thread
     def poll_batches(
@@ -158,9 +154,15 @@ class Consumer(BlockingPollingClient[consumer.Consumer[K_co, V_co]], Generic[K_c
 
         They have about `max_bytes`. Otherwise this is `poll`. Raises: KohortError; WakeupError.
         """
+        return self._poll_bytes(self._session.take_batches, timeout_ms, max_bytes)
+
+    def _poll_bytes(
+        self, take: Callable[[int], list[Part]], timeout_ms: float | None, max_bytes: int
+    ) -> list[Part]:
+        """Return what `take` finds as soon as there is something; nothing at the timeout."""
         deadline = None if timeout_ms is None else Deadline(timeout_ms)
         while True:
-            found = self._session.take_batches(max_bytes)
+            found = take(max_bytes)
             if self._session.fetcher.is_hungry:
                 self._loop.call_soon(self._session.fetcher.wake)
             if found or not self._go_on(deadline):
