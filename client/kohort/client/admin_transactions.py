@@ -32,16 +32,14 @@ async def open_transactions(cluster: Cluster) -> tuple[OpenTransaction, ...]:
 
 
 async def _of_broker(cluster: Cluster, node_id: int) -> list[OpenTransaction]:
-    connection = await cluster.connection(node_id)
-    timeout_ms = cluster.config.request_timeout_ms
     request = ListTransactionsRequest(state_filters=OPEN_STATES, producer_id_filters=())
-    listed = await connection.request(request, ListTransactionsResponse, timeout_ms=timeout_ms)
+    listed = await cluster.request(node_id, request, ListTransactionsResponse)
     check(listed.error_code)
     ids = tuple(each.transactional_id for each in listed.transaction_states)
     if not ids:
         return []
     wanted = DescribeTransactionsRequest(transactional_ids=ids)
-    answer = await connection.request(wanted, DescribeTransactionsResponse, timeout_ms=timeout_ms)
+    answer = await cluster.request(node_id, wanted, DescribeTransactionsResponse)
     told = [each for each in answer.transaction_states if each.error_code not in _NOT_TOLD]
     for each in told:
         check(each.error_code, f"transactional id {each.transactional_id!r}")

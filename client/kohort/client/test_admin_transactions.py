@@ -25,20 +25,16 @@ class Coordinator:
     """A cluster of one broker with an open transaction, and another one of which it says `error`."""
 
     def __init__(self, error: ErrorCode) -> None:
-        self.config = SimpleNamespace(request_timeout_ms=1_000)
         self.metadata = SimpleNamespace(nodes={1: None})
         self._error = error
 
     async def refresh_metadata(self, _topics: object) -> None:
         """Nothing changes."""
 
-    async def connection(self, _node_id: int) -> "Coordinator":
-        return self
-
     async def request(
-        self, request: object, _kind: object, *, timeout_ms: int
+        self, node_id: int, request: object, _kind: object
     ) -> ListTransactionsResponse | DescribeTransactionsResponse:
-        assert timeout_ms == 1_000
+        assert node_id == 1
         if isinstance(request, DescribeTransactionsRequest):
             told = tuple(self._states(request.transactional_ids))
             return DescribeTransactionsResponse(throttle_time_ms=0, transaction_states=told)
