@@ -39,7 +39,6 @@ class Settling:
         self._backlog = backlog
         self._producer = producer
         self._options = options
-        self._route_topics = destination.route_topics
         self._counts = counts
         self._changed = changed
 
@@ -74,7 +73,7 @@ class Settling:
                     return error is None
             self._backlog.again(job, due_ms, job.attempt + 1)  # It waits in its place.
         elif action is Action.APART:
-            topic = self._route_topics[job.route]
+            topic = destination.route_topics[job.route]
             error = await self._write(job, topic, job.attempt - 1, job.due_ms, verdict.why)
             if error is None or not is_too_large(error):
                 return error is None
