@@ -1,22 +1,16 @@
 """The picture of the broker's imports: it has no circle, and would say so if it had."""
 
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.packaging.scripts import load_script
 
 
 @pytest.fixture
 def script() -> ModuleType:
-    spec = spec_from_file_location("docs_imports", ROOT / "docs" / "imports.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("docs/imports.py")
 
 
 def test_the_composition_is_above_all_and_the_runtime_below(script: ModuleType) -> None:

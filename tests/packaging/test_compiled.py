@@ -1,25 +1,20 @@
 """The modules that are compiled on request, and that nobody pays for who did not ask."""
 
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from kohort.protocol.records import builder
+from tests.packaging.scripts import load_script
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def hook() -> ModuleType:
-    spec = spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("hatch_build.py")
 
 
 def test_compiled_modules_belong_to_the_shipped_packages(hook: ModuleType) -> None:

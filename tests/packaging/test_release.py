@@ -1,6 +1,5 @@
 """Which wheels a release's check uses, and when it fails. The tag of a release is its version."""
 
-import importlib.util
 import os
 import platform
 import subprocess
@@ -11,6 +10,7 @@ from types import ModuleType
 import pytest
 
 import kohort.client
+from tests.packaging.scripts import load_script
 
 ROOT = Path(__file__).parents[2]
 TOOL = ROOT / "deploy" / "release.py"
@@ -25,14 +25,8 @@ ALL = (PURE, MANY, MUSL, LOCAL, ARM, MAC, BOTH_MACS)
 
 
 @pytest.fixture
-def tool(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("release_tool", TOOL)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "release_tool", module)  # Data classes look for their module there.
-    spec.loader.exec_module(module)
-    return module
+def tool() -> ModuleType:
+    return load_script("deploy/release.py")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """The site's list of pages, and how it treats links that leave docs/. `make docs` builds it, strictly."""
 
-import importlib.util
 import re
 from pathlib import Path, PurePosixPath
 from types import ModuleType
@@ -8,6 +7,8 @@ from typing import Any
 
 import pytest
 import yaml
+
+from tests.packaging.scripts import load_script
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -29,12 +30,7 @@ def pages(nav: Any) -> list[str]:
 
 
 def hook() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("site_links", DOCS / "site_links.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("docs/site_links.py")
 
 
 def test_every_page_is_in_the_navigation_once() -> None:

@@ -1,6 +1,5 @@
 """One place has the version, and `make version` cuts the changelog."""
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from types import ModuleType
 import pytest
 
 import kohort.client
+from tests.packaging.scripts import load_script
 
 ROOT = Path(__file__).parents[2]
 OLDER = "## [7.1.0] - 2026-11-01\n\n### Added\n- Zero.\n"
@@ -17,12 +17,7 @@ CHANGES = f"# Changelog\n\n## [Unreleased]\n\n### Added\n- One.\n\n{OLDER}"
 
 @pytest.fixture
 def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("version", ROOT / "deploy" / "version.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("deploy/version.py")
 
 
 def test_a_wheel_gets_the_version_that_clients_send() -> None:
