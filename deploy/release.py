@@ -7,8 +7,8 @@
 
 It builds the sdist, a wheel in pure Python, and a compiled wheel for each Python of this machine. Each wheel
 goes into a fresh environment of each Python that it fits. There `kohort serve` runs with a client, pytest
-with the test kit, and Spark reads a topic. What this machine does not have is skipped, and named; but with
-`--check` each Python has to use its wheels. The table at the end has the seconds.
+with the test kit, and Spark reads a topic. A step that this machine cannot do is skipped, with the
+reason; but with `--check` each Python has to use its wheels. The table at the end has the seconds.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ SCRATCH = ROOT / "build" / "release"
 PYTHONS = ("3.11", "3.12", "3.13")
 SECONDS_MAX = 3_600
 USES = ROOT / "deploy" / "uses"
-"""What is run with each wheel."""
+"""The programs that use each wheel."""
 
 
 class Skipped(Exception):
-    """Something is not to be had on this machine; the message names it."""
+    """This machine lacks something that a step needs; the message names it."""
 
 
 @dataclass(slots=True)
 class Report:
-    """What was done, how it ended and how long it took."""
+    """The steps, with their results and seconds."""
 
     rows: list[tuple[str, str, float]] = field(default_factory=list)
 

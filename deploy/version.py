@@ -1,7 +1,7 @@
 """Set the version of the next release, and cut the changelog: `make version VERSION=0.3.0`.
 
-The version stands in one file: wheels, `kohort version` and clients read it there. What CHANGELOG.md has
-under Unreleased becomes the section of the version, with today's date in UTC.
+The version stands in one file: wheels, `kohort version` and clients read it there. The entries under
+Unreleased in CHANGELOG.md become the section of the version, with today's date in UTC.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def test_confluents_protobuf_serializers_and_ours_read_each_other(url: str, topi
 def test_what_is_no_message_is_refused(url: str) -> None:
     user, other = message_class("User"), message_class("Outer.Second")
     with pytest.raises(ConfigurationError):
-        Protobuf(url, dict)  # type: ignore[type-var]  # What is refused.
+        Protobuf(url, dict)  # type: ignore[type-var]  # The argument is refused.
     with pytest.raises(TypeError):
         Protobuf(url, user).serializer("s")(other())
     for data in (b"", b"\0\0\0\0", b"\1\0\0\0\1\0", b"\0\0\0\0\1", b"\0\0\0\0\1\x80"):

@@ -1,7 +1,7 @@
 """Run a broker in a process that lacks what Windows lacks: `windows.py COMMAND...` is `kohort COMMAND...`.
 
-The calls are gone from their modules, `fcntl` and `resource` cannot be imported, no folder opens as a file,
-and what is open, or a folder with open files, can be neither renamed nor removed.
+The calls are gone from their modules, `fcntl` and `resource` cannot be imported, no folder opens as a file.
+An open file, or a folder with open files, cannot be renamed or removed.
 """
 
 import ctypes
@@ -17,8 +17,8 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-import anyio  # noqa: F401
-import trio  # noqa: F401
+import anyio  # noqa: F401  # Imported while all calls are there.
+import trio  # noqa: F401  # As above.
 
 GONE: dict[Any, str] = {
     os: "chown chroot fchmod fchown fdatasync fork forkpty getegid geteuid getgid getgroups"
@@ -37,13 +37,14 @@ GONE: dict[Any, str] = {
     select: "kqueue poll POLLIN POLLOUT",
     time: "pthread_getcpuclockid clock_settime",
 }
-"""What Windows lacks. `select.epoll` stays: trio takes it here, and something else there."""
+"""The calls that Windows lacks. `select.epoll` stays: trio needs it on Linux."""
 
 
 def take_away() -> None:
-    """Let this process be as on Windows, as far as that goes."""
+    """Remove the calls that Windows lacks from this process."""
     # Windows has pairs of sockets, made in another way.
     socket.socketpair = partial(socket.socketpair, socket.AF_UNIX)
+    # mypy knows these names with Linux's types. Their replacements have other types on purpose.
     shutil.disk_usage = partial(_disk_usage, os.statvfs)  # type: ignore[assignment]
     for module, names in GONE.items():
         for name in names.split():

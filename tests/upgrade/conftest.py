@@ -10,7 +10,7 @@ __all__ = ["etcd_program", "old_command", "shared_etcd"]
 
 @pytest.fixture(params=REVISIONS)
 def old_command(request: pytest.FixtureRequest) -> str:
-    """What serves in an earlier version."""
+    """The command that starts a broker of an earlier version."""
     try:
         return f"{old_python(request.param)} -m kohort.broker"
     except NoOldVersion as reason:

@@ -1,4 +1,4 @@
-"""What clients write into a folder or a cluster, and what they find in it before and after an upgrade."""
+"""Clients write to a broker or a cluster, and compare its contents before and after an upgrade."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Row = tuple[int, int, bytes | None, bytes | None, Any, tuple[int, int]]
 
 @dataclass(slots=True)
 class Written:
-    """What clients were told is kept. `write` adds to it, a generation of records at a time."""
+    """The contents that the broker has acknowledged. Each call of `write` adds a generation of records."""
 
     bootstrap: str
     replication: int = 1
@@ -88,7 +88,7 @@ class Written:
             admin.delete_records({Partition(TRIMMED, 0): 100 * self.generation})
 
     def leave_a_transaction_open(self) -> Producer:
-        """Return a producer with an open transaction, which nobody ends."""
+        """Return a producer with an open transaction."""
         producer = self._transactional(OPEN_ID)
         producer.begin_transaction()
         for number in range(30):
@@ -97,7 +97,7 @@ class Written:
         return producer
 
     def end_the_open_transaction(self) -> None:
-        """A producer of the same id begins, which aborts what is open; then it commits one of its own."""
+        """Abort the open transaction by a new producer of its id, and commit a transaction of that one."""
         producer = self._transactional(OPEN_ID)
         producer.begin_transaction()
         producer.produce(MOVED, f"after the open one {self.generation}", partition=0)
@@ -128,7 +128,7 @@ class Written:
         self.jobs_open |= set(jobs)
 
     def _move_in_transactions(self) -> None:
-        """Half of the transactions are aborted; committed ones move a group's offset as well."""
+        """Write in transactions. Half of them are aborted; the others commit a group's offset as well."""
         producer = self._transactional("mover")
         metadata = self._consumer("movers").consumer_group_metadata()
         for number in range(10):
@@ -157,7 +157,7 @@ class Written:
             consumer.close()
 
     def _work(self) -> None:
-        """Accept some jobs, and release the others once: these come again."""
+        """Accept some jobs. Release the others once: the broker delivers these again."""
         options: dict[str, Any] = {
             "bootstrap_servers": self.bootstrap,
             "share_acknowledgement_mode": "explicit",
@@ -177,7 +177,7 @@ class Written:
                 self.jobs_open -= done
 
     def finish_the_jobs(self) -> None:
-        """Every job that was not acknowledged is handed out, and none that was."""
+        """Take all open jobs: the broker delivers each of them, and no acknowledged one."""
         options: dict[str, Any] = {"bootstrap_servers": self.bootstrap, "max_poll_records": 50}
         with ShareConsumer(JOBS, group_id=SHARE, **options) as consumer:
             while self.jobs_open:
@@ -208,7 +208,7 @@ class Written:
 
 
 def found(bootstrap: str) -> dict[str, Any]:
-    """Return all that clients can find of what `Written` writes, to be compared."""
+    """Return everything that clients can read of the contents, for a comparison."""
     with Admin(bootstrap_servers=bootstrap) as admin:
         topics = admin.describe_topic_partitions(PLAIN, MOVED, PRICES, JOBS, TRIMMED)
         groups = admin.describe_groups(CLASSIC, NEXT, "movers", SHARE)
@@ -239,7 +239,7 @@ def found(bootstrap: str) -> dict[str, Any]:
 
 
 def _own(entries: dict[str, Any]) -> dict[str, str | None]:
-    """Return settings that somebody has set; a new version may have more settings, and other defaults."""
+    """Return the settings that were set; a new version may have more settings, and other defaults."""
     return {
         name: each.value
         for name, each in entries.items()
@@ -248,7 +248,7 @@ def _own(entries: dict[str, Any]) -> dict[str, str | None]:
 
 
 def _rows(bootstrap: str, topic: str, level: str) -> Iterator[Row]:
-    """Yield every record that a reader of this isolation level is handed."""
+    """Yield every record that a consumer of this isolation level reads."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

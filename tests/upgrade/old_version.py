@@ -14,13 +14,13 @@ ROOT = Path(__file__).parents[2]
 BUILT = ROOT / "build" / "upgrade"
 VARIABLE = "KOHORT_TEST_OLD"
 REVISIONS = tuple(os.environ.get(VARIABLE, "8a882831").split())
-"""Whose folders and clusters a new version has to take over. 8a882831 is a state of 0.1.0 in use."""
+"""The versions that an upgrade starts from. 8a882831 is a state of 0.1.0 in use."""
 INSTALL_SECONDS_MAX = 500
 PINS = ("--constraint", "constraints.txt", "--build-constraint", "constraints.txt", "--no-require-hashes")
 
 
 class NoOldVersion(Exception):
-    """The earlier version cannot be had here; the message says why."""
+    """The earlier version cannot be installed here; the message says why."""
 
 
 def old_python(revision: str) -> Path:

@@ -1,4 +1,4 @@
-"""What the clients of a group say of themselves (KIP-714), behind the explanation of its rebalances."""
+"""The metrics that clients of a group have pushed (KIP-714), after the explanation of its rebalances."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ class _Body(msgspec.Struct):
 
 
 def clients_of_body(body: bytes) -> tuple[ClientEvidence, ...]:
-    """Return what clients have sent to their broker, from its answer about a group."""
+    """Return the metrics of a group's clients from a broker's answer about the group."""
     return msgspec.json.decode(body, type=_Body).clients
 
 

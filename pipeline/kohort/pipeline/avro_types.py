@@ -1,4 +1,4 @@
-"""Avro schemas as Spark's types, and what their values take to become Arrow's.
+"""Avro schemas as Spark's types, and how their values are converted for Arrow.
 
 Source of the types: Spark's "Apache Avro Data Source Guide", 'Supported types for Avro -> Spark SQL
 conversion'. A union of several types has none here.
@@ -32,7 +32,7 @@ from pyspark.sql.types import (
 from kohort.pipeline.errors import OptionError
 
 Convert = Callable[[Any], Any]
-"""Makes of a decoded value one that Arrow takes. None never comes to it."""
+"""Converts a decoded value for Arrow. It is never called with None."""
 DECIMAL_DIGITS_MAX = 38
 TYPES_MAX = 20_000
 """A schema with more types, those in its types included, has no columns."""
@@ -59,7 +59,7 @@ _MIXED = ({"int", "long"}, "long"), ({"float", "double"}, "double")
 
 
 def without_unknown_logic(schema: Any) -> Any:
-    """Return a schema whose logical types are those that have a type here: others are what they rest on."""
+    """Return a schema without the logical types that have no type here: the underlying types remain."""
     if isinstance(schema, list):
         return [without_unknown_logic(each) for each in schema]
     if not isinstance(schema, dict):
@@ -109,7 +109,7 @@ class AvroTypes:
         self._limit = TypesLimit()
 
     def of(self, schema: Any, place: str = "the value") -> tuple[DataType, Convert | None]:
-        """Return the type, and what values need, None for nothing. Raises: OptionError.
+        """Return the type, and how values are converted; None for not at all. Raises: OptionError.
 
         `place` says where in the value it is.
         """
@@ -162,7 +162,7 @@ class AvroTypes:
 
 
 def each_of(convert: Convert | None) -> Convert | None:
-    """Return what a list needs whose items need that."""
+    """Return the conversion of a list by that of its items."""
     if convert is None:
         return None
 
@@ -174,7 +174,7 @@ def each_of(convert: Convert | None) -> Convert | None:
 
 
 def pairs_of(convert: Convert | None) -> Convert:
-    """Return what makes the pairs of a map that Arrow takes."""
+    """Return the conversion of a map to pairs for Arrow, by that of its values."""
 
     def pairs(values: Any) -> list[tuple[str, Any]]:
         _require(values, dict)
@@ -186,7 +186,7 @@ def pairs_of(convert: Convert | None) -> Convert:
 
 
 def fields_of(converts: Mapping[str, Convert]) -> Convert | None:
-    """Return what a record needs whose fields need that."""
+    """Return the conversion of a record by those of its fields."""
     if not converts:
         return None
 

@@ -1,6 +1,6 @@
-"""JSON Schemas as Spark's types, and what their values take to become Arrow's.
+"""JSON Schemas as Spark's types, and how their values are converted for Arrow.
 
-What has no single type, such as `anyOf` of a string and a number, is a string with its JSON.
+A part without a single type, such as `anyOf` of a string and a number, is a string with its JSON.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NULL = "null"
 
 
 def json_types(root: Any) -> tuple[DataType, Convert | None]:
-    """Return the type of a schema, and what its values need. Raises: OptionError."""
+    """Return the type of a schema, and how its values are converted. Raises: OptionError."""
     return _JsonTypes(root).of(root, ())
 
 
@@ -42,7 +42,7 @@ class _JsonTypes:
         self._limit = TypesLimit()
 
     def of(self, schema: Any, around: tuple[str, ...], depth: int = 0) -> tuple[DataType, Convert | None]:
-        """Return the type of a part, and what its values need; `around` are the references that led to it."""
+        """Return the type of a part, and its conversion; `around` are the references that led to it."""
         self._limit.count()
         found, around = self._resolved(schema, around)
         kind = _single_type(found)

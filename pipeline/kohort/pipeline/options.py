@@ -94,7 +94,7 @@ class TopicChoice:
 
 @dataclass(frozen=True, slots=True)
 class ValueOptions:
-    """By which schema values become columns."""
+    """The schema by which values become columns."""
 
     registry: tuple[str, ...]
     """The URLs of the schema registry whose ids values begin with; without any they begin with no id."""
@@ -102,7 +102,7 @@ class ValueOptions:
     schema: str | None
     """The schema to read with; None for the newest of the subject."""
     form: str
-    """What that schema is: AVRO or JSON."""
+    """The format of that schema: AVRO or JSON."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Values by a schema: the types, and what becomes of bytes that fit and that do not."""
+"""Values by a schema: the types, bytes that fit, and bytes that do not."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_what_does_not_fit_is_kept_and_ends_nothing() -> None:
 
 
 class Registered:
-    """What stands for a registry: schemas by id."""
+    """A registry in memory: schemas by id."""
 
     def __init__(self, **schemas: RegisteredSchema) -> None:
         self.schemas = {int(name[1:]): schema for name, schema in schemas.items()}
@@ -187,7 +187,7 @@ def test_a_schema_of_nothing_but_references_is_read(
 
 def test_a_schema_that_lacks_a_name_is_no_fault_of_the_value(monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = by_schema("string")
-    unknown = fastavro.schema.UnknownType("geo.City")  # type: ignore[no-untyped-call]
+    unknown = fastavro.schema.UnknownType("geo.City")  # type: ignore[no-untyped-call]  # fastavro gives it no types.
 
     def forget(*_: object) -> None:
         raise unknown

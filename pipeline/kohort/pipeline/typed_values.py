@@ -1,10 +1,10 @@
 """Values as columns: `value` by a schema, from a schema registry or given, in the source itself.
 
-The column `value` has the schema's type. A value that does not fit ends no query: it is in the column
-`undecoded` as it came, which is null elsewhere. The schema to read with is fixed as a query is planned,
-and kept in the column's metadata. With a registry each value names the schema that it was written with, by
-Confluent's header, and becomes what the schema to read with has: a version that is registered while a
-stream runs is read too.
+The column `value` has the schema's type. A value that does not fit ends no query: the column `undecoded` has
+its bytes, and null for other values. The schema to read with is fixed when a query is planned, and is kept in
+the column's metadata. With a registry each value begins with Confluent's header, which names the schema that
+it was written with. It is converted to the schema to read with, also if its own schema was registered while a
+stream runs.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _MISFITS = (
     struct.error,
     pa.ArrowException,
 )
-"""What is raised for bytes that do not fit their schema."""
+"""Errors of bytes that do not fit their schema."""
 
 
 class Reading(NamedTuple):
-    """A schema to read with: its type in Spark, and what values need to become Arrow's."""
+    """A schema to read with: its type in Spark, and how its values are converted for Arrow."""
 
     schema: Any
     kind: DataType
@@ -70,7 +70,7 @@ def typed_columns(columns: StructType, options: ReadOptions) -> StructType:
 
 
 def value_decoder(columns: StructType, options: ReadOptions) -> ValueDecoder | None:
-    """Return what decodes values for these columns; None where nobody asks for it. Raises: as above."""
+    """Return a decoder of values for these columns; None if no column needs it. Raises: as above."""
     if options.values is None or (UNDECODED not in columns.names and not _is_typed(columns)):
         return None
     field = next((each for each in columns if each.name == VALUE), None)
@@ -130,7 +130,7 @@ def _parse_avro(schema: RegisteredSchema) -> tuple[Any, dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The values of some records, and those that could not be decoded as they came."""
+    """The decoded values of some records, and the bytes of the values that do not fit."""
 
     values: pa.Array
     undecoded: pa.Array
@@ -145,10 +145,10 @@ class ValueDecoder:
         self._registry = SchemaRegistry(*registry) if registry else None
         self._timeout_ms = timeout_ms
         self._writers: dict[int, Any] = {}
-        """By id; None of those that are no schemas of Avro."""
+        """By id; None for an id that has no schema of Avro."""
         self._misfits: tuple[type[Exception], ...] = _MISFITS
         self._faults: tuple[type[Exception], ...] = ()
-        """What says nothing of the bytes: the schema was not prepared as it should be."""
+        """Errors of the schema's preparation, not of the bytes."""
         self._fastavro: Any = require_fastavro() if self._kind == AVRO else None
         if self._fastavro is not None:
             self._misfits = (*_MISFITS, self._fastavro.read.SchemaResolutionError)
@@ -172,7 +172,7 @@ class ValueDecoder:
         return Decoded(found, pa.array(left, type=pa.binary()))
 
     def _record(self, data: bytes) -> Any:
-        """Return what a value holds, `_MISFIT` where it does not fit."""
+        """Return the decoded value, `_MISFIT` if it does not fit."""
         try:
             found = self._json(data) if self._kind == JSON else self._avro(data)
             convert = self._reading.convert
@@ -199,7 +199,7 @@ class ValueDecoder:
         return _MISFIT if text.read(1) else found[WRAPPED]
 
     def _writer(self, schema_id: int) -> Any:
-        """Return the schema of an id; None where it is none of Avro's, or not known to the registry."""
+        """Return the schema of an id; None if it is no schema of Avro, or unknown to the registry."""
         if schema_id not in self._writers:
             schema = self._asked(schema_id)
             self._writers[schema_id] = None if schema is None else _parsed_writer(schema)
@@ -218,7 +218,7 @@ class ValueDecoder:
 
 
 _MISFIT: Any = object()
-"""In place of what a value holds that does not fit."""
+"""Stands for a value that does not fit."""
 
 
 def _parsed_writer(schema: RegisteredSchema) -> Any:
