@@ -1,4 +1,4 @@
-"""A folder that an earlier version wrote, started by this one, and by the earlier one again."""
+"""A data folder of an earlier version under this version, and under the earlier one again."""
 
 from __future__ import annotations
 
@@ -38,27 +38,19 @@ def test_a_folder_is_taken_over_and_goes_back(
     written.write()
     left_open = written.leave_a_transaction_open()
     before = found(broker.bootstrap)
-
+    for command in (ours, old_command):
+        broker.command = command
+        broker.restart(how)
+        assert found(broker.bootstrap) == before
+        written.write()
+        written.end_the_open_transaction()
+        before = found(broker.bootstrap)
+        assert f"after the open one {written.generation}".encode() in {
+            row[3] for row in before["read_committed"]["payments"]
+        }
     broker.command = ours
     broker.restart(how)
     assert found(broker.bootstrap) == before
-    written.write()
-    written.end_the_open_transaction()
-    now = found(broker.bootstrap)
-    assert f"after the open one {written.generation}".encode() in {
-        row[3] for row in now["read_committed"]["payments"]
-    }
-
-    broker.command = old_command
-    broker.restart(how)
-    assert found(broker.bootstrap) == now
-    written.write()
-    written.end_the_open_transaction()
-    again = found(broker.bootstrap)
-
-    broker.command = ours
-    broker.restart(how)
-    assert found(broker.bootstrap) == again
     written.finish_the_jobs()
     broker.stop()
     assert verify_data(OsFileSystem(), broker.data).problems == []
