@@ -1,4 +1,4 @@
-"""What a broker would find on this machine."""
+"""The machine under a broker: open files, and the disk of the data folder."""
 
 import os
 import shutil
@@ -12,11 +12,15 @@ FREE_BYTES_MIN = 1_000_000_000
 
 
 def look_at_machine(data: str) -> Iterator[Finding]:
-    """Yield how this machine's descriptors are, and the disk where the data folder is or would be."""
+    """Yield findings about the limit of descriptors, and the disk where the data folder is or would be."""
+    yield from _descriptors()
+    yield _folder(Path(data))
+
+
+def _descriptors() -> Iterator[Finding]:
     try:
         import resource
     except ImportError:  # Windows has no such limit.
-        yield _folder(Path(data))
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < DESCRIPTORS_MIN:
@@ -28,7 +32,6 @@ def look_at_machine(data: str) -> Iterator[Finding]:
         )
     else:
         yield Finding("descriptors here", Level.OK, f"a process may open {soft:,} files and connections")
-    yield _folder(Path(data))
 
 
 def _folder(folder: Path) -> Finding:
