@@ -36,6 +36,8 @@ class _State(threading.local):
     """The simulation of this thread. Other threads, such as those of the test kit's brokers, live on."""
 
     kernel: Kernel | None = None
+    random = random.Random()
+    """What the functions of the module `random` draw from in a simulation."""
 
 
 AIOKAFKA_BUILDS_IN = "aiokafka.producer.message_accumulator"
@@ -48,14 +50,13 @@ _seen: set[str] = set()  # Modules whose functions were looked at.
 def simulated(kernel: Kernel) -> Iterator[None]:
     """Let the code of this thread within the block live in the simulation of `kernel`."""
     _put_stand_ins()
-    before, state = _state.kernel, random.getstate()
+    before, drawn_from = _state.kernel, _state.random
     _state.kernel = kernel
-    random.seed(kernel.random.getrandbits(64))
+    _state.random = random.Random(kernel.random.getrandbits(64))
     try:
         yield
     finally:
-        _state.kernel = before
-        random.setstate(state)
+        _state.kernel, _state.random = before, drawn_from
 
 
 # -- clocks and randomness ----------------------------------------------------------------------------------
@@ -113,6 +114,17 @@ def _urandom(size: int) -> bytes:
     return _real["urandom"](size) if kernel is None else kernel.random.randbytes(size)
 
 
+def _drawing(name: str) -> Callable[..., Any]:
+    """Return the stand-in for a function of the module `random`: other threads draw from another source."""
+
+    def draw(*arguments: Any, **options: Any) -> Any:
+        if _state.kernel is None:
+            return _real[name](*arguments, **options)
+        return getattr(_state.random, name)(*arguments, **options)
+
+    return draw
+
+
 def _sendfile(out_fd: int, in_fd: int, offset: int, count: int) -> int:
     """Send a part of a file, by a virtual socket if it is one."""
     kernel = _state.kernel
@@ -135,6 +147,11 @@ _STAND_INS: dict[tuple[Any, str], Callable[..., Any]] = {
     (time, "sleep"): _sleep,
     (os, "urandom"): _urandom,
     (os, "sendfile"): _sendfile,
+    **{
+        (random, name): _drawing(name)
+        for name in random.__all__
+        if isinstance(getattr(getattr(random, name), "__self__", None), random.Random)
+    },
 }
 _real: dict[str, Any] = {name: getattr(module, name) for module, name in _STAND_INS if hasattr(module, name)}
 _by_identity = {id(_real[name]): stand_in for (_, name), stand_in in _STAND_INS.items() if name in _real}

@@ -2,10 +2,12 @@
 
 import asyncio
 import gc
+import random
 import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -196,6 +198,23 @@ def test_work_of_a_thread_may_sleep_and_takes_that_time() -> None:
         kernel.run(lambda: not process.alive)
     assert process.error is None
     assert seen == [("work", 5), ("task", 5)]
+
+
+def test_random_numbers_of_other_threads_do_not_change_a_run() -> None:
+    def drawn(between: Callable[[], object]) -> list[float]:
+        """Return random numbers of a simulation; `between` is called after each."""
+        found = []
+        with simulated(Kernel(1)):
+            for _ in range(3):
+                found.append(random.random())
+                between()
+        return found
+
+    with ThreadPoolExecutor(1) as others:
+        others.submit(random.random).result()  # Its thread begins: none may within a simulation.
+        alone = drawn(lambda: None)
+        assert drawn(lambda: others.submit(random.random).result()) == alone
+    assert len({*alone}) == 3
 
 
 def test_writers_end_the_run_with_their_error_and_a_queue_keeps_it_for_who_asks() -> None:
