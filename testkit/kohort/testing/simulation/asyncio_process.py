@@ -95,7 +95,8 @@ class AsyncioProcess(SteppedProcess):
             self.loop.close()
 
     def _close_tasks(self) -> None:
-        for task in sorted(asyncio.all_tasks(self.loop), key=lambda each: each.get_name()):
+        # By their hashes, which are their numbers: Python counts the tasks of all runs for their names.
+        for task in sorted(asyncio.all_tasks(self.loop), key=hash):
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # Nobody waits for it.
             close_coroutine(task.get_coro())
         generators: Any = self.loop._asyncgens

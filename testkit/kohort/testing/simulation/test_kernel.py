@@ -286,3 +286,24 @@ def test_a_killed_asyncio_program_leaves_no_garbage_that_tells_of_itself() -> No
         return AsyncioProcess(kernel, network, network.host("app"), read_one, kept, asyncio.sleep)
 
     assert not garbage_told(make)
+
+
+def test_tasks_of_a_killed_asyncio_program_end_in_the_order_of_their_making() -> None:
+    kernel, ended = Kernel(1), list[int]()
+    network = Network(kernel)
+
+    async def child(number: int) -> None:
+        try:
+            await asyncio.sleep(100)
+        finally:
+            ended.append(number)
+
+    async def main() -> None:
+        tasks = [asyncio.create_task(child(number), name=f"child {9 - number}") for number in range(10)]
+        await asyncio.gather(*tasks)
+
+    process = AsyncioProcess(kernel, network, network.host("app"), main)
+    kernel.run_for(SECOND)
+    process.kill()
+    kernel.close()
+    assert ended == list(range(10))
