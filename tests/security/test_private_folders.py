@@ -11,6 +11,7 @@ import pytest
 
 from kohort.client import Producer
 from tests.interop.broker_process import BrokerProcess
+from tests.workers.workers_process import WorkersProcess
 
 
 @pytest.fixture(params=[0o000, 0o022], ids=oct)
@@ -43,14 +44,14 @@ def open_to_others(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_files_are_private_for_any_umask(tmp_path: Path, umask: int, workers: int) -> None:
-    broker = BrokerProcess(tmp_path, f"kohort.workers={workers}")
+    broker = WorkersProcess(tmp_path, workers)
     use(broker)
     assert open_to_others(broker.data) == []
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_folder_that_others_could_read_is_closed_to_them_at_the_start(tmp_path: Path, workers: int) -> None:
-    broker = BrokerProcess(tmp_path, f"kohort.workers={workers}")
+    broker = WorkersProcess(tmp_path, workers)
     use(broker)
     for each in [broker.data, *broker.data.rglob("*")]:
         each.chmod(0o755 if each.is_dir() else 0o644)
