@@ -132,10 +132,9 @@ class _Files:
     def _imported(self, name: str) -> Any:
         from google.protobuf.descriptor_pb2 import FileDescriptorProto  # noqa: PLC0415
 
-        if name in self._texts:
-            proto, _ = _read(self._texts[name])
-        elif name in OF_CONFLUENT:
-            proto, _ = _read(OF_CONFLUENT[name])
+        text = self._texts.get(name, OF_CONFLUENT.get(name))
+        if text is not None:
+            proto, _ = _read(text)
         elif KNOWN.fullmatch(name):
             try:
                 module = import_module(f"{name.removesuffix('.proto').replace('/', '.')}_pb2")
