@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -91,17 +93,23 @@ def _schema_to_read(values: ValueOptions, timeout_ms: int) -> RegisteredSchema:
     if values.schema is not None:
         return RegisteredSchema(values.schema, (), values.form)
     registry = SchemaRegistry(*values.registry)
+    try:
+        return _ask(partial(registry.latest, values.subject), timeout_ms)
+    except SchemaRegistryError as error:
+        if error.status != _NOT_FOUND:
+            raise
+        raise OptionError(
+            f"the schema registry has no subject {values.subject!r} ({error}):"
+            " give value_subject or value_schema"
+        ) from None
+
+
+def _ask(question: Callable[[], RegisteredSchema], timeout_ms: int) -> RegisteredSchema:
+    """Return the registry's answer. Raises: SchemaRegistryError, NetworkError once the time is over."""
     retries = Retries(timeout_ms)
     while True:
         try:
-            return registry.latest(values.subject)
-        except SchemaRegistryError as error:
-            if error.status == _NOT_FOUND:
-                raise OptionError(
-                    f"the schema registry has no subject {values.subject!r} ({error}): give value_subject or"
-                    " value_schema"
-                ) from None
-            retries.pause_after(error)
+            return question()
         except KohortError as error:
             retries.pause_after(error)
 
@@ -201,20 +209,16 @@ class ValueDecoder:
     def _writer(self, schema_id: int) -> Any:
         """Return the schema of an id; None if it is no schema of Avro, or unknown to the registry."""
         if schema_id not in self._writers:
-            schema = self._asked(schema_id)
-            self._writers[schema_id] = None if schema is None else _parsed_writer(schema)
-        return self._writers[schema_id]
-
-    def _asked(self, schema_id: int) -> RegisteredSchema | None:
-        assert self._registry is not None, "values without a header have no id"
-        retries = Retries(self._timeout_ms)
-        while True:
+            assert self._registry is not None, "values without a header have no id"
             try:
-                return self._registry.schema(schema_id)
-            except KohortError as error:
-                if isinstance(error, SchemaRegistryError) and error.status == _NOT_FOUND:
-                    return None
-                retries.pause_after(error)
+                schema = _ask(partial(self._registry.schema, schema_id), self._timeout_ms)
+            except SchemaRegistryError as error:
+                if error.status != _NOT_FOUND:
+                    raise
+                self._writers[schema_id] = None
+            else:
+                self._writers[schema_id] = _parsed_writer(schema)
+        return self._writers[schema_id]
 
 
 _MISFIT: Any = object()
