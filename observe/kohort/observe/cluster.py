@@ -19,6 +19,7 @@ from kohort.client import (
 )
 from kohort.client.admin_values import ShareGroupOffset
 from kohort.observe.facts import Facts
+from kohort.observe.kinds import SHARE
 from kohort.observe.pace import Pace
 from kohort.observe.topics import ClusterLook, with_known
 from kohort.observe.transactions import Opened
@@ -35,7 +36,7 @@ _SETTINGS = (RETENTION, SESSION, SHARE_SESSION, STREAMS_SESSION, TRANSACTION)
 MINUTE_MS = 60_000
 DESCRIBED_AT_ONCE = 100
 OFFSETS_AT_ONCE = 5_000
-SHARE, DEAD = "share", "Dead"
+DEAD = "Dead"
 NOWHERE = -1
 REASON_LENGTH_MAX = 500
 

@@ -4,6 +4,8 @@ from uuid import UUID
 
 import msgspec
 
+from kohort.observe.kinds import SHARE, STREAMS
+
 
 class Facts(msgspec.Struct):
     """Settings and topics of the cluster; 0 and empty for what is not known.
@@ -26,7 +28,7 @@ class Facts(msgspec.Struct):
 
     def session_timeout_of(self, kind: str) -> int:
         """Return the session timeout of the members of a group with epochs, 0 where it is not known."""
-        timeouts = {"share": self.share_session_timeout_ms, "streams": self.streams_session_timeout_ms}
+        timeouts = {SHARE: self.share_session_timeout_ms, STREAMS: self.streams_session_timeout_ms}
         return timeouts.get(kind, self.session_timeout_ms)
 
     def end_offset(self, topic: str, partition: int) -> int:

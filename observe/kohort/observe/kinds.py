@@ -104,7 +104,7 @@ def change_of(key: Message, value: Message | None) -> Change | None:
             | share.ShareGroupTargetAssignmentMemberKey()
             | streams.StreamsGroupTargetAssignmentMemberKey()
         ):
-            return TargetChange(key.member_id, _target(value))
+            return TargetChange(key.member_id, _assignment(value))
         case (
             consumer.ConsumerGroupTargetAssignmentMetadataKey()
             | share.ShareGroupTargetAssignmentMetadataKey()
@@ -116,7 +116,7 @@ def change_of(key: Message, value: Message | None) -> Change | None:
             | share.ShareGroupCurrentMemberAssignmentKey()
             | streams.StreamsGroupCurrentMemberAssignmentKey()
         ):
-            return CurrentChange(key.member_id, _current(value))
+            return CurrentChange(key.member_id, _assignment(value))
         case consumer.ConsumerGroupRegularExpressionKey():
             if not isinstance(value, consumer.ConsumerGroupRegularExpressionValue):
                 return PatternChange(key.regular_expression, None)
@@ -165,27 +165,23 @@ def _epoch(value: Message | None) -> EpochChange:
     return EpochChange(-1)
 
 
-def _target(value: Message | None) -> Assignment | None:
+def _assignment(value: Message | None) -> Assignment | None:
     match value:
         case (
             consumer.ConsumerGroupTargetAssignmentMemberValue()
             | share.ShareGroupTargetAssignmentMemberValue()
         ):
             return _by_topic(value.topic_partitions)
-        case streams.StreamsGroupTargetAssignmentMemberValue():
-            return _by_subtopology(value.active_tasks)
-    return None
-
-
-def _current(value: Message | None) -> Assignment | None:
-    match value:
         case (
             consumer.ConsumerGroupCurrentMemberAssignmentValue()
             | share.ShareGroupCurrentMemberAssignmentValue()
         ):
             return _by_topic(value.assigned_partitions)
-        case streams.StreamsGroupCurrentMemberAssignmentValue():
-            return _by_subtopology(value.active_tasks)
+        case (
+            streams.StreamsGroupTargetAssignmentMemberValue()
+            | streams.StreamsGroupCurrentMemberAssignmentValue()
+        ):
+            return {each.subtopology_id: tuple(each.partitions) for each in value.active_tasks}
     return None
 
 
@@ -196,19 +192,8 @@ class _OfTopic(Protocol):
     def partitions(self) -> tuple[int, ...]: ...
 
 
-class _OfSubtopology(Protocol):
-    @property
-    def subtopology_id(self) -> str: ...
-    @property
-    def partitions(self) -> tuple[int, ...]: ...
-
-
 def _by_topic(topics: Iterable[_OfTopic]) -> Assignment:
     return {str(each.topic_id): tuple(each.partitions) for each in topics}
-
-
-def _by_subtopology(tasks: Iterable[_OfSubtopology]) -> Assignment:
-    return {each.subtopology_id: tuple(each.partitions) for each in tasks}
 
 
 def _topics(subtopology: streams.StreamsGroupSubtopology) -> tuple[str, ...]:
