@@ -63,11 +63,10 @@ def take_share_offsets(
     Apache Kafka keeps a start offset for a while after all before a later one is acknowledged, and says
     how many records are left: what counts is the end of the log without those.
     """
-    for where, told in offsets.items():
-        if told.start_offset is not None:
-            _take_share_offset(group, where, told, end_offset(*where), at_ms)
-    there = {where for where, told in offsets.items() if told.start_offset is not None}
-    group.drop(group.places.keys() - there)
+    known = {where: told for where, told in offsets.items() if told.start_offset is not None}
+    for where, told in known.items():
+        _take_share_offset(group, where, told, end_offset(*where), at_ms)
+    group.drop(group.places.keys() - known.keys())
 
 
 def _take_share_offset(
