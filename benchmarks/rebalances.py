@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from kohort.client import Admin, Consumer, NewTopic, Producer
 from kohort.client.config import ConsumerOptions
 from tests.interop.broker_process import BrokerProcess
+from tests.interop.threads import meanwhile
 from tests.interop.waiting import wait_until
 
 PARTITIONS = 6
@@ -149,21 +150,15 @@ def longest_gap_ms(
 @contextmanager
 def records_keep_coming(bootstrap: str, topic: str) -> Iterator[None]:
     """Produce to every partition, in a thread, until the block ends."""
-    ends = threading.Event()
 
-    def run() -> None:
+    def produce(ends: threading.Event) -> None:
         with Producer(bootstrap_servers=bootstrap, linger_ms=0, acks=1) as producer:
             while not ends.wait(RECORD_EVERY_S):
                 for partition in range(PARTITIONS):
                     producer.send(topic, value=b"x", partition=partition)
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
+    with meanwhile(produce):
         yield
-    finally:
-        ends.set()
-        thread.join()
 
 
 def line(name: str, gap: Gap) -> str:

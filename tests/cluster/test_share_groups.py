@@ -38,9 +38,9 @@ from tests.interop.share_members import (
     python_share_member,
     wait_for,
 )
+from tests.interop.threads import Members
 from tests.interop.waiting import wait_until
 from tests.kills.test_dead_letters import kind_of
-from tests.kills.test_own_members import Members
 
 ROUNDS = int(os.environ.get("ROUNDS", "2"))
 SEED = int(os.environ.get("SEED") or random.randrange(2**32))

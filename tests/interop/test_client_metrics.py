@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 from kohort.client import Admin, NewTopic, Producer, ResourceType
 from tests.interop.broker_process import BrokerProcess
 from tests.interop.kafka_tools import MissingTool, Tools, java_command
+from tests.interop.threads import meanwhile
 from tests.interop.waiting import wait_until
 from tests.repetitions import only_by_night
 
@@ -64,20 +65,14 @@ def librdkafka(broker: BrokerProcess, group: str, topic: str) -> Iterator[None]:
         }
     )
     consumer.subscribe([topic])
-    ended = threading.Event()
 
-    def poll() -> None:
+    def poll(ended: threading.Event) -> None:
         while not ended.is_set():
             consumer.consume(10, 0.1)
         consumer.close()
 
-    thread = threading.Thread(target=poll)
-    thread.start()
-    try:
+    with meanwhile(poll):
         yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def test_librdkafka_sends_what_it_is_asked_for(own_broker: BrokerProcess) -> None:

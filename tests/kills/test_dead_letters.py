@@ -19,8 +19,9 @@ from kohort.client import (
     ShareConsumer,
 )
 from tests.interop.broker_process import BrokerProcess
+from tests.interop.threads import Members
 from tests.interop.waiting import wait_until
-from tests.kills.test_own_members import COUNT, SETTINGS, Members, produce_while_killed
+from tests.kills.test_own_members import COUNT, SETTINGS, produce_while_killed
 
 PARTITIONS, LETTER_PARTITIONS = 4, 3
 LETTERS = "dlq.jobs"

@@ -8,12 +8,13 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from kohort.client import Admin, Consumer, NewTopic, Producer, ResourceType, ShareConsumer
 from tests.interop.broker_process import BrokerProcess
+from tests.interop.threads import Members
 from tests.interop.waiting import wait_until
 
 SETTINGS = (
@@ -45,31 +46,6 @@ def topic(broker: BrokerProcess) -> str:
     with Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics(NewTopic(name, partitions=4))
     return name
-
-
-class Members:
-    """Threads that work until they are told to stop; what they raise is raised in the test."""
-
-    def __init__(self, count: int, work: Callable[[threading.Event], None]) -> None:
-        self.errors: list[Exception] = []
-        self._work = work
-        self._stopping = threading.Event()
-        self._threads = [threading.Thread(target=self._run, daemon=True) for _ in range(count)]
-        for each in self._threads:
-            each.start()
-
-    def stop(self) -> None:
-        """Have them close."""
-        self._stopping.set()
-        for each in self._threads:
-            each.join(30)
-        assert not self.errors, self.errors
-
-    def _run(self) -> None:
-        try:
-            self._work(self._stopping)
-        except Exception as error:  # noqa: BLE001 - `stop` raises it.
-            self.errors.append(error)
 
 
 def produce_while_killed(broker: BrokerProcess, topic: str) -> None:

@@ -23,6 +23,7 @@ from kohort.protocol.messages.streams_group_heartbeat import (
 from tests.differential.apache_kafka import running
 from tests.differential.wire import Connection
 from tests.interop.broker_process import BrokerProcess
+from tests.interop.threads import meanwhile
 from tests.interop.waiting import wait_until
 from tests.observe.observer_process import COMMAND, ObserverProcess
 from tests.repetitions import some_by_day
@@ -82,20 +83,14 @@ def new_group() -> str:
 @contextmanager
 def share_member(bootstrap: str, group_id: str, topic: str) -> Iterator[None]:
     """Be a member of a share group that reads and accepts, in a thread of its own."""
-    ends = threading.Event()
 
-    def run() -> None:
+    def read(ends: threading.Event) -> None:
         with ShareConsumer(topic, bootstrap_servers=bootstrap, group_id=group_id) as consumer:
             while not ends.is_set():
                 consumer.poll(timeout_ms=100)
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
+    with meanwhile(read):
         yield
-    finally:
-        ends.set()
-        thread.join()
 
 
 class StreamsMember:

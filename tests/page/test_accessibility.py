@@ -10,6 +10,7 @@ import pytest
 
 from kohort.client import Producer, ShareConsumer
 from kohort.testing import Broker
+from tests.interop.threads import meanwhile
 from tests.page.axe import NoAxe, axe_script, violations
 from tests.page.browser import Browser, find_chromium
 from tests.page.pictures import busy, storm
@@ -90,22 +91,17 @@ def used() -> Iterator[Broker]:
 @contextmanager
 def sharing(broker: Broker) -> Iterator[None]:
     """Have a share group hold records within the block."""
-    ended, holds = threading.Event(), threading.Event()
+    holds = threading.Event()
 
-    def read() -> None:
+    def read(ended: threading.Event) -> None:
         with ShareConsumer("orders", bootstrap_servers=broker.bootstrap, group_id="workers") as consumer:
             while not ended.is_set():
                 if consumer.poll(timeout_ms=100):
                     holds.set()
 
-    thread = threading.Thread(target=read)
-    thread.start()
-    try:
+    with meanwhile(read):
         assert holds.wait(60), "it is given records"
         yield
-    finally:
-        ended.set()
-        thread.join(30)
 
 
 @pytest.fixture(scope="module")
