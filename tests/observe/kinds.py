@@ -151,25 +151,26 @@ def offsets_expire(plot: Plot) -> None:
     plot.stop()
 
 
-def deletes_offsets(plot: Plot) -> None:
+def _leave(plot: Plot) -> None:
+    """Have a group whose member left some time ago."""
     plot.begin(1)
     plot.stop()
-    time.sleep(3)
+    time.sleep(3)  # An operator does not change offsets in the moment in which the member leaves.
+
+
+def deletes_offsets(plot: Plot) -> None:
+    _leave(plot)
     committed = sorted(plot.admin.list_group_offsets(plot.group))
     plot.admin.delete_group_offsets(plot.group, *committed[:2])
 
 
 def deletes_group(plot: Plot) -> None:
-    plot.begin(1)
-    plot.stop()
-    time.sleep(3)
+    _leave(plot)
     plot.admin.delete_groups(plot.group)
 
 
 def resets_offsets(plot: Plot) -> None:
-    plot.begin(1)
-    plot.stop()
-    time.sleep(3)
+    _leave(plot)
     committed = plot.admin.list_group_offsets(plot.group)
     plot.admin.alter_group_offsets(plot.group, {each: OffsetAndMetadata(0) for each in committed})
 

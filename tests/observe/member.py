@@ -20,6 +20,8 @@ import msgspec
 
 POLL_MS = 200
 COMMIT_MS = 500
+HEARTBEAT_MS = 1_500
+METADATA_MS = 2_000
 POISON = b"poison"
 
 
@@ -66,12 +68,35 @@ def settings_of(job: Job) -> dict[str, Any]:
         "client_id": job.client_id,
         "group_instance_id": job.instance,
         "session_timeout_ms": job.session_ms,
-        "heartbeat_interval_ms": 1_500,
+        "heartbeat_interval_ms": HEARTBEAT_MS,
         "max_poll_interval_ms": job.poll_ms,
-        "metadata_max_age_ms": 2_000,
+        "metadata_max_age_ms": METADATA_MS,
         "auto_commit_interval_ms": COMMIT_MS,
         "auto_offset_reset": "earliest",
     }
+
+
+def dotted_settings_of(job: Job, strategy: str) -> dict[str, Any]:
+    """Return the settings for which librdkafka and Kafka's own client have the same names."""
+    settings: dict[str, Any] = {
+        "bootstrap.servers": job.bootstrap,
+        "group.id": job.group,
+        "client.id": job.client_id,
+        "max.poll.interval.ms": job.poll_ms,
+        "auto.commit.interval.ms": COMMIT_MS,
+        "auto.offset.reset": "earliest",
+    }
+    if job.instance is not None:
+        settings["group.instance.id"] = job.instance
+    if job.protocol == "consumer":
+        settings["group.protocol"] = "consumer"
+    else:
+        settings |= {
+            "session.timeout.ms": job.session_ms,
+            "heartbeat.interval.ms": HEARTBEAT_MS,
+            "partition.assignment.strategy": strategy,
+        }
+    return settings
 
 
 class KafkaPython:
@@ -129,28 +154,9 @@ class Librdkafka:
     def __init__(self, job: Job) -> None:
         from confluent_kafka import Consumer
 
-        settings: dict[str, Any] = {
-            "bootstrap.servers": job.bootstrap,
-            "group.id": job.group,
-            "client.id": job.client_id,
-            "max.poll.interval.ms": job.poll_ms,
-            "topic.metadata.refresh.interval.ms": 2_000,
-            "auto.commit.interval.ms": COMMIT_MS,
-            "auto.offset.reset": "earliest",
-            "log_level": 0,
-        }
-        if job.instance is not None:
-            settings["group.instance.id"] = job.instance
-        if job.protocol == "consumer":
-            settings["group.protocol"] = "consumer"
-        else:
-            settings |= {
-                "session.timeout.ms": job.session_ms,
-                "heartbeat.interval.ms": 1_500,
-                "partition.assignment.strategy": job.strategy,
-            }
+        own = {"topic.metadata.refresh.interval.ms": METADATA_MS, "log_level": 0}
         self._job = job
-        self._consumer = Consumer(settings)
+        self._consumer = Consumer({**dotted_settings_of(job, job.strategy), **own})
 
     def join(self) -> None:
         self._consumer.subscribe([self._job.pattern] if self._job.pattern else self._job.topics)

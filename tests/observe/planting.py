@@ -60,7 +60,7 @@ def plant(plot: Plot, name: str, seed: int) -> Outcome:
         kind.plant(plot)
         deadline = time.monotonic() + kind.within_s
         while kind.expected.value not in _first(plot) and time.monotonic() < deadline:
-            time.sleep(1)
+            time.sleep(1)  # The observer looks at the cluster once a second.
         time.sleep(6)  # What comes behind it counts, too: it must not be wrong.
         told = _explanations(plot)
     except AssertionError as problem:

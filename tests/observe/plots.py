@@ -20,7 +20,7 @@ from kohort.client import Admin, NewTopic, Producer
 from tests.interop.java_member import ASSIGNORS
 from tests.interop.kafka_tools import java_command
 from tests.interop.waiting import wait_until
-from tests.observe.member import COMMIT_MS, POISON, Job
+from tests.observe.member import METADATA_MS, POISON, Job, dotted_settings_of
 from tests.observe.observer_process import ObserverProcess
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -96,25 +96,7 @@ class Application:
 
 def java_member_command(job: Job) -> list[str]:
     """Return the command of a member by Kafka's own client. Raises: MissingTool."""
-    settings: dict[str, object] = {
-        "bootstrap.servers": job.bootstrap,
-        "group.id": job.group,
-        "client.id": job.client_id,
-        "max.poll.interval.ms": job.poll_ms,
-        "metadata.max.age.ms": 2_000,
-        "auto.commit.interval.ms": COMMIT_MS,
-        "auto.offset.reset": "earliest",
-    }
-    if job.instance is not None:
-        settings["group.instance.id"] = job.instance
-    if job.protocol == "consumer":
-        settings["group.protocol"] = "consumer"
-    else:
-        settings |= {
-            "session.timeout.ms": job.session_ms,
-            "heartbeat.interval.ms": 1_500,
-            "partition.assignment.strategy": ASSIGNORS[job.strategy],
-        }
+    settings = {**dotted_settings_of(job, ASSIGNORS[job.strategy]), "metadata.max.age.ms": METADATA_MS}
     told = [f"{name}={value}" for name, value in settings.items()]
     subscription = ("pattern", job.pattern) if job.pattern else ("topics", ",".join(job.topics))
     return java_command("clients", "CommandedMember", *subscription, *told)
@@ -271,7 +253,7 @@ class Plot:
         return members
 
     def _look(self) -> dict[str, Any]:
-        time.sleep(0.25)
+        time.sleep(0.25)  # Whoever waits looks again and again, and all plots share one observer.
         try:
             return self.observer.group(self.group)
         except urllib.error.HTTPError:
