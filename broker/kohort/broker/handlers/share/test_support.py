@@ -15,6 +15,12 @@ from kohort.broker.coordination.test_shard import Client
 from kohort.broker.transport.addresses import Address, BrokerAddresses
 from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kohort.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsGroup,
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+)
 from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -82,8 +88,13 @@ async def prepared(broker: Broker, partitions: int = 1, **settings: str) -> Clie
     )
     await client.ask(CreateTopicsRequest(topics=(topic,)), CreateTopicsResponse)
     await configure(client, **{"share_auto_offset_reset": "earliest", **settings})
-    await client.ask(FindCoordinatorRequest(coordinator_keys=(GROUP,)), FindCoordinatorResponse)
+    await load_group(client)
     return client
+
+
+async def load_group(client: Client) -> None:
+    """Ask for the coordinator of the group, which loads it."""
+    await client.ask(FindCoordinatorRequest(coordinator_keys=(GROUP,)), FindCoordinatorResponse)
 
 
 async def configure(client: Client, **settings: str) -> None:
@@ -209,6 +220,32 @@ class Member:
             return ErrorCode(answer.error_code)
         self.session_epoch += 1
         return ErrorCode(answer.responses[0].partitions[0].error_code if answer.responses else 0)
+
+
+async def fetched(broker: Broker, *values: str) -> tuple[Client, Member]:
+    """Produce these values to a prepared broker. Return a client, and a member that has fetched them."""
+    client = await prepared(broker)
+    await produce(client, *values)
+    member = await Member.join(broker, "one")
+    await member.fetch()
+    return client, member
+
+
+async def described_group(client: Client) -> DescribeShareGroupOffsetsResponseGroup:
+    """Return the offsets of all partitions of the group."""
+    request = DescribeShareGroupOffsetsRequest(
+        groups=(DescribeShareGroupOffsetsGroup(group_id=GROUP, topics=None),)
+    )
+    (group,) = (await client.ask(request, DescribeShareGroupOffsetsResponse)).groups
+    return group
+
+
+async def described(client: Client) -> tuple[int, int]:
+    """Return the start and the lag of partition 0."""
+    group = await described_group(client)
+    assert group.error_code == 0, group
+    (partition,) = group.topics[0].partitions
+    return partition.start_offset, partition.lag
 
 
 def _bytes(records: object) -> bytes:
