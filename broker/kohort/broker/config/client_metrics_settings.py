@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from kohort.broker.config.describe import ConfigEntry, ConfigSynonym, entry
+from kohort.broker.config.describe import ConfigEntry, default_synonym, resource_entries
 from kohort.broker.config.settings import Settings, setting
-from kohort.broker.config.values import ConfigSource, ConfigType, between, render
+from kohort.broker.config.values import ConfigSource, ConfigType, between
 
 INTERVAL_MS_DEFAULT = 300_000
 MATCHED = (
@@ -42,14 +42,10 @@ class ClientMetricsSettings(Settings):
 
 def describe_client_metrics(overrides: Mapping[str, str | None]) -> list[ConfigEntry]:
     """Return every setting of a resource with these overrides."""
-    settings = ClientMetricsSettings.parsed(overrides)
-    entries = []
-    for definition in ClientMetricsSettings.DEFINITIONS.values():
-        value = render(settings.value(definition.name))
-        synonyms: tuple[ConfigSynonym, ...] = (
-            ConfigSynonym(definition.name, render(definition.default), ConfigSource.DEFAULT),
-        )
-        if definition.name in overrides:
-            synonyms = (ConfigSynonym(definition.name, value, ConfigSource.CLIENT_METRICS), *synonyms)
-        entries.append(entry(definition, value, synonyms))
-    return entries
+    return resource_entries(
+        ClientMetricsSettings.DEFINITIONS.values(),
+        ClientMetricsSettings.parsed(overrides),
+        overrides,
+        ConfigSource.CLIENT_METRICS,
+        default_synonym,
+    )

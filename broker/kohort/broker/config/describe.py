@@ -1,9 +1,10 @@
 """The answer of DescribeConfigs for a broker or a topic: values, sources and synonyms."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.config.settings import Settings
 from kohort.broker.config.topic_config import TOPIC_DEFINITIONS, topic_config
 from kohort.broker.config.values import ConfigDefinition, ConfigSource, ConfigType, render
 
@@ -24,6 +25,10 @@ class ConfigSynonym(NamedTuple):
     source: ConfigSource
 
 
+Synonyms = tuple[ConfigSynonym, ...]
+"""The first one is in force."""
+
+
 class ConfigEntry(NamedTuple):
     """A setting in the answer of DescribeConfigs."""
 
@@ -32,7 +37,7 @@ class ConfigEntry(NamedTuple):
     source: ConfigSource
     read_only: bool
     sensitive: bool
-    synonyms: tuple[ConfigSynonym, ...]
+    synonyms: Synonyms
     type: ConfigType
     documentation: str
 
@@ -47,18 +52,38 @@ def describe_broker(broker: BrokerConfig) -> list[ConfigEntry]:
 
 def describe_topic(broker: BrokerConfig, overrides: Mapping[str, str | None]) -> list[ConfigEntry]:
     """Return every setting of a topic with these overrides, except internal ones."""
+
+    def of_broker(definition: ConfigDefinition) -> Synonyms:
+        return broker_synonyms(broker, definition.synonyms[0]) if definition.synonyms else ()
+
     config = topic_config(broker, overrides)
+    return resource_entries(TOPIC_DEFINITIONS, config, overrides, ConfigSource.TOPIC, of_broker)
+
+
+def resource_entries(
+    definitions: Iterable[ConfigDefinition],
+    settings: Settings,
+    overrides: Mapping[str, str | None],
+    source: ConfigSource,
+    others: Callable[[ConfigDefinition], Synonyms],
+) -> list[ConfigEntry]:
+    """Return these settings of a resource; `others` returns the synonyms of a setting besides an override."""
     entries = []
-    for definition in TOPIC_DEFINITIONS:
-        value = render(config.value(definition.name))
-        synonyms = broker_synonyms(broker, definition.synonyms[0]) if definition.synonyms else ()
+    for definition in definitions:
+        value = render(settings.value(definition.name))
+        synonyms = others(definition)
         if definition.name in overrides:
-            synonyms = (ConfigSynonym(definition.name, value, ConfigSource.TOPIC), *synonyms)
+            synonyms = (ConfigSynonym(definition.name, value, source), *synonyms)
         entries.append(entry(definition, value, synonyms))
     return entries
 
 
-def broker_synonyms(broker: BrokerConfig, name: str) -> tuple[ConfigSynonym, ...]:
+def default_synonym(definition: ConfigDefinition) -> Synonyms:
+    """Return the default, as the only synonym of a setting that the broker does not have."""
+    return (ConfigSynonym(definition.name, render(definition.default), ConfigSource.DEFAULT),)
+
+
+def broker_synonyms(broker: BrokerConfig, name: str) -> Synonyms:
     """Return the synonyms of the broker's setting `name`. The first one is in force.
 
     As in Kafka's ConfigHelper, synonyms before the setting itself are left out: if only log.retention.hours
@@ -84,9 +109,7 @@ def _broker_values(broker: BrokerConfig, names: tuple[str, ...]) -> Iterator[Con
             yield ConfigSynonym(name, render(default), ConfigSource.DEFAULT)
 
 
-def entry(
-    definition: ConfigDefinition, value: str | None, synonyms: tuple[ConfigSynonym, ...]
-) -> ConfigEntry:
+def entry(definition: ConfigDefinition, value: str | None, synonyms: Synonyms) -> ConfigEntry:
     """Return the setting with its value and its synonyms, of which the first is in force."""
     return ConfigEntry(
         definition.name,

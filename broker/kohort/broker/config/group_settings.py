@@ -5,10 +5,17 @@ from collections.abc import Mapping
 
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.config.coordinator_settings import CoordinatorSettings
-from kohort.broker.config.describe import ConfigEntry, ConfigSynonym, broker_synonyms, entry
+from kohort.broker.config.describe import (
+    ConfigEntry,
+    Synonyms,
+    broker_synonyms,
+    default_synonym,
+    resource_entries,
+)
 from kohort.broker.config.group_bounds import bounds, check_group
 from kohort.broker.config.settings import Settings, setting
 from kohort.broker.config.values import (
+    ConfigDefinition,
     ConfigError,
     ConfigSource,
     ConfigType,
@@ -16,7 +23,6 @@ from kohort.broker.config.values import (
     Validator,
     at_least,
     one_of,
-    render,
 )
 
 INT = ConfigType.INT
@@ -222,19 +228,16 @@ def check_group_settings(broker: BrokerConfig, overrides: Mapping[str, str | Non
 
 def describe_group(broker: BrokerConfig, overrides: Mapping[str, str | None]) -> list[ConfigEntry]:
     """Return every setting of a group with these overrides, unchanged by bounds."""
-    settings = _as_set(broker, overrides)
-    entries = []
-    for definition in GroupSettings.DEFINITIONS.values():
-        value = render(settings.value(definition.name))
+
+    def others(definition: ConfigDefinition) -> Synonyms:
         if definition.synonyms:
-            synonyms = broker_synonyms(broker, definition.synonyms[0])
-        else:  # As in Kafka's ConfigHelper.
-            default = render(definition.default)
-            synonyms = (ConfigSynonym(definition.name, default, ConfigSource.DEFAULT),)
-        if definition.name in overrides:
-            synonyms = (ConfigSynonym(definition.name, value, ConfigSource.GROUP), *synonyms)
-        entries.append(entry(definition, value, synonyms))
-    return entries
+            return broker_synonyms(broker, definition.synonyms[0])
+        return default_synonym(definition)  # As in Kafka's ConfigHelper.
+
+    settings = _as_set(broker, overrides)
+    return resource_entries(
+        GroupSettings.DEFINITIONS.values(), settings, overrides, ConfigSource.GROUP, others
+    )
 
 
 def _as_set(broker: BrokerConfig, overrides: Mapping[str, str | None]) -> GroupSettings:

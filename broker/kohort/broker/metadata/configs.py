@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
+from functools import partial
 
 import msgspec
 
 from kohort.broker.config import (
     BrokerConfig,
+    ConfigDefinition,
     ConfigError,
     ConfigSource,
     ConfigType,
@@ -110,7 +112,7 @@ class Configs:
         _check_dynamic(change.steps)
         layers = {**snapshot.configs, **planned.configs}
         before = layers.get(resource, {})
-        lists = _lists_of_broker(self._current.config)
+        lists = _lists_of(BrokerConfig.DEFINITIONS, self._current.config.value)
         configs = _stepped({} if change.replace else before, change.steps, lists)
         layers[resource] = configs
         self._check_broker(snapshot, layers)
@@ -149,8 +151,8 @@ def invalid_request(message: str) -> ApiError:
 
 def _plan_topic(config: BrokerConfig, snapshot: Snapshot, change: ConfigChange) -> Mutation:
     topic = existing_topic(snapshot, change.name)
-    defaults = topic_config(config, {})
-    configs = _stepped({} if change.replace else topic.configs, change.steps, _lists_of_topic(defaults))
+    lists = _lists_of(TopicConfig.DEFINITIONS, topic_config(config, {}).value)
+    configs = _stepped({} if change.replace else topic.configs, change.steps, lists)
     checked = check_topic_configs(config, configs)
     check_keeps_offsets(config, change.name, checked)
     if checked == topic.configs:
@@ -173,11 +175,11 @@ Lists = Callable[[str], tuple[str, ...] | None]
 """Returns the items that hold where nothing is set, or None for a name whose value is no list."""
 
 
-def _lists_of_topic(defaults: TopicConfig) -> Lists:
+def _lists_of(definitions: Mapping[str, ConfigDefinition], value: Callable[[str], ConfigValue]) -> Lists:
     def items(name: str) -> tuple[str, ...] | None:
-        definition = TopicConfig.DEFINITIONS.get(name)
+        definition = definitions.get(name)
         is_list = definition is not None and definition.type is ConfigType.LIST
-        return _items(defaults.value(name)) if is_list else None
+        return _items(value(name)) if is_list else None
 
     return items
 
@@ -192,11 +194,22 @@ def _items(value: ConfigValue) -> tuple[str, ...]:
 def _plan_group(config: BrokerConfig, snapshot: Snapshot, change: ConfigChange) -> Mutation:
     from kohort.broker.config.group_settings import check_group_settings  # noqa: PLC0415  # Few groups have any.
 
-    resource = group_resource(change.name)
-    before = snapshot.group_config(change.name)
-    configs = _stepped({} if change.replace else before, change.steps, lambda _name: None)
+    check = partial(check_group_settings, config)
+    return _plan_resource(snapshot, group_resource(change.name), change, lambda _name: None, check)
+
+
+def _plan_resource(
+    snapshot: Snapshot,
+    resource: ConfigResource,
+    change: ConfigChange,
+    lists: Lists,
+    check: Callable[[dict[str, str]], object],
+) -> Mutation:
+    """Return the change of a resource that has no settings but its own; `check` raises ConfigError."""
+    before = snapshot.configs.get(resource, {})
+    configs = _stepped({} if change.replace else before, change.steps, lists)
     try:
-        check_group_settings(config, dict(configs))
+        check(configs)
     except ConfigError as error:
         raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
     return Mutation() if configs == before else Mutation(configs={resource: configs})
@@ -213,20 +226,13 @@ def group_resource(name: str) -> ConfigResource:
 
 
 def _plan_client_metrics(snapshot: Snapshot, change: ConfigChange) -> Mutation:
-    from kohort.broker.telemetry.subscriptions import check_client_metrics  # noqa: PLC0415  # Few have any.
+    # Imported here, since few clusters have any.
+    from kohort.broker.config.client_metrics_settings import ClientMetricsSettings  # noqa: PLC0415
+    from kohort.broker.telemetry.subscriptions import check_client_metrics  # noqa: PLC0415
 
+    lists = _lists_of(ClientMetricsSettings.DEFINITIONS, ClientMetricsSettings().value)
     resource = client_metrics_resource(change.name)
-    before = snapshot.configs.get(resource, {})
-    configs = _stepped({} if change.replace else before, change.steps, _lists_of_client_metrics)
-    try:
-        check_client_metrics(configs)
-    except ConfigError as error:
-        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
-    return Mutation() if configs == before else Mutation(configs={resource: configs})
-
-
-def _lists_of_client_metrics(name: str) -> tuple[str, ...] | None:
-    return () if name in ("metrics", "match") else None
+    return _plan_resource(snapshot, resource, change, lists, check_client_metrics)
 
 
 def client_metrics_resource(name: str) -> ConfigResource:
@@ -256,14 +262,6 @@ def _check_dynamic(steps: Sequence[Step]) -> None:
             )
         if definition.read_only:
             raise invalid_request(f"{step.name} can only be set when the broker starts")
-
-
-def _lists_of_broker(config: BrokerConfig) -> Lists:
-    def items(name: str) -> tuple[str, ...] | None:
-        is_list = BrokerConfig.DEFINITIONS[name].type is ConfigType.LIST
-        return _items(config.value(name)) if is_list else None
-
-    return items
 
 
 def with_stored(
