@@ -91,10 +91,7 @@ def forget_topics(
         request_id = shard.ask(request, forgotten)
         shard.submit(ForgetShareState(request_id, group.group_id, gone))
 
-    if keys:
-        shares.when_kept(keys, begin, request)
-    else:
-        begin()
+    shares.when_kept(keys, begin, request)
 
 
 def _deletion(key: ShareKey) -> Callable[[int], DeleteState]:
