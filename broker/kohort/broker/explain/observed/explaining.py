@@ -34,7 +34,7 @@ from kohort.broker.explain.observed.patterns import (
 LOOK_BACK_MS = POISON_MS_MAX
 """No rule looks at changes that are older, except at the last one before."""
 EARLIER_MAX = 256
-"""A start is compared with so many changes before it at most."""
+"""With how many changes before it a start is compared."""
 LOOK_AHEAD_MS = RETURN_MS_MAX
 """No rule looks at changes that come later."""
 
@@ -44,8 +44,8 @@ def explain(events: Iterable[AnyObserved]) -> list[Explanation]:
     history = tuple(events)
     changes = [each for each in history if isinstance(each, GroupChanged)]
     topics = [each for each in history if isinstance(each, TopicsChanged)]
-    told = _changes(changes, topics)
     times = [each.at_ms for each in changes]
+    told = _changes(changes, times, topics)
     returns: list[StaticMemberReturned] = []
     for each in history:
         if isinstance(each, StaticMemberReturned):
@@ -71,10 +71,12 @@ def _last_move(at_ms: int, changes: Sequence[GroupChanged], times: Sequence[int]
     return next(moves, None)
 
 
-def _changes(changes: Sequence[GroupChanged], topics: Sequence[TopicsChanged]) -> list[Explanation]:
+def _changes(
+    changes: Sequence[GroupChanged], times: Sequence[int], topics: Sequence[TopicsChanged]
+) -> list[Explanation]:
+    """Return the explanations of all changes. `times` are those of the changes, in order."""
     told: list[Explanation] = []
     begin = 0
-    times = [each.at_ms for each in changes]
     for run in runs(changes):
         found = [_change_findings(changes, times, index, topics) for index in range(begin, begin + len(run))]
         whole = run_finding(run, changes[max(begin - EARLIER_MAX, 0) : begin])
@@ -89,7 +91,7 @@ def _changes(changes: Sequence[GroupChanged], topics: Sequence[TopicsChanged]) -
 def _change_findings(
     changes: Sequence[GroupChanged], times: Sequence[int], index: int, topics: Sequence[TopicsChanged]
 ) -> list[Finding]:
-    """Return the findings of one change, the root cause first. `times` are those of the changes, in order."""
+    """Return the findings of one change, the root cause first."""
     change = changes[index]
     begin = min(bisect_left(times, change.at_ms - LOOK_BACK_MS), max(index - 1, 0))
     end = bisect_right(times, change.at_ms + LOOK_AHEAD_MS)
