@@ -1,4 +1,4 @@
-"""What is measured of a broker in memory, API by API: each workload is a conversation, many times."""
+"""The workloads of a broker in memory, API by API: each repeats a conversation many times."""
 
 from __future__ import annotations
 

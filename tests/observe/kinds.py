@@ -1,4 +1,4 @@
-"""The kinds of causes that are planted: how each is brought about, and what is to be named."""
+"""The kinds of causes that are planted: how each is planted, and the finding that names it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.interop.waiting import wait_until
 from tests.observe.plots import REST_SECONDS_MAX, Application, Plot, now_ms
 
 EPOCH_LIBRARIES = ("librdkafka", "java")
-"""Those that speak the newer protocol."""
+"""The libraries that speak the newer protocol."""
 DEATHS = 5
 """How many members a poison record ends."""
 K = FindingKind
 
 
 class Kind(NamedTuple):
-    """A kind of cause: how it is planted, what is to be named, and what else is true of it."""
+    """A kind of cause: how it is planted, the finding that names it, and other findings that are true."""
 
     expected: FindingKind
     plant: Callable[[Plot], None]
@@ -59,7 +59,7 @@ def same_instance(plot: Plot) -> None:
     plot.begin(1)
     plot.start(5, instance="the-one", session_ms=12_000)
     plot.rest()
-    for _ in range(4):  # Whoever is fenced ends, and is started again by who runs it.
+    for _ in range(4):  # The fenced member ends, and its supervisor starts it again.
         owners = _owners(plot, "the-one")
         plot.start(5, instance="the-one", session_ms=12_000)
         wait_until(partial(_is_taken_over, plot, owners), "it is taken over", REST_SECONDS_MAX)
@@ -130,7 +130,7 @@ def poisons(plot: Plot) -> None:
         wait_until(lambda: _ended(plot) is not None, "a member read the poison", REST_SECONDS_MAX)
         index = _ended(plot)
         assert index is not None
-        time.sleep(2)  # Who runs it starts it again.
+        time.sleep(2)  # A supervisor starts a member again after a while.
         plot.members[index], spares[index] = spares[index], Application(spares[index].job)
         plot.members[index].join()
     for each in spares:
@@ -190,14 +190,14 @@ def consumer_protocol(plant: Callable[[Plot], None]) -> Callable[[Plot], None]:
         def start_newer(*numbers: int, **other: object) -> None:
             start(*numbers, **{"protocol": "consumer", **other})
 
-        plot.start = start_newer  # type: ignore[method-assign]
+        plot.start = start_newer  # type: ignore[method-assign]  # It calls the method that it replaces.
         plant(plot)
 
     return planted
 
 
 RESTARTS = (K.MEMBER_LEFT, K.MEMBER_JOINED)
-"""True of what is restarted again and again, but not the whole of it: it does not count as right."""
+"""Members that are restarted leave and join. These findings are true, but they do not name the cause."""
 SILENT = (K.MEMBER_EXPIRED,)
 """A leader of kafka-python may fall silent once it has rejoined for other topics: kohort's broker says so."""
 

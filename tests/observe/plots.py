@@ -124,7 +124,7 @@ class Feed:
             self._topics.pop(topic, None)
 
     def poison(self, topic: str, partition: int) -> None:
-        """Write a record that ends who reads it."""
+        """Write a record that ends its reader."""
         self._producer.send(topic, POISON, partition=partition).result(10)
 
     def close(self) -> None:
@@ -206,7 +206,7 @@ class Plot:
         self.rest()
 
     def rest(self) -> None:
-        """Let the group come to rest; what is done now is what is planted."""
+        """Return when the group is at rest: the cause is planted from now on."""
         wait_until(self._is_at_rest, f"{self.group} is at rest", REST_SECONDS_MAX)
         self.planted_ms = now_ms()
 
@@ -253,7 +253,7 @@ class Plot:
         return members
 
     def _look(self) -> dict[str, Any]:
-        time.sleep(0.25)  # Whoever waits looks again and again, and all plots share one observer.
+        time.sleep(0.25)  # A wait looks again and again, and all plots share one observer.
         try:
             return self.observer.group(self.group)
         except urllib.error.HTTPError:

@@ -179,9 +179,11 @@ def test_a_share_group_is_explained_with_where_it_begins(
         earliest = {"share.auto.offset.reset": "earliest"}
         admin.alter_configs(ResourceType.GROUP, group_id, values=earliest)
     with share_member(bootstrap, group_id, topic):
-        wait_until(lambda: who(observer, group_id) == [JOINED], "one has joined", PATIENCE_S)
+        wait_until(lambda: joined_or_left(observer, group_id) == [JOINED], "one has joined", PATIENCE_S)
         with share_member(bootstrap, group_id, topic):
-            wait_until(lambda: who(observer, group_id) == [JOINED, JOINED], "two have joined", PATIENCE_S)
+            wait_until(
+                lambda: joined_or_left(observer, group_id) == [JOINED, JOINED], "two have joined", PATIENCE_S
+            )
             group = observer.group(group_id)
             assert (group["type"], group["member_count"]) == ("share", 2)
             with Producer(bootstrap_servers=bootstrap) as producer:
@@ -198,7 +200,7 @@ def test_a_share_group_is_explained_with_where_it_begins(
         observer.wait_for(group_id, LEFT, PATIENCE_S)
     wait_until(lambda: observer.group(group_id)["member_count"] == 0, "nobody is left", PATIENCE_S)
     everybody = [JOINED, JOINED, LEFT, LEFT]
-    wait_until(lambda: who(observer, group_id) == everybody, "all is told", PATIENCE_S)
+    wait_until(lambda: joined_or_left(observer, group_id) == everybody, "all is told", PATIENCE_S)
     told = explained(observer, group_id)
     assert "Cause (possible): " in told
     assert "joined" in told
@@ -220,7 +222,7 @@ def test_a_streams_group_is_explained_with_its_topology(
     assert observer.group(group_id)["type"] == "streams"
     other = StreamsMember(bootstrap, group_id)
     other.join(topic)
-    wait_until(lambda: who(observer, group_id) == [JOINED, JOINED], "two have joined", PATIENCE_S)
+    wait_until(lambda: joined_or_left(observer, group_id) == [JOINED, JOINED], "two have joined", PATIENCE_S)
     assert sorted(owned(observer, group_id)) == [[[topic, 0]], [[topic, 1]]]
     other.leave()
     observer.wait_for(group_id, LEFT, PATIENCE_S)
@@ -230,8 +232,8 @@ def test_a_streams_group_is_explained_with_its_topology(
     wait_until(lambda: observer.group(group_id)["member_count"] == 0, "nobody is left", PATIENCE_S)
 
 
-def who(observer: ObserverProcess, group_id: str) -> list[str]:
-    """Return who came and went, as far as it was told first."""
+def joined_or_left(observer: ObserverProcess, group_id: str) -> list[str]:
+    """Return the first finding of each explanation for a member that joined or left."""
     return [each for each in observer.kinds(group_id) if each in {JOINED, LEFT}]
 
 

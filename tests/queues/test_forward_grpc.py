@@ -292,7 +292,7 @@ def test_a_stream_that_is_cancelled_cancels_nobody_who_writes_to_it(streaming: S
                 verdicts.append(await service.push(ConsumerRecord("t", 0, offset, 0, None, value), 1))
 
             tasks.start_soon(push, 0, b"DEAF")
-            await anyio.sleep(0.3)
+            await anyio.sleep(0.3)  # Its time limit passes this long before that of the others.
             for offset in (1, 2, 3):
                 tasks.start_soon(push, offset, b"OK" + bytes(3_000_000))
         return tasks.cancel_scope.cancel_called

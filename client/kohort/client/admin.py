@@ -55,7 +55,7 @@ class Admin(
     async def open_transactions(self) -> tuple[OpenTransaction, ...]:
         """Return the transactions that are open, or whose markers are not written yet.
 
-        Those whose transactional id the principal may not describe are left out.
+        Transactions are left out if the principal may not describe their transactional id.
         """
         from kohort.client.admin_transactions import open_transactions  # noqa: PLC0415  # Few programs ask.
 

@@ -85,7 +85,7 @@ def kind_of(key: Message) -> str:
 
 
 def change_of(key: Message, value: Message | None) -> Change | None:
-    """Return what a record of a group says, None for what is not followed."""
+    """Return the change that a record of a group describes, None for records that are not followed."""
     match key:
         case (
             consumer.ConsumerGroupMemberMetadataKey()

@@ -155,7 +155,7 @@ class Records:
         for group_id in changed:
             group, epochs = self.groups[group_id], self._epochs.get(group_id)
             if group.is_nothing and (epochs is None or epochs.is_nothing):
-                group.settle()  # What is held is told now: nobody tells it later.
+                group.settle()  # The group is forgotten: it tells now what it holds.
                 del self.groups[group_id]
                 self._epochs.pop(group_id, None)
                 yield group_id, None, group.events

@@ -46,7 +46,7 @@ class NotedLog(Log):
             self.taken.append((key, value, at_ms))
             take(key, value, at_ms, is_transactional=is_transactional)
 
-        self.records.take = note  # type: ignore[method-assign]
+        self.records.take = note  # type: ignore[method-assign]  # It calls the method that it replaces.
 
 
 def history(chance: random.Random) -> NotedLog:

@@ -27,7 +27,7 @@ def test_many_members_that_leave_at_once_cost_one_pass_over_the_partitions() -> 
     passes = 0
 
     class Counted(dict[int, str]):
-        def items(self) -> ItemsView[int, str]:  # type: ignore[override]
+        def items(self) -> ItemsView[int, str]:  # type: ignore[override]  # A dict's own kind has no name.
             nonlocal passes
             passes += 1
             return super().items()
@@ -54,7 +54,7 @@ def test_many_members_that_leave_at_once_cost_one_pass_over_the_partitions() -> 
 def test_a_commit_that_goes_back_in_a_transaction_may_follow_an_aborted_one(
     is_transactional: bool, members: dict[str, list[int]], restored: bool
 ) -> None:
-    """Nobody who reads records that are not committed knows yet which transactions are aborted."""
+    """A reader of uncommitted records does not know yet which transactions are aborted."""
     log = Log()
     log.generation(1, {"a": [0, 1]})
     log.generation(2, members)

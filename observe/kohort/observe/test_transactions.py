@@ -83,7 +83,7 @@ def standing_after(admin: FakeAdmin, meanwhile: Callable[[], None]) -> Transacti
         meanwhile()
         return ask()
 
-    admin.open_transactions = open_transactions  # type: ignore[method-assign]
+    admin.open_transactions = open_transactions  # type: ignore[method-assign]  # It calls that method.
     pace = Pace(1e6, Event())
     questions = ClusterQuestions(admin, pace, lambda: now_ms)  # type: ignore[arg-type]  # It has what is called.
     asker = Asker(found, questions, pace, Limits(), Event())

@@ -38,7 +38,7 @@ class Status(msgspec.Struct):
     is_caught_up: bool = False
     looked_ms: int = 0
     calls: int = 0
-    """Requests to the cluster, besides those that read `__consumer_offsets`: those are the `fetches`."""
+    """Requests to the cluster without the `fetches`, which read `__consumer_offsets`."""
     fetches: int = 0
     behind: int = 0
     """Records of `__consumer_offsets` that are not read yet."""
@@ -220,7 +220,7 @@ class Watched:
             self._note_reading(ends.get(GROUPS_TOPIC, {}))
 
     def note_stable(self, stable: Mapping[str, Mapping[int, int]], at_ms: int) -> list[Standing]:
-        """Take last stable offsets; return those that have now not moved for long."""
+        """Take last stable offsets; return the partitions whose offset has not moved for long."""
         with self.lock:
             self.transactions.forget(self.look.partition_counts)
             return self.transactions.look(stable, self.facts.ends, at_ms)

@@ -1,4 +1,4 @@
-"""What becomes of a record by what its service said: done, pushed again, or written elsewhere."""
+"""Carries out the verdict of a service on a record: done, pushed again, or written elsewhere."""
 
 import logging
 from collections import Counter
@@ -23,7 +23,7 @@ HELD_UP = Verdict(Action.RETRY, None, "it held the others of its partition up")
 
 
 class Settling:
-    """Does with the records of a destination what was said of them; `changed` tells that one waits again."""
+    """Carries out the verdicts on a destination's records; sets `changed` when a record waits again."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Settling:
         self._changed = changed
 
     async def settle(self, job: Job, verdict: Verdict) -> None:
-        """Do with the record what the service said; it is done only when that is kept.
+        """Carry out the verdict on a record. A record that is copied is done once its copy is written.
 
         A retry too many is a dead letter.
         """

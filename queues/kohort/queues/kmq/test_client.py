@@ -185,7 +185,7 @@ async def test_end_markers_of_a_cancelled_batch_are_sent_all_the_same(
     written: Written, autojump_clock: object
 ) -> None:
     client, written.has_no_room = QueueClient(Queue("t")), True
-    client._consumer = HangingGroup(is_back=True)  # type: ignore[assignment]
+    client._consumer = HangingGroup(is_back=True)  # type: ignore[assignment]  # It has what is called.
     client._ends = ends = EndMarkers(client._producer, "markers")
     runs = [add(ends, partition, 3) for partition in (0, 1)]
     with trio.move_on_after(1):
