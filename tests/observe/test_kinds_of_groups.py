@@ -15,6 +15,7 @@ import trio
 
 from kohort.broker.group.streams.test_world import application, subtopology
 from kohort.client import Admin, NewTopic, Producer, ResourceType, ShareConsumer
+from kohort.protocol.errors import ErrorCode
 from kohort.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
@@ -28,7 +29,7 @@ from tests.interop.waiting import wait_until
 from tests.observe.observer_process import COMMAND, ObserverProcess
 from tests.repetitions import some_by_day
 
-JOINED, LEFT, TOPOLOGY = "a member joined", "a member left", "the application changed its topology"
+JOINED, LEFT = "a member joined", "a member left"
 SETTINGS = (
     "share.coordinator.state.topic.replication.factor=1",
     "share.coordinator.state.topic.min.isr=1",
@@ -36,6 +37,11 @@ SETTINGS = (
     "group.streams.assignment.interval.ms=0",
     "group.streams.initial.rebalance.delay.ms=0",
 )
+LOADING = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+}
 PATIENCE_S = 60.0
 
 
@@ -101,7 +107,6 @@ class StreamsMember:
         self._line = Connection((host, int(port)))
         self._group_id = group_id
         self._member_id = str(uuid.uuid4())
-        self.epoch = 0
 
     def find_coordinator(self) -> None:
         """Return once the group has a coordinator."""
@@ -113,9 +118,9 @@ class StreamsMember:
         assert isinstance(answer, FindCoordinatorResponse)
         return not answer.coordinators[0].error_code
 
-    def join(self, *sources: str, epoch: int = 0) -> None:
-        """Join, or come with another topology, and take the tasks that it is given."""
-        topology = application(subtopology("0", *sources), epoch=epoch)
+    def join(self, *sources: str) -> None:
+        """Join with an application that reads these topics."""
+        topology = application(subtopology("0", *sources))
         self._beat(
             member_epoch=0,
             rebalance_timeout_ms=300_000,
@@ -127,40 +132,24 @@ class StreamsMember:
             client_tags=(),
         )
 
-    def take_tasks(self) -> None:
-        """Say that it has the tasks that it was given."""
-        answer = self._beat(member_epoch=self.epoch)
-        tasks = answer.active_tasks
-        if tasks is not None:
-            given = {(each.subtopology_id, n) for each in tasks for n in each.partitions}
-            self._beat(
-                member_epoch=self.epoch,
-                active_tasks=tuple(tasks) if given else (),
-                standby_tasks=(),
-                warmup_tasks=(),
-            )
-
     def leave(self) -> None:
         """Leave the group, and close the connection."""
         self._beat(member_epoch=-1)
         self._line.close()
 
-    def _beat(self, **told: object) -> StreamsGroupHeartbeatResponse:
-        found: list[StreamsGroupHeartbeatResponse] = []
-
+    def _beat(self, **told: object) -> None:
         def is_answered() -> bool:
             request = StreamsGroupHeartbeatRequest(
                 group_id=self._group_id, member_id=self._member_id, endpoint_information_epoch=-1, **told
             )
             answer = self._ask("StreamsGroupHeartbeat", 0, request)
             assert isinstance(answer, StreamsGroupHeartbeatResponse)
-            found.append(answer)
-            return answer.error_code not in {14, 15, 16}  # The coordinator is being loaded, or comes.
+            if answer.error_code in LOADING:
+                return False
+            assert not answer.error_code, answer
+            return True
 
         wait_until(is_answered, "a heartbeat is answered", PATIENCE_S)
-        assert not found[-1].error_code, found[-1]
-        self.epoch = found[-1].member_epoch
-        return found[-1]
 
     def _ask(self, name: str, version: int, request: object) -> object:
         return trio.run(self._line.ask, name, version, request)
