@@ -1,7 +1,7 @@
 """The reader's side of an incremental fetch session: known values are not sent again. Pure.
 
     asked = session.ask(wanted, topic_ids)     # goes into the request
-    found = session.take_response(response)             # or `session.fail()`, if there was none
+    found = session.take_response(response)    # or `session.fail()`, if there was none
     session.last()                             # ends it
 
 The broker keeps the partitions that a session's requests have named, with their values; a

@@ -303,9 +303,8 @@ class Fetcher:
             replica_id=-1,
             replica_state=ReplicaState(),
             max_wait_ms=max_wait_ms,
-            min_bytes=min(
-                self._config.fetch_min_bytes, max_bytes
-            ),  # Else it waits for what it may not bring.
+            # The broker would wait for more than it may answer with.
+            min_bytes=min(self._config.fetch_min_bytes, max_bytes),
             max_bytes=max_bytes,
             isolation_level=int(self._config.reads_committed),
             session_id=asked.session_id,

@@ -27,9 +27,8 @@ class PartitionQueue:
 
     def __init__(self, partition: TopicPartition, largest_bytes: int) -> None:
         self.partition = partition
-        self.topic_id = (
-            ZERO_UUID  # The topic id of its sequences, even if the metadata has another one by now.
-        )
+        # The topic id of its sequences, even if the metadata has another one by now.
+        self.topic_id = ZERO_UUID
         self.largest_bytes = largest_bytes  # The size limit of a batch.
         self.batches: deque[Batch] = deque()
         self.open: Batch | None = None
@@ -53,9 +52,8 @@ class TopicQueues:
     def __init__(self) -> None:
         self.topic_id = ZERO_UUID
         self.partitions: list[PartitionQueue] = []
-        self.vanished: dict[
-            int, PartitionQueue
-        ] = {}  # Former partitions of the topic: they may be created again.
+        # Former partitions of the topic: they may be created again.
+        self.vanished: dict[int, PartitionQueue] = {}
         self.sticky: PartitionQueue | None = None
         self.sticky_batch: Batch | None = None
         self.sticky_bytes = 0
